@@ -41,6 +41,7 @@ from .domain import (
     ToolFinished,
     ToolMessage,
     ToolResult,
+    ToolRetry,
     ToolStarted,
     Turn,
     TurnCancelled,
@@ -54,6 +55,7 @@ from .domain import (
 )
 from .domain.history import read_history, write_history
 from .domain.journal import JournaledTurn, JournalEntry, ToldEvent
+from .domain.sourced import SourcedTool, ToolChange
 from .domain.version import __version__ as __version__
 from .errors import (
     CannotSettleError,
@@ -89,6 +91,8 @@ from .errors import (
     StuckTurnError,
     ToolDefinitionError,
     ToolError,
+    ToolsLockError,
+    ToolSourceError,
     TurnNotWaitingError,
     TurnRunningError,
     TurnTimeoutError,
@@ -98,12 +102,14 @@ from .errors import (
     UnknownLLMError,
     UnknownNameError,
     UnknownToolFormatError,
+    UnknownToolSourceError,
     UnknownTurnError,
 )
 from .plugin.contracts import ToolContext
 from .plugin.hooks import ModelRequest
 from .sync import SyncFlexChat
 from .tools.python_function import FunctionTool, tool
+from .tools.sources import SourceState
 from .turn.handle import TurnHandle
 from .turn.keeping import new_conversation_id
 from .turn.keyed import JoinedTurn
@@ -174,6 +180,8 @@ __all__ = [
     "ResponseFormatError",
     "RetrievalError",
     "Round",
+    "SourceState",
+    "SourcedTool",
     "StorageError",
     "StreamEvent",
     "StuckTurnError",
@@ -183,6 +191,7 @@ __all__ = [
     "ToldEvent",
     "ToolCall",
     "ToolCallRecord",
+    "ToolChange",
     "ToolContext",
     "ToolDefinition",
     "ToolDefinitionError",
@@ -190,7 +199,10 @@ __all__ = [
     "ToolFinished",
     "ToolMessage",
     "ToolResult",
+    "ToolRetry",
+    "ToolSourceError",
     "ToolStarted",
+    "ToolsLockError",
     "Turn",
     "TurnCancelled",
     "TurnFailed",
@@ -208,6 +220,7 @@ __all__ = [
     "UnknownLLMError",
     "UnknownNameError",
     "UnknownToolFormatError",
+    "UnknownToolSourceError",
     "UnknownTurnError",
     "Usage",
     "UserMessage",

@@ -55,6 +55,7 @@ from .plugin.current import current_info, place_within
 from .plugin.foreign import ForeignError, contained
 from .plugin.hooks import AppInfo, ModelRequest
 from .plugin.host import PluginHost
+from .plugin.tool_sources import OpenSource
 from .request import Asked, read_request
 from .turn.active import ActiveTurn
 from .turn.engine import TurnEngine
@@ -120,7 +121,7 @@ class FlexChat:
             keeper=self._keeper(store, parts.journal) if store is not None else None,
             mask=parts.mask,
         )
-        self._about = AppInfo(llms=parts.packages, tools=parts.tools.get_registry().names())
+        self._about = AppInfo(llms=parts.packages, tools=tuple(tool.name for tool in parts.tools.get_registry().own()))
         self._is_open = False
         self._started: set[TurnHandle] = set()
         self.keys = KeyMemory()
@@ -135,6 +136,7 @@ class FlexChat:
         providers: Mapping[str, ChatProvider] | None = None,
         plugins: PluginHost | None = None,
         hooks: Iterable[object] = (),
+        sources: Mapping[str, OpenSource] | None = None,
     ) -> Self:
         """Build the chat a configuration describes.
 
@@ -146,6 +148,8 @@ class FlexChat:
             plugins: The plugins to use; default: all installed ones.
             hooks: Objects with @hookimpl methods, for this chat only: event hooks, gates, steps of tool calls. They
                 come after the plugins'.
+            sources: Further tool sources, by name: for each, an async function that opens it, given a
+                ToolSourceContext.
 
         Raises:
             ConfigError: All problems of the configuration at once.
@@ -153,8 +157,9 @@ class FlexChat:
         from .config.reading import read_config  # imports cattrs: only when a configuration is read
 
         given = [item if isinstance(item, str) else as_definition(item) for item in tools]
-        reading = read_config(source, tools=[item if isinstance(item, str) else item.name for item in given])
-        return cls(assemble(reading, plugins or plugins_for(reading), given, providers or {}, hooks))
+        names = [*(item if isinstance(item, str) else item.name for item in given), *(f"{n}/*" for n in sources or ())]
+        reading = read_config(source, tools=names)
+        return cls(assemble(reading, plugins or plugins_for(reading), given, providers or {}, hooks, sources or {}))
 
     @classmethod
     def from_model(

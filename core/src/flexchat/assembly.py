@@ -12,11 +12,12 @@ import attrs
 
 from .calls.effects import Effects
 from .calls.manager import ToolLike, ToolManager
-from .config.model import Config, EffectsTable, LimitsTable, LLMEntry, ResponseRule
+from .config.model import Config, EffectsTable, LimitsTable, LLMEntry, NetworkTable, ResponseRule
 from .domain import SchemaDialect
 from .domain.copies import with_own_tables
 from .domain.masking import Mask
 from .errors import ConfigError, Problem, ProviderError, ToolDefinitionError, did_you_mean
+from .http.late_fetcher import LateFetcher
 from .llms.llm import Llms
 from .llms.local_models import LocalModels
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
@@ -25,7 +26,9 @@ from .plugin.hooks import Hooks
 from .plugin.host import BLOCKED_BY_CONFIG, PluginHost
 from .plugin.in_process import hooks_of_chat
 from .plugin.packages import package_with
+from .plugin.tool_sources import OpenSource
 from .tools.registry import verify_trouble
+from .tools.sources import ToolSources
 
 if TYPE_CHECKING:
     from .config.document import ConfigDocument
@@ -37,7 +40,10 @@ log = logging.getLogger(__name__)
 SLOW_LOAD_MS = 1000
 """Milliseconds; a plugin that takes longer to load is logged, because every command loads every plugin."""
 
-Held: TypeAlias = "ChatProvider | LocalModels | Reranker | Retriever | ConversationStore | Effects | SqliteJournal"
+Held: TypeAlias = (
+    "ChatProvider | LocalModels | Reranker | Retriever | ConversationStore | Effects | SqliteJournal | LateFetcher "
+    "| ToolSources"
+)
 """Anything that holds connections and is closed with the chat."""
 
 
@@ -61,6 +67,7 @@ class Parts:
     journal: SqliteJournal | None = None
     usual_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
     mask: Mask = attrs.field(factory=Mask)
+    fetcher: LateFetcher | None = None
     packages: Mapping[str, str] = attrs.field(factory=dict)
     notes: tuple[Problem, ...] = ()
     holds: tuple[Held, ...] = attrs.field()
@@ -73,8 +80,9 @@ class Parts:
             self.local_models,
             *self.rerankers,
             *self.stores.values(),
-            *(kept for kept in (store, self.journal) if kept is not None),
+            *(kept for kept in (store, self.journal, self.fetcher) if kept is not None),
             self.tools.effects,
+            self.tools.sources,
         )
 
 
@@ -84,21 +92,25 @@ def assemble(
     tools: Iterable[ToolLike],
     providers: Mapping[str, ChatProvider],
     hooks: Iterable[object] = (),
+    open_sources: Mapping[str, OpenSource] | None = None,
 ) -> Parts:
     """Build the parts a configuration describes; see FlexChat.from_config.
 
     Raises:
         ConfigError: All problems of the configuration.
     """
-    from .llms.open import open_llms, read_entries, secret_values
+    from .llms.open import Configured, open_llms, read_entries, secret_values
     from .stores.open import StoreOpener
+    from .tools.lock import ToolsLock
     from .tools.settings import read_tool_settings
+    from .tools.source_settings import lock_file, read_sources
 
     host = _as_configured(host, reading)
     _check_plugins(reading, host)
     entries = read_entries(reading, "llms", host.providers)
     store_entries = read_entries(reading, "stores", host.document_stores)
-    read = read_tool_settings(reading, host)
+    sources = read_sources(reading, host, open_sources or {})
+    read = read_tool_settings(reading, host, has_sources=bool(sources))
     _read_tables(reading, host)
     run_checks(reading, host, at_start=True)
     given = Llms.given(providers, reading.config.llms if reading.config is not None else {})
@@ -113,19 +125,34 @@ def assemble(
         stores = StoreOpener(reading, reading.config, host, llms, local, held).open(store_entries)
     conversations, journal = _conversations(reading, host)
     effects = _effects(reading, conversations)
+    _check_network(reading)
     config = reading.finish()
-    mask = Mask(reading.secrets | secret_values([*entries.values(), *store_entries.values()]))
+    configured = [Configured(source.type, source.settings) for source in sources if source.settings is not None]
+    mask = Mask(reading.secrets | secret_values([*entries.values(), *store_entries.values(), *configured]))
     own = hooks_of_chat(host, config.tables, hooks)
-    manager = ToolManager.from_plugins(host, config.tools, stores=stores, hooks=own, mask=mask, effects=effects)
+    fetcher = LateFetcher(config.network.allow, config.network.domains, mask)
+    manager = ToolManager.from_plugins(
+        host,
+        config.tools,
+        stores=stores,
+        hooks=own,
+        mask=mask,
+        effects=effects,
+        fetcher=fetcher,
+        sources=sources,
+        lock=ToolsLock(lock_file(reading, config.tools)) if sources else None,
+    )
     for index, text in manager.load_tools(read.structured, read.left_out).items():
         reading.problem(("tools", "registry", index), f"tool '{config.tools.registry[index].name}': {text}")
     reading.finish()
     _add_given(manager, tools, host)
     _check_verifying(reading, config, manager)
     reading.finish()
+    _note_retries(reading, config, manager)
     _log_rules_with_all_tools(config, manager)
     for place, sentence in _lint(config, host, manager, llms):
         reading.note(place, sentence)
+    manager.load_sources_later()
     return Parts(
         config=config,
         llms=llms,
@@ -138,6 +165,7 @@ def assemble(
         journal=journal,
         usual_thresholds=_usual_thresholds(host),
         mask=mask,
+        fetcher=fetcher,
         packages={name: host.providers.package(entry.provider) for name, entry in config.llms.items()},
         notes=tuple(reading.notes),
     )
@@ -193,7 +221,8 @@ def assemble_rule(
     config = Config(llms={provider: entry}, responses=(rule,), limits=limits)
     own = hooks_of_chat(host, config.tables, hooks)
     mask = Mask(secret_values([service]))
-    manager = ToolManager.from_plugins(host, config.tools, hooks=own, mask=mask)
+    fetcher = LateFetcher(config.network.allow, config.network.domains, mask)
+    manager = ToolManager.from_plugins(host, config.tools, hooks=own, mask=mask, fetcher=fetcher)
     _add_given(manager, tools, host)
     for tool in manager.get_registry().list():
         if trouble := verify_trouble(tool, manager.get_registry()):
@@ -206,6 +235,7 @@ def assemble_rule(
         hooks=own,
         local_models=local,
         mask=mask,
+        fetcher=fetcher,
         packages={provider: host.providers.package(provider)},
     )
 
@@ -285,9 +315,14 @@ def check_config(
     host = plugins or plugins_for(reading)
     problems: tuple[Problem, ...] = ()
     try:
-        assemble(reading, host, [], {})
+        parts = assemble(reading, host, [], {})
     except ConfigError as error:
         problems = error.problems
+    else:
+        from .calls.tool_notes import tool_notes
+
+        for place, text in tool_notes(parts.config, parts.tools, parts.llms):
+            reading.note(place, text)
     run_checks(reading, _as_configured(host, reading), at_start=False)
     return [*dict.fromkeys([*problems, *reading.problems])], reading.notes
 
@@ -335,6 +370,7 @@ def config_schema(plugins: PluginHost) -> dict[str, Any]:
         {name: (table.load(), table.summary) for name, table in plugins.config_tables.by_name.items()},
         [*plugins.tools.by_name],
         handlers,
+        {name: kind.config_class for name, kind in plugins.tool_sources.by_name.items()},
     )
 
 
@@ -408,17 +444,43 @@ def _effects(reading: ReadConfig, conversations: ConversationStore | None) -> Ef
     return Effects(ledger, lease_s=table.lease_s, keep_s=keep_s, is_fixed=table.store is not None)
 
 
+def _check_network(reading: ReadConfig) -> None:
+    network = reading.config.network if reading.config is not None else NetworkTable()
+    if not network.allow and not network.domains:
+        return
+    from .http.guard import allow_problem, domain_problem
+
+    for name, entries, problem_with in (
+        ("allow", network.allow, allow_problem),
+        ("domains", network.domains or (), domain_problem),
+    ):
+        for index, entry in enumerate(entries):
+            if problem := problem_with(entry):
+                reading.problem(("network", name, index), problem)
+
+
 def _check_verifying(reading: ReadConfig, config: Config, manager: ToolManager) -> None:
     """Report each tool whose verifying tool cannot verify it."""
     entries = {entry.name: (index, entry) for index, entry in reversed([*enumerate(config.tools.registry)])}
     for tool in manager.get_registry().list():
-        trouble = verify_trouble(tool, manager.get_registry())
+        trouble = verify_trouble(tool, manager.get_registry(), may_be_sourced=bool(manager.sources.by_name))
         if trouble is not None and tool.name not in entries:
             raise ToolDefinitionError(trouble)
         if trouble is not None:
             index, entry = entries[tool.name]
             place = ("tools", "registry", index)
             reading.problem(place if entry.verify is None else (*place, "verify"), trouble)
+
+
+def _note_retries(reading: ReadConfig, config: Config, manager: ToolManager) -> None:
+    for index, entry in enumerate(config.tools.registry):
+        tool = manager.get_registry().get(entry.name)
+        if tool is not None and tool.retry is not None and tool.retry.max_attempts > 1 and not tool.may_repeat:
+            text = (
+                f"tool '{tool.name}' is not retried: trying again could change something twice. Set honours_key if its "
+            )
+            text += 'service acts once per key, or effect = "read" or "idempotent"'
+            reading.note(("tools", "registry", index), text)
 
 
 def _check_forms(reading: ReadConfig, config: Config) -> None:

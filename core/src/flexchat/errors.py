@@ -7,8 +7,16 @@
     │   └── PluginConflictError      two plugins claim one name                  exit status 2
     ├── ToolDefinitionError          not a tool
     │   └── DuplicateToolError
+    ├── ToolSourceError              a tool source cannot be opened, or its tools cannot be read
+    ├── ToolsLockError               the file with the accepted tools cannot be read or written
+    ├── UnknownToolSourceError       no such tool source, or no such tool in it  exit status 2
     ├── ToolError                    a tool cannot do its work; the model reads why
-    │   └── EffectUnknownError       a tool cannot tell whether its effect took place
+    │   ├── EffectUnknownError       a tool cannot tell whether its effect took place
+    │   └── FetchError               a request to the world got no answer; .may_have_arrived
+    │       ├── AddressRefusedError      the address may not be reached; nothing was sent
+    │       ├── FetchTimeoutError        no answer in time
+    │       ├── FetchConnectionError     no connection, or it broke
+    │       └── FetchAnswerError         the answer is unreadable, too long or redirects in a circle
     ├── ChatRequestError             the message or the history cannot be used
     │   └── UnknownNameError         no such LLM, document store, rule           exit status 2
     ├── UnknownToolFormatError       no such tool format                         exit status 2
@@ -26,7 +34,7 @@
     ├── CannotSettleError            it is known, or will be, how this effect ended     exit status 2
     ├── UnknownTurnError             no turn in the journal has this id          exit status 2
     ├── TurnNotWaitingError          the turn cannot be resumed: it runs, or has ended
-    ├── StuckTurnError               the turn cannot be resumed: the configuration no longer fits it
+    ├── StuckTurnError               the turn is not resumed: the configuration no longer fits, or it died too often
     ├── InterruptedTurnError         the process that ran the turn ended before it did
     ├── LostTurnError                another process has taken the turn up
     ├── KeyReusedError               the caller's key stands for another request exit status 2
@@ -206,6 +214,20 @@ class ToolDefinitionError(FlexChatError):
     """This is not a tool definition. The texts are the specification's (requirements TC-27 to TC-29)."""
 
 
+class ToolSourceError(FlexChatError):
+    """A tool source cannot be opened, or its tools cannot be read; the text says why."""
+
+
+class ToolsLockError(FlexChatError):
+    """The file with the accepted tools of sources cannot be read or written; the text says why, and what to do."""
+
+
+class UnknownToolSourceError(FlexChatError):
+    """No tool source of the configuration, or no tool of the source, has this name."""
+
+    exit_status = 2
+
+
 class DuplicateToolError(ToolDefinitionError):
     """A tool of that name is registered already (TC-28)."""
 
@@ -220,10 +242,16 @@ class ToolError(FlexChatError):
     Attributes:
         text: What is wrong: the result's error, and this exception's own text.
         hint: Further help (the nearest name, the value received): the result's hint; None for none.
+        retryable: Whether the same call may succeed in a moment, for tools that are to be retried. None leaves that to
+            the error's cause: a broken connection or a timeout is.
+        retry_after_s: Seconds the service wants to be left alone; None if it does not say.
     """
 
-    def __init__(self, text: str, *, hint: str | None = None) -> None:
+    def __init__(
+        self, text: str, *, hint: str | None = None, retryable: bool | None = None, retry_after_s: float | None = None
+    ) -> None:
         self.text, self.hint = text, hint
+        self.retryable, self.retry_after_s = retryable, retry_after_s
         super().__init__(text)
 
     def explained(self) -> str:
@@ -237,6 +265,58 @@ class EffectUnknownError(ToolError):
     A tool raises it so that the effect is recorded as unknown, not as failed; a timeout or a broken connection that a
     tool lets through counts the same.
     """
+
+
+class FetchError(ToolError):
+    """A request sent with ToolContext.fetcher got no usable answer. A tool may let it through.
+
+    Attributes:
+        retryable: Whether sending the same again may help.
+        may_have_arrived: Whether the service may have got the request, and acted on it. If a tool that changes
+            something lets such an error through, its effect is unknown.
+        retry_after_s: How long to wait before that, in seconds; None if nobody says.
+        blames_service: Whether this counts as a failure of the service; None if it says nothing of it.
+    """
+
+    blames_service: ClassVar[bool | None] = None
+    retryable: bool = False
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        hint: str | None = None,
+        retryable: bool | None = None,
+        may_have_arrived: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        retryable = type(self).retryable if retryable is None else retryable
+        super().__init__(text, hint=hint, retryable=retryable, retry_after_s=retry_after_s)
+        self.may_have_arrived = may_have_arrived
+
+
+class AddressRefusedError(FetchError):
+    """The URL cannot be used, or leads to an address that may not be reached. Nothing was sent there."""
+
+
+class FetchTimeoutError(FetchError):
+    """No answer in time."""
+
+    blames_service = True
+    retryable = True
+
+
+class FetchConnectionError(FetchError):
+    """No connection was made, or it broke before the answer was whole."""
+
+    blames_service = True
+    retryable = True
+
+
+class FetchAnswerError(FetchError):
+    """The answer is unreadable or too long, or it redirects too often."""
+
+    blames_service = True
 
 
 class ChatRequestError(FlexChatError):
@@ -374,7 +454,8 @@ class UnknownEffectError(FlexChatError):
 
     def __init__(self, key: str, several: Sequence[str] = ()) -> None:
         some = ", ".join(several)
-        super().__init__(f"several effects begin with '{key}': {some}" if several else f"there is no effect '{key}'")
+        none = f"there is no effect '{key}' (flexchat effects list shows them)"
+        super().__init__(f"several effects begin with '{key}': {some}" if several else none)
         self.key = key
 
 
@@ -390,7 +471,8 @@ class UnknownTurnError(FlexChatError):
     exit_status = 2
 
     def __init__(self, id: str, *, several: bool = False) -> None:
-        super().__init__(f"several turns have ids that start with '{id}'" if several else f"there is no turn '{id}'")
+        none = f"there is no turn '{id}' (flexchat turns list shows them)"
+        super().__init__(f"several turns have ids that start with '{id}'" if several else none)
         self.id = id
 
 
@@ -408,10 +490,10 @@ class TurnNotWaitingError(FlexChatError):
 
 
 class StuckTurnError(FlexChatError):
-    """An interrupted turn cannot be resumed: the configuration no longer fits what it has already done."""
+    """An interrupted turn is not resumed: the configuration no longer fits it, or its process has ended too often."""
 
-    def __init__(self, id: str, why: str) -> None:
-        super().__init__(f"the turn '{id}' cannot be resumed: {why}; undo the change, or cancel the turn")
+    def __init__(self, id: str, why: str, *, then: str = "undo the change, or cancel the turn") -> None:
+        super().__init__(f"the turn '{id}' cannot be resumed: {why}; {then}")
         self.id, self.why = id, why
 
 
@@ -492,6 +574,9 @@ class ProviderError(FlexChatError):
         retryable: Whether asking the same again may help.
     """
 
+    blames_service: ClassVar[bool] = False
+    """Whether this counts as a failure of the service. A request it refuses shows that it works. So does 429: it is an
+    answer, with a time to wait that retries respect; and it concerns one key or model, not the whole endpoint."""
     retryable = False
 
     def __init__(
@@ -553,16 +638,23 @@ class ProviderRateLimitError(ProviderError):
 class ProviderOverloadedError(ProviderError):
     """The service failed on its side (5xx, or an error in the middle of a stream)."""
 
+    blames_service = True
     retryable = True
 
 
 class ProviderTimeoutError(ProviderError):
     """No answer in time. Retryable only if nothing had arrived yet."""
 
+    blames_service = True
+
 
 class ProviderConnectionError(ProviderError):
     """The service could not be reached, or the connection broke."""
 
+    blames_service = True
+
 
 class ProviderProtocolError(ProviderError):
     """The answer is unreadable: a wrong base URL, a proxy's page, a broken stream."""
+
+    blames_service = True

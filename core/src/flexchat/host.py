@@ -11,11 +11,14 @@ if TYPE_CHECKING:
     from .assembly import check_config, config_schema, found_by_checks, installed_plugins, run_checks
     from .calls.claim import STORED_RESULT
     from .calls.manager import ToolLike, ToolManager
+    from .calls.rule_cost import rule_cost
     from .cli.conversations_store import add_tenant_argument, conversation_store, short_id
     from .cli.conversations_store import find as find_conversation
     from .cli.log import one_note_for_each_service
     from .cli.opening import config_file, introduce, open_chat, open_tools, the_config
     from .cli.terminal import Style, Terminal, one_line
+    from .cli.tool_arguments import read_arguments
+    from .cli.tools import named_tool
     from .cli.usage import FAILED, INTERRUPTED, OK, UNUSABLE, UsageError
     from .config.document import MAX_BYTES, ConfigDocument, document_of, parse_document, read_document, walk
     from .config.finding import find_config
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
         ResponseRule,
         RuleTools,
         StoreEntry,
+        ToolsTable,
         own_keys,
     )
     from .config.normalise import normalise
@@ -58,7 +62,6 @@ if TYPE_CHECKING:
     from .events.feed import Feed
     from .events.log import EventLog
     from .files import is_there, read_file, refuse_other
-    from .llms.breaker import OPEN as CIRCUIT_OPEN
     from .llms.llm import Llms
     from .plugin.current import current_info
     from .plugin.foreign import contained, error_name
@@ -70,6 +73,9 @@ if TYPE_CHECKING:
     from .schema.patterns import NOT_BLANK
     from .schema.size import not_finite, size_problems
     from .schema.wording import label, sentence
+    from .services.breaker import OPEN as CIRCUIT_OPEN
+    from .tools.cost import BYTES_PER_TOKEN, tokens_of
+    from .tools.differences import differences
     from .tools.lint import lint_tools
     from .tools.python_function import answered_by
     from .tools.results import as_json, for_the_model
@@ -113,6 +119,8 @@ _HOMES = {
         "Terminal",
         "one_line",
     ),
+    "cli.tool_arguments": ("read_arguments",),
+    "cli.tools": ("named_tool",),
     "cli.usage": (
         "FAILED",
         "INTERRUPTED",
@@ -138,6 +146,7 @@ _HOMES = {
         "ResponseRule",
         "RuleTools",
         "StoreEntry",
+        "ToolsTable",
         "own_keys",
     ),
     "config.normalise": ("normalise",),
@@ -198,7 +207,7 @@ _HOMES = {
         "read_file",
         "refuse_other",
     ),
-    "llms.breaker": ("CIRCUIT_OPEN=OPEN",),
+    "services.breaker": ("CIRCUIT_OPEN=OPEN",),
     "llms.llm": ("Llms",),
     "plugin.current": ("current_info",),
     "plugin.foreign": (
@@ -226,7 +235,10 @@ _HOMES = {
         "sentence",
     ),
     "calls.claim": ("STORED_RESULT",),
+    "calls.rule_cost": ("rule_cost",),
     "request": ("LONGEST_KEY", "is_key"),
+    "tools.cost": ("BYTES_PER_TOKEN", "tokens_of"),
+    "tools.differences": ("differences",),
     "tools.lint": ("lint_tools",),
     "tools.python_function": ("answered_by",),
     "tools.results": (
@@ -256,6 +268,7 @@ _PLACES = {
     for name, _, there in (entry.partition("=") for entry in entries)
 }
 __all__ = [
+    "BYTES_PER_TOKEN",
     "CIRCUIT_OPEN",
     "DEFAULT_TENANT",
     "ENTRY_POINT_GROUP",
@@ -300,6 +313,7 @@ __all__ = [
     "ToolDefinitionError",
     "ToolLike",
     "ToolManager",
+    "ToolsTable",
     "TurnEngine",
     "UnknownLLMError",
     "UnknownNameError",
@@ -317,6 +331,7 @@ __all__ = [
     "copied",
     "current_info",
     "did_you_mean",
+    "differences",
     "digest_of",
     "document_of",
     "error_name",
@@ -337,6 +352,7 @@ __all__ = [
     "lint_tools",
     "message_from_dict",
     "message_to_dict",
+    "named_tool",
     "new_call_id",
     "next_step",
     "normalise",
@@ -347,6 +363,7 @@ __all__ = [
     "open_tools",
     "own_keys",
     "parse_document",
+    "read_arguments",
     "read_config",
     "read_document",
     "read_file",
@@ -354,6 +371,7 @@ __all__ = [
     "refuse_other",
     "repair_history",
     "rounds",
+    "rule_cost",
     "run_checks",
     "said_of_json",
     "schema_problems",
@@ -368,6 +386,7 @@ __all__ = [
     "structure_mapping",
     "substitute_variables",
     "the_config",
+    "tokens_of",
     "walk",
     "why_no_answer",
     "with_hint",

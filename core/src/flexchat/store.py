@@ -56,9 +56,11 @@ from .plugin.foreign import error_name, error_text
 from .plugin.hookspecs import hookimpl
 from .plugin.ranking import fused, reranked
 from .plugin.threads import run_in_thread
+from .storage.folder import data_folder
+from .storage.replacing import replacing
 
 if TYPE_CHECKING:
-    from .storage import Database, data_folder, replacing
+    from .storage.sqlite import Database
 
 __all__ = [
     "AllOf",
@@ -133,8 +135,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import SQLite on first access."""
-    if name not in ("Database", "data_folder", "replacing"):
+    if name != "Database":
         raise AttributeError(f"module 'flexchat.store' has no attribute {name!r}")
-    from . import storage
+    from .storage.sqlite import Database
 
-    return getattr(storage, name)
+    return Database

@@ -268,6 +268,22 @@ async def test_a_tool_that_cannot_tell_is_unknown(ledger, till, error):
         "It is unknown whether 'pay' took effect: no answer came. Do not call it again for the same purpose; "
         "tell the user, who can check."
     )
+    assert second.hint is None, "flexchat effects would not find what is kept in memory"
+    assert till.paid == [5]
+
+
+async def test_what_is_unknown_and_kept_is_shown_by_a_command(tmp_path, till, monkeypatch):
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        till.paid.append(amount)
+        raise EffectUnknownError("no answer came")
+
+    ledger = Watched()
+    monkeypatch.setattr(Effects, "is_kept", True)
+    calls = calls_of(ledger, pay)
+    first, second = await calls.run(call()), await calls.run(call())
+    assert first.notes == ("the effect is unknown: flexchat effects list --unknown",)
     assert second.hint == "flexchat effects list --unknown"
     assert till.paid == [5]
 

@@ -60,9 +60,13 @@ READ_IT = {
     "rag stats": (),
     "record": (),
     "serve": (),
+    "tools accept": ("shop",),
     "tools call": ("calculator", "expression=1+1"),
+    "tools cost": (),
+    "tools diff": (),
     "tools lint": (),
     "tools list": (),
+    "tools record": ("calculator", "expression=1+1"),
     "tools show": ("calculator",),
     "turns cancel": ("abc",),
     "turns list": (),
@@ -76,7 +80,7 @@ READ_IT = {
 }
 """The commands that work with the configuration, and what each is called with here."""
 
-LEAVE_IT = {"cases import", "config schema", "init", "new", "plugins verify"}
+LEAVE_IT = {"cases import", "config schema", "init", "new", "plugins verify", "tools import"}
 """Those that work without one."""
 
 WRITES_ITS_OWN = {"demo rag"}

@@ -156,6 +156,39 @@ def test_a_key_written_in_the_file_is_a_note_without_the_key():
     ]
 
 
+def test_a_key_of_a_tool_or_a_source_is_such_a_note_too():
+    """The names of a source's keys are its document's; parameters and mocks may speak of tokens."""
+    http = {"type": "http", "url": "https://x.example", "headers": {"X-Api-Key": "do-not-show-this", "Accept": "a/b"}}
+    oauth = {
+        "type": "oauth2",
+        "token_url": "https://id.example.com",
+        "client_id": "me",
+        "client_secret": "do-not-show-this",
+    }
+    mock = {"type": "mock", "mock_response": {"token": "a-made-up-token"}}
+    tools = {
+        "registry": [
+            {"name": "weather", "implementation": http},
+            {"name": "pay", "implementation": {"type": "http", "url": "https://x.example", "auth": oauth}},
+            {"name": "m", "implementation": mock, "parameters": {"properties": {"token": {"description": "a token"}}}},
+            "broken",
+        ],
+        "openapi": [{"name": "pets", "document": "pets.json", "auth": {"theirs": "do-not-show-this", "b": "${B}"}}],
+        "max_iterations": 3,
+    }
+
+    notes = [str(note) for note in keys_in_the_file(document_of({"tools": tools}))]
+
+    assert [note.partition(":")[0] for note in notes] == [
+        "tools.registry[0].implementation.headers.X-Api-Key",
+        "tools.registry[1].implementation.auth.client_secret",
+        "tools.openapi[0].auth.theirs",
+    ]
+    assert "${WEATHER_X_API_KEY}" in notes[0]
+    assert "${PETS_THEIRS}" in notes[2]
+    assert not any("do-not-show" in note for note in notes)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
     lambda v: st.lists(v, max_size=3) | st.dictionaries(st.sampled_from(["llm", "match", "tools", "name", "a"]), v),

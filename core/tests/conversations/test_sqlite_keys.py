@@ -59,10 +59,18 @@ async def test_a_key_is_free_again_after_its_time(journal):
 
 
 async def test_a_binding_is_replaced_if_it_is_still_the_one_meant(journal):
-    await bind(journal, "a")
-    assert (await bind(journal, "b", digest="e", instead_of="a")).turn == "b"
-    found = await bind(journal, "c", instead_of="a")
+    first = await bind(journal, "a")
+    assert (await bind(journal, "b", digest="e", instead_of=first)).turn == "b"
+    found = await bind(journal, "c", instead_of=first)
     assert (found.turn, found.digest) == ("b", "e")
+
+
+async def test_a_turn_that_has_begun_since_is_not_replaced(journal):
+    seen = await bind(journal, "a")
+    await begin(journal, "a")
+    begun = await bind(journal, "b", instead_of=seen)
+    assert (begun.turn, begun.begun) == ("a", True)
+    assert (await bind(journal, "b", instead_of=begun)).turn == "b", "as for a turn that failed and may run again"
 
 
 async def test_a_turn_begins_with_its_key(journal):
@@ -73,8 +81,7 @@ async def test_a_turn_begins_with_its_key(journal):
 
 
 async def test_a_turn_whose_key_stands_for_another_does_not_begin(journal):
-    await bind(journal, "a")
-    await bind(journal, "b", instead_of="a")
+    await bind(journal, "b", instead_of=await bind(journal, "a"))
     with pytest.raises(LostTurnError):
         await begin(journal, "a")
     with pytest.raises(UnknownTurnError):

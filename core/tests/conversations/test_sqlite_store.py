@@ -28,7 +28,7 @@ from flexchat.domain import (
     UserMessage,
 )
 from flexchat.errors import StorageError, UnknownConversationError
-from flexchat.storage import Database
+from flexchat.storage.sqlite import Database
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -332,7 +332,7 @@ from flexchat.conversations.sqlite_store import (
     SqliteSettings,
     sqlite_conversations,
 )
-from flexchat.storage import Database
+from flexchat.storage.sqlite import Database
 from flexchat.domain import ConversationTurn, UserMessage
 
 async def append(path, name, most):

@@ -1,6 +1,7 @@
 """Secrets do not get out: those we know, and those that look like one."""
 
 import time
+from urllib.parse import quote, urlencode
 
 import pytest
 from flexchat.domain.masking import Mask, secrets_of_environment
@@ -64,6 +65,15 @@ def test_a_long_text_is_masked_in_linear_time(piece):
 def test_ordinary_texts_stay_as_they_are(text):
     """A masked text must still help."""
     assert Mask(["abc"])(text) == text
+
+
+@given(st.text(min_size=6))
+def test_a_secret_in_a_url_is_not_seen_either(secret):
+    """As a part of a path or a query, escaped in any of the usual ways."""
+    secret = secret.encode("utf-8", "replace").decode()
+    forms = {quote(secret), quote(secret, safe=""), urlencode({"k": secret}).removeprefix("k=")}
+
+    assert not any(form in Mask([secret])(f"/?x={form}&z=1") for form in forms)
 
 
 def test_the_environments_secrets_are_known_by_name():

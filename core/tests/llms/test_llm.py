@@ -4,8 +4,8 @@ import pytest
 from flexchat.config.model import LLMEntry
 from flexchat.domain import AssistantMessage, ChatOptions, ChatResult
 from flexchat.errors import ProviderOverloadedError, UnknownLLMError
-from flexchat.llms.endpoints import Endpoint
 from flexchat.llms.llm import LLM, Llms
+from flexchat.services.endpoints import Endpoint
 from stream_of import answer_of
 
 RESULT = ChatResult(message=AssistantMessage(), finish_reason="stop")

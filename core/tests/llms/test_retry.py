@@ -6,10 +6,10 @@ import pytest
 from flexchat.domain import AnswerEnd, AssistantMessage, ChatOptions, ChatResult, Embeddings, TextDelta, TextPart
 from flexchat.errors import ProviderAuthError, ProviderConnectionError, ProviderOverloadedError, ProviderRateLimitError
 from flexchat.http.retry_after import LONGEST_S
-from flexchat.llms.breaker import FEWEST_CALLS
-from flexchat.llms.endpoints import Endpoint, Endpoints
 from flexchat.llms.llm import LLM
 from flexchat.llms.retry import LONGEST_WAIT_S
+from flexchat.services.breaker import FEWEST_CALLS, OPEN
+from flexchat.services.endpoints import Endpoint
 from hypothesis import given
 from hypothesis import strategies as st
 from stream_of import answer_of, stream_of
@@ -63,7 +63,7 @@ def waits(monkeypatch):
 
 def opened(provider, endpoint=None, **rest):
     """The provider as an entry of llms, with an endpoint of its own unless one is given."""
-    return LLM(**{"name": "mine", "provider": provider, "endpoint": endpoint or Endpoints().of(provider), **rest})
+    return LLM(**{"name": "mine", "provider": provider, "endpoint": endpoint or Endpoint("mine"), **rest})
 
 
 async def ask(llm, **options):
@@ -229,6 +229,7 @@ async def test_an_open_breaker_is_heard_at_once(waits):
         with pytest.raises(ProviderOverloadedError, match="not asked for now") as caught:
             await refused
         assert caught.value.retryable
+        assert (caught.value.provider, caught.value.code) == (neighbour.provider.name, OPEN)
 
     assert waits == []
     assert await ask(opened(Flaky())) is RESULT

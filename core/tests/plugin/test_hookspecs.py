@@ -143,6 +143,10 @@ async def _implementation_type(chat, host):
     assert (await chat.call_tool("motto", {})).result == "Measure twice, cut once."
 
 
+async def _tool_source(chat, host):
+    assert (await chat.call_tool("say_abracadabra", {})).result == "abracadabra!"
+
+
 async def _store(chat, host):
     hits = await chat.stores["plants"].query("who likes shade", collection=None, top_k=1)
     assert [document.text for document in hits.documents] == ["Ferns like shade"]
@@ -210,6 +214,7 @@ USES = {
     "flexchat_register_providers": _provider,
     "flexchat_register_tools, flexchat_register_tool_handlers": _tool,
     "flexchat_register_implementation_types": _implementation_type,
+    "flexchat_register_tool_sources": _tool_source,
     "flexchat_register_document_stores": _store,
     "flexchat_register_rerankers": _reranker,
     "flexchat_register_conversation_stores": _conversations,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from flexchat.errors import StorageError
-from flexchat.storage import Database
 from flexchat.storage.damage import place_of, put_aside
+from flexchat.storage.sqlite import Database
 
 OURS = 0x12345
 TABLE = "CREATE TABLE t (x INTEGER PRIMARY KEY, y TEXT)"

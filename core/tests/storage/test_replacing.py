@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from flexchat.storage import replacing
+from flexchat.storage.replacing import replacing
 
 
 def names(folder):

@@ -10,7 +10,8 @@ import threading
 
 import pytest
 from flexchat.errors import StorageError
-from flexchat.storage import Database, data_folder
+from flexchat.storage.folder import data_folder
+from flexchat.storage.sqlite import Database
 
 OURS = 0x12345
 TABLE = "CREATE TABLE t (x INTEGER PRIMARY KEY, y TEXT); -- a comment; with a semicolon\nCREATE INDEX i ON t (y);"
@@ -232,7 +233,7 @@ async def test_a_file_that_another_process_writes_for_too_long_is_a_sentence(db,
 
 BEGINNING = """
 import asyncio, sys
-from flexchat.storage import Database
+from flexchat.storage.sqlite import Database
 sys.stdin.readline()
 
 async def main():

@@ -14,6 +14,7 @@ from flexchat import (
     KeyReusedError,
     NestedTurnError,
     ProviderRateLimitError,
+    StuckTurnError,
     SyncFlexChat,
     TextDelta,
     TurnFinished,
@@ -319,6 +320,29 @@ async def test_an_interrupted_turn_is_resumed(path):
     async with chat_of(path, ScriptedProvider([says("Done.")]), paying.tool) as chat:
         turn = await chat.respond("Pay 5", **K, **C)
     assert (turn.content, turn.id, turn.is_repeat, paying.paid) == ("Done.", joined.handle.id, True, [5])
+
+
+async def test_a_turn_whose_processes_always_die_is_left_to_people(path):
+    """A repeat says so and starts nothing; by hand it goes on, and its key then answers again."""
+    stop = asyncio.Event()
+
+    async def stands_still(messages, options):
+        stop.set()
+        await asyncio.Event().wait()
+
+    async with chat_of(path, ScriptedProvider([stands_still])) as chat:
+        joined = await chat.join("Hello", **K, **C)
+        await stop.wait()
+        joined.handle.interrupt()
+        await joined.handle.last()
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE journal_turns SET fence = 6")
+        database.commit()
+    async with chat_of(path, ScriptedProvider([says("Done.")])) as chat:
+        with pytest.raises(StuckTurnError, match="has ended 6 times while it ran; resume it by hand") as stuck:
+            await chat.respond("Hello", **K, **C)
+        assert (await chat.resume(stuck.value.id)).content == "Done."
+        assert (await chat.respond("Hello", **K, **C)).is_repeat
 
 
 async def test_a_key_whose_turn_never_began_is_bound_anew(path, monkeypatch):

@@ -11,10 +11,11 @@ from ..domain import ToolDefinition, ToolResult
 from ..domain.masking import Mask
 from ..errors import PluginConflictError, PluginLoadError
 from ..plugin.call import PLACES, Call, PluginStep, Rest, Step, Tell, wrong_place
-from ..plugin.contracts import ImplementationType, Retriever, ToolHandler
+from ..plugin.contracts import Fetcher, ImplementationType, Retriever, ToolHandler
 from ..plugin.foreign import contained
 from ..plugin.hooks import Hooks
 from ..tools.registry import ToolRegistry
+from ..tools.sources import ToolSources
 from .claim import ClaimEffect
 from .effects import Effects
 from .outcomes import Outcomes
@@ -36,6 +37,8 @@ class Calls:
         error_detail: "message" shows a model the (masked) text of an exception; "incident" shows a number, logged
             together with the full text.
         effects: The ledger; None for one in memory.
+        fetcher: What tools send requests with.
+        sources: The tool sources, some of which nobody may have opened yet; None if there are none.
 
     Raises:
         PluginLoadError: A plugin's step is at a place that does not exist, or at "run".
@@ -56,6 +59,8 @@ class Calls:
         mask: Mask | None = None,
         error_detail: Literal["message", "incident"] = "message",
         effects: Effects | None = None,
+        fetcher: Fetcher | None = None,
+        sources: ToolSources | None = None,
     ) -> None:
         hooks, mask = hooks or Hooks(), mask or Mask()
         outcomes = self._outcomes = Outcomes(mask, error_detail)
@@ -66,11 +71,11 @@ class Calls:
         self.recalled = claim.recalled
         core: list[Step] = [
             Told(tell, mask, outcomes),
-            LookUp(registry),
+            LookUp(registry, sources),
             CheckArguments(prepared, outcomes),
             *([Authorize(gates, outcomes)] if gates else []),
             claim,
-            Run(prepared, outcomes, dict(handlers or {}), dict(stores or {}), default_timeout_ms),
+            Run(prepared, outcomes, dict(handlers or {}), dict(stores or {}), default_timeout_ms, fetcher, sources),
         ]
         steps = self.steps = _in_order(core, hooks.steps)
         link: _Link = _nothing_inside

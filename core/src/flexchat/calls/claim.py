@@ -252,12 +252,12 @@ class ClaimEffect:
     def _unknown(self, call: Call, why: str, effect: Effect) -> ToolResult:
         call.facts["effect"] = {"key": effect.key, "state": "unknown"}
         text = f"It is unknown whether '{call.name}' took effect: {why}. {_DO_NOT_REPEAT}."
-        return ToolResult.failed(call.name, text, hint=_WHERE)
+        return ToolResult.failed(call.name, text, hint=_WHERE if self.effects.is_kept else None)
 
     def _unknown_now(self, call: Call, result: ToolResult) -> ToolResult:
         """Return the failure of a tool that has just broken off: its own text, which may be specified, and advice."""
         call.facts["effect"] = {"key": call.key, "state": "unknown"}
-        call.note(f"the effect is unknown: {_WHERE}")
+        call.note("the effect is unknown" + (f": {_WHERE}" if self.effects.is_kept else ""))
         said = f"it is unknown whether '{call.name}' took effect. {_DO_NOT_REPEAT}"
         return attrs.evolve(result, hint=f"{result.hint}; {said}" if result.hint else said)
 

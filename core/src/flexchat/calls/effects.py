@@ -54,6 +54,11 @@ class Effects:
         self.keep_s = keep_s
         self._begin()
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether another process can see the ledger, the command line, for one."""
+        return not isinstance(self.ledger, MemoryLedger)
+
     def _begin(self) -> None:
         self._process, self.owner = os.getpid(), secrets.token_hex(8)
         self._lock = threading.Lock()
@@ -172,7 +177,7 @@ class Effects:
             StorageError: It failed.
             asyncio.CancelledError: It failed, and was cancelled.
         """
-        if isinstance(self.ledger, MemoryLedger):  # never waits, so that nothing can come meanwhile
+        if not self.is_kept:  # memory never waits, so that nothing can come meanwhile
             return await work, None
         task, cancelled = asyncio.ensure_future(work), None
         while not task.done():

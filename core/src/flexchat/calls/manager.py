@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -12,12 +13,15 @@ from ..config.model import ResponseRule, ToolEntry, ToolsTable
 from ..domain import Implementation, ToolDefinition
 from ..domain.masking import Mask
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
-from ..plugin.contracts import ImplementationType, Retriever, ToolEncoder, ToolHandler
+from ..plugin.contracts import Fetcher, ImplementationType, Retriever, ToolEncoder, ToolHandler
 from ..plugin.hooks import Hooks
 from ..plugin.host import PluginHost
 from ..plugin.in_process import hooks_of_chat
+from ..tools.live_source import SourceSetup
+from ..tools.lock import LOCK_NAME, ToolsLock
 from ..tools.python_function import PYTHON, FunctionTool, tool
 from ..tools.registry import ToolRegistry
+from ..tools.sources import ToolSources
 from .calls import Calls
 from .effects import Effects
 from .executor import ToolExecutor
@@ -35,10 +39,15 @@ class ToolManager:
         formats: Tool encoders of the installed providers, by format name.
         offered: The plugins' ready-made tools, which an entry switches on by name.
         effects: The ledger of what tools change; None for one in memory.
+        fetcher: What tools send requests with.
+        sources: The configured tool sources.
+        lock: Where the tools accepted from them are kept; needed if there are any.
 
     Attributes:
+        sources: The tool sources: what they offer, what has changed, and what was accepted.
         calls: Runs tool calls through their steps.
         effects: The ledger of what its tools change, as this process uses it.
+        fetcher: What its tools send requests with; None if it was given none.
 
     Source: requirements TC-15, TC-67 to TC-70, C7, C8, C9.
     """
@@ -55,8 +64,12 @@ class ToolManager:
         hooks: Hooks | None = None,
         mask: Mask | None = None,
         effects: Effects | None = None,
+        fetcher: Fetcher | None = None,
+        sources: Iterable[SourceSetup] = (),
+        lock: ToolsLock | None = None,
     ) -> None:
         self.table = table or ToolsTable()
+        self.fetcher = fetcher
         self._offered = offered or {}
         self._rest: dict[str, Any] = {
             "formats": formats,
@@ -65,9 +78,14 @@ class ToolManager:
             "stores": stores,
             "hooks": hooks,
             "mask": mask,
+            "fetcher": fetcher,
         }
         self._registry = ToolRegistry(formats)
         self.effects = effects or Effects()
+        self._of_sources: dict[str, ToolEntry] = {}
+        nowhere = lock or ToolsLock(Path(LOCK_NAME))
+        used = () if self.table.enabled is False else sources
+        self.sources = ToolSources(used, nowhere, self._registry, adjust=self._adjusted, mask=mask, fetcher=fetcher)
         self.calls = Calls(
             self._registry,
             {PYTHON.name: PYTHON, **(implementation_types or {})},
@@ -78,6 +96,8 @@ class ToolManager:
             mask=mask,
             error_detail=self.table.error_detail,
             effects=self.effects,
+            fetcher=fetcher,
+            sources=self.sources,
         )
         self._executor = ToolExecutor(self.calls)
 
@@ -91,6 +111,9 @@ class ToolManager:
         hooks: Hooks | None = None,
         mask: Mask | None = None,
         effects: Effects | None = None,
+        fetcher: Fetcher | None = None,
+        sources: Iterable[SourceSetup] = (),
+        lock: ToolsLock | None = None,
     ) -> ToolManager:
         """Return a manager that knows what plugins bring but has no tools yet; ``add`` and ``load_tools`` add them.
 
@@ -98,6 +121,8 @@ class ToolManager:
             table: Limits, and what load_tools registers.
             hooks: Event hooks and gates for calls; None for the plugins'.
             effects: The ledger of what tools change; None for one in memory.
+            fetcher: What tools send requests with.
+            sources, lock: The tool sources, whose tools it has once ``load_sources_later`` was called.
         """
         return cls(
             table,
@@ -109,6 +134,9 @@ class ToolManager:
             hooks=hooks_of_chat(host, {}) if hooks is None else hooks,
             mask=mask,
             effects=effects,
+            fetcher=fetcher,
+            sources=sources,
+            lock=lock,
         )
 
     def load_tools(
@@ -128,12 +156,28 @@ class ToolManager:
         for index, entry in enumerate(self.table.registry):
             if index in left_out:
                 continue
+            if self.sources.by_name and entry.implementation is None and entry.name not in self._offered:
+                self._of_sources[entry.name] = entry
+                continue
             try:
                 self._registry.register(self._definition(entry, (structured or {}).get(index)))
             except FlexChatError as error:
                 log.warning("tool %s (tools.registry[%d]) is left out: %s", entry.name, index, error)
                 failed[index] = str(error)
         return failed
+
+    def load_sources_later(self) -> None:
+        """From now on, look up the tools of sources, too; what was accepted of them is read when they are needed."""
+        if self.sources.by_name:
+            self._registry.load_later(self.sources.load)
+
+    async def ready_for(self, rule: ResponseRule) -> list[str]:
+        """Open the sources of the tools a rule offers, and return why some are missing; see ToolSources.ready."""
+        if not self.sources.by_name or not self._wants_tools(rule):
+            return []
+        allowed = rule.tools.allowed_tools if rule.tools is not None else None
+        await self.sources.ready(allowed)
+        return self.sources.missing(allowed)
 
     def add(self, tools: Iterable[ToolLike]) -> None:
         """Register tools given in code.
@@ -150,7 +194,7 @@ class ToolManager:
         Raises:
             ToolDefinitionError: As add.
         """
-        table = attrs.evolve(self.table, registry=(), enabled=None)
+        table = attrs.evolve(self.table, registry=(), enabled=None, sources={})
         manager = ToolManager(table, offered=self._offered, **self._rest)
         manager.add(tools)
         return manager
@@ -166,13 +210,12 @@ class ToolManager:
     def is_enabled(self) -> bool:
         """Return whether tools are used: what tools.enabled says or, if not set, whether there are any (C7)."""
         if self.table.enabled is None:
-            return bool(self._registry.names())
+            return bool(self.sources.by_name or self._registry.names())
         return self.table.enabled
 
     def offered_to(self, rule: ResponseRule) -> tuple[str, ...]:
         """Return the names of the tools offered to a rule's model, in order (RG-8, RG-10)."""
-        wanted = rule.tools.enabled if rule.tools is not None else self.table.apply_globally
-        if not wanted or not self.is_enabled():
+        if not self._wants_tools(rule):
             return ()
         return self._registry.names(rule.tools.allowed_tools if rule.tools is not None else None)
 
@@ -184,24 +227,41 @@ class ToolManager:
         """Return the milliseconds a tool without its own timeout may take."""
         return self.table.default_timeout_ms or 30_000
 
+    def _wants_tools(self, rule: ResponseRule) -> bool:
+        wanted = rule.tools.enabled if rule.tools is not None else self.table.apply_globally
+        return wanted and self.is_enabled()
+
     def _definition(self, entry: ToolEntry, structured: Implementation | None) -> ToolDefinition:
         if entry.implementation is None:
             return self._switched_on(entry)
         made = structured or Implementation(type=entry.implementation.type, settings=entry.implementation.settings)
+        usual = self._usual(made)
+        effect = entry.effect or usual.get("effect", "write")
+        honours_key = usual.get("honours_key", False) if entry.honours_key is None else entry.honours_key
+        timeouts_ms = (entry.timeout_ms, entry.implementation.timeout_ms, usual.get("timeout_ms"))
         return ToolDefinition(
             name=entry.name,
             description=entry.description or "",
             parameters=entry.parameters or {},
             implementation=made,
             handler=entry.handler,
-            timeout_ms=entry.implementation.timeout_ms if entry.timeout_ms is None else entry.timeout_ms,
+            timeout_ms=next((limit for limit in timeouts_ms if limit is not None), None),
             exclusive=bool(entry.exclusive),
             repeatable=bool(entry.repeatable),
-            effect=entry.effect or "write",
-            honours_key=bool(entry.honours_key),
+            effect=effect,
+            honours_key=honours_key and (effect == "write" or entry.honours_key is not None),
             verify=entry.verify,
             strict=entry.strict,
+            retry=entry.implementation.retry if entry.retry is None else entry.retry,
         )
+
+    def _usual(self, made: Implementation) -> Mapping[str, Any]:
+        """Return what the implementation type says a tool is, unless its entry says otherwise."""
+        kind = (self._rest["implementation_types"] or {}).get(made.type)
+        if kind is None or kind.defaults is None or isinstance(made.settings, Mapping):
+            return {}
+        found: Mapping[str, Any] = kind.defaults(made.settings)
+        return found
 
     def _offered_tool(self, name: str) -> ToolDefinition:
         if name not in self._offered:
@@ -210,19 +270,31 @@ class ToolManager:
         return self._offered[name]
 
     def _switched_on(self, entry: ToolEntry) -> ToolDefinition:
-        offered = self._offered_tool(entry.name)
-        changes: dict[str, Any] = {
-            "description": entry.description,
-            "parameters": entry.parameters,
-            "timeout_ms": entry.timeout_ms,
-            "exclusive": entry.exclusive,
-            "repeatable": entry.repeatable,
-            "effect": entry.effect,
-            "honours_key": entry.honours_key,
-            "verify": entry.verify,
-            "strict": entry.strict,
-        }
-        return attrs.evolve(offered, **{key: value for key, value in changes.items() if value is not None})
+        return _changed_by(entry, self._offered_tool(entry.name))
+
+    def _adjusted(self, tool: ToolDefinition) -> ToolDefinition:
+        """Return a source's tool with what its entry in tools.registry says."""
+        entry = self._of_sources.get(tool.name)
+        return tool if entry is None else _changed_by(entry, tool)
+
+
+def _changed_by(entry: ToolEntry, tool: ToolDefinition) -> ToolDefinition:
+    """Return a ready-made tool with what its entry in tools.registry says."""
+    changes: dict[str, Any] = {
+        "description": entry.description,
+        "parameters": entry.parameters,
+        "timeout_ms": entry.timeout_ms,
+        "exclusive": entry.exclusive,
+        "repeatable": entry.repeatable,
+        "effect": entry.effect,
+        "honours_key": entry.honours_key,
+        "verify": entry.verify,
+        "strict": entry.strict,
+        "retry": entry.retry,
+    }
+    if entry.effect in ("read", "idempotent") and entry.honours_key is None:
+        changes["honours_key"] = False
+    return attrs.evolve(tool, **{key: value for key, value in changes.items() if value is not None})
 
 
 def as_definition(item: ToolDefinition | FunctionTool | Callable[..., Any]) -> ToolDefinition:

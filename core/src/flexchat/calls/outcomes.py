@@ -12,7 +12,7 @@ import attrs
 
 from ..domain import ToolResult
 from ..domain.masking import Mask
-from ..errors import EffectUnknownError, ToolError, with_hint
+from ..errors import EffectUnknownError, FetchError, FlexChatError, ToolError, with_hint
 from ..plugin.call import Call
 from ..plugin.foreign import ForeignError, contained, error_text
 from ..tools.results import as_json, json_facts
@@ -92,6 +92,7 @@ class Outcomes:
 
 _BROKEN_OFF = (
     EffectUnknownError,
+    FetchError,
     TimeoutError,
     ConnectionResetError,
     ConnectionAbortedError,
@@ -104,16 +105,38 @@ _DEEPEST = 10  # causes of causes of an error
 def doubt(error: BaseException) -> str:
     """Return why a tool that raised this may still have taken effect; empty if it did not.
 
-    Either it says so (EffectUnknownError), or what it waited for did not answer or broke off, in whatever words.
+    Either it says so (EffectUnknownError, FetchError.may_have_arrived), or what it waited for did not answer or broke
+    off, in whatever words.
     """
     cause: BaseException | None = error
     for _ in range(_DEEPEST):
-        if cause is None:
-            return ""
+        if cause is None or (isinstance(cause, FetchError) and not cause.may_have_arrived):
+            return ""  # it knows better than what caused it
         if isinstance(cause, _BROKEN_OFF):
             return error_text(error)
         cause = cause.__cause__ or cause.__context__
     return ""
+
+
+_TRANSIENT = (TimeoutError, ConnectionError)
+
+
+def retry_after(error: BaseException) -> float | None:
+    """Return the seconds a service wants to be left alone before the same call may succeed; None if it would not.
+
+    Either the error says so (``retryable``, ``retry_after_s``), or a connection or an answer did not come.
+    """
+    said = getattr(error, "retryable", None) if isinstance(error, FlexChatError) else None
+    if said is not None:
+        return (getattr(error, "retry_after_s", None) or 0.0) if said else None
+    cause: BaseException | None = error
+    for _ in range(_DEEPEST):
+        if cause is None:
+            return None
+        if isinstance(cause, _TRANSIENT):
+            return 0.0
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 def _as_text(said: Any) -> str:

@@ -7,7 +7,7 @@ authorize   flexchat_before_tool_call of the plugins: the first that answers doe
 approve     core has nothing here: for packages that ask a person
 reserve     core has nothing here: for packages that hold a budget and settle it
 claim       makes an effect happen only once: claim.py; absent for tools that change nothing
-run         runs the tool, within its time; what it returns or raises is converted into a result
+run         runs the tool, each attempt within its time; what it returns or raises is converted into a result
 
 A step is an async function around the rest. At each place plugins' steps follow core's, in order of the plugins'
 names, those of ``FlexChat.from_config(…, hooks=[…])`` last: calls.py builds the list.
@@ -24,18 +24,19 @@ from typing import Any, ClassVar
 
 import attrs
 
-from ..domain import ToolResult
+from ..domain import ToolResult, ToolRetry
 from ..domain.masking import Mask
 from ..errors import ToolError, nearest
 from ..plugin.call import Call, Place, Rest, Tell
-from ..plugin.contracts import Retriever, ToolContext, ToolHandler
+from ..plugin.contracts import Fetcher, Retriever, ToolContext, ToolHandler
 from ..plugin.current import current_call
 from ..plugin.foreign import contained
 from ..plugin.hooks import HookCall, ToolGate
 from ..plugin.threads import STILL_RUNNING
 from ..schema.wording import joined, quoted
 from ..tools.registry import ToolRegistry
-from .outcomes import Outcomes, doubt
+from ..tools.sources import ToolSources
+from .outcomes import Outcomes, doubt, retry_after
 from .prepared import PreparedTools
 
 log = logging.getLogger(__name__)
@@ -75,10 +76,13 @@ class LookUp:
     name: ClassVar[str] = "look up"
     place: ClassVar[Place] = "look up"
     registry: ToolRegistry
+    sources: ToolSources | None = None
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Set call.tool."""
         tool = self.registry.get(call.name)
+        if tool is None and self.sources is not None and call.offered is None and self.sources.by_name:
+            tool = await self.sources.find(call.name)
         is_offered = call.offered is None or call.name in call.offered
         if is_offered:
             call.tool = tool
@@ -166,42 +170,75 @@ class Run:
     handlers: Mapping[tuple[str, str], ToolHandler]
     stores: Mapping[str, Retriever]
     default_timeout_ms: int
+    fetcher: Fetcher | None = None
+    sources: ToolSources | None = None
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Set call.began; rest is not awaited, because nothing is further inside."""
-        tool = call.tool
-        assert tool is not None
         if call.began:
             return ToolResult.failed(call.name, "Not executed: this call has been run already")
+        result, wish_s = await self._attempt(call)
+        assert call.tool is not None
+        if wish_s is not None and call.tool.retry is not None and call.tool.may_repeat:
+            return await self._again(call, call.tool.retry, result, wish_s)
+        return result
+
+    async def _again(self, call: Call, retry: ToolRetry, result: ToolResult, wish_s: float | None) -> ToolResult:
+        """Try again for as long as that may help; each attempt has the call's key.
+
+        Args:
+            result, wish_s: How the first attempt ended; see _attempt.
+        """
+        attempts, earlier = 1, call.unsure
+        while wish_s is not None and (wait_s := retry.wait_s(attempts, wish_s)) is not None:
+            left_s = call.seconds_left() if call.seconds_left is not None else None
+            if left_s is not None and left_s <= wait_s:
+                break
+            call.note(f"attempt {attempts} of {retry.max_attempts} failed: {result.explained()}")
+            log.warning("tool %s: trying again in %.1f s", call.name, wait_s)
+            await asyncio.sleep(wait_s)
+            attempts, call.unsure = attempts + 1, ""
+            result, wish_s = await self._attempt(call)
+            if result.success:
+                return result
+            earlier = call.unsure = call.unsure or earlier  # an earlier attempt may have taken effect
+        return result
+
+    async def _attempt(self, call: Call) -> tuple[ToolResult, float | None]:
+        """Run the tool; return its result, and None or, if another attempt may help, the seconds to wait first."""
+        tool = call.tool
+        assert tool is not None
         limit_ms = tool.timeout_ms if tool.timeout_ms is not None else self.default_timeout_ms
         left_s = call.seconds_left() if call.seconds_left is not None else None
         if left_s is not None:
             limit_ms = min(limit_ms, round(left_s * 1000))
         if limit_ms <= 0:
-            return ToolResult.failed(call.name, "Not executed: no time is left for this message")
+            return ToolResult.failed(call.name, "Not executed: no time is left for this message"), None
         prepared = self.prepared.of(tool)
         context = ToolContext(
             tool=tool,
             handlers=self.handlers,
             stores=self.stores,
             settings=prepared.handler_settings,
+            fetcher=self.fetcher,
+            source=self.sources.by_name.get(tool.source) if self.sources is not None and tool.source else None,
             made_for=call,
         )
-        call.began, deadline = True, asyncio.timeout(limit_ms / 1000)
+        call.began, call.attempts, deadline = True, call.attempts + 1, asyncio.timeout(limit_ms / 1000)
         token = current_call.set(call)
         try:
             with contained():
                 async with deadline:
                     value = await prepared.implementation.run(prepared.settings, _own(call.arguments), context)
-                return self.outcomes.of_value(call.name, value)
+                return self.outcomes.of_value(call.name, value), None
         except Exception as error:  # noqa: BLE001  a tool may raise anything, and the model gets it
             if isinstance(error, TimeoutError) and deadline.expired():
                 log.warning("tool %s: not finished after %d ms", call.name, limit_ms)
                 call.unsure = f"it was not finished after {limit_ms} ms"
                 text = f"Tool execution timed out after {limit_ms}ms"
-                return ToolResult.failed(call.name, text, hint=_left_behind(error))
+                return ToolResult.failed(call.name, text, hint=_left_behind(error)), 0.0
             call.unsure = doubt(error)
-            return self.outcomes.of_error(call.name, error)
+            return self.outcomes.of_error(call.name, error), retry_after(error)
         finally:
             current_call.reset(token)
             del deadline  # breaks a cycle: it holds the task, the task its error, the error this frame

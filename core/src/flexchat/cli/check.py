@@ -93,12 +93,14 @@ def _never_offered(config: Config, left_out: set[str]) -> list[str]:
     if tools.enabled is False or any(own is None or not own.allowed_tools for own in using):
         return []
     offered = {name for own in using if own is not None for name in own.allowed_tools or ()}
-    return [entry.name for entry in tools.registry if entry.name not in offered | left_out]
+    # With sources, an entry with only its name may change a source's tool, which a rule may offer as SOURCE/*.
+    entries = [entry for entry in tools.registry if entry.implementation is not None or not tools.sources]
+    return [entry.name for entry in entries if entry.name not in offered | left_out]
 
 
 def _left_out(notes: list[Problem]) -> set[str]:
     """Return the names of the unusable tools that are left out (tools.on_error = "leave out")."""
-    found = (re.match(r"tool '(.+?)' is left out: ", note.text) for note in notes)
+    found = (re.match(r"tool '([^']+)' is left out: ", note.text) for note in notes)
     return {match[1] for match in found if match}
 
 
@@ -114,9 +116,11 @@ def _has_search(table: ToolsTable, host: PluginHost) -> bool:
 
 
 def _contents(config: Config, notes: list[Problem]) -> str:
+    sources = sum(map(len, config.tools.sources.values()))
     parts = [
         counted(len(config.llms), "llm"),
-        _tools(config, _left_out(notes)),
+        *([_tools(config, _left_out(notes))] if config.tools.registry or not sources else ()),
+        *([counted(sources, "tool source")] if sources else ()),
         counted(len(config.responses), "rule"),
         *([counted(len(config.stores), "document store")] if config.stores else ()),
         *(["conversations are kept"] if config.conversations is not None else ()),

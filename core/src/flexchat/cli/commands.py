@@ -15,7 +15,9 @@ from . import (
     plugins,
     schema,
     tools,
+    tools_cost,
     tools_lint,
+    tools_sources,
     turns,
 )
 
@@ -30,6 +32,8 @@ OWN = {
         demo,
         init,
         tools,
+        tools_cost,
+        tools_sources,
         tools_lint,
         turns,
         models,

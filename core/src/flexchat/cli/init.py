@@ -164,7 +164,7 @@ def _commented(line: str, comment: str) -> str:
 
 
 def _write(file: Path, text: str, *, force: bool) -> None:
-    from ..storage import replacing  # loads SQLite
+    from ..storage.replacing import replacing
 
     try:
         with replacing(file) if force else file.open("x", encoding="utf-8") as out:

@@ -11,7 +11,8 @@ from .terminal import Terminal
 # Tool calls and left-out plugins are reported anyway. Also important: failing watchers, waiting for a service, what
 # slows every command, errors in the server, and a damaged store.
 _MATTERS = (
-    *("flexchat.plugin.hooks", "flexchat.llms", "flexchat.config", "flexchat.assembly", "flexchat.storage"),
+    *("flexchat.plugin.hooks", "flexchat.llms", "flexchat.services", "flexchat.config", "flexchat.assembly"),
+    "flexchat.storage",
     "flexchat_web",
 )
 
@@ -44,7 +45,7 @@ def one_note_for_each_service() -> Iterator[None]:
         said.add(service)
         return not known
 
-    retries, breakers = (logging.getLogger(f"flexchat.llms.{name}") for name in ("retry", "breaker"))
+    retries, breakers = map(logging.getLogger, ("flexchat.llms.retry", "flexchat.services.breaker"))
     retries.addFilter(is_new)
     breakers.addFilter(_nothing)
     try:

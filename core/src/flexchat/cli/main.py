@@ -104,11 +104,13 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
             return _call(command, rest, terminal, read, own=True)
         return _call(longer, left, terminal, read, own=False)
     if name in GROUPS:
-        inside = [known for known in OWN if known.startswith(f"{name} ")]
+        own, theirs = (
+            {known: command for known, command in commands.items() if known.startswith(f"{name} ")}
+            for commands in (OWN, _commands_of_plugins(rest)[0])
+        )
         if {"-h", "--help"}.isdisjoint(rest):
-            raise UsageError(f"{name} needs one of: {', '.join(inside)}")
-        commands = {known: OWN[known] for known in inside}
-        terminal.out(_overview(commands, {}, group=name).rstrip())
+            raise UsageError(f"{name} needs one of: {', '.join([*own, *theirs])}")
+        terminal.out(_overview(own, theirs, group=name).rstrip())
         return OK
     theirs, read = _commands_of_plugins(rest)
     if any(known.startswith(f"{name} ") for known in theirs):  # the first half of a command

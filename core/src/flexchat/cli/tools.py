@@ -6,6 +6,8 @@ import argparse
 import asyncio
 from typing import Any
 
+import attrs
+
 from ..app import FlexChat
 from ..domain import ToolDefinition, ToolResult
 from ..errors import did_you_mean
@@ -48,15 +50,20 @@ def run_list(args: argparse.Namespace) -> int:
         return OK
     for tool in tools:
         terminal.out(signature(tool), "bold")
-        terminal.paragraph(f"{tool.description} [{tool.implementation.type}]", indent="    ")
-    if not tools:
+        source = f", from {tool.source}" if tool.source is not None else ""
+        terminal.paragraph(f"{tool.description} [{tool.implementation.type}{source}]", indent="    ")
+    if not tools and not chat.tools.sources.by_name:
         terminal.say("no tools: the configuration has none, or tools.enabled is false")
+    for state in chat.tools.sources.states():
+        if not state.accepted:
+            terminal.say(f"source '{state.name}' was never opened: flexchat tools accept {state.name} does it", "dim")
     return OK
 
 
 def run_show(args: argparse.Namespace) -> int:
     """Print a tool's definition as JSON."""
-    args.terminal.json(_as_data(_tool(*open_tools(args), args.name)))
+    chat, host = open_tools(args)
+    args.terminal.json(_as_data(asyncio.run(_found(chat, host, args.name))))
     return OK
 
 
@@ -64,9 +71,7 @@ def run_call(args: argparse.Namespace) -> int:
     """Run a tool and print its result as JSON; with --json, the whole envelope."""
     terminal: Terminal = args.terminal
     chat, host = open_tools(args)
-    tool = _tool(chat, host, args.name)
-    arguments = read_arguments(args.arguments, tool)
-    result = asyncio.run(_call(chat, tool.name, arguments, args.key))
+    result = asyncio.run(_call(chat, host, args))
     for note in result.notes:
         terminal.say(f"note: {note}", "dim")
     if args.json:
@@ -74,28 +79,45 @@ def run_call(args: argparse.Namespace) -> int:
     elif result.success:
         terminal.json(result.result)
     if not result.success:
-        terminal.error(f"{tool.name}: {result.explained()}")
+        terminal.error(f"{args.name}: {result.explained()}")
     return OK if result.success else FAILED
 
 
-async def _call(chat: FlexChat, name: str, arguments: dict[str, Any], key: str | None) -> ToolResult:
+async def _found(chat: FlexChat, host: PluginHost, name: str) -> ToolDefinition:
     async with chat:
-        return await chat.call_tool(name, arguments, origin="command line", key=key)
+        return await named_tool(chat, host, name)
+
+
+async def _call(chat: FlexChat, host: PluginHost, args: argparse.Namespace) -> ToolResult:
+    async with chat:
+        tool = await named_tool(chat, host, args.name)
+        arguments = read_arguments(args.arguments, tool)
+        return await chat.call_tool(tool.name, arguments, origin="command line", key=args.key)
 
 
 def _tools(chat: FlexChat) -> list[ToolDefinition]:
     return chat.tools.get_registry().list()
 
 
-def _tool(chat: FlexChat, host: PluginHost, name: str) -> ToolDefinition:
+async def named_tool(chat: FlexChat, host: PluginHost, name: str) -> ToolDefinition:
+    """Return the chat's tool of that name.
+
+    Sources that nobody has opened yet are opened if it may be theirs.
+
+    Raises:
+        UsageError: There is none; the text says what there is, and which sources could not be opened.
+    """
     found = chat.tools.get_registry().get(name)
     if found is None and name in host.tools.conflicts:
         raise UsageError(host.tools.missing(name))
+    sources = chat.tools.sources
+    if found is None and not all(state.accepted for state in sources.states()):
+        found = await sources.find(name)
     if found is None:
         names = [tool.name for tool in _tools(chat)]
-        raise UsageError(
-            f"no tool is called '{name}'{did_you_mean(name, names)}; there are: {', '.join(names) or 'none'}"
-        )
+        there = f"; there are: {', '.join(names) or 'none'}"
+        text = f"no tool is called '{name}'{did_you_mean(name, names)}{there}"
+        raise UsageError("; ".join([text, *sources.missing()]))
     return found
 
 
@@ -104,8 +126,11 @@ def _as_data(tool: ToolDefinition) -> dict[str, Any]:
         "name": tool.name,
         "description": tool.description,
         "implementation": tool.implementation.type,
+        "source": tool.source,
+        "effect": tool.effect,
         "parameters": tool.parameters,
         "timeout_ms": tool.timeout_ms,
+        "retry": attrs.asdict(tool.retry) if tool.retry is not None else None,
         "exclusive": tool.exclusive or None,
         "repeatable": tool.repeatable or None,
     }

@@ -7,6 +7,8 @@ from typing import Any
 from ..app import FlexChat
 from ..assembly import Parts, require_gates
 from ..calls.manager import ToolManager
+from ..domain.masking import Mask
+from ..http.late_fetcher import LateFetcher
 from ..llms.llm import Llms
 from ..plugin.host import PluginHost
 from ..tools.settings import tool_trouble
@@ -45,9 +47,11 @@ def without_model(host: PluginHost) -> FlexChat:
 
     require_gates(host)
     table = ToolsTable(registry=tuple(ToolEntry(name=name) for name in _usable_tools(host)))
-    tools = ToolManager.from_plugins(host, table)
+    config = Config(tools=table)
+    fetcher = LateFetcher(config.network.allow, config.network.domains, Mask())
+    tools = ToolManager.from_plugins(host, table, fetcher=fetcher)
     tools.load_tools()
-    return FlexChat(Parts(config=Config(tools=table), llms=Llms(), tools=tools))
+    return FlexChat(Parts(config=config, llms=Llms(), tools=tools, fetcher=fetcher))
 
 
 def _usable_tools(host: PluginHost) -> list[str]:

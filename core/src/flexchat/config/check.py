@@ -16,12 +16,12 @@ import attrs
 from ..domain import Profile
 from ..errors import Problem, did_you_mean
 from .document import MOST_PROBLEMS, ConfigDocument, walk
-from .model import Config, own_keys
+from .model import Config, ToolsTable, own_keys
 from .own_variables import variable_problem
 from .patterns import FLAGS, LONGEST_MS, MISSING, PatternError, compile_pattern
 from .positions import KeyPath
 from .reach import EarlierRules, contradiction, field_of, impossible_intent
-from .wording import is_secret_place, shortened, spoken_path, spoken_value
+from .wording import is_secret_name, is_secret_place, shortened, spoken_path, spoken_value
 
 PROFILE_FIELDS = tuple(field.name for field in attrs.fields(Profile) if field.name != "documents")
 """The fields a rule's match may use."""
@@ -43,7 +43,8 @@ def check(document: ConfigDocument, tools: Collection[str] = ()) -> tuple[list[P
     """Return the problems and the notes.
 
     Args:
-        tools: Names of tools given in code, which rules may name in addition to those of the registry.
+        tools: Names of tools given in code, which rules may name in addition to those of the registry; SOURCE/* for a
+            tool source given in code.
     """
     checker = _Checker(document, tools)
     checker.services()
@@ -56,14 +57,37 @@ def check(document: ConfigDocument, tools: Collection[str] = ()) -> tuple[list[P
 
 
 def written_secrets(document: ConfigDocument) -> Iterator[tuple[KeyPath, str]]:
-    """Yield the texts of llms, stores and plugins' tables whose key marks them as secret."""
+    """Yield the texts of llms, stores, plugins' tables, and tools' auth and headers whose key marks them as secret."""
     of_plugins = document.data.keys() - own_keys(Config)
     for section in ("llms", "stores", *sorted(of_plugins)):
         names = 1 if section in of_plugins else 2  # of the table and, in llms and stores, of the entry
         for place, value in walk(document.data.get(section), (section,)):
-            written = isinstance(value, str) and len(value) >= SHORTEST_WRITTEN_KEY and "${" not in value
-            if written and is_secret_place(place[names:]):
+            if _is_written(value) and is_secret_place(place[names:]):
                 yield place, value
+    yield from ((place, value) for place, value in _credentials_of_tools(document) if _is_written(value))
+
+
+def _is_written(value: Any) -> bool:
+    return isinstance(value, str) and len(value) >= SHORTEST_WRITTEN_KEY and "${" not in value
+
+
+def _credentials_of_tools(document: ConfigDocument) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield what may be secret of auth and headers: of implementations in tools.registry, and of tool sources.
+
+    A source's auth has the names that its document gives them, so all of it counts.
+    """
+    tools = document.data.get("tools")
+    for name, entries in tools.items() if isinstance(tools, dict) else ():
+        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+            inside = ("implementation",) if name == "registry" else ()
+            table = entry.get("implementation") if inside and isinstance(entry, dict) else entry
+            if not isinstance(table, dict):
+                continue
+            for key in ("auth", "headers"):
+                for place, value in walk(table.get(key), ("tools", name, index, *inside, key)):
+                    last = str(place[-1])
+                    if (key == "auth" and not inside) or (is_secret_name(last) and not last.endswith("_url")):
+                        yield place, value
 
 
 def keys_in_the_file(document: ConfigDocument) -> list[Problem]:
@@ -71,6 +95,8 @@ def keys_in_the_file(document: ConfigDocument) -> list[Problem]:
     notes = []
     for place, _ in written_secrets(document):
         owner = place[1] if len(place) > 2 else place[0]
+        if place[0] == "tools":
+            owner = document.data["tools"][place[1]][place[2]].get("name", owner)
         name = re.sub(r"\W+", "_", f"{owner}_{place[-1]}").strip("_").upper()
         text = f'the secret is written in the file; better write "${{{name}}}" and set that environment variable'
         notes.append(document.problem(place, text))
@@ -88,6 +114,7 @@ class _Checker:
         self._llms = self._names("llms")
         self._stores = self._names("stores")
         self._tools = self._tool_names() | set(tools)
+        self._has_sources = self._sources() or any(name.endswith("/*") for name in tools)
         self._rules = self._tables("responses")
         tables = [document.data["stores"][name] for name in sorted(self._stores or ())]
         collections = (table.get("collection") if isinstance(table, dict) else None for table in tables)
@@ -302,7 +329,8 @@ class _Checker:
             text = "an empty list is ambiguous: leave the key out to offer all tools, or write enabled = false for none"
             self._problem(place, text)
         for index, name in enumerate(allowed):
-            if isinstance(name, str) and name not in self._tools:
+            # A name may be that of a source's tool: sources and their lock are not read to start.
+            if isinstance(name, str) and name not in self._tools and not self._has_sources and name[-2:] != "/*":
                 self._unknown((*place, index), "tool in tools.registry", name, self._tools)
 
     def _hint(self, name: str, known: Collection[str]) -> str:
@@ -335,6 +363,12 @@ class _Checker:
             value = value.get(key) if isinstance(value, dict) else None
         items = enumerate(value) if isinstance(value, list) else ()
         return [((*keys, index), item) for index, item in items if isinstance(item, dict)]
+
+    def _sources(self) -> bool:
+        """Return whether there are tool sources: lists of tables in tools that are not core's."""
+        tools, core = self._document.data.get("tools"), own_keys(ToolsTable)
+        items = tools.items() if isinstance(tools, dict) else ()
+        return any(isinstance(value, list) and value and key not in core for key, value in items)
 
     def _tool_names(self) -> set[str]:
         names = [tool.get("name") for _, tool in self._tables("tools", "registry")]

@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 import attrs
 
-from ..domain import Effort, Reasoning, ResponseFormat
+from ..domain import Effort, Reasoning, ResponseFormat, ToolRetry
 from ..domain.keys import key
 
 
 def own_keys(cls: type) -> frozenset[str]:
-    """Return core's keys of a table; those of ``settings`` and ``tables`` belong to plugins."""
-    return frozenset(field.name for field in attrs.fields(cls)) - {"settings", "tables"}
+    """Return core's keys of a table; those of ``settings``, ``tables`` and ``sources`` belong to plugins."""
+    return frozenset(field.name for field in attrs.fields(cls)) - {"settings", "tables", "sources"}
 
 
 @attrs.frozen(kw_only=True)
@@ -112,10 +112,11 @@ class IntentTable:
 
 @attrs.frozen(kw_only=True)
 class ImplementationEntry:
-    """How a tool is run. All keys but type and timeout_ms belong to that type."""
+    """How a tool is run. All keys but type, timeout_ms and retry belong to that type."""
 
     type: str = key("Kind of implementation, as a plugin calls it: mock, builtin, internal, python, …")
     timeout_ms: int | None = key("Milliseconds a tool may take unless it sets its own limit.", min=1, default=None)
+    retry: ToolRetry | None = key("How often the tool is tried, unless it says so itself.", default=None)
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -129,7 +130,8 @@ class ToolEntry:
     handler: str | None = key("Handler, if implementation.handler is not set.", default=None)
     parameters: Mapping[str, Any] | None = key("JSON Schema of the arguments; its root is an object.", default=None)
     implementation: ImplementationEntry | None = key("How it is run; leave out for a plugin's tool.", default=None)
-    timeout_ms: int | None = key("Milliseconds it may take.", min=1, default=None)
+    timeout_ms: int | None = key("Milliseconds it may take, each attempt of several.", min=1, default=None)
+    retry: ToolRetry | None = key("How often it is tried when it fails for the moment.", default=None)
     exclusive: bool | None = key("Never runs at the same time as another call of the same answer.", default=None)
     repeatable: bool | None = key("May be called with the same arguments again and again.", default=None)
     effect: Literal["read", "idempotent", "write"] | None = key(
@@ -163,8 +165,29 @@ class EffectsTable:
 
 
 @attrs.frozen(kw_only=True)
+class SourceEntry:
+    """One [[tools.TYPE]] table: a source of tools. All other keys belong to the type."""
+
+    name: str | None = key(
+        "What the source is called in commands and in flexchat.tools.lock: 1 to 64 letters, digits, _ and -. Default: "
+        "its type.",
+        default=None,
+    )
+    prefix: str = key("Put before the names of its tools.", default="")
+    timeout_ms: int = key(
+        "Milliseconds opening it and reading its tools may take; after that, the accepted tools are offered.",
+        min=1,
+        default=10_000,
+    )
+
+
+@attrs.frozen(kw_only=True)
 class ToolsTable:
-    """[tools]: what models may call, and how far they may go."""
+    """[tools]: what models may call, and how far they may go.
+
+    Attributes:
+        sources: Tables of tool sources, by their type.
+    """
 
     enabled: bool | None = key("Switch for all tools. Default: on if the registry has entries.", default=None)
     registry: tuple[ToolEntry, ...] = key("The tools.", default=())
@@ -187,6 +210,15 @@ class ToolsTable:
     )
     effects: EffectsTable = key("The ledger of what tools change.", factory=EffectsTable)
     apply_globally: bool = key("Offer the tools in every rule that does not set enabled = false.", default=False)
+    lock: str | None = key(
+        "File with the accepted tools of sources. Default: next to the configuration, flexchat.tools.lock for "
+        "flexchat.toml.",
+        default=None,
+    )
+    budget_tokens: int = key(
+        "Estimated tokens of one rule's tools beyond which flexchat check notes it.", min=0, default=10_000
+    )
+    sources: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -198,7 +230,9 @@ class RuleTools:
     """
 
     enabled: bool = key("Whether this rule uses tools.", default=True)
-    allowed_tools: tuple[str, ...] | None = key("Names of the tools offered. Default: all.", default=None)
+    allowed_tools: tuple[str, ...] | None = key(
+        "Names of the tools offered; SOURCE/* for all tools of a source. Default: all.", default=None
+    )
     max_iterations: int | None = key("Overrides tools.max_iterations.", min=1, max=50, default=None)
     choice: Literal["auto", "none", "required"] = key(
         "required: the model must call a tool before it may answer.", default="auto"
@@ -295,6 +329,20 @@ class LimitsTable:
 
 
 @attrs.frozen(kw_only=True)
+class NetworkTable:
+    """[network]: which addresses tools may reach. The services in llms and stores are not under it."""
+
+    allow: tuple[str, ...] = key(
+        "Addresses that tools may reach although they are not public: 127.0.0.1:8080, 10.0.0.0/8, "
+        "intranet.example.com.",
+        default=(),
+    )
+    domains: tuple[str, ...] | None = key(
+        "The only hosts that tools may reach: api.example.com, *.example.org. Default: any.", default=None
+    )
+
+
+@attrs.frozen(kw_only=True)
 class Config:
     """A complete configuration.
 
@@ -316,4 +364,5 @@ class Config:
     )
     plugins: PluginsTable = key("Plugins.", factory=PluginsTable)
     limits: LimitsTable = key("Ceilings of one turn.", factory=LimitsTable)
+    network: NetworkTable = key("Which addresses tools may reach.", factory=NetworkTable)
     tables: Mapping[str, Any] = attrs.field(factory=dict)

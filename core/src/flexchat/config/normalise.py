@@ -36,13 +36,14 @@ _CORE_TABLES = (
     ("intent",),
     ("embedding",),
     ("tools",),
-    ("tools", "registry", "*"),
+    ("tools", "*", "*"),
     ("tools", "registry", "*", "implementation"),
     ("responses", "*"),
     ("responses", "*", "match"),
     ("responses", "*", "tools"),
     ("plugins",),
     ("limits",),
+    ("network",),
 )
 _NAMES = (("llms",), ("stores",))
 _LLM_KEYS = {

@@ -242,7 +242,7 @@ def read_config(
             read_config, returns a copy without later additions; then no file is read, and nothing is replaced.
         environ: Where ${NAME} is looked up. Default: the process's environment for a file; for a mapping, nothing is
             replaced.
-        tools: Names of tools given in code.
+        tools: Names of tools given in code, and SOURCE/* for tool sources given in code.
 
     Raises:
         ConfigError: The file cannot be read at all. Everything else is in the result's problems.

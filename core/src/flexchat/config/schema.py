@@ -23,8 +23,10 @@ from .model import (
     ImplementationEntry,
     LLMEntry,
     ResponseRule,
+    SourceEntry,
     StoreEntry,
     ToolEntry,
+    ToolsTable,
     own_keys,
 )
 from .structure import is_list_type, is_names_type
@@ -50,6 +52,7 @@ def config_schema(
     tables: Mapping[str, tuple[type, str]],
     tool_names: Sequence[str],
     handlers: Mapping[str, Sequence[type]] | None = None,
+    sources: Mapping[str, type] | None = None,
 ) -> Schema:
     """Return the schema of a configuration.
 
@@ -61,6 +64,7 @@ def config_schema(
         tables: Classes of the tables read by plugins, each with a one-line description, by name.
         tool_names: Ready-made tools, which an entry switches on just by name.
         handlers: Settings classes of installed tool handlers, by the implementation type that runs them.
+        sources: Config classes of the installed kinds of tool source, by name.
     """
     plugins = {
         LLMEntry: ("provider", providers),
@@ -68,7 +72,7 @@ def config_schema(
         ConversationsTable: ("provider", conversation_stores),
         ImplementationEntry: ("type", implementations),
     }
-    builder = _Builder(plugins, sorted(tool_names), handlers or {})
+    builder = _Builder(plugins, sorted(tool_names), handlers or {}, sources or {})
     root = builder.table(Config)
     del root["properties"]["tables"]
     for name, (cls, summary) in sorted(tables.items()):
@@ -91,11 +95,13 @@ class _Builder:
         plugins: Mapping[type, tuple[str, Mapping[str, type]]],
         tool_names: list[str],
         handlers: Mapping[str, Sequence[type]],
+        sources: Mapping[str, type],
     ) -> None:
         self.definitions: dict[str, Schema] = {}
         self._plugins = plugins
         self._tool_names = tool_names
         self._handlers = handlers
+        self._sources = sources
 
     def table(self, cls: type) -> Schema:
         """Return the closed schema of a class's table."""
@@ -158,6 +164,9 @@ class _Builder:
                 made["properties"]["store"]["enum"] = sorted({"memory", *self._plugins[ConversationsTable][1]})
             if cls is ToolEntry:
                 made = self._tool(made)
+            if cls is ToolsTable:
+                del made["properties"]["sources"]
+                made["properties"] |= {name: self._source(kind) for name, kind in sorted(self._sources.items())}
             self.definitions[name] |= made
         return name
 
@@ -189,15 +198,23 @@ class _Builder:
         }
         return {"if": {"properties": {key: {"const": name}}, "required": [key]}, "then": then}
 
+    def _source(self, cls: type) -> Schema:
+        """Return the schema of the tables of one kind of tool source."""
+        own, core = self.table(cls), self.table(SourceEntry)
+        return {"type": "array", "items": {**own, "properties": {**own["properties"], **core["properties"]}}}
+
     def _tool(self, schema: Schema) -> Schema:
-        """Add what a tool needs: an implementation with description and parameters, or a ready-made tool's name."""
+        """Add what a tool needs: an implementation with description and parameters, or a ready-made tool's name.
+
+        With sources installed, the name may be that of a source's tool.
+        """
         schema["properties"]["name"]["pattern"] = "^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$"
         known: Schema = {"properties": {"name": {"enum": self._tool_names}}}
         return {
             **schema,
             "if": {"required": ["implementation"]},
             "then": {"required": ["description", "parameters"]},
-            "else": known if self._tool_names else {},
+            "else": known if self._tool_names and not self._sources else {},
         }
 
 

@@ -17,7 +17,7 @@ from cattrs.gen import make_dict_structure_fn, override
 
 from ..errors import did_you_mean
 from .document import MOST_PROBLEMS
-from .model import Config, ConversationsTable, ImplementationEntry, LLMEntry, StoreEntry, own_keys
+from .model import Config, ConversationsTable, ImplementationEntry, LLMEntry, StoreEntry, ToolsTable, own_keys
 from .positions import KeyPath
 from .wording import is_secret_name, printable, shortened, spoken_kind, spoken_path, spoken_value
 
@@ -97,7 +97,8 @@ class _FlawFinder:
         elif isinstance(error, ClassValidationError):
             self._fields(error, place, secret)
         elif isinstance(error, ForbiddenExtraKeysError):
-            known = sorted({*_keys(error.cl), *(self._beside if not place else ())})
+            keys = own_keys(error.cl) if error.cl is ToolsTable else _keys(error.cl)
+            known = sorted({*keys, *(self._beside if not place else ())})
             for key in sorted(error.extra_fields):
                 hint = ""
                 if len(self.flaws) < MOST_PROBLEMS:
@@ -266,6 +267,10 @@ def _class_hook(cls: type) -> Any:
             core = own_keys(cls)
             known = {key: item for key, item in value.items() if key in core}
             value = {**known, "settings": {k: v for k, v in value.items() if k not in core}}
+        if cls is ToolsTable:  # what is not a table is a misspelt key; tools/source_settings.py reads the rest
+            core = own_keys(cls)
+            theirs = {k: v for k, v in value.items() if k not in core and isinstance(v, (list, tuple, Mapping))}
+            value = {**{k: v for k, v in value.items() if k not in theirs}, "sources": theirs}
         try:
             return make(value, cls)
         except ClassValidationError as error:

@@ -13,7 +13,7 @@ import attrs
 from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
 from ..domain.text import storable
 from ..errors import LostTurnError, StorageError, TurnNotWaitingError, UnknownTurnError
-from ..storage import Database
+from ..storage.sqlite import Database
 from . import sqlite_keys
 from .effect_rows import seconds_since_boot
 from .sqlite_ledger import renew
@@ -93,7 +93,7 @@ class SqliteJournal:
         await self._database.write_soon(add)
 
     async def bind(
-        self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: str | None = None
+        self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: TurnKey | None = None
     ) -> TurnKey:
         """Bind a caller's key to a turn; see TurnJournal."""
         new = TurnKey(key=key, tenant=tenant, turn=turn, digest=digest, bound_at=_now())

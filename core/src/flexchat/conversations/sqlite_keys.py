@@ -22,18 +22,19 @@ ALTER TABLE journal_turns ADD COLUMN key TEXT NOT NULL DEFAULT '';
 """
 
 
-def bound(database: sqlite3.Connection, new: TurnKey, *, free_before: str, instead_of: str | None) -> TurnKey:
+def bound(database: sqlite3.Connection, new: TurnKey, *, free_before: str, instead_of: TurnKey | None) -> TurnKey:
     """Bind a key, inside a transaction, and return what it stands for now; see TurnJournal.bind.
 
     Args:
         free_before: Keys bound before this moment are free: they are deleted.
     """
     database.execute("DELETE FROM turn_keys WHERE bound_at <= ?", (free_before,))
+    seen = (None, None) if instead_of is None else (instead_of.turn, instead_of.begun)
     row = database.execute(
         "INSERT INTO turn_keys VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT DO UPDATE SET turn = excluded.turn, "
         "digest = excluded.digest, begun = 0, bound_at = excluded.bound_at WHERE turn = ? "
-        "RETURNING 1",
-        (new.tenant, new.key, new.turn, new.digest, new.bound_at, instead_of),
+        "AND begun = ? RETURNING 1",
+        (new.tenant, new.key, new.turn, new.digest, new.bound_at, *seen),
     ).fetchall()
     if row:
         return new

@@ -13,7 +13,7 @@ import attrs
 from ..domain import Claim, Effect, EffectCall, EffectState
 from ..domain.text import storable
 from ..errors import UnknownEffectError
-from ..storage import Database
+from ..storage.sqlite import Database
 from .effect_rows import claimed_anew, now_text, outcome_of, seconds_since_boot, settled, told
 
 # Long columns come last, so that reading many rows need not load them.

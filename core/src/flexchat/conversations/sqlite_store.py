@@ -17,7 +17,8 @@ from ..domain.text import storable
 from ..errors import StorageError, UnknownConversationError
 from ..files import located
 from ..plugin.contracts import ConversationStoreType
-from ..storage import Database, data_folder
+from ..storage.folder import data_folder
+from ..storage.sqlite import Database
 from . import sqlite_keys, sqlite_ledger
 from .sqlite_journal import EVENT_TABLES, SqliteJournal, delete_turns_of, ended
 from .sqlite_journal import TABLES as JOURNAL_TABLES

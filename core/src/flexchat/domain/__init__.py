@@ -66,7 +66,7 @@ from .retrieval import (
     RetrievalHits,
     Source,
 )
-from .tools import Implementation, ToolCallRecord, ToolDefinition, ToolResult
+from .tools import Implementation, ToolCallRecord, ToolDefinition, ToolResult, ToolRetry
 from .turn import DEFAULT_TENANT, ChatRequest, CollectionChoice, PhaseRecord, Turn, TurnInfo, TurnStatus
 
 __all__ = [
@@ -130,6 +130,7 @@ __all__ = [
     "ToolFinished",
     "ToolMessage",
     "ToolResult",
+    "ToolRetry",
     "ToolStarted",
     "Turn",
     "TurnCancelled",

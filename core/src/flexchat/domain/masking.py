@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 MASK = "***"
 
@@ -36,11 +37,12 @@ class Mask:
     """Replaces secrets in a text with ***: the given ones, and what looks like one (password=…, user:password@…).
 
     Args:
-        secrets: Values that must not be shown; those shorter than 6 characters are ignored.
+        secrets: Values that must not be shown, nor their forms in a URL; those shorter than 6 characters are ignored.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        found = sorted({s for s in secrets if len(s) >= _SHORTEST}, key=len, reverse=True)
+        forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
+        found = sorted(forms, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, found))) if found else None
 
     def __call__(self, text: str) -> str:
@@ -50,6 +52,10 @@ class Mask:
         for pattern, replacement in _PATTERNS:
             text = pattern.sub(replacement, text)
         return text
+
+    def knows(self, text: str) -> bool:
+        """Return whether one of the given secrets is in the text."""
+        return self._known is not None and self._known.search(text) is not None
 
     def data(self, value: Any) -> Any:
         """Return JSON data without secrets in its texts, and without texts under a key named like a secret."""
@@ -61,6 +67,14 @@ class Mask:
                 for key, item in value.items()
             }
         return [self.data(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _forms(secret: str) -> Iterable[str]:
+    """Return a secret as it is written, and as it stands in URLs."""
+    if secret.isalnum() and secret.isascii():
+        return (secret,)
+    raw = secret.encode("utf-8", "surrogatepass")
+    return secret, quote(raw, safe=""), quote(raw), quote_plus(raw)
 
 
 def secrets_of_environment(environ: Mapping[str, str] | None = None) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -10,9 +11,17 @@ from typing import Any, Literal
 import attrs
 
 from ..errors import ToolDefinitionError, nearest, with_hint
+from .keys import key
 
 # Names that not all providers accept are sent under another name: see tools/wire_names.py.
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
+EFFECTS = ("read", "idempotent", "write")
+MAX_TIMEOUT_MS = 10**9
+
+
+def is_timeout(value: Any) -> bool:
+    """Whether a value may be a timeout_ms: a whole number from 1 to MAX_TIMEOUT_MS."""
+    return type(value) is int and 1 <= value <= MAX_TIMEOUT_MS
 
 
 @attrs.frozen(kw_only=True)
@@ -31,13 +40,53 @@ class Implementation:
 
 
 @attrs.frozen(kw_only=True)
+class ToolRetry:
+    """How often a tool that fails for the moment is tried, and how long to wait in between.
+
+    Source: tool-calling specification, HTTP tools (TC-54), for all tools (TC-102).
+    """
+
+    max_attempts: int = key("Attempts, the first included.", min=1, max=10, default=1)
+    backoff_ms: int = key(
+        "Milliseconds before the second attempt, at most; twice that before the third, and so on, up to 30 s.",
+        min=0,
+        max=60_000,
+        default=1000,
+    )
+
+    def __attrs_post_init__(self) -> None:
+        for name, value, most in (("max_attempts", self.max_attempts, 10), ("backoff_ms", self.backoff_ms, 60_000)):
+            least = 1 if name == "max_attempts" else 0
+            if type(value) is not int or not least <= value <= most:
+                raise ToolDefinitionError(f"retry: {name} must be a whole number from {least} to {most}, got {value!r}")
+
+    def wait_s(self, attempts: int, wish_s: float | None = None) -> float | None:
+        """Return the seconds to wait after so many attempts; None if there is to be no other.
+
+        The wait doubles each time, up to 30 s; a random half of it is left out, so that many callers do not come back
+        together.
+
+        Args:
+            wish_s: What the service asks for, which is a lower limit; beyond 60 s, nobody waits.
+        """
+        if attempts >= self.max_attempts or (wish_s is not None and wish_s > _LONGEST_WISH_S):
+            return None
+        wait = min(self.backoff_ms / 1000 * 2.0 ** (attempts - 1), _LONGEST_WAIT_S) * random.uniform(0.5, 1)
+        return max(wait, wish_s or 0.0)
+
+
+_LONGEST_WAIT_S = 30.0
+_LONGEST_WISH_S = 60.0
+
+
+@attrs.frozen(kw_only=True)
 class ToolDefinition:
     """A tool as the config defines it and the model sees it.
 
     Raises:
         ToolDefinitionError: Name or description missing, an illegal name, or parameters that are not an
-            object schema (requirements TC-27, TC-29); a timeout_ms that is not a whole number from 1; honours_key or
-            verify for a tool that changes nothing.
+            object schema (requirements TC-27, TC-29); a timeout_ms that is not a whole number from 1 to 10**9; an
+            effect that is none; honours_key or verify for a tool that changes nothing.
 
     Attributes:
         name: 1 to 128 of A-Z a-z 0-9 _ . : / -, first a letter, digit or _. A model may see another name:
@@ -45,8 +94,11 @@ class ToolDefinition:
         parameters: JSON Schema (2020-12 or draft-07) whose root type is "object". Arguments are always
             checked against this, even if a provider is sent a weaker form.
         handler: The specification's handler identifier; used if implementation.handler is not set.
-        timeout_ms: Milliseconds this tool may take. Default: the timeout in the implementation's settings, where the
-            specification puts it, or tools.default_timeout_ms.
+        timeout_ms: Milliseconds this tool may take, each attempt of several. Default: the timeout in the
+            implementation's settings, where the specification puts it, or tools.default_timeout_ms.
+        retry: How often it is tried when it fails for the moment: a broken connection, a timeout, a ToolError that is
+            ``retryable``. Default: ``retry`` in the implementation's settings, or once. A tool whose effect is "write"
+            is tried again only if it honours_key.
         exclusive: Never runs at the same time as another call of the same answer.
         repeatable: Whether it is meant to be asked the same thing repeatedly (polling).
         effect: What running it changes: "read" nothing, "idempotent" the same however often it runs, "write"
@@ -57,6 +109,7 @@ class ToolDefinition:
             the arguments it has parameters for, and ``key`` if it has that parameter; it returns an object with "done":
             true, false, or null if it cannot tell, and optionally "result".
         strict: Whether the service must enforce the parameters, if it can. None for the service's default.
+        source: Name of the tool source it comes from; None if it comes from none.
     """
 
     name: str
@@ -72,6 +125,8 @@ class ToolDefinition:
     honours_key: bool = False
     verify: str | None = None
     strict: bool | None = None
+    source: str | None = None
+    retry: ToolRetry | None = None
 
     def __attrs_post_init__(self) -> None:
         if not self.name or not self.description:
@@ -82,17 +137,32 @@ class ToolDefinition:
             )
         if not isinstance(self.parameters, Mapping) or self.parameters.get("type") != "object":
             raise ToolDefinitionError("Tool parameters must be an object schema")
-        settings = self.implementation.settings
-        if isinstance(settings, Mapping) and "timeout_ms" in settings:
-            rest = {key: value for key, value in settings.items() if key != "timeout_ms"}
-            object.__setattr__(self, "implementation", attrs.evolve(self.implementation, settings=rest))
-            if self.timeout_ms is None:
-                object.__setattr__(self, "timeout_ms", settings["timeout_ms"])
-        if self.timeout_ms is not None and (type(self.timeout_ms) is not int or self.timeout_ms < 1):
-            raise ToolDefinitionError(f"Tool {self.name}: timeout_ms must be a whole number from 1")
+        self._take_from_settings("timeout_ms", "retry")
+        if isinstance(self.retry, Mapping):
+            object.__setattr__(self, "retry", _retry(self.name, self.retry))
+        if self.timeout_ms is not None and not is_timeout(self.timeout_ms):
+            raise ToolDefinitionError(f"Tool {self.name}: timeout_ms must be a whole number from 1 to {MAX_TIMEOUT_MS}")
+        if self.effect not in EFFECTS:
+            raise ToolDefinitionError(f"Tool {self.name}: effect must be one of: {', '.join(EFFECTS)}")
         if self.effect != "write" and (self.honours_key or self.verify is not None):
             given = "honours_key" if self.honours_key else "verify"
             raise ToolDefinitionError(f'Tool {self.name}: {given} is for tools with effect = "write"')
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether running it twice does no more than running it once."""
+        return self.effect != "write" or self.honours_key
+
+    def _take_from_settings(self, *names: str) -> None:
+        """Make the tool's own what the specification puts into the implementation's settings."""
+        settings = self.implementation.settings
+        if not isinstance(settings, Mapping) or not settings.keys() & {*names}:
+            return
+        rest = {name: value for name, value in settings.items() if name not in names}
+        object.__setattr__(self, "implementation", attrs.evolve(self.implementation, settings=rest))
+        for name in names:
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, settings.get(name))
 
     @classmethod
     def from_dict(
@@ -136,14 +206,15 @@ class ToolDefinition:
         )
 
 
-_OPTIONAL = ("handler", "timeout_ms", "exclusive", "repeatable", "effect", "honours_key", "verify", "strict")
-_EFFECTS = ("read", "idempotent", "write")
+_OPTIONAL = ("handler", "timeout_ms", "exclusive", "repeatable", "effect", "honours_key", "verify", "strict", "retry")
 
 
 def _read(tool: Mapping[str, Any], key: str) -> Any:
     value = tool.get(key)
     if key == "effect":
-        fits, wanted = value in _EFFECTS, f"one of {', '.join(_EFFECTS)}"
+        fits, wanted = value in EFFECTS, f"one of {', '.join(EFFECTS)}"
+    elif key == "retry":
+        fits, wanted = isinstance(value, (Mapping, ToolRetry)), "an object"
     elif key in ("exclusive", "repeatable", "honours_key", "strict"):
         fits, wanted = isinstance(value, bool), "true or false"
     else:
@@ -151,6 +222,17 @@ def _read(tool: Mapping[str, Any], key: str) -> Any:
     if value is not None and not fits:
         raise ToolDefinitionError(f"Tool {tool.get('name') or '?'}: {key} must be {wanted}, got {value!r:.60}")
     return value
+
+
+def _retry(tool: str, table: Mapping[str, Any]) -> ToolRetry:
+    known = [field.name for field in attrs.fields(ToolRetry)]
+    for name in table:
+        if name not in known:
+            raise ToolDefinitionError(f"Tool {tool}: retry has no key '{name}' (keys: {', '.join(known)})")
+    try:
+        return ToolRetry(**table)
+    except ToolDefinitionError as error:
+        raise ToolDefinitionError(f"Tool {tool}: {error}") from None
 
 
 def _effect(hints: Mapping[str, Any]) -> str:

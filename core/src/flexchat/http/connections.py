@@ -13,10 +13,11 @@ import functools
 import io
 import ipaddress
 import os
+import socket
 import ssl
 import time
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
@@ -43,39 +44,60 @@ class BodyStream(httpx.AsyncByteStream):
         yield self.body
 
 
+class ForbiddenAddressError(OSError):
+    """The address a name leads to may not be connected to. No socket was made for it."""
+
+    def __init__(self) -> None:
+        super().__init__("the address may not be connected to")
+
+
 class AiohttpTransport(httpx.AsyncBaseTransport):
     """Opens connections as they are needed and keeps them; used by one event loop at a time.
 
-    Of a request's timeouts, only ``connect`` is used: all other deadlines are the caller's.
+    Of a request's timeouts, only ``connect`` is used: all other deadlines are the caller's. Of its extensions:
+    ``repeatable``: False for one that must not be sent again when a kept connection turns out to be closed, and
+    ``connected``: called without arguments when a connection has been made or taken, before anything is sent.
+
+    Args:
+        permits: Asked before a socket is made for an address, (address, port), inside the task of the request. Not
+            asked about proxies, nor about what is behind them. None permits all.
+        keeps: Whether connections are kept for later requests.
+        resolver: Resolves names; None for the system.
 
     Attributes:
         kept_until: Until when there may be a reusable connection.
     """
 
-    def __init__(self) -> None:
-        self._session: aiohttp.ClientSession | None = None
+    def __init__(
+        self,
+        *,
+        permits: Callable[[str, int], bool] | None = None,
+        keeps: bool = True,
+        resolver: aiohttp.abc.AbstractResolver | None = None,
+    ) -> None:
+        self._permits, self._keeps, self._resolver = permits, keeps, resolver
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}  # by whether addresses are checked
         self._loop: asyncio.AbstractEventLoop | None = None
         self._targets: dict[str, tuple[URL, dict[str, Any]]] = {}
         self.kept_until = 0.0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request. The caller must read the answer's body and close its stream."""
-        session = self._session
-        if session is None or self._loop is not asyncio.get_running_loop():
-            session = self._open()
         body = request.stream.body if isinstance(request.stream, BodyStream) else await request.aread()
         connect_s = request.extensions.get("timeout", {}).get("connect")
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
-        for may_be_stale in (time.monotonic() < self.kept_until, False):
+        may_repeat = request.extensions.get("repeatable", True) and time.monotonic() < self.kept_until
+        for may_be_stale in (may_repeat, False):
             try:
                 url, proxy = self._target(str(request.url))
-                response = await session.request(
+                response = await self._session(is_checked=self._permits is not None and not proxy).request(
                     request.method,
                     url,
                     data=None if not body else body if len(body) < _AS_FILE_BYTES else io.BytesIO(body),
                     headers=headers,
                     allow_redirects=False,
                     timeout=_timeout(connect_s),
+                    trace_request_ctx=request.extensions.get("connected"),
                     **proxy,
                 )
                 break
@@ -90,18 +112,41 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         """Close all connections."""
-        session, self._session = self._session, None
-        if session is not None and self._loop is asyncio.get_running_loop():
-            await session.close()
+        sessions, self._sessions = self._sessions, {}
+        if self._loop is asyncio.get_running_loop():
+            for session in sessions.values():
+                await session.close()
 
-    def _open(self) -> aiohttp.ClientSession:
-        self._loop, self.kept_until = asyncio.get_running_loop(), 0.0
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=KEPT_S, ssl=_tls()),
+    def _session(self, *, is_checked: bool) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self.kept_until, self._sessions = loop, 0.0, {}
+        found = self._sessions.get(is_checked)
+        if found is None:
+            found = self._sessions[is_checked] = self._open(is_checked)
+        return found
+
+    def _open(self, is_checked: bool) -> aiohttp.ClientSession:
+        keeping: dict[str, Any] = {"keepalive_timeout": KEPT_S} if self._keeps else {"force_close": True}
+        connector = aiohttp.TCPConnector(
+            limit=MAX_CONNECTIONS,
+            ssl=_tls(),
+            resolver=self._resolver,
+            socket_factory=self._checked_socket if is_checked else None,
+            **keeping,
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
+            trace_configs=[_tracing()] if self._permits is not None else None,
         )
-        return self._session
+
+    def _checked_socket(self, info: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, _, address = info
+        if self._permits is None or not self._permits(address[0], address[1]):
+            raise ForbiddenAddressError
+        return socket.socket(family, kind, protocol)
 
     def _target(self, url: str) -> tuple[URL, dict[str, Any]]:
         found = self._targets.get(url)
@@ -193,6 +238,21 @@ def _is_loopback(host: str) -> bool:
 @functools.lru_cache(maxsize=64)
 def _timeout(connect_s: float | None) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
+
+
+@functools.cache
+def _tracing() -> aiohttp.TraceConfig:
+    """Return what tells a request's ``connected`` that there is a connection."""
+
+    async def connected(session: object, context: Any, params: object) -> None:
+        if context.trace_request_ctx is not None:
+            context.trace_request_ctx()
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_connection_create_end.append(connected)
+    tracing.on_connection_reuseconn.append(connected)
+    tracing.freeze()
+    return tracing
 
 
 @functools.cache

@@ -23,7 +23,7 @@ def connection_trouble(
         passed_on: Whether the caller has part of it, so that retrying would repeat it. Never so for an answer read
             as a whole.
     """
-    causes = list(_causes(error))
+    found = list(causes(error))
     why = " ".join(str(error).split())[:200]
     match error:
         case httpx.ConnectTimeout() | httpx.PoolTimeout():
@@ -36,19 +36,19 @@ def connection_trouble(
             return ProviderProtocolError(text, retryable=answered and not passed_on)
         case httpx.UnsupportedProtocol():
             return ProviderConnectionError(f"{host} cannot be asked: {why}", retryable=False)
-    for cause in causes:
+    for cause in found:
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason = getattr(cause, "verify_message", why)
             text = f"the certificate of {host} is not trusted: {reason}; SSL_CERT_FILE can name others"
             return ProviderConnectionError(text, retryable=False)
-    if any(isinstance(c, ssl.SSLError) for c in causes):
+    if any(isinstance(c, ssl.SSLError) for c in found):
         text = f"no TLS connection with {host}: does base_url say https where the server speaks http?"
         return ProviderConnectionError(text, retryable=False)
     if isinstance(error, httpx.ProxyError):
         text = f"the proxy named in the environment does not lead to {host}: {why}"
-    elif any(isinstance(c, socket.gaierror) for c in causes):
+    elif any(isinstance(c, socket.gaierror) for c in found):
         text = f"the name {host} cannot be resolved: is base_url right, and is there a network?"
-    elif any(isinstance(c, ConnectionRefusedError) for c in causes):
+    elif any(isinstance(c, ConnectionRefusedError) for c in found):
         text = f"nothing listens at {host}: is the server running, and is base_url right?"
     elif isinstance(error, httpx.ConnectError):
         text = f"no connection to {host}: {why}"
@@ -61,7 +61,7 @@ def connection_trouble(
     return ProviderConnectionError(text, retryable=not passed_on)
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def causes(error: BaseException | None) -> Iterator[BaseException]:
     """Yield error and its causes; aiohttp keeps the system's error outside the chain."""
     while error is not None:
         yield error

@@ -11,7 +11,7 @@ from ..config.model import LLMEntry
 from ..domain import Embeddings, ModelInfo
 from ..errors import ProviderError, UnknownLLMError
 from ..plugin.contracts import ChatProvider
-from .endpoints import Endpoint
+from ..services.endpoints import Endpoint
 from .retry import Attempts
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from ..config.model import LLMEntry, StoreEntry, own_keys
 from ..domain.masking import secrets_of_environment
 from ..plugin.contracts import ChatProvider, DocumentStoreType, ProviderType
 from ..plugin.records import Records
-from .endpoints import Endpoints
+from ..services.endpoints import Endpoint, Endpoints
 from .llm import LLM
 
 if TYPE_CHECKING:
@@ -95,7 +95,13 @@ def open_llm(name: str, service: Configured, entry: LLMEntry, endpoints: Endpoin
         name=name,
         provider=provider,
         default_model=entry.default_model,
-        endpoint=(endpoints or Endpoints()).of(provider),
+        endpoint=_endpoint(provider, endpoints or Endpoints()),
         retries=entry.retries,
         delay_s=entry.retry_delay_ms / 1000,
     )
+
+
+def _endpoint(provider: ChatProvider, endpoints: Endpoints) -> Endpoint:
+    """Return the endpoint named by a provider's attribute ``endpoint``; a separate one if it names none."""
+    origin = getattr(provider, "endpoint", None)
+    return endpoints.of(origin) if isinstance(origin, str) else endpoints.unshared(f"provider {provider.name}")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..domain import ChatOptions
-from ..errors import ProviderError
+from ..errors import ProviderError, ProviderOverloadedError
 from ..http.retry_after import LONGEST_S
-from .breaker import WatchedCall
+from ..services.breaker import OPEN, CircuitOpen, WatchedCall
 
 if TYPE_CHECKING:
     from .llm import LLM
@@ -71,7 +71,16 @@ class Attempts:
         """
         llm = self._llm
         if llm.endpoint is not None:
-            self._call = llm.endpoint.breaker.call(llm.provider.name, self._model)
+            try:
+                self._call = llm.endpoint.breaker.call()
+            except CircuitOpen as error:
+                raise ProviderOverloadedError(
+                    str(error),
+                    provider=llm.provider.name,
+                    model=self._model,
+                    code=OPEN,
+                    retry_after_s=error.retry_after_s,
+                ) from None
         return self
 
     def __enter__(self) -> None:

@@ -12,17 +12,21 @@ from ..domain import (
     ToolCallRecord,
     ToolDefinition,
     ToolResult,
+    ToolRetry,
     Turn,
     TurnInfo,
 )
+from ..domain.fetching import Fetched, FetchRequest
 from ..domain.keys import key, secret_key
-from ..errors import EffectUnknownError, FlexChatError, Problem, ToolError
+from ..domain.sourced import SourcedTool
+from ..errors import EffectUnknownError, FetchError, FlexChatError, Problem, ToolError, ToolSourceError
 from .call import Call, Place, Rest, Step
 from .contracts import (
     CheckedConfig,
     Command,
     ConfigCheck,
     ConfigTable,
+    Fetcher,
     ImplementationType,
     ToolContext,
     ToolHandler,
@@ -30,6 +34,7 @@ from .contracts import (
 from .hooks import AppInfo, ModelRequest
 from .hookspecs import hookimpl, hookspec
 from .threads import run_in_thread
+from .tool_sources import ConfiguredSource, ToolSource, ToolSourceContext, ToolSourceType
 
 __all__ = [
     "AppInfo",
@@ -39,7 +44,12 @@ __all__ = [
     "Command",
     "ConfigCheck",
     "ConfigTable",
+    "ConfiguredSource",
     "EffectUnknownError",
+    "FetchError",
+    "FetchRequest",
+    "Fetched",
+    "Fetcher",
     "FlexChatError",
     "Implementation",
     "ImplementationType",
@@ -48,6 +58,7 @@ __all__ = [
     "Place",
     "Problem",
     "Rest",
+    "SourcedTool",
     "Step",
     "ToolCall",
     "ToolCallRecord",
@@ -56,6 +67,11 @@ __all__ = [
     "ToolError",
     "ToolHandler",
     "ToolResult",
+    "ToolRetry",
+    "ToolSource",
+    "ToolSourceContext",
+    "ToolSourceError",
+    "ToolSourceType",
     "Turn",
     "TurnInfo",
     "hookimpl",

@@ -109,6 +109,7 @@ class Call:
         notes: What was adjusted along the way, for people; goes into the result's notes.
         facts: What steps add to the record, by step: JSON data. See ToolCallRecord.facts.
         began: Whether the tool itself has been started.
+        attempts: How often it has been started.
     """
 
     name: str
@@ -133,6 +134,7 @@ class Call:
     notes: list[str] = attrs.field(factory=list)
     facts: dict[str, Any] = attrs.field(factory=dict)
     began: bool = False
+    attempts: int = 0
     runner: Runner | None = attrs.field(default=None, init=False, repr=False)
     restarts: tuple[ToolResult | None, ...] = attrs.field(default=(), init=False, repr=False)
 

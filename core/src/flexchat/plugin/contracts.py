@@ -33,11 +33,13 @@ from ..domain import (
     TurnInfo,
     Where,
 )
+from ..domain.fetching import Fetched, FetchRequest
 from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
 from ..errors import Problem
 from .call import NO_TURN, Call
 from .current import Cited, current_turn
 from .threads import run_in_thread
+from .tool_sources import ConfiguredSource
 
 if TYPE_CHECKING:
     import argparse
@@ -438,7 +440,7 @@ class TurnJournal(Protocol):
         """
 
     async def bind(
-        self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: str | None = None
+        self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: TurnKey | None = None
     ) -> TurnKey:
         """Bind a caller's key to a turn that is about to begin, and return what the key stands for now: that turn, or
         an earlier one. It is on the disk before this returns.
@@ -448,7 +450,8 @@ class TurnJournal(Protocol):
         Args:
             digest: Of the request.
             keep_s: A key bound so many seconds ago or longer is free again.
-            instead_of: Id of the turn to replace, if the key still stands for it; or else what it stands for stays.
+            instead_of: What the key stood for when somebody looked: it is replaced if the key still stands for that
+                turn, and the turn has not begun since; or else what it stands for stays.
         """
 
     async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
@@ -637,6 +640,34 @@ class ToolHandler:
     settings_class: type | None = None
 
 
+class Fetcher(Protocol):
+    """The guarded client for whatever a user, a model or a document names; ToolContext.fetcher."""
+
+    async def fetch(
+        self,
+        request: FetchRequest,
+        *,
+        timeout_s: float = 10.0,
+        max_bytes: int = 8 * 2**20,
+        max_redirects: int = 5,
+        is_repeat: bool = False,
+    ) -> Fetched:
+        """Send a request and return the whole answer, whatever its status.
+
+        Only addresses of the public network are reached, and those the operator allows; so it is for each redirect.
+        Redirects are followed only for methods that change nothing, and headers that may hold a key do not go along to
+        another origin. Nothing is sent twice, except as the request allows.
+
+        Args:
+            timeout_s: For everything together, in seconds.
+            max_bytes: The longest body, unpacked.
+            is_repeat: Whether the same was sent before: then it takes from the origin's retry budget.
+
+        Raises:
+            FetchError: No usable answer; its ``may_have_arrived`` says whether the service may have acted.
+        """
+
+
 @attrs.frozen(kw_only=True)
 class ToolContext:
     """What a tool may use while it runs, and what it may know about the call. Made for each call.
@@ -647,13 +678,27 @@ class ToolContext:
         stores: The configured document stores, by their name in stores.
         settings: The handler's keys from the tool's implementation table, an instance of the handler's
             settings_class; None if it has none.
+        source: The tool source the tool comes from, with its settings; None if it comes from none.
     """
 
     tool: ToolDefinition
     handlers: Mapping[tuple[str, str], ToolHandler] = attrs.field(factory=dict)
     stores: Mapping[str, Retriever] = attrs.field(factory=dict)
     settings: Any = None
+    source: ConfiguredSource | None = None
+    _fetcher: Fetcher | None = attrs.field(default=None, repr=False)
     _made_for: Call | None = attrs.field(default=None, repr=False)
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """The client for requests to addresses that somebody else may name: a user, a model, a document.
+
+        Raises:
+            RuntimeError: This ToolContext was made without one.
+        """
+        if self._fetcher is None:
+            raise RuntimeError("this ToolContext was made without a fetcher, so it cannot send requests")
+        return self._fetcher
 
     @property
     def call_id(self) -> str:
@@ -668,6 +713,11 @@ class ToolContext:
         tool that passes it on declares ``honours_key``. None for tools whose effect is not "write".
         """
         return self._made_for.key if self._made_for is not None else None
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt of the call this is, from 1; see ToolDefinition.retry."""
+        return max(self._made_for.attempts, 1) if self._made_for is not None else 1
 
     @property
     def turn(self) -> TurnInfo:
@@ -741,6 +791,8 @@ class ImplementationType:
         check: (settings, tool, handlers) -> what is wrong with them, at load; None if nothing is.
         stores: settings -> names in stores that a tool with these settings needs; a store that is not configured is
             an error at load.
+        defaults: settings -> what a tool with these settings is unless its entry in the config says otherwise: any of
+            "effect", "honours_key" (for a write only) and "timeout_ms".
         summary: One line for ``flexchat plugins``.
     """
 
@@ -749,6 +801,7 @@ class ImplementationType:
     run: Callable[[Any, Mapping[str, Any], ToolContext], Awaitable[Any]]
     check: Callable[[Any, ToolDefinition, Mapping[tuple[str, str], ToolHandler]], str | None] | None = None
     stores: Callable[[Any], Iterable[str]] | None = None
+    defaults: Callable[[Any], Mapping[str, Any]] | None = None
     summary: str = ""
 
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         ToolHandler,
     )
     from .hooks import AppInfo, ModelRequest
+    from .tool_sources import ToolSourceType
 
 hookspec = pluggy.HookspecMarker("flexchat")
 """Marks a hook that plugins may implement: for a package that defines its own hooks."""
@@ -74,6 +75,11 @@ def flexchat_register_tool_handlers() -> Iterable[ToolHandler]:  # type: ignore[
 @hookspec
 def flexchat_register_implementation_types() -> Iterable[ImplementationType]:  # type: ignore[empty-body]
     """Offer ways to run a tool: values of `implementation.type`."""
+
+
+@hookspec
+def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:  # type: ignore[empty-body]
+    """Offer kinds of tool source, which bring whole lists of tools: `[[tools.NAME]]` tables of a config."""
 
 
 @hookspec

@@ -32,6 +32,7 @@ from .contracts import (
 from .foreign import ForeignError, contained, error_name
 from .hooks import HookCall, Hooks
 from .records import PluginReport, Records, spoken_name
+from .tool_sources import ToolSourceType
 
 log = logging.getLogger(__name__)
 watchers = logging.getLogger("flexchat.plugin.hooks")
@@ -58,6 +59,7 @@ CORE_TABLES = frozenset(
         "intent",
         "limits",
         "llms",
+        "network",
         "plugins",
         "stores",
         "responses",
@@ -123,6 +125,7 @@ class PluginHost:
         self.handlers = Records("tool handler", self._reports, self._prefer)
         self.tools = Records("tool", self._reports, self._prefer)
         self.tool_formats = Records("tool format", self._reports, self._prefer)
+        self.tool_sources = Records("tool source", self._reports, self._prefer)
         self.document_stores = Records("document store", self._reports, self._prefer)
         self.rerankers = Records("reranker", self._reports, self._prefer)
         self.conversation_stores = Records("conversation store", self._reports, self._prefer)
@@ -415,6 +418,7 @@ _REGISTRATION: dict[str, tuple[str, Callable[[Any], Any], type]] = {
     "flexchat_register_providers": ("providers", lambda r: r.name, ProviderType),
     "flexchat_register_implementation_types": ("implementation_types", lambda r: r.name, ImplementationType),
     "flexchat_register_tool_handlers": ("handlers", lambda r: (r.kind, r.name), ToolHandler),
+    "flexchat_register_tool_sources": ("tool_sources", lambda r: r.name, ToolSourceType),
     "flexchat_register_tools": ("tools", lambda r: r.name, ToolDefinition),
     "flexchat_register_document_stores": ("document_stores", lambda r: r.name, DocumentStoreType),
     "flexchat_register_rerankers": ("rerankers", lambda r: r.name, RerankerType),

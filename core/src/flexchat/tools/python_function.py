@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 
 import attrs
 
-from ..domain import Implementation, ToolDefinition
+from ..domain import Implementation, ToolDefinition, ToolRetry
 from ..errors import did_you_mean
 from ..plugin.contracts import ImplementationType, ToolContext, ToolHandler
 from ..plugin.foreign import error_name
@@ -67,6 +67,7 @@ def tool(
     honours_key: bool = False,
     verify: str | None = None,
     strict: bool | None = None,
+    retry: ToolRetry | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -81,6 +82,7 @@ def tool(
     honours_key: bool = False,
     verify: str | None = None,
     strict: bool | None = None,
+    retry: ToolRetry | None = None,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a typed function a tool: its schema comes from the signature and the docstring.
 
@@ -117,6 +119,7 @@ def tool(
             honours_key=honours_key,
             verify=verify,
             strict=strict,
+            retry=retry,
         )
         return FunctionTool(function, definition)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -18,6 +18,8 @@ from .wire_names import wire_names
 
 log = logging.getLogger(__name__)
 
+_MOST_LISTS = 256  # allow-lists remembered; a config has one for each rule
+
 
 class ToolRegistry:
     """Keeps tool definitions. Knows no wire format: it gets encoders by name.
@@ -27,10 +29,13 @@ class ToolRegistry:
 
     def __init__(self, formats: Mapping[str, ToolEncoder] | None = None) -> None:
         self._tools: dict[str, ToolDefinition] = {}
+        self._sourced: dict[str, ToolDefinition] = {}
+        self._late: Callable[[], None] | None = None
+        self._allowed: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._formats = dict(formats or {})
         self._encoded: dict[tuple[str, tuple[str, ...]], tuple[dict[str, Any], ...]] = {}
-        self._sent: dict[str, str] | None = None
-        self._by_sent: dict[str, str] = {}
+        self._sent: _Sent | None = None
+        self._sent_of_sources: _Sent | None = None
 
     def register(self, tool: ToolDefinition) -> None:
         """Add a tool.
@@ -48,35 +53,63 @@ class ToolRegistry:
         self._tools[tool.name] = attrs.evolve(
             tool, parameters=copied(tool.parameters), implementation=with_own_tables(tool.implementation)
         )
-        self._encoded.clear()
-        self._sent = None
+        self._forget()
         log.debug("tool %s registered", tool.name)
+
+    def load_later(self, load: Callable[[], None]) -> None:
+        """Have the tools of sources loaded when somebody needs to know them, and not before."""
+        self._late = load
+        self._forget()
+
+    def set_sourced(self, tools: Iterable[ToolDefinition]) -> None:
+        """Replace all tools of sources, which have been checked; they come after the others."""
+        self._late = None
+        self._sourced = {tool.name: tool for tool in tools}
+        self._forget()
 
     def get(self, name: str) -> ToolDefinition | None:
         """Return the tool with that name; None if there is none."""
-        return self._tools.get(name)
+        return self._tools.get(name) or self._of_sources().get(name)
 
     def has(self, name: str) -> bool:
         """Return whether there is a tool with that name."""
-        return name in self._tools
+        return self.get(name) is not None
 
     def list(self) -> list[ToolDefinition]:
-        """Return all tools, in the order they were registered."""
+        """Return all tools, in the order they were registered; those of sources last."""
+        return [*self._tools.values(), *self._of_sources().values()]
+
+    def own(self) -> builtins.list[ToolDefinition]:
+        """Return the tools that come from no source: to know them, nothing has to be read."""
         return [*self._tools.values()]
 
     def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return the names of the tools on an allow-list, in order; None or empty means all of them."""
-        return tuple(name for name in self._tools if not allowed or name in allowed)
+        """Return the names of the tools on an allow-list, in order; None or empty means all of them.
+
+        Args:
+            allowed: Names of tools, and ``SOURCE/*`` for all tools of a source.
+        """
+        if not allowed:
+            return (*self._tools, *self._of_sources())
+        key = tuple(allowed)
+        found = self._allowed.get(key)
+        if found is None:
+            wanted = set(key)
+            own = [name for name in self._tools if name in wanted]
+            sourced = self._of_sources() if len(own) < len(wanted) else {}
+            theirs = [name for name, tool in sourced.items() if name in wanted or f"{tool.source}/*" in wanted]
+            if len(self._allowed) >= _MOST_LISTS:
+                self._allowed.clear()
+            found = self._allowed[key] = (*own, *theirs)
+        return found
 
     def wire_name(self, name: str) -> str:
         """Return the name a model knows a tool by; see wire_names."""
-        return self._sent_names().get(name, name)
+        return self._own_sent().by_name.get(name) or self._theirs_sent().by_name.get(name, name)
 
     def name_of(self, wire_name: str) -> str:
         """Return the name of the tool that a model knows by wire_name; wire_name itself if there is none."""
-        if self._sent is None:
-            self._sent_names()
-        return self._by_sent.get(wire_name, wire_name)
+        return self._own_sent().by_sent.get(wire_name) or self._theirs_sent().by_sent.get(wire_name, wire_name)
 
     def to_provider_format(
         self, provider: str, allowed_tools: Collection[str] | None = None
@@ -103,26 +136,60 @@ class ToolRegistry:
             encode = self._formats.get(provider)
             if encode is None:
                 raise UnknownToolFormatError(provider, known=sorted(self._formats))
-            found = tuple(encode([self._as_sent(name) for name in names]))
+            # A tool that its source has lost since it was offered is no longer sent.
+            found = tuple(encode([self._as_sent(name) for name in names if self.has(name)]))
             self._encoded[provider, names] = found
         return found
 
     def _as_sent(self, name: str) -> ToolDefinition:
-        tool, sent = self._tools[name], self.wire_name(name)
+        tool, sent = self.get(name), self.wire_name(name)
+        assert tool is not None
         return tool if sent == name else attrs.evolve(tool, name=sent)
 
-    def _sent_names(self) -> dict[str, str]:
+    def _of_sources(self) -> dict[str, ToolDefinition]:
+        if self._late is not None:
+            load, self._late = self._late, None
+            load()
+        return self._sourced
+
+    def _forget(self) -> None:
+        """Drop what was made of the tools so far."""
+        self._encoded.clear()
+        self._allowed.clear()
+        self._sent = self._sent_of_sources = None
+
+    def _own_sent(self) -> _Sent:
         if self._sent is None:
-            self._sent = wire_names(self._tools)
-            self._by_sent = {sent: name for name, sent in self._sent.items()}
+            self._sent = _Sent(wire_names(self._tools))
         return self._sent
 
+    def _theirs_sent(self) -> _Sent:
+        """Return the names that sources' tools are sent under; none of them changes that of another tool."""
+        if self._sent_of_sources is None:
+            own = self._own_sent().by_name.values()
+            self._sent_of_sources = _Sent(wire_names(self._of_sources(), beside=own))
+        return self._sent_of_sources
 
-def verify_trouble(tool: ToolDefinition, registry: ToolRegistry) -> str | None:
-    """Return why the tool's verifying tool cannot verify it, in one sentence; None if it can, or there is none."""
+
+class _Sent:
+    """Names as sent to models, both ways."""
+
+    def __init__(self, by_name: Mapping[str, str]) -> None:
+        self.by_name = by_name
+        self.by_sent = {sent: name for name, sent in by_name.items()}
+
+
+def verify_trouble(tool: ToolDefinition, registry: ToolRegistry, *, may_be_sourced: bool = False) -> str | None:
+    """Return why the tool's verifying tool cannot verify it, in one sentence; None if it can, or there is none.
+
+    Args:
+        may_be_sourced: A tool that is not there may come from a source that nobody has read yet.
+    """
     if tool.verify is None:
         return None
     asked = registry.get(tool.verify)
+    if asked is None and may_be_sourced:
+        return None
     if asked is None:
         known = registry.names()
         hint = did_you_mean(tool.verify, known) or f" (tools: {', '.join(known)})"

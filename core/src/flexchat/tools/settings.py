@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TEXTS = ("name", "description", "handler")
+_EFFECT_KEYS = {"effect": str, "honours_key": bool, "verify": str}
 
 
 @attrs.frozen
@@ -40,21 +41,25 @@ class ToolSettings:
     left_out: dict[int, str] = attrs.field(factory=dict)
 
 
-def read_tool_settings(reading: ReadConfig, host: PluginHost) -> ToolSettings:
+def read_tool_settings(reading: ReadConfig, host: PluginHost, *, has_sources: bool = False) -> ToolSettings:
     """Return the implementations of the entries of tools.registry.
 
     An unusable tool (a bad definition, an implementation type or handler that is not installed, a name that no plugin
     offers) is a problem of the reading or, with tools.on_error = "leave out", a note.
+
+    Args:
+        has_sources: A name that no plugin offers may be that of a source's tool, which nobody knows yet.
     """
     tools = reading.document.data.get("tools")
     leave_out = isinstance(tools, Mapping) and tools.get("on_error") == "leave out"
     read = ToolSettings()
     for place, table in reading.tables("tools", "registry"):
         trouble = _entry_trouble(reading, host, place, table, read.structured)
-        if trouble is None:
+        if trouble is None or (has_sources and _is_of_a_source(table, host)):
             continue
         where, text = trouble
         name = table["name"]
+        text = text.removeprefix(f"Tool {name}: ")
         if leave_out:
             read.left_out[int(place[-1])] = name
             log.warning("tool %s is left out: %s", name, text)
@@ -119,12 +124,19 @@ def _entry_trouble(
             parameters=table.get("parameters") or {},
             implementation=made,
             handler=table.get("handler"),
+            **{key: table[key] for key, kind in _EFFECT_KEYS.items() if isinstance(table.get(key), kind)},
         )
         ToolRegistry().register(tool)
     except FlexChatError as error:
         return place, str(error)
     refusal = _refusal(kind, settings, tool, host) or _missing_store(kind, settings, reading)
     return None if refusal is None else (inside, refusal)
+
+
+def _is_of_a_source(table: Mapping[str, Any], host: PluginHost) -> bool:
+    """Return whether an entry can only mean a tool of a source."""
+    name = table["name"]
+    return table.get("implementation") is None and name not in host.tools.by_name and name not in host.tools.conflicts
 
 
 def _offered_trouble(host: PluginHost, place: KeyPath, table: Mapping[str, Any]) -> tuple[KeyPath, str] | None:

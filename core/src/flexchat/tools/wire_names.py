@@ -12,15 +12,19 @@ LONGEST = 64
 _PORTABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
-def wire_names(names: Iterable[str]) -> dict[str, str]:
+def wire_names(names: Iterable[str], beside: Iterable[str] = ()) -> dict[str, str]:
     """Return the name each tool is sent under: its own if every provider accepts it, otherwise a similar one.
 
     ``weather.get`` becomes ``weather_get``. No two tools are sent under the same name, ignoring case; a changed name
     ends in a checksum of the original if that was too long or the new name is taken.
+
+    Args:
+        beside: Names that other tools are sent under.
     """
     names = list(names)
-    sent = {name: name for name in names if _PORTABLE.fullmatch(name)}
-    taken = {name.lower() for name in sent}
+    taken = {name.lower() for name in beside}
+    sent = {name: name for name in names if _PORTABLE.fullmatch(name) and name.lower() not in taken}
+    taken |= {name.lower() for name in sent}
     for name in names:
         if name in sent:
             continue

@@ -238,7 +238,8 @@ class _Joining:
     async def bound(self, turn: ActiveTurn) -> JoinedTurn | str | None:
         """Bind the key to a turn, and look at the one it stands for already, if there is one."""
         assert self.request.key is not None
-        journal, replaced = self.engine.journal, None
+        journal = self.engine.journal
+        replaced: TurnKey | None = None
         while True:
             bound = await journal.bind(
                 self.request.key,
@@ -254,7 +255,7 @@ class _Joining:
             found = await self._earlier(bound)
             if found is not None:
                 return found
-            replaced = bound.turn
+            replaced = bound
 
     async def _earlier(self, bound: TurnKey) -> JoinedTurn | str | None:
         try:
@@ -276,7 +277,8 @@ class _Joining:
 
     async def _resumed(self, found: JournaledTurn) -> JoinedTurn | str:
         if found.fence > MOST_RESUMES:
-            raise StuckTurnError(found.id, found.error or f"its process has ended {found.fence} times while it ran")
+            why = found.error or f"its process has ended {found.fence} times while it ran"
+            raise StuckTurnError(found.id, why, then="resume it by hand (flexchat turns resume), or cancel it")
         try:
             handle = await self.resume(found.id, tenant=found.tenant, context=self.request.context)
         except (TurnNotWaitingError, UnknownTurnError):

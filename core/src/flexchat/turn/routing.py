@@ -61,11 +61,13 @@ class Router:
                 turn.rule = (chosen["index"], ResponseRule(llm=chosen["outcome"]["llm"], tools=RuleTools()))
             else:
                 turn.rule = rule_as_recorded(self.rules, chosen, turn.info.id)
+                turn.warnings += await turn.engine.tools.ready_for(turn.rule[1])
             await turn.log.end(turn.sink, "response matching", turn.rule, chosen["outcome"])
             return
         await self.match(turn)
+        assert turn.rule is not None
+        turn.warnings += await turn.engine.tools.ready_for(turn.rule[1])
         if turn.journal is not None:
-            assert turn.rule is not None
             offered = turn.engine.tools.offered_to(turn.rule[1])
             outcome = turn.log.records[-1].outcome
             turn.journal.add("rule", index=turn.rule[0], outcome=outcome, tools=[*offered])

@@ -7,27 +7,27 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from ..errors import (
-    ProviderConnectionError,
-    ProviderError,
-    ProviderOverloadedError,
-    ProviderProtocolError,
-    ProviderTimeoutError,
-)
-
 log = logging.getLogger(__name__)
 
 WINDOW_S = 30
 FEWEST_CALLS = 20
 PAUSE_S = 15.0
 OPEN = "circuit_open"
-"""The code of the error an open breaker raises."""
+"""The code of the error of a provider whose breaker is open."""
 
 _ENDS = (".", "?", "!")
 
-# The service's own failures. A request it refuses shows that it works. So does 429: it is an answer, with a time to
-# wait that retries respect; and it concerns one key or model, while a breaker covers the whole endpoint.
-_FAILURES = (ProviderOverloadedError, ProviderTimeoutError, ProviderConnectionError, ProviderProtocolError)
+
+class CircuitOpen(Exception):
+    """A breaker refuses a call.
+
+    Attributes:
+        retry_after_s: When the next one may be let through, in seconds.
+    """
+
+    def __init__(self, text: str, retry_after_s: float) -> None:
+        super().__init__(text)
+        self.retry_after_s = retry_after_s
 
 
 class CircuitBreaker:
@@ -56,24 +56,21 @@ class CircuitBreaker:
         """Whether calls are refused."""
         return self._opened_at is not None
 
-    def call(self, provider: str = "", model: str | None = None) -> WatchedCall:
+    def call(self) -> WatchedCall:
         """Let a call begin: enter the returned context manager around it.
 
         Raises:
-            ProviderOverloadedError: The breaker is open. Its code is "circuit_open".
+            CircuitOpen: The breaker is open.
         """
         if self._opened_at is None:
             return WatchedCall(self, self._epoch)
         now = self._clock()
         if now < self._next_trial:
             left = self._next_trial - now
-            raise ProviderOverloadedError(
+            raise CircuitOpen(
                 f"{self._name} is not asked for now: {self._reason}{'' if self._reason.endswith(_ENDS) else '.'} "
                 f"So it has been for {now - self._opened_at:.0f} s, and it is tried again in {left:.0f} s",
-                provider=provider,
-                model=model,
-                code=OPEN,
-                retry_after_s=left,
+                left,
             )
         self._next_trial = now + PAUSE_S
         self._trial = WatchedCall(self, self._epoch)
@@ -89,7 +86,7 @@ class CircuitBreaker:
         log.info("%s answers again", self._name)
         self._change(None)
 
-    def failed(self, call: WatchedCall, error: ProviderError) -> None:
+    def failed(self, call: WatchedCall, error: BaseException) -> None:
         """Record a call in which the service failed."""
         if call.epoch != self._epoch:
             return
@@ -136,11 +133,12 @@ class WatchedCall:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        blames_service = getattr(error, "blames_service", None)  # of a ProviderError or a FetchError
         if error is None:
             self._breaker.succeeded(self)
-        elif isinstance(error, _FAILURES):
+        elif blames_service:
             self._breaker.failed(self, error)
-        elif self.answered or isinstance(error, ProviderError):
+        elif self.answered or blames_service is not None:
             self._breaker.succeeded(self)
         else:
             self._breaker.abandoned(self)

@@ -1,0 +1,87 @@
+"""What is worth noting about the tools of a configuration once those of its sources are known, from the lock alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..config.model import Config
+from ..errors import UnknownToolFormatError, did_you_mean
+from ..llms.llm import Llms
+from ..tools.registry import verify_trouble
+from .manager import ToolManager
+from .rule_cost import rule_cost
+
+_MOST_LEFT_OUT = 5
+
+Place = tuple[str | int, ...]
+
+
+def tool_notes(config: Config, manager: ToolManager, llms: Llms) -> Iterator[tuple[Place, str]]:
+    """Yield what a person should know, with its place. Reads the accepted tools of sources; opens nothing."""
+    if manager.sources.by_name:
+        yield from _of_sources(manager)
+        yield from _unknown_names(config, manager)
+    yield from _too_dear(config, manager, llms)
+
+
+def _of_sources(manager: ToolManager) -> Iterator[tuple[Place, str]]:
+    sources = manager.sources
+    states = sources.states()
+    if sources.trouble:
+        yield ("tools",), sources.trouble
+        return
+    for state in states:
+        place = ("tools", state.type)
+        if not state.accepted:
+            yield (
+                place,
+                f"source '{state.name}' was never opened, so its tools are not known yet: the first turn that needs "
+                f"them does it, or flexchat tools accept {state.name}",
+            )
+        for name, why in [*state.left_out.items()][:_MOST_LEFT_OUT]:
+            yield place, f"tool '{name}' of source '{state.name}' is left out: {why}"
+        if len(state.left_out) > _MOST_LEFT_OUT:
+            yield place, f"{len(state.left_out) - _MOST_LEFT_OUT} more tools of source '{state.name}' are left out"
+
+
+def _unknown_names(config: Config, manager: ToolManager) -> Iterator[tuple[Place, str]]:
+    """Yield each name that no tool has; at start it could have been that of a source's tool."""
+    registry = manager.get_registry()
+    unopened = [state.name for state in manager.sources.states() if not state.accepted]
+
+    def said(name: str) -> str:
+        if unopened:
+            them = ", ".join(unopened)
+            return f"no tool is called '{name}' yet; it may come from a source that was never opened: {them}"
+        return f"no tool is called '{name}'{did_you_mean(name, registry.names())}"
+
+    for index, rule in enumerate(config.responses):
+        for at, name in enumerate((rule.tools and rule.tools.allowed_tools) or ()):
+            if not registry.has(name) and not name.endswith("/*"):
+                yield ("responses", index, "tools", "allowed_tools", at), said(name)
+    for index, entry in enumerate(config.tools.registry):
+        place: Place = ("tools", "registry", index)
+        tool = registry.get(entry.name)
+        if tool is None and entry.implementation is None:
+            yield (*place, "name"), said(entry.name)
+        trouble = verify_trouble(tool, registry) if tool is not None else None
+        if trouble is not None:
+            yield (*place, "verify"), trouble
+
+
+def _too_dear(config: Config, manager: ToolManager, llms: Llms) -> Iterator[tuple[Place, str]]:
+    budget = config.tools.budget_tokens
+    for index, rule in enumerate(config.responses):
+        offered = manager.offered_to(rule)
+        if not offered or rule.llm not in llms:
+            continue
+        try:
+            _, cost = rule_cost(rule, manager, llms)
+        except UnknownToolFormatError:
+            continue
+        if cost.tokens > budget:
+            yield (
+                ("responses", index, "tools"),
+                f"its {len(offered)} tools take about {cost.tokens:,} tokens of every request (tools.budget_tokens is "
+                f"{budget:,}): allow fewer; flexchat tools cost --rule {index} shows the dearest",
+            )

@@ -1,0 +1,94 @@
+"""flexchat tools cost: what each rule's tools cost in tokens, in every request."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ..app import FlexChat
+from ..domain.text import counted
+from ..errors import did_you_mean
+from ..plugin.contracts import Command
+from .opening import open_tools
+from .terminal import Terminal
+from .usage import OK, UsageError
+
+if TYPE_CHECKING:
+    from ..tools.cost import ToolsCost  # every command loads this module, and only this one estimates
+
+_MOST_SHOWN = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of tools cost."""
+    parser.add_argument("--rule", metavar="RULE", help="only this rule: its number, from 0, or its name")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the price of each rule's tools, the dearest tools first; with -v, of all tools."""
+    from ..calls.rule_cost import rule_cost
+    from ..tools.cost import BYTES_PER_TOKEN
+
+    terminal: Terminal = args.terminal
+    chat, _ = open_tools(args)
+    costs: list[tuple[int, str, ToolsCost]] = []
+    for index in _rules(chat, args.rule):
+        costs.append((index, *rule_cost(chat.config.responses[index], chat.tools, chat.llms)))
+    if args.json:
+        terminal.json(
+            [
+                {"rule": index, "name": chat.config.responses[index].name, "format": form}
+                | {"tokens": cost.tokens, "tools": cost.by_tool, "unsendable": cost.unsendable}
+                for index, form, cost in costs
+            ]
+        )
+        return OK
+    for index, form, cost in costs:
+        _show(terminal, chat, index, form, cost)
+    for state in chat.tools.sources.states():
+        if not state.accepted:
+            terminal.say(f"without the tools of source '{state.name}', which nobody has opened yet", "dim")
+    terminal.say(f"estimates: {BYTES_PER_TOKEN} bytes of JSON a token; services count differently", "dim")
+    return OK
+
+
+def _show(terminal: Terminal, chat: FlexChat, index: int, form: str, cost: ToolsCost) -> None:
+    rule = chat.config.responses[index]
+    called = f"rule {index} '{rule.name}'" if rule.name else f"rule {index}"
+    if cost.unsendable:
+        names = ", ".join(cost.unsendable)
+        terminal.say(f"{called}: {form} cannot be sent {names}; flexchat tools lint says why", "red")
+    if not cost.by_tool:
+        terminal.out(f"{called}: no tools", "dim")
+        return
+    tools = counted(len(cost.by_tool), "tool")
+    terminal.out(f"{called}: {tools}, about {counted(cost.tokens, 'token')} as sent to {form}", "bold")
+    shown = [*cost.by_tool.items()][: None if terminal.verbose else _MOST_SHOWN]
+    width = len(f"{shown[0][1]:,}")
+    for name, tokens in shown:
+        terminal.out(f"  {tokens:{width},}  {name}")
+    if len(shown) < len(cost.by_tool):
+        more = counted(len(cost.by_tool) - len(shown), "cheaper one")
+        terminal.out(f"  {' ' * width}  and {more}; -v shows all", "dim")
+
+
+def _rules(chat: FlexChat, wanted: str | None) -> list[int]:
+    rules = chat.config.responses
+    if wanted is None:
+        return [*range(len(rules))]
+    found = [index for index, rule in enumerate(rules) if wanted in (str(index), rule.name)]
+    if not found:
+        names = [rule.name for rule in rules if rule.name]
+        last = f"rules are numbered 0 to {len(rules) - 1}" if rules else "there are no rules"
+        raise UsageError(f"--rule {wanted}: no such rule{did_you_mean(wanted, names)} ({last})")
+    return found
+
+
+COMMANDS = (
+    Command(
+        name="tools cost",
+        summary="estimate what each rule's tools cost in tokens",
+        add_arguments=add_arguments,
+        run=run,
+    ),
+)

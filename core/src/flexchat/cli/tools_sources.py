@@ -1,0 +1,194 @@
+"""flexchat tools diff and accept: what has changed in tool sources, and what of it is to be used."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..app import FlexChat
+from ..domain.sourced import SourcedTool, ToolChange
+from ..domain.text import counted
+from ..errors import FlexChatError, ToolSourceError
+from ..plugin.contracts import Command
+from ..tools.differences import MISSING, Difference, differences
+from ..tools.sources import SourceState
+from .opening import open_tools
+from .terminal import Style, Terminal
+from .tool_text import signature
+from .usage import FAILED, OK, UsageError
+
+_MOST_PLACES = 12
+_MOST_TOOLS = 50
+_LONGEST = 160
+_STYLES: dict[str, Style] = {"new": "plain", "changed": "plain", "gone": "red"}
+_KINDS = ("new", "changed", "gone")
+
+
+def add_diff_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of tools diff."""
+    parser.add_argument("source", nargs="?", metavar="SOURCE", help="only this source (default: all)")
+
+
+def add_accept_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of tools accept."""
+    parser.add_argument("source", metavar="SOURCE", help="the source's name")
+    parser.add_argument("tools", nargs="*", default=[], metavar="TOOL", help="only these tools (default: all)")
+
+
+def run_diff(args: argparse.Namespace) -> int:
+    """Open the sources, and print how their tools differ from the accepted ones; the exit status is 1 if they do."""
+    terminal: Terminal = args.terminal
+    chat, _ = open_tools(args)
+    if args.source is not None:
+        chat.tools.sources.state(args.source)  # a wrong name is told before anything is opened
+    wanted = [args.source] if args.source is not None else [*chat.tools.sources.by_name]
+    if not wanted:
+        raise UsageError("no tool sources: the configuration has no [[tools.TYPE]] tables, or tools.enabled is false")
+    known = {state.name for state in chat.tools.sources.states() if state.accepted}
+    looked = asyncio.run(_looked(chat, wanted))
+    if args.json:
+        terminal.json([_as_data(name, found) for name, found in looked.items()])
+    else:
+        for name, found in looked.items():
+            _show(terminal, name, found, is_first=name not in known)
+    failed = any(isinstance(found, FlexChatError) or found.changes for found in looked.values())
+    return FAILED if failed else OK
+
+
+def run_accept(args: argparse.Namespace) -> int:
+    """Open a source, accept its tools as they are now, and print what that changes."""
+    terminal: Terminal = args.terminal
+    chat, _ = open_tools(args)
+    sources = chat.tools.sources
+    is_first = not sources.state(args.source).accepted
+    changes = asyncio.run(_accepted(chat, args.source, args.tools))
+    state = sources.state(args.source)
+    if args.json:
+        terminal.json({"source": args.source, "accepted": [_change(change) for change in changes]})
+        return OK
+    for change in changes:
+        terminal.out(f"accepted  {change.kind:7}  {change.name}")
+    if is_first:
+        terminal.out(f"{counted(len(state.tools), 'tool')} of {args.source} accepted")
+    elif not changes:
+        terminal.out(f"{args.source}: nothing has changed")
+    for name, why in state.left_out.items():
+        terminal.say(f"{name} is left out: {why}")
+    terminal.say(f"kept in {sources.lock.path}", "dim")
+    return OK
+
+
+async def _looked(chat: FlexChat, names: Iterable[str]) -> dict[str, SourceState | FlexChatError]:
+    async def look(name: str) -> SourceState | FlexChatError:
+        try:
+            return await chat.tools.sources.look(name)
+        except ToolSourceError as error:
+            return error
+
+    async with chat:
+        return {name: await look(name) for name in names}
+
+
+async def _accepted(chat: FlexChat, name: str, tools: list[str]) -> list[ToolChange]:
+    async with chat:
+        return await chat.tools.sources.accept(name, tools)
+
+
+def _show(terminal: Terminal, name: str, found: SourceState | FlexChatError, *, is_first: bool) -> None:
+    if isinstance(found, FlexChatError):
+        terminal.error(str(found))
+        return
+    counts = [f"{number} {kind}" for kind in _KINDS if (number := sum(c.kind == kind for c in found.changes))]
+    if is_first and not found.changes:
+        counts = [f"opened for the first time: {counted(len(found.tools), 'tool')} accepted"]
+    terminal.out(f"{name}: {', '.join(counts) or 'as accepted'}", "bold")
+    for change in found.changes[:_MOST_TOOLS]:
+        terminal.out(f"  {change.kind:7}  {change.name}", _STYLES[change.kind])
+        for line in _lines(change):
+            terminal.out(f"           {line}", "dim")
+    if len(found.changes) > _MOST_TOOLS:
+        terminal.out(f"  and {len(found.changes) - _MOST_TOOLS} more; --json shows all", "dim")
+    for tool, why in found.left_out.items():
+        terminal.out(f"  left out {tool}: {why}", "dim")
+    if found.changes:
+        terminal.say(f"flexchat tools accept {name} uses them as they are now", "dim")
+
+
+def _lines(change: ToolChange) -> Iterator[str]:
+    """Yield what a person needs to decide."""
+    if change.kind == "gone":
+        yield "still offered: it can still be called" if change.offered else "not offered any more"
+    elif change.accepted is None or change.now is None:
+        yield from _new(change.now)
+    else:
+        found = differences(change.accepted, change.now)
+        for each in found[:_MOST_PLACES]:
+            yield from _difference(each)
+        if len(found) > _MOST_PLACES:
+            yield f"and {len(found) - _MOST_PLACES} more places; --json shows all"
+        left_out = "left out until you accept this: it can no longer be called"
+        yield "offered as accepted until you accept this" if change.offered else left_out
+
+
+def _new(tool: SourcedTool | None) -> Iterator[str]:
+    if tool is not None:
+        yield f"{signature(tool.definition('', ''))} [{tool.effect}]"
+        yield _shown(tool.description)
+
+
+def _difference(found: Difference) -> Iterator[str]:
+    before, now = found.before, found.now
+    if before is MISSING:
+        yield f"+ {found.place}: {_shown(now)}"
+    elif now is MISSING:
+        yield f"- {found.place}: {_shown(before)}"
+    elif max(len(_shown(before)), len(_shown(now))) < 40:
+        yield f"~ {found.place}: {_shown(before)} → {_shown(now)}"
+    else:
+        yield f"~ {found.place}:"
+        yield f"    - {_shown(before)}"
+        yield f"    + {_shown(now)}"
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _as_data(name: str, found: SourceState | FlexChatError) -> dict[str, Any]:
+    if isinstance(found, FlexChatError):
+        return {"source": name, "error": str(found)}
+    return {
+        "source": name,
+        "changes": [_change(change) for change in found.changes],
+        "left_out": dict(found.left_out),
+    }
+
+
+def _change(change: ToolChange) -> dict[str, Any]:
+    data: dict[str, Any] = {"tool": change.name, "kind": change.kind, "offered": change.offered}
+    if change.accepted is not None and change.now is not None:
+        data["differences"] = [found.to_dict() for found in differences(change.accepted, change.now)]
+    if change.now is not None:
+        data["now"] = change.now.to_dict()
+    return data
+
+
+COMMANDS = (
+    Command(
+        name="tools diff",
+        summary="show what has changed in tool sources since it was accepted",
+        add_arguments=add_diff_arguments,
+        run=run_diff,
+    ),
+    Command(
+        name="tools accept",
+        summary="accept the tools of a source as they are now",
+        add_arguments=add_accept_arguments,
+        run=run_accept,
+    ),
+)

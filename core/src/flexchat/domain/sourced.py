@@ -1,0 +1,123 @@
+"""Tools that come from a tool source: as plain JSON, so that they can be kept, compared and accepted."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+from ..errors import ToolDefinitionError
+from .tools import EFFECTS, Implementation, ToolDefinition, is_timeout
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class SourcedTool:
+    """A tool as its source describes it.
+
+    Everything in it is JSON data, because it is kept in flexchat.tools.lock, a file that people review and commit: no
+    secrets.
+
+    Attributes:
+        name: The source's name for it. The tool is called this, after the prefix the config gives the source.
+        description, parameters, effect, honours_key, timeout_ms: As in ToolDefinition.
+        implementation: Name of the ImplementationType that runs it.
+        settings: The rest of that type's implementation table: all that a call needs besides the arguments and the
+            source's own settings, which a call finds in ``ToolContext.source``.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    implementation: str
+    settings: Mapping[str, Any] = attrs.field(factory=dict)
+    effect: Literal["read", "idempotent", "write"] = "write"
+    honours_key: bool = False
+    timeout_ms: int | None = None
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of all of it, in hexadecimal digits: two tools with the same digest are the same.
+
+        Raises:
+            ToolDefinitionError: A part of it is not JSON data.
+        """
+        try:
+            text = json.dumps(self.to_dict(), sort_keys=True, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ToolDefinitionError(f"it is not JSON data: {error}") from None
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data; what is not set is left out."""
+        data = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.parameters,
+            "effect": self.effect,
+            "honours_key": self.honours_key or None,
+            "timeout_ms": self.timeout_ms,
+            "implementation": {"type": self.implementation, **self.settings},
+        }
+        return {key: value for key, value in data.items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SourcedTool:
+        """Read what to_dict returns.
+
+        Raises:
+            ToolDefinitionError: It is something else.
+        """
+        try:
+            settings = dict(data["implementation"])
+            kind = settings.pop("type")
+            rest = {key: value for key, value in data.items() if key != "implementation"}
+            made = cls(**rest, implementation=kind, settings=settings)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise ToolDefinitionError("this is not a tool") from None
+        texts = (made.name, made.description, made.implementation, made.effect)
+        if not all(isinstance(text, str) for text in texts) or not isinstance(made.parameters, Mapping):
+            raise ToolDefinitionError("this is not a tool")
+        is_timed = made.timeout_ms is None or is_timeout(made.timeout_ms)
+        if made.effect not in EFFECTS or not isinstance(made.honours_key, bool) or not is_timed:
+            raise ToolDefinitionError("this is not a tool")
+        return made
+
+    def definition(self, source: str, prefix: str = "") -> ToolDefinition:
+        """Return the tool that rules name and models call.
+
+        Raises:
+            ToolDefinitionError: As ToolDefinition; with the prefix, the name may be too long.
+        """
+        return ToolDefinition(
+            name=prefix + self.name,
+            description=self.description,
+            parameters=self.parameters,
+            implementation=Implementation(type=self.implementation, settings=self.settings),
+            effect=self.effect,
+            honours_key=self.honours_key and self.effect == "write",
+            timeout_ms=self.timeout_ms,
+            source=source,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ToolChange:
+    """How one tool of a source differs from the accepted one.
+
+    Attributes:
+        name: As in SourcedTool.
+        kind: "new": nobody has accepted it. "changed": it is another one now. "gone": the source no longer has it.
+        accepted: What was accepted; None if new.
+        now: What the source has; None if gone.
+        offered: Whether the accepted definition is still offered.
+    """
+
+    name: str
+    kind: Literal["new", "changed", "gone"]
+    accepted: SourcedTool | None = None
+    now: SourcedTool | None = None
+    offered: bool = False

@@ -1,0 +1,41 @@
+"""The guarded fetcher of a chat, loaded with the first request: most chats never send one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..domain.fetching import Fetched, FetchRequest
+from ..domain.masking import Mask
+
+if TYPE_CHECKING:
+    from .fetcher import GuardedFetcher
+
+
+class LateFetcher:
+    """Sends requests with a GuardedFetcher that it makes for the first one.
+
+    Args:
+        allow: Addresses that need not be public.
+        domains: The only hosts that may be reached; None for any.
+        mask: Removes secrets from errors and the log.
+    """
+
+    def __init__(self, allow: Iterable[str], domains: Iterable[str] | None, mask: Mask) -> None:
+        self._allow, self._domains, self._mask = tuple(allow), domains, mask
+        self._fetcher: GuardedFetcher | None = None
+
+    async def fetch(self, request: FetchRequest, **limits: Any) -> Fetched:
+        """Send a request; see GuardedFetcher.fetch."""
+        if self._fetcher is None:
+            from .fetcher import GuardedFetcher
+            from .guard import AddressRule
+
+            domains = None if self._domains is None else tuple(self._domains)
+            self._fetcher = GuardedFetcher(AddressRule(self._allow, domains), mask=self._mask)
+        return await self._fetcher.fetch(request, **limits)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._fetcher is not None:
+            await self._fetcher.aclose()

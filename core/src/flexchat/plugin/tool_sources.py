@@ -1,0 +1,99 @@
+"""Tool sources: what a plugin provides so that a config can take a whole list of tools from somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+from ..domain.sourced import SourcedTool
+
+if TYPE_CHECKING:
+    from .contracts import Fetcher
+
+
+class ToolSource(Protocol):
+    """An opened source of tools: a document that has been read, a server that is connected.
+
+    A source may also have a method ``still_callable(accepted, now)``, given an accepted SourcedTool and the one the
+    source has under its name now (None if it has none): it returns whether calls by the accepted definition still
+    work. Without it, they do if the source has a tool of that name whose implementation is of the same type.
+    """
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that differs if the tools may differ; empty if only ``tools`` can say.
+
+        If it is the one kept with the accepted tools, ``tools`` is not called: for a document, a digest of its bytes,
+        of the settings that decide what is made of it, and of a version of the code that does so. No secrets.
+        """
+
+    async def tools(self) -> Sequence[SourcedTool]:
+        """Return the tools it has now, in any order. Called again after ``ToolSourceContext.changed``.
+
+        Raises:
+            ToolSourceError: They cannot be read. Any other exception is reported as a fault of the source.
+        """
+
+    async def aclose(self) -> None:
+        """Release resources. Called once, at the end."""
+
+
+@attrs.frozen(kw_only=True)
+class ToolSourceContext:
+    """What a source is opened with.
+
+    Attributes:
+        name: What the config calls it.
+        folder: Where relative paths start: the folder of the config's file; None for the working folder.
+        fetcher: The client for addresses that the config or a document names; see ToolContext.fetcher.
+        changed: To be called, on the event loop, when the source's tools may have changed.
+    """
+
+    name: str
+    folder: Path | None = None
+    fetcher: Fetcher | None = None
+    changed: Callable[[], None] = lambda: None
+
+
+OpenSource = Callable[[ToolSourceContext], Awaitable[ToolSource]]
+"""Opens a tool source."""
+
+
+@attrs.frozen(kw_only=True)
+class ToolSourceType:
+    """A kind of tool source: a config has ``[[tools.NAME]]`` tables for it.
+
+    Attributes:
+        config_class: attrs class for the table's keys, except core's own (name, prefix, timeout_ms).
+        open: async (instance of config_class, context) -> ToolSource. Called when tools are needed, on the event loop,
+            so work that takes long belongs in a thread. It may be cancelled. Raises ToolSourceError if it cannot be
+            opened; any other exception is reported as a fault of the plugin.
+        summary: One line for ``flexchat plugins``.
+    """
+
+    name: str
+    config_class: type
+    open: Callable[[Any, ToolSourceContext], Awaitable[ToolSource]]
+    summary: str = ""
+
+
+class ConfiguredSource(Protocol):
+    """The source of a tool, as its calls see it: ``ToolContext.source``."""
+
+    @property
+    def name(self) -> str:
+        """What the config calls it."""
+
+    @property
+    def settings(self) -> Any:
+        """Its settings, an instance of its type's config_class; they may hold secrets."""
+
+    async def opened(self) -> ToolSource:
+        """Return it, opened. A source that needs no connection for a call need not be opened for one.
+
+        Raises:
+            ToolSourceError: It cannot be opened.
+        """

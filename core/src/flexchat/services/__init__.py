@@ -1,0 +1,1 @@
+"""What is known about the health of the servers that are asked: models' services, and those that tools call."""

@@ -1,0 +1,57 @@
+"""What tools cost: an estimate of the tokens a model reads of them with every request."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from ..errors import ProviderRequestError
+from .registry import ToolRegistry
+
+BYTES_PER_TOKEN = 3.5
+"""Of JSON as it is sent, in most models' tokenizers. Services count tools in their own ways: this is an estimate."""
+
+
+@attrs.frozen(kw_only=True)
+class ToolsCost:
+    """The price of a list of tools.
+
+    Attributes:
+        tokens: Of all of them together, estimated.
+        by_tool: Of each, the dearest first.
+        unsendable: Those that the provider cannot be told of, which are not counted; ``flexchat tools lint`` says why.
+    """
+
+    tokens: int
+    by_tool: Mapping[str, int]
+    unsendable: tuple[str, ...] = ()
+
+
+def tokens_of(sent: Iterable[Mapping[str, Any]]) -> int:
+    """Return about how many tokens JSON data has."""
+    text = json.dumps([*sent], ensure_ascii=False, separators=(",", ":"))
+    return math.ceil(len(text.encode("utf-8", "replace")) / BYTES_PER_TOKEN)
+
+
+def cost_of(registry: ToolRegistry, names: tuple[str, ...], tool_format: str) -> ToolsCost:
+    """Return the price of the named tools as sent in a provider's format.
+
+    Raises:
+        UnknownToolFormatError: No installed plugin offers that format.
+    """
+    each: dict[str, int] = {}
+    unsendable = []
+    for name in names:
+        try:
+            each[name] = tokens_of(registry.to_provider_format(tool_format, [name]))
+        except ProviderRequestError:
+            unsendable.append(name)
+    return ToolsCost(
+        tokens=tokens_of(registry.wire_tools(tool_format, tuple(each))) if each else 0,
+        by_tool=dict(sorted(each.items(), key=lambda found: (-found[1], found[0]))),
+        unsendable=tuple(unsendable),
+    )

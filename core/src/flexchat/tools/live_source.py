@@ -1,0 +1,208 @@
+"""One configured tool source: opened when it is needed, asked again when it has changed, closed with the chat."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..domain.sourced import SourcedTool
+from ..errors import ToolSourceError
+from ..plugin.contracts import Fetcher
+from ..plugin.foreign import contained, error_name
+from ..plugin.tool_sources import OpenSource, ToolSource, ToolSourceContext
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 30.0
+"""Seconds before a source that could not be opened is tried again."""
+
+AGAIN_S = 1.0
+"""Seconds between two lists, however often a source says that it has changed."""
+
+CLOSING_S = 3.0
+"""Seconds a source may take to close."""
+
+
+@attrs.frozen(kw_only=True)
+class SourceSetup:
+    """A source as configured.
+
+    Attributes:
+        type: Name of its ToolSourceType, or "python" if it was given in code.
+        prefix: Put before the names of its tools.
+        timeout_s: Seconds in which it must have been opened and have returned its tools.
+        open: Opens it.
+        settings: Those of its type.
+    """
+
+    name: str
+    type: str
+    prefix: str = ""
+    timeout_s: float = 10.0
+    open: OpenSource
+    settings: Any = None
+    folder: Path | None = None
+
+
+class LiveSource:
+    """A source while the chat runs; what a call sees as ``ToolContext.source``.
+
+    Attributes:
+        now: Its tools by name, if they differ from the accepted ones or nobody knows; None before they were read, and
+            if the fingerprint says that they are the accepted ones.
+        fingerprint: As of ``now``.
+        trouble: Why it could not be opened or read at the last attempt; empty if it could.
+        is_known: Whether it has been opened and read.
+    """
+
+    def __init__(
+        self,
+        setup: SourceSetup,
+        accepted_fingerprint: Callable[[], str],
+        when_read: Callable[[LiveSource, list[SourcedTool] | None], Awaitable[None]],
+        fetcher: Fetcher | None = None,
+    ) -> None:
+        self.setup = setup
+        self.now: Mapping[str, SourcedTool] | None = None
+        self.fingerprint = ""
+        self.trouble = ""
+        self.is_known = False
+        self._accepted_fingerprint = accepted_fingerprint
+        self._when_read = when_read
+        self._fetcher = fetcher
+        self._source: ToolSource | None = None
+        self._opening = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
+        self._is_stale = True
+        self._not_before = 0.0
+        self._is_closed = False
+
+    @property
+    def name(self) -> str:
+        """What the config calls it."""
+        return self.setup.name
+
+    @property
+    def settings(self) -> Any:
+        """Its settings, an instance of its type's config_class."""
+        return self.setup.settings
+
+    async def opened(self) -> ToolSource:
+        """Return it, opened.
+
+        Raises:
+            ToolSourceError: It cannot be opened.
+        """
+        try:
+            async with asyncio.timeout(self.setup.timeout_s):
+                return await self._open()
+        except TimeoutError:
+            raise ToolSourceError(f"{self._called()} did not open within {self.setup.timeout_s:g} s") from None
+
+    def look(self, *, at_once: bool = False) -> asyncio.Task[None] | None:
+        """Return the task that opens it and reads its tools; None if there is nothing to do, or not yet again.
+
+        Args:
+            at_once: Even if it was read before, or has just failed.
+        """
+        if self._looking is not None:
+            return self._looking
+        if at_once:
+            self._is_stale, self._not_before = True, 0.0
+        if self._is_closed or not self._is_stale or time.monotonic() < self._not_before:
+            return None
+        # Not in the turn that happens to need it first: it belongs to all of them.
+        self._looking = asyncio.get_running_loop().create_task(self._look(), context=contextvars.Context())
+        self._looking.add_done_callback(self._looked)
+        return self._looking
+
+    def changed(self) -> None:
+        """Read its tools again, soon: the source says that they have changed."""
+        self._is_stale, self._not_before = True, 0.0
+        if self._looking is None and self.is_known:
+            self.look()
+
+    def forget(self) -> None:
+        """Read its tools again when they are needed next."""
+        self._is_stale = True
+
+    def still_callable(self, accepted: SourcedTool, now: SourcedTool | None) -> bool:
+        """Return whether calls by the accepted definition still work."""
+        asked = getattr(self._source, "still_callable", None)
+        if asked is not None:
+            try:
+                with contained():
+                    return bool(asked(accepted, now))
+            except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
+                log.warning("%s: still_callable failed: %s", self._called(), error_name(error))
+        return now is not None and now.implementation == accepted.implementation
+
+    async def aclose(self) -> None:
+        """Close it."""
+        self._is_closed = True
+        looking, source, self._source = self._looking, self._source, None
+        if looking is not None:
+            looking.cancel()
+            await asyncio.wait([looking], timeout=CLOSING_S)
+        if source is not None:
+            with contextlib.suppress(Exception):  # nothing can be done about a source that breaks now
+                async with asyncio.timeout(CLOSING_S):
+                    with contained():
+                        await source.aclose()
+
+    async def _open(self) -> ToolSource:
+        async with self._opening:
+            if self._is_closed:
+                raise ToolSourceError(f"{self._called()} is closed")
+            if self._source is None:
+                setup = self.setup
+                context = ToolSourceContext(
+                    name=setup.name, folder=setup.folder, fetcher=self._fetcher, changed=self.changed
+                )
+                try:
+                    with contained():
+                        self._source = await setup.open(context)
+                except (ToolSourceError, TimeoutError):
+                    raise
+                except Exception as error:
+                    raise ToolSourceError(f"{self._called()} cannot be opened: {error_name(error)}") from error
+            return self._source
+
+    async def _look(self) -> None:
+        self._is_stale = False
+        try:
+            async with asyncio.timeout(self.setup.timeout_s):
+                source = await self._open()
+                with contained():
+                    fingerprint = source.fingerprint
+                    same = bool(fingerprint) and fingerprint == self._accepted_fingerprint()
+                    tools = None if same else [*await source.tools()]
+            self.trouble, self.fingerprint, self.is_known = "", fingerprint, True
+            await self._when_read(self, tools)
+        except TimeoutError:
+            self._failed(f"it was not read within {self.setup.timeout_s:g} s")
+        except ToolSourceError as error:
+            self._failed(str(error))
+        except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
+            self._failed(f"its tools cannot be read: {error_name(error)}")
+
+    def _failed(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            log.warning("%s: %s", self._called(), trouble)
+        self.trouble, self._is_stale, self._not_before = trouble, True, time.monotonic() + RETRY_S
+
+    def _looked(self, task: asyncio.Task[None]) -> None:
+        self._looking = None
+        if self._is_stale and not self._is_closed and not self.trouble and not task.cancelled():
+            task.get_loop().call_later(AGAIN_S, self.changed)
+
+    def _called(self) -> str:
+        return f"tool source '{self.name}'"

@@ -1,0 +1,187 @@
+"""flexchat.tools.lock: the tools that were accepted from each source, in a file that people review and commit."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..domain.sourced import SourcedTool
+from ..errors import ToolDefinitionError, ToolsLockError, said_of_json
+from ..files import is_there, read_file
+from ..storage.replacing import replacing
+
+LOCK_NAME = "flexchat.tools.lock"
+
+VERSION = 1
+MAX_BYTES = 256 * 2**20
+"""A larger file is refused: it is not ours."""
+
+_ABOUT = "Tools accepted from sources. FlexChat writes this file (flexchat tools accept); review and commit it."
+_RESTORE = "restore it (git checkout), or delete it, and with it what was accepted"
+
+
+@attrs.frozen(kw_only=True)
+class KeptSource:
+    """What is kept of one source.
+
+    Attributes:
+        type: Name of its ToolSourceType.
+        fingerprint: That of the source when all its tools were the accepted ones; empty if unknown.
+        tools: The accepted ones, by the source's names.
+        edited: As written, those that are not what was accepted: their hash does not fit. They stay in the file.
+    """
+
+    type: str
+    fingerprint: str = ""
+    tools: Mapping[str, SourcedTool] = attrs.field(factory=dict)
+    edited: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+class ToolsLock:
+    """The file. It is read when it is needed, and again when it has changed.
+
+    A file that cannot be read as what FlexChat wrote is never overwritten: every method raises ToolsLockError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: tuple[int, ...] | None = None
+        self._kept: Mapping[str, KeptSource] = {}
+        self._trouble: str | None = None
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the file was read, and is another one now: one look at its date."""
+        return self._seen is not None and self._signature() != self._seen
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the file could not be read when that was last tried."""
+        return self._trouble is not None
+
+    def read(self) -> Mapping[str, KeptSource]:
+        """Return what is kept, by the sources' names.
+
+        Raises:
+            ToolsLockError: The file is damaged or cannot be read.
+        """
+        signature = self._signature()
+        if signature != self._seen:
+            try:
+                self._kept, self._trouble = self._fresh(), None
+            except ToolsLockError as error:
+                self._kept, self._trouble = {}, str(error)
+            self._seen = signature
+        if self._trouble is not None:
+            raise ToolsLockError(self._trouble)
+        return self._kept
+
+    def update(self, change: Callable[[dict[str, KeptSource]], None]) -> None:
+        """Change what is kept; the file is replaced as a whole, and no other process changes it meanwhile. Blocks.
+
+        Raises:
+            ToolsLockError: As read; or it cannot be written.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with _alone(self.path.parent):
+                kept = dict(self._fresh())
+                change(kept)
+                with replacing(self.path) as file:
+                    file.write(_text(kept))
+        except OSError as error:
+            raise ToolsLockError(f"{self.path} cannot be written: {error.strerror or error}") from None
+
+    def _signature(self) -> tuple[int, ...]:
+        try:
+            found = os.stat(self.path)
+        except (OSError, ValueError):
+            return ()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    def _fresh(self) -> Mapping[str, KeptSource]:
+        if not is_there(self.path):
+            return {}
+        try:
+            data = json.loads(read_file(self.path, most=MAX_BYTES).decode("utf-8"))
+        except OSError as error:
+            raise ToolsLockError(f"{self.path} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise self._damaged("it is not UTF-8") from None
+        except json.JSONDecodeError as error:
+            merging = "; it has the marks of a merge conflict" if "<<<<<<<" in error.doc else ""
+            raise self._damaged(f"line {error.lineno} is not JSON: {said_of_json(error)}{merging}") from None
+        except (RecursionError, ValueError):
+            raise self._damaged("it is nested too deeply, or has too long a number") from None
+        version = data.get("version") if isinstance(data, dict) else None
+        if isinstance(version, int) and version > VERSION:
+            raise ToolsLockError(f"{self.path} was written by a later FlexChat (version {version}): update this one")
+        sources = data.get("sources") if isinstance(data, dict) else None
+        if version != VERSION or not isinstance(sources, dict):
+            raise self._damaged("it is not what FlexChat writes there")
+        return {name: self._source(name, entry) for name, entry in sources.items()}
+
+    def _source(self, name: str, entry: Any) -> KeptSource:
+        tools = entry.get("tools") if isinstance(entry, dict) else None
+        if not isinstance(tools, dict) or not all(isinstance(entry.get(key), str) for key in ("type", "fingerprint")):
+            raise self._damaged(f"its source '{name}' is not what FlexChat writes there")
+        made: dict[str, SourcedTool] = {}
+        edited: dict[str, Any] = {}
+        for tool, data in tools.items():
+            try:
+                written = {key: value for key, value in data.items() if key != "hash"}
+                found = SourcedTool.from_dict({"name": tool, **written})
+                if data.get("hash") != f"sha256:{found.digest}":
+                    edited[tool] = data
+                else:
+                    made[tool] = found
+            except (ToolDefinitionError, AttributeError, TypeError):
+                edited[tool] = data
+        return KeptSource(type=entry["type"], fingerprint=entry["fingerprint"], tools=made, edited=edited)
+
+    def _damaged(self, why: str) -> ToolsLockError:
+        return ToolsLockError(f"{self.path} is damaged, so no tool of a source is offered: {why}; {_RESTORE}")
+
+
+def _text(kept: Mapping[str, KeptSource]) -> str:
+    """Return the file's content. Sources and tools are in order of their names; a tool's own keys stay in theirs."""
+    sources = {}
+    for name, source in sorted(kept.items()):
+        tools = {**source.edited, **{tool: _as_data(made) for tool, made in source.tools.items()}}
+        in_order = {tool: tools[tool] for tool in sorted(tools)}
+        sources[name] = {"type": source.type, "fingerprint": source.fingerprint, "tools": in_order}
+    data = {"about": _ABOUT, "version": VERSION, "sources": sources}
+    text = json.dumps(data, indent=1, ensure_ascii=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # half of a surrogate pair
+        text = json.dumps(data, indent=1)
+    return text + "\n"
+
+
+def _as_data(tool: SourcedTool) -> dict[str, Any]:
+    data = tool.to_dict()
+    del data["name"]
+    return {"hash": f"sha256:{tool.digest}", **data}
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let only one process at a time in; where the system cannot do that, the last one wins."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)

@@ -1,0 +1,432 @@
+"""The configured tool sources: which of their tools are offered, what has changed, and what was accepted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Literal
+
+import attrs
+
+from ..domain import ToolDefinition
+from ..domain.masking import Mask
+from ..domain.sourced import SourcedTool, ToolChange
+from ..domain.text import counted
+from ..errors import ToolDefinitionError, ToolsLockError, ToolSourceError, UnknownToolSourceError, did_you_mean
+from ..plugin.contracts import Fetcher
+from ..schema.limits import schema_problems
+from .live_source import LiveSource, SourceSetup
+from .lock import KeptSource, ToolsLock
+from .registry import ToolRegistry
+
+log = logging.getLogger(__name__)
+
+WAIT_S = 2.0
+"""Seconds a turn waits for a source with accepted tools; for one without, it waits until the source's own limit."""
+
+MOST_TOOLS = 10_000
+"""Tools of one source; a list that is longer is refused."""
+
+_STRICTER = ("read", "idempotent", "write")
+
+
+@attrs.frozen(kw_only=True)
+class SourceState:
+    """What is known about a source.
+
+    Attributes:
+        status: "not opened": nobody has needed it yet. "open": its tools were read. "failed": see ``trouble``.
+        accepted: Whether tools of it were ever accepted.
+        tools: The tools it offers, as definitions.
+        changes: How its tools differ from the accepted ones, by name; empty if nobody has looked.
+        left_out: Why a tool is not offered, by the source's name for it.
+    """
+
+    name: str
+    type: str
+    prefix: str = ""
+    status: Literal["not opened", "open", "failed"] = "not opened"
+    trouble: str = ""
+    accepted: bool = False
+    tools: tuple[ToolDefinition, ...] = ()
+    changes: tuple[ToolChange, ...] = ()
+    left_out: Mapping[str, str] = attrs.field(factory=dict)
+
+
+class ToolSources:
+    """The sources of one chat. It fills the registry with the tools they offer.
+
+    What a source offers is what was accepted, and kept in flexchat.tools.lock: the tools it had when it was first
+    opened, and what a person has accepted since. A tool that has changed goes on being offered as accepted, if it can
+    still be called.
+
+    Args:
+        lock: Where accepted tools are kept.
+        adjust: Applies what the config says about one tool (tools.registry).
+        mask: Knows the secrets that no kept tool may contain.
+        fetcher: What sources send requests with.
+
+    Attributes:
+        by_name: The sources, in the order of the config.
+    """
+
+    def __init__(
+        self,
+        setups: Iterable[SourceSetup],
+        lock: ToolsLock,
+        registry: ToolRegistry,
+        *,
+        adjust: Callable[[ToolDefinition], ToolDefinition] = lambda tool: tool,
+        mask: Mask | None = None,
+        fetcher: Fetcher | None = None,
+    ) -> None:
+        self.lock = lock
+        self._unreadable = self._unwritable = ""
+        self._registry = registry
+        self._adjust = adjust
+        self._mask = mask or Mask()
+        self._made: dict[tuple[str, str], tuple[tuple[str, str], ToolDefinition]] = {}
+        self._states: dict[str, SourceState] = {}
+        self._broken: dict[str, dict[str, str]] = {}
+        self._in_memory: dict[str, KeptSource] = {}
+        self._told: dict[str, str] = {}
+        self._fetcher = fetcher
+        self.by_name = {setup.name: self._live(setup) for setup in setups}
+
+    def _live(self, setup: SourceSetup) -> LiveSource:
+        return LiveSource(setup, lambda: self._accepted_fingerprint(setup.name), self._read, self._fetcher)
+
+    @property
+    def trouble(self) -> str:
+        """Why the accepted tools cannot be read, or could not be written; empty if they can."""
+        return self._unreadable or self._unwritable
+
+    def load(self) -> None:
+        """Offer what was accepted. Opens nothing."""
+        self._publish()
+
+    async def ready(self, allowed: Collection[str] | None) -> None:
+        """Open the sources of these tools, unless that was done or has just failed; never raises.
+
+        It waits for a source no longer than it must: see WAIT_S.
+
+        Args:
+            allowed: As in ToolRegistry.names.
+        """
+        if not self.by_name:
+            return
+        if self.lock.has_changed:  # somebody has accepted what a source has now: that may not be what it had
+            self._publish()
+            for source in self.by_name.values():
+                source.forget()
+        looking = {source.look(): source for source in self._needed(allowed)}
+        waiting = {task: source for task, source in looking.items() if task is not None}
+        new = [task for task, source in waiting.items() if self._kept().get(source.name) is None]
+        if new:
+            await asyncio.wait(new, timeout=max(waiting[task].setup.timeout_s for task in new) + WAIT_S)
+        known = waiting.keys() - set(new)
+        if known:
+            await asyncio.wait(known, timeout=WAIT_S)
+
+    async def find(self, name: str) -> ToolDefinition | None:
+        """Return the tool with this name, opening sources that nobody has opened yet if need be."""
+        if self._registry.get(name) is None:
+            await self.ready([name])
+        return self._registry.get(name)
+
+    def missing(self, allowed: Collection[str] | None = None) -> list[str]:
+        """Return why tools are missing, a sentence for each of these tools' sources that never could be opened.
+
+        Args:
+            allowed: As in ToolRegistry.names.
+        """
+        if self._unreadable:
+            return [self._mask(self._unreadable)]
+        failed = [source for source in self._needed(allowed) if source.trouble] if self.by_name else []
+        kept = self._kept() if failed else {}
+        return [self._mask(_told_of(each.name, each.trouble)) for each in failed if each.name not in kept]
+
+    async def look(self, name: str) -> SourceState:
+        """Open a source, read its tools, and return its state.
+
+        Raises:
+            UnknownToolSourceError: There is no such source.
+            ToolSourceError: It cannot be opened, or its tools cannot be read.
+            ToolsLockError: The accepted tools cannot be read.
+        """
+        source = self._named(name)
+        self.lock.read()
+        task = source.look(at_once=True)
+        if task is not None:
+            await asyncio.wait([task], timeout=source.setup.timeout_s + WAIT_S)
+        if source.trouble or not source.is_known:
+            raise ToolSourceError(_told_of(name, source.trouble or "it does not answer"))
+        return self.state(name)
+
+    def state(self, name: str) -> SourceState:
+        """Return what is known about a source; opens nothing.
+
+        Raises:
+            UnknownToolSourceError: There is no such source.
+        """
+        source = self._named(name)
+        self._registry.names()  # loads what was accepted, if nobody has needed it yet
+        status: Literal["not opened", "open", "failed"] = "open" if source.is_known else "not opened"
+        return attrs.evolve(self._states[name], status="failed" if source.trouble else status, trouble=source.trouble)
+
+    def states(self) -> list[SourceState]:
+        """Return what is known about every source; opens nothing."""
+        return [self.state(name) for name in self.by_name]
+
+    async def accept(self, name: str, tools: Collection[str] = ()) -> list[ToolChange]:
+        """Accept a source's tools as they are now, and return what changed by that.
+
+        Args:
+            tools: Only these, by the names that the source or the config gives them; none means all.
+
+        Raises:
+            UnknownToolSourceError: There is no such source, or nothing is to be accepted of a tool named.
+            ToolSourceError: As look.
+            ToolsLockError: The file cannot be read or written.
+        """
+        state = await self.look(name)
+        changes = {change.name: change for change in state.changes}
+        chosen = [self._change(changes, tool, state) for tool in tools] if tools else [*changes.values()]
+        source = self.by_name[name]
+        fingerprint = source.fingerprint if len(chosen) == len(changes) else ""
+
+        def change(kept: dict[str, KeptSource]) -> None:
+            kept[name] = _with(kept.get(name) or KeptSource(type=source.setup.type), chosen, fingerprint)
+
+        await asyncio.to_thread(self.lock.update, change)
+        self._in_memory.pop(name, None)
+        self._publish()
+        return chosen
+
+    async def aclose(self) -> None:
+        """Close every source that was opened."""
+        await asyncio.gather(*(source.aclose() for source in self.by_name.values()))
+
+    # ---- what is accepted
+
+    def _kept(self) -> Mapping[str, KeptSource]:
+        try:
+            kept = self.lock.read()
+        except ToolsLockError as error:
+            if self._unreadable != str(error):
+                log.error("%s", error)
+            self._unreadable = str(error)
+            return {}
+        self._unreadable = ""
+        return {**self._in_memory, **kept}
+
+    def _accepted_fingerprint(self, name: str) -> str:
+        kept = self._kept().get(name)
+        return kept.fingerprint if kept is not None and not kept.edited else ""
+
+    async def _read(self, source: LiveSource, tools: list[SourcedTool] | None) -> None:
+        """Take note of the tools a source has now; None if they are the accepted ones. The first ones are accepted."""
+        if tools is None:
+            source.now = None
+            self._publish()
+            return
+        name = source.name
+        usable, self._broken[name] = await asyncio.to_thread(self._checked, tools, source.setup)
+        source.now = usable
+        if name not in self._kept():
+            await self._keep_first(source, usable)
+        self._publish()
+
+    async def _keep_first(self, source: LiveSource, tools: Mapping[str, SourcedTool]) -> None:
+        """Accept a source's first tools; if they cannot be kept, only for this process."""
+        name = source.name
+        first = KeptSource(type=source.setup.type, fingerprint=source.fingerprint, tools=tools)
+
+        def add(kept: dict[str, KeptSource]) -> None:
+            kept.setdefault(name, first)
+
+        try:
+            await asyncio.to_thread(self.lock.update, add)
+            log.info("%s of '%s' accepted into %s", counted(len(tools), "tool"), name, self.lock.path)
+        except ToolsLockError as error:
+            if self._unreadable:
+                return
+            self._unwritable = f"what is accepted of '{name}' cannot be kept, so a change will not be noticed: {error}"
+            log.warning("%s", self._unwritable)
+            self._in_memory[name] = first
+
+    def _checked(
+        self, tools: Iterable[SourcedTool], setup: SourceSetup
+    ) -> tuple[dict[str, SourcedTool], dict[str, str]]:
+        """Return the usable tools by name, and why others are not."""
+        usable: dict[str, SourcedTool] = {}
+        broken: dict[str, str] = {}
+        for number, tool in enumerate(tools):
+            if number >= MOST_TOOLS:
+                raise ToolSourceError(f"it has more than {MOST_TOOLS:,} tools: choose some of them")
+            if not isinstance(tool, SourcedTool):
+                raise ToolSourceError(f"it returned {type(tool).__name__} among its tools")
+            trouble = "the source has two tools of this name" if tool.name in usable else self._trouble(tool, setup)
+            if trouble is None:
+                usable[tool.name] = tool
+            else:
+                broken[tool.name] = trouble
+        return usable, broken
+
+    def _trouble(self, tool: SourcedTool, setup: SourceSetup) -> str | None:
+        try:
+            if not tool.digest or tool.definition(setup.name, setup.prefix) is None:
+                return None
+        except ToolDefinitionError as error:
+            return str(error)
+        problems = schema_problems(tool.parameters)
+        if problems:
+            return f"parameters: {'; '.join(problems)}"
+        if self._mask.knows(json.dumps(tool.to_dict(), ensure_ascii=False)):
+            return "its definition contains a secret of the configuration, and would be kept in a file"
+        return None
+
+    # ---- what is offered
+
+    def _publish(self) -> None:
+        """Work out what every source offers, and fill the registry."""
+        kept = self._kept()
+        taken = {tool.name: "tools.registry" for tool in self._registry.own()}
+        offered: list[ToolDefinition] = []
+        for name, source in self.by_name.items():
+            state = self._state(source, kept.get(name), taken)
+            taken |= {tool.name: f"the source '{name}'" for tool in state.tools}
+            offered += state.tools
+            self._states[name] = state
+            self._tell(state)
+        self._registry.set_sourced(offered)
+
+    def _state(self, source: LiveSource, kept: KeptSource | None, taken: Mapping[str, str]) -> SourceState:
+        setup, accepted = source.setup, kept.tools if kept is not None else {}
+        changes, going = _compared(source, accepted)
+        left_out = dict(self._broken.get(source.name, {}))
+        for name in kept.edited if kept is not None else ():
+            left_out[name] = f"it was edited in {self.lock.path.name}: its hash does not fit; restore or accept it"
+        tools = []
+        for tool in going:
+            full = setup.prefix + tool.name
+            if full in taken:
+                left_out[tool.name] = f"{taken[full]} has a tool {full}: give the source a prefix"
+                continue
+            try:
+                tools.append(self._definition(source, tool))
+            except ToolDefinitionError as error:
+                left_out[tool.name] = str(error)
+        return SourceState(
+            name=source.name,
+            type=setup.type,
+            prefix=setup.prefix,
+            accepted=kept is not None,
+            tools=tuple(tools),
+            changes=tuple(changes),
+            left_out=left_out,
+        )
+
+    def _definition(self, source: LiveSource, tool: SourcedTool) -> ToolDefinition:
+        """Return a tool's definition, always the same object for the same tool: what was prepared for it stays."""
+        key, version = (source.name, tool.name), (tool.digest, tool.effect)
+        found = self._made.get(key)
+        if found is None or found[0] != version:
+            made = self._adjust(tool.definition(source.name, source.setup.prefix))
+            found = self._made[key] = (version, made)
+        return found[1]
+
+    def _tell(self, state: SourceState) -> None:
+        """Log what a person should look at, once."""
+        parts = [f"{len(found)} {kind}" for kind in ("new", "changed", "gone") if (found := _of(state, kind))]
+        lines = []
+        if parts:
+            lines.append(f"tools that nobody has accepted: {', '.join(parts)}; flexchat tools diff {state.name}")
+        lines += [f"{name} is left out: {why}" for name, why in state.left_out.items()]
+        text = "; ".join(lines[:5])
+        if text and self._told.get(state.name) != text:
+            log.warning("tool source '%s': %s", state.name, text)
+        self._told[state.name] = text
+
+    # ---- names
+
+    def _needed(self, allowed: Collection[str] | None) -> list[LiveSource]:
+        """Return the sources that may have some of these tools."""
+        sources = self.by_name
+        if not allowed:
+            return [*sources.values()]
+        needed: dict[str, LiveSource] = {}
+        for name in allowed:
+            tool = self._registry.get(name)
+            of = tool.source if tool is not None else name.removesuffix("/*")
+            if of in sources:
+                needed[of] = sources[of]
+            elif tool is None:
+                return [*sources.values()]
+        return [*needed.values()]
+
+    def _named(self, name: str) -> LiveSource:
+        if name not in self.by_name:
+            known = ", ".join(self.by_name) or "none"
+            text = f"no tool source is called '{name}'{did_you_mean(name, self.by_name)}; configured: {known}"
+            raise UnknownToolSourceError(text)
+        return self.by_name[name]
+
+    def _change(self, changes: Mapping[str, ToolChange], tool: str, state: SourceState) -> ToolChange:
+        found = changes.get(tool) or changes.get(tool.removeprefix(state.prefix))
+        if found is not None:
+            return found
+        waiting = ", ".join(changes) or "none"
+        raise UnknownToolSourceError(
+            f"source '{state.name}': nothing of '{tool}' waits to be accepted{did_you_mean(tool, changes)} "
+            f"(waiting: {waiting})"
+        )
+
+
+def _told_of(name: str, trouble: str) -> str:
+    called = f"tool source '{name}'"
+    return trouble if trouble.startswith(called) else f"{called}: {trouble}"
+
+
+def _with(kept: KeptSource, changes: Iterable[ToolChange], fingerprint: str) -> KeptSource:
+    """Return what is to be kept once these changes are accepted."""
+    tools, edited = dict(kept.tools), dict(kept.edited)
+    for change in changes:
+        tools.pop(change.name, None)
+        edited.pop(change.name, None)
+        if change.now is not None:
+            tools[change.name] = change.now
+    return attrs.evolve(kept, tools=tools, edited=edited, fingerprint=fingerprint)
+
+
+def _of(state: SourceState, kind: str) -> list[ToolChange]:
+    return [change for change in state.changes if change.kind == kind]
+
+
+def _compared(source: LiveSource, accepted: Mapping[str, SourcedTool]) -> tuple[list[ToolChange], list[SourcedTool]]:
+    """Return how a source's tools differ from the accepted ones, and the tools to offer."""
+    if source.now is None:
+        return [], [*accepted.values()]
+    changes, going = [], []
+    for name in sorted(accepted.keys() | source.now.keys()):
+        before, now = accepted.get(name), source.now.get(name)
+        if before is None:
+            changes.append(ToolChange(name=name, kind="new", now=now))
+        elif now is not None and now.digest == before.digest:
+            going.append(before)
+        else:
+            offered = source.still_callable(before, now)
+            kind: Literal["changed", "gone"] = "gone" if now is None else "changed"
+            changes.append(ToolChange(name=name, kind=kind, accepted=before, now=now, offered=offered))
+            if offered:
+                going.append(before if now is None else _careful(before, now))
+    return changes, going
+
+
+def _careful(accepted: SourcedTool, now: SourcedTool) -> SourcedTool:
+    """Return the accepted tool with the stricter effect of both: what writes now must not be repeated like a read."""
+    if _STRICTER.index(now.effect) <= _STRICTER.index(accepted.effect):
+        return accepted
+    return attrs.evolve(accepted, effect=now.effect)
