@@ -68,6 +68,7 @@ class MockSettings:
         sequence: Answers one after another; the last one repeats. Counted per tool.
         error: The tool fails with this text.
         delay_ms: Milliseconds before every answer.
+        output_schema: JSON Schema that all responses must fit: what the real tool promises.
     """
 
     mock_response: Any = ABSENT
@@ -75,6 +76,7 @@ class MockSettings:
     sequence: tuple[MockAnswer, ...] = ()
     error: str | None = None
     delay_ms: int = 0
+    output_schema: Mapping[str, Any] | None = None
     # The place in the sequence. next() on a count cannot be interrupted, so calls side by side get an answer each.
     calls: Iterator[int] = attrs.field(factory=itertools.count, init=False, eq=False, repr=False)
 
@@ -145,7 +147,12 @@ def check(settings: MockSettings, tool: ToolDefinition, handlers: Mapping[tuple[
     answers: list[tuple[str, MockAnswer]] = [(f"responses[{i}]", case) for i, case in enumerate(settings.responses)]
     answers += [(f"sequence[{i}]", answer) for i, answer in enumerate(settings.sequence)]
     problems = (_problem(answer, place) for place, answer in answers)
-    return next(filter(None, problems), None) or _check_cases(settings.responses, tool)
+    given_always = ("mock_response", MockAnswer(response=settings.mock_response))
+    return (
+        next(filter(None, problems), None)
+        or _check_cases(settings.responses, tool)
+        or _check_responses(settings.output_schema, [*answers, given_always])
+    )
 
 
 def _problem(answer: MockAnswer, place: str) -> str | None:
@@ -153,6 +160,27 @@ def _problem(answer: MockAnswer, place: str) -> str | None:
         return f"{place} needs either response or error" + (", not both" if answer.error is not None else "")
     if answer.delay_ms is not None and answer.delay_ms < 0:
         return f"{place}.delay_ms must be 0 or more, got {answer.delay_ms}"
+    return None
+
+
+def _check_responses(schema: Mapping[str, Any] | None, answers: list[tuple[str, MockAnswer]]) -> str | None:
+    if schema is None:
+        return None
+    from flexchat.host import SchemaEngine, TooMuchWorkError, schema_problems, sentence  # only for mocks that have one
+
+    if problems := schema_problems(schema):
+        return f"output_schema: {problems[0]}"
+    engine = SchemaEngine(schema)
+    for place, answer in answers:
+        if answer.response is ABSENT:
+            continue
+        try:
+            engine.start()
+            wrong = [sentence(error) for error in engine.errors(answer.response)]
+        except (TooMuchWorkError, RecursionError):
+            wrong = ["it takes too long to check"]
+        if wrong:
+            return f"{place} does not fit output_schema: {wrong[0]}"
     return None
 
 

@@ -92,8 +92,8 @@ def test_any_question_of_any_text_has_an_answer(question, text):
     ],
 )
 def test_hostile_prompts_take_no_time(prompt):
-    begun = time.perf_counter()
+    begun = time.process_time()
 
     from_passages("word", read_passages(prompt))
 
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2

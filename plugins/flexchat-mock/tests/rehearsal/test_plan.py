@@ -77,8 +77,8 @@ def test_what_is_not_a_schema_is_a_tool_without_parameters():
     "message", ["and ".join(["weather in Oslo "] * 300), "'" * 5000, "a, " * 3000, "(1+" * 2000, "Oslo and " * 500]
 )
 def test_hostile_messages_take_no_time(message):
-    begun = time.perf_counter()
+    begun = time.process_time()
 
     plan(message, TOOLS * 5)
 
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5

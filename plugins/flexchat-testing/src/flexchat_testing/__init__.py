@@ -4,6 +4,8 @@ The scripted model and the recorder need nothing but FlexChat; everything else n
 "flexchat-testing[laws]"`` and is imported on demand.
 
     scripted.py       ScriptedProvider, says, calls: a model that says what a test tells it
+    listed_source.py  the tool source "listed": [[tools.listed]] file = "tools.json"
+    scripted_source.py  ScriptedSource, sourced: a tool source that has what a test gives it
     recorder.py       RecordedEvents: what happened during a turn
     replay.py         ReplayTransport: recorded traffic, served again
     sockets.py        forbid_sockets: no test talks to a real service by accident
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from .hashing_embedder import HashingEmbedder
 from .recorder import RecordedEvent, RecordedEvents
 from .scripted import ScriptedProvider, calls, says
+from .scripted_source import ScriptedSource, sourced
 from .sockets import NetworkForbiddenError, forbid_sockets
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from .laws.local_embeddings import LocalEmbeddingsConformance
     from .laws.provider import ProviderConformance
     from .laws.retriever import RetrieverConformance
+    from .laws.tool_source import ToolSourceConformance
     from .laws.turn_journal import JournalConformance
     from .replay import ReplayTransport
 
@@ -44,6 +48,7 @@ _LATER = {
     "LedgerConformance": "laws.effect_ledger",
     "ReplayTransport": "replay",
     "RetrieverConformance": "laws.retriever",
+    "ToolSourceConformance": "laws.tool_source",
 }
 
 __all__ = [
@@ -62,9 +67,12 @@ __all__ = [
     "ReplayTransport",
     "RetrieverConformance",
     "ScriptedProvider",
+    "ScriptedSource",
+    "ToolSourceConformance",
     "calls",
     "forbid_sockets",
     "says",
+    "sourced",
 ]
 
 

@@ -1,13 +1,14 @@
-"""What this package brings: the provider "scripted", and the commands for people who write plugins."""
+"""What this package brings: the provider "scripted", the tool source "listed", and commands for plugin authors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import Command, hookimpl
+from flexchat.plugin import Command, ToolSourceType, hookimpl
 from flexchat.provider import ProviderType
 
 from . import commands, scripted_config
+from .listed_source import LISTED
 from .tool_format import encode_tools
 
 
@@ -21,6 +22,12 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         tool_formats={"scripted": encode_tools},
         summary="says what replies = [...] tells it, one reply a request",
     )
+
+
+@hookimpl
+def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:
+    """Offer tools that are listed in a file."""
+    yield LISTED
 
 
 @hookimpl

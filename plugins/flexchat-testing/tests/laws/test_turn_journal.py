@@ -119,7 +119,17 @@ class Fickle(SqliteJournal):
 
     async def bind(self, key, *, instead_of=None, **rest):
         bound = await super().bind(key, instead_of=instead_of, **rest)
-        return await super().bind(key, instead_of=bound.turn, **rest)
+        return await super().bind(key, instead_of=bound, **rest)
+
+
+class Careless(SqliteJournal):
+    """Replaces the turn of a key even if it has begun since."""
+
+    async def bind(self, key, *, instead_of=None, **rest):
+        bound = await super().bind(key, instead_of=instead_of, **rest)
+        if instead_of is not None and instead_of.turn == bound.turn:
+            bound = await super().bind(key, instead_of=bound, **rest)
+        return bound
 
 
 class Unmarked(SqliteJournal):
@@ -179,6 +189,7 @@ JOURNALS = (
     Indiscreet,
     Thrifty,
     Fickle,
+    Careless,
     Unmarked,
     Repeating,
     Stuck,

@@ -208,6 +208,7 @@ class RegisteredConformance(Conformance):
         for records in (
             host.providers,
             host.implementation_types,
+            host.tool_sources,
             host.document_stores,
             host.rerankers,
             host.conversation_stores,
@@ -219,7 +220,7 @@ class RegisteredConformance(Conformance):
         """Return what is configured, the class of its settings, and what looks at them once they are read."""
         host = self.plugin.alone
         found: list[tuple[str, type, _Check | None]] = []
-        for records in (host.providers, host.document_stores):
+        for records in (host.providers, host.tool_sources, host.document_stores):
             found += [(f"{records.kind} {name}", r.config_class, None) for name, r in records.by_name.items()]
         for name, type_ in host.implementation_types.by_name.items():
             found.append((f"{host.implementation_types.kind} {name}", type_.settings_class, type_.check))
@@ -246,7 +247,15 @@ async def _expect_trouble(what: str, ask: Callable[[], Awaitable[Any]]) -> None:
 
 
 def _all_records(host: PluginHost) -> tuple[Any, ...]:
-    return (host.providers, host.implementation_types, host.handlers, host.tools, host.document_stores, host.commands)
+    return (
+        host.providers,
+        host.implementation_types,
+        host.handlers,
+        host.tools,
+        host.tool_sources,
+        host.document_stores,
+        host.commands,
+    )
 
 
 def _try(what: str, cls: type, table: Mapping[str, Any], check: _Check | None) -> None:

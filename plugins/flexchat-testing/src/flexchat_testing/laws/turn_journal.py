@@ -21,6 +21,7 @@ from flexchat.store import (
     StorageError,
     ToldEvent,
     TurnEnd,
+    TurnKey,
     TurnNotWaitingError,
     UnknownConversationError,
     UnknownTurnError,
@@ -384,11 +385,13 @@ class JournalConformance(Conformance):
             came = await asyncio.gather(*(bound(f"a{n}") for n in range(10)))
             require(len(set(came)) == 1, f"ten turns were bound to one key at once: it stands for {shown(set(came))}")
             first = came[0][0]
-            for others in ({}, {"digest": "other"}, {"instead_of": "b9"}):
+            seen = TurnKey(key="k", tenant="t", turn=first, digest="")
+            never = attrs.evolve(seen, turn="b9")
+            for others in ({}, {"digest": "other"}, {"instead_of": never}):
                 require(await bound("b1", **others) == came[0], "a key goes on to stand for what it stood for")
             require(await bound("b1", tenant="u") == ("b1", "db1"), "another tenant's key is another key")
-            require(await bound("c1", instead_of=first) == ("c1", "dc1"), "the turn of a key is replaced")
-            require(await bound("d1", instead_of=first) == ("c1", "dc1"), "of two that replace a turn, one does")
+            require(await bound("c1", instead_of=seen) == ("c1", "dc1"), "the turn of a key is replaced")
+            require(await bound("d1", instead_of=seen) == ("c1", "dc1"), "of two that replace a turn, one does")
             await asyncio.sleep(0.005)  # rows tell milliseconds
             require(await bound("e1", keep_s=0.0) == ("e1", "de1"), "a key whose time is over is free")
 
@@ -411,6 +414,9 @@ class JournalConformance(Conformance):
                 require(found.key == key, f"the turn's key came back as {found.key!r}")
                 came = await store.journal.bind(key, tenant="t", turn="c1", digest="e", keep_s=600.0)
                 require((came.turn, came.begun) == (id, True), f"the key of a turn that has begun is {shown(came)}")
+                seen = attrs.evolve(came, begun=False)
+                came = await store.journal.bind(key, tenant="t", turn="c1", digest="e", keep_s=600.0, instead_of=seen)
+                require(came.turn == id, "a turn that has begun since somebody looked is replaced")
             await store.delete("c", tenant="t")
             came = await store.journal.bind("l", tenant="t", turn="c1", digest="e", keep_s=600.0)
             require((came.turn, came.begun) == ("b1", True), f"the key of a turn that was deleted is {shown(came)}")

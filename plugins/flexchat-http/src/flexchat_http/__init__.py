@@ -1,0 +1,1 @@
+"""HTTP services and OpenAPI documents as tools of FlexChat."""

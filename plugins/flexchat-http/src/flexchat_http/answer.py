@@ -1,0 +1,188 @@
+"""From a service's answer to a tool's result, or to an error a model can act on. Pure."""
+
+from __future__ import annotations
+
+import functools
+import http
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from flexchat.plugin import Fetched, FetchError, ToolError
+from flexchat.provider import retry_after_s
+
+LONGEST_DETAIL = 500
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+_SIMPLE_PATH = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+_CHARSET = re.compile(r"charset\s*=\s*\"?([A-Za-z0-9._-]+)", re.IGNORECASE)
+_HINTS = {
+    401: "the service did not accept the key of this tool: its operator has to set it",
+    403: "the key of this tool may not do this",
+    404: "check the arguments: what they name does not exist",
+    405: "the address of this tool does not take its method: its operator has to correct it",
+    410: "what the arguments name no longer exists",
+    413: "send less",
+    429: "the service is asked too often",
+}
+
+
+def value_of(answer: Fetched, *, reading: str = "auto", is_write: bool = False) -> Any:
+    """Return what an answer says: JSON data, text, or None for an empty one.
+
+    Args:
+        reading: "auto" goes by the content type.
+        is_write: Whether the request may have changed something.
+
+    Raises:
+        ToolError: It is neither JSON nor text.
+        FetchError: It claims to be JSON and is not; a write may have taken effect all the same.
+    """
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not answer.body.strip():
+        return None
+    if reading == "json" or (reading == "auto" and (kind.endswith(("/json", "+json")) or not kind)):
+        try:
+            return json.loads(answer.body, parse_constant=_not_json)
+        except (ValueError, RecursionError):
+            if reading == "auto" and not kind and (text := _text(answer)) is not None:
+                return text
+            raise FetchError(f"{_host(answer)} sent JSON that cannot be read", may_have_arrived=is_write) from None
+    text = _text(answer) if reading == "text" or _is_text(kind) else None
+    if text is None:
+        if is_write:  # it was accepted, whatever is said about it
+            return {"content_type": kind, "bytes": len(answer.body)}
+        raise ToolError(
+            f"{_host(answer)} answered with {kind or 'bytes'} ({len(answer.body)} bytes), which is not text"
+        )
+    return text
+
+
+def check_status(answer: Fetched, mask: Any, *, key_sent: bool = False) -> None:
+    """Raise if a service refused or failed.
+
+    Args:
+        mask: Removes secrets from a text.
+        key_sent: Whether an idempotency key was sent: then 409 and 422 may be about the key.
+
+    Raises:
+        FetchError: Anything but a success. ``may_have_arrived`` is False for 4xx: the service did not act.
+    """
+    status = answer.status
+    if 200 <= status < 300 or status == 303:
+        return
+    detail = _detail(answer, mask)
+    said = f"{_host(answer)} answered {status}{_phrase(status)}" + (f": {detail}" if detail else "")
+    if 300 <= status < 400:
+        target = mask(answer.headers.get("location", "")[:200])
+        raise FetchError(
+            f"{said} (redirects to {target or 'nowhere'}; a call that changes something is not redirected)",
+            may_have_arrived=status in (301, 302),
+        )
+    wait_s = retry_after_s(answer.headers)
+    if key_sent and status in (409, 422) and b"idempoten" in answer.body.lower():
+        if status == 409:
+            text = f"{said} (the same request is still being worked on)"
+            raise FetchError(text, retryable=True, may_have_arrived=True, retry_after_s=wait_s)
+        raise FetchError(f"{said} (its key has been used for another request)", may_have_arrived=True)
+    raise FetchError(
+        said,
+        hint=_HINTS.get(status),
+        retryable=status in _TRANSIENT,
+        may_have_arrived=status >= 500,
+        retry_after_s=wait_s,
+    )
+
+
+def picked(value: Any, path: str | None) -> Any:
+    """Return the part of a value that a JSONPath picks: one hit is the value, several are a list, none is None.
+
+    Source: requirement TC-56; RFC 9535.
+    """
+    if path is None:
+        return value
+    if _SIMPLE_PATH.fullmatch(path):
+        for step in path.split(".")[1:]:
+            if not isinstance(value, Mapping) or step not in value:
+                return None
+            value = value[step]
+        return value
+    hits = _compiled(path).findall(value) if isinstance(value, (dict, list)) else []
+    return hits[0] if len(hits) == 1 else hits or None
+
+
+def path_problem(path: str) -> str | None:
+    """Return what is wrong with a JSONPath; None if nothing is."""
+    if _SIMPLE_PATH.fullmatch(path):
+        return None
+    from jsonpath import JSONPathError
+
+    try:
+        _compiled(path)
+    except JSONPathError as error:
+        return str(error.args[0]) if error.args else "it cannot be read"
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(path: str) -> Any:
+    import jsonpath  # takes long to load, and most paths are simple
+
+    return jsonpath.compile(path, strict=True)
+
+
+def _not_json(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _is_text(kind: str) -> bool:
+    return (
+        kind.startswith("text/")
+        or kind.endswith(("+xml", "/xml", "/javascript", "/yaml", "+yaml", "ndjson", "/csv", "urlencoded"))
+        or kind.endswith(("/json", "+json"))
+    )
+
+
+def _text(answer: Fetched) -> str | None:
+    found = _CHARSET.search(answer.headers.get("content-type", ""))
+    try:
+        return answer.body.decode(found[1] if found else "utf-8")
+    except (UnicodeDecodeError, LookupError):
+        return None if b"\x00" in answer.body[:1000] else answer.body.decode("utf-8", "replace")
+
+
+def _detail(answer: Fetched, mask: Any) -> str:
+    """Return what a refusal says, in one line: problem details (RFC 9457), a usual key, or its text."""
+    try:
+        data = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        data = None
+    text: Any = None
+    if isinstance(data, Mapping):
+        inner = data.get("error")
+        sources = [data, inner] if isinstance(inner, Mapping) else [data]
+        for source in reversed(sources):
+            text = text or next(
+                (source[name] for name in ("detail", "message", "error_description", "title") if source.get(name)), None
+            )
+        text = text or (inner if isinstance(inner, str) else None) or data
+    elif data is not None:
+        text = data
+    elif "html" not in answer.headers.get("content-type", ""):
+        text = answer.body[: 4 * LONGEST_DETAIL].decode("utf-8", "replace")
+    if text is None or text == "":
+        return ""
+    said = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+    return str(mask(" ".join(said[: 4 * LONGEST_DETAIL].split())))[:LONGEST_DETAIL]
+
+
+def _phrase(status: int) -> str:
+    try:
+        return f" {http.HTTPStatus(status).phrase}"
+    except ValueError:
+        return ""
+
+
+def _host(answer: Fetched) -> str:
+    return urlsplit(answer.url).hostname or "the service"

@@ -1,0 +1,146 @@
+"""flexchat tools import: what a document would bring, and the lines of config that bring it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import attrs
+from flexchat.host import BYTES_PER_TOKEN, OK, Terminal, UsageError, open_tools, tokens_of
+from flexchat.plugin import ToolSourceContext
+
+from ..openapi.convert import Converted, OperationTool, convert
+from ..openapi.errors import DocumentError
+from ..openapi.library import open_library
+from ..openapi.source import fetched_by
+
+_MOST_SHOWN = 100
+_LONGEST = 110
+
+
+@attrs.frozen(kw_only=True)
+class Priced:
+    """An operation and about how many tokens it costs in each request."""
+
+    tool: OperationTool
+    tokens: int
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it for --json, its description cut."""
+        plan = self.tool.plan
+        return {
+            "name": self.tool.name,
+            "method": plan["method"],
+            "path": plan["path"],
+            "effect": self.tool.effect,
+            "tokens": self.tokens,
+            "description": self.tool.description[:_LONGEST],
+        }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what tools import takes."""
+    parser.add_argument("document", help="path or URL of an OpenAPI document (3.0 or later), JSON or YAML")
+    parser.add_argument("--list", action="store_true", help="list the operations, with their tokens")
+    parser.add_argument("--include", action="append", default=[], metavar="WHICH", help=_WHICH)
+    parser.add_argument("--exclude", action="append", default=[], metavar="WHICH", help="and which not")
+
+
+_WHICH = 'which operations: an id, "list*", "tag:store", "GET", "/pets/*", "GET /pets/*"; repeatable (default: all)'
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read a document; print its operations, or the lines of config for them. Nothing is kept."""
+    terminal: Terminal = args.terminal
+    made = asyncio.run(_read(args))
+    priced = [Priced(tool=tool, tokens=_tokens(tool)) for tool in made.tools]
+    if args.json:
+        left_out = [{"name": each.name, "place": each.place, "why": each.why} for each in made.left_out]
+        terminal.json({"operations": [each.as_data() for each in priced], "left_out": left_out})
+        return OK
+    if args.list:
+        _list(terminal, priced)
+    else:
+        _config(terminal, args, made)
+    total = sum(each.tokens for each in priced)
+    if len(priced) == 1:
+        terminal.say(f"1 operation, about {total:,} tokens in each request that offers it", "dim")
+    else:
+        terminal.say(f"{len(priced)} operations, about {total:,} tokens in each request that offers them all", "dim")
+    for each in made.left_out[:10]:
+        terminal.say(f"{each.place} cannot be a tool: {each.why}")
+    if len(made.left_out) > 10:
+        terminal.say(f"and {len(made.left_out) - 10} more cannot; --json names all")
+    return OK
+
+
+async def _read(args: argparse.Namespace) -> Converted:
+    # Which URLs may be reached is in the config; a file is read without one, or with one that is not finished.
+    chat = open_tools(args)[0] if "://" in args.document else None
+    context = ToolSourceContext(name="import", fetcher=chat.tools.fetcher if chat is not None else None)
+    try:
+        library = await open_library(args.document, folder=Path.cwd(), fetch=fetched_by(context), remote=False)
+        # A file's relative servers need one from the config; that is said when the source is opened.
+        server = "http://server.invalid" if library.root.startswith("file:") else None
+        made = convert(library, include=args.include, exclude=args.exclude, server=server)
+    except DocumentError as error:
+        raise UsageError(str(error) if error.document else f"{args.document}: {error}") from None
+    finally:
+        if chat is not None:
+            await chat.aclose()
+    if made.unused:
+        raise UsageError(f"'{made.unused[0]}' fits no operation of {args.document}: --list shows them")
+    return made
+
+
+def _tokens(tool: OperationTool) -> int:
+    return tokens_of([{"name": tool.name, "description": tool.description, "parameters": tool.parameters}])
+
+
+def _list(terminal: Terminal, priced: list[Priced]) -> None:
+    shown = priced if terminal.verbose else priced[:_MOST_SHOWN]
+    width = max((len(each.tool.name) for each in shown), default=0)
+    for each in shown:
+        about = " ".join(each.tool.description.split())
+        where = f"{each.tool.plan['method']} {each.tool.plan['path']}"
+        line = f"{each.tool.name:{width}}  {where}" + (f"  {about}" if about != where else "")
+        terminal.out(f"{each.tokens:6,}  {line if len(line) <= _LONGEST else line[: _LONGEST - 1] + '…'}")
+    if len(shown) < len(priced):
+        terminal.out(f"        and {len(priced) - len(shown)} more; -v shows all, --include chooses", "dim")
+    terminal.say(f"tokens are estimates: {BYTES_PER_TOKEN} bytes of JSON each", "dim")
+
+
+def _credentials(made: Converted) -> dict[str, str]:
+    """Return what the operations need to be called, each by its name in the document: the first alternative of each."""
+    found: dict[str, str] = {}
+    for tool in made.tools:
+        ways = tool.plan.get("security", [])
+        for scheme in ways[0] if ways and all(ways) else ():
+            found[scheme["scheme"]] = _SENT.get(scheme["type"], "which cannot be sent: see the document")
+    return found
+
+
+_SENT = {
+    "key": "a key",
+    "bearer": "a token",
+    "basic": "USER:PASSWORD",
+    "oauth2": "a token, or CLIENT_ID:CLIENT_SECRET",
+}
+
+
+def _config(terminal: Terminal, args: argparse.Namespace, made: Converted) -> None:
+    """Print what to add to a config."""
+    terminal.out("[[tools.openapi]]")
+    terminal.out(f"document = {json.dumps(args.document, ensure_ascii=False)}")
+    for name in ("include", "exclude"):
+        if chosen := getattr(args, name):
+            terminal.out(f"{name} = {json.dumps(chosen, ensure_ascii=False)}")
+    for name, what in _credentials(made).items():
+        key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+        variable = re.sub(r"[^A-Z0-9]+", "_", name.upper()).strip("_") or "KEY"
+        terminal.out(f'auth.{key} = "${{{variable}}}"  # {what}')
+    terminal.say('a rule offers them with tools = { allowed_tools = ["openapi/*"] }', "dim")

@@ -1,0 +1,253 @@
+"""One tool's schema, put together from translated parts, within what FlexChat accepts.
+
+What several places refer to, or what refers to itself, stays a definition; the rest is written out. A schema that is
+still too large loses optional parts, the deepest first: a call without them is as valid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Set
+from typing import Any
+
+import attrs
+
+from .errors import Unusable
+
+_PREFIX = "#/$defs/"
+_SHORT = 120
+"""A definition of so many characters is written out wherever it is used."""
+_HOLDERS = ("properties", "patternProperties", "dependentSchemas")
+_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SINGLE = ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "unevaluatedItems",
+           "unevaluatedProperties", "items", "contentSchema")  # fmt: skip
+_BESIDE = ("description", "default")
+_MOST_PARTS = 2_000
+_MOST_WHOLE = 256 * 2**10
+"""Definitions of more characters together are not even tried: a tool's schema has at most a quarter of that."""
+_DEPTHS = (8, 6, 5, 4, 3, 2, 1)
+
+
+class Fitting:
+    """Puts the schemas of a document's tools together.
+
+    Args:
+        broken: Why a definition cannot be used, by its name.
+    """
+
+    def __init__(self, definitions: Mapping[str, Any], broken: Mapping[str, str]) -> None:
+        self._definitions, self._broken = definitions, broken
+        self._parts: dict[str, _Part] = {}
+
+    def fitted(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return a tool's parameters with the definitions they need, which are all translated by now.
+
+        Raises:
+            Unusable: It needs a broken one, or even its required parts are too much.
+        """
+        needed = self._needed(schema)
+        for name in needed:
+            if name in self._broken:
+                raise Unusable(self._broken[name])
+        problem = "they are too large"
+        for form in self._forms(schema, needed):
+            problem = _problem(form)
+            if not problem:
+                return form
+        raise Unusable(f"its parameters cannot be used: {problem}")
+
+    def _forms(self, schema: dict[str, Any], needed: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the forms a schema may take, the best first."""
+        if not needed:
+            yield schema
+        elif sum(self._part(name).size for name in needed) <= _MOST_WHOLE:
+            with contextlib.suppress(RecursionError):  # a chain of a thousand definitions
+                yield _with_definitions(schema, needed)
+            yield {**schema, "$defs": needed}
+        for depth in _DEPTHS:
+            with contextlib.suppress(_TooManyError):
+                yield _Pruning(self._definitions, depth).pruned(schema, 0)
+
+    def _needed(self, schema: Any) -> dict[str, Any]:
+        """Return the definitions a schema refers to, directly or through others, in order of their first use."""
+        needed: dict[str, Any] = {}
+        waiting = deque(_references(schema))
+        while waiting:
+            name = waiting.popleft()
+            if name not in needed:
+                needed[name] = self._definitions[name]
+                waiting += self._part(name).references
+        return needed
+
+    def _part(self, name: str) -> _Part:
+        found = self._parts.get(name)
+        if found is None:
+            definition = self._definitions[name]
+            found = _Part(references=_references(definition), size=len(json.dumps(definition)))
+            self._parts[name] = found
+        return found
+
+
+@attrs.frozen
+class _Part:
+    """What a definition refers to, and its size as JSON."""
+
+    references: list[str]
+    size: int
+
+
+def _problem(schema: dict[str, Any]) -> str:
+    from flexchat.host import schema_problems
+
+    problems = schema_problems(schema)
+    return problems[0] if problems else ""
+
+
+def inner_schemas(schema: Any) -> Iterator[Any]:
+    """Yield the schemas directly in a schema."""
+    if not isinstance(schema, dict):
+        return
+    for key in _HOLDERS:
+        yield from schema.get(key, {}).values()
+    for key in _LISTS:
+        yield from schema.get(key, ())
+    for key in _SINGLE:
+        if key in schema:
+            yield schema[key]
+
+
+def _references(schema: Any) -> list[str]:
+    names, waiting = [], [schema]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            if "$ref" in each:
+                names.append(each["$ref"].removeprefix(_PREFIX))
+            waiting += inner_schemas(each)
+    return names[::-1]
+
+
+def _with_definitions(schema: dict[str, Any], needed: dict[str, Any]) -> dict[str, Any]:
+    uses = Counter(_references(schema))
+    for definition in needed.values():
+        uses.update(_references(definition))
+    circular = _circular(needed)
+    written_out = {
+        name
+        for name, definition in needed.items()
+        if name not in circular and (uses[name] == 1 or _is_short(definition))
+    }
+    made = _written_out(schema, needed, written_out)
+    kept = {
+        name: _written_out(definition, needed, written_out)
+        for name, definition in needed.items()
+        if name not in written_out
+    }
+    return {**made, "$defs": kept} if kept else dict(made)
+
+
+def _is_short(definition: Any) -> bool:
+    return not any(True for _ in inner_schemas(definition)) and len(json.dumps(definition)) <= _SHORT
+
+
+def _circular(needed: dict[str, Any]) -> Set[str]:
+    """Return the names of definitions that lead back to themselves."""
+    follows = {name: set(_references(definition)) for name, definition in needed.items()}
+    # What neither leads on nor is led to is taken away, until only circles (and what lies between them) are left.
+    return _without_ends(_turned(_without_ends(follows))).keys()
+
+
+def _without_ends(follows: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Take away what leads nowhere, until everything leads on; in time proportional to what there is."""
+    left = {name: set(others) for name, others in follows.items()}
+    before = _turned(left)
+    ends = [name for name, others in left.items() if not others]
+    while ends:
+        gone = ends.pop()
+        del left[gone]
+        for name in before[gone]:
+            left[name].discard(gone)
+            if not left[name]:
+                ends.append(name)
+    return left
+
+
+def _turned(follows: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Return what each is led to by."""
+    made: dict[str, set[str]] = {name: set() for name in follows}
+    for name, others in follows.items():
+        for other in others:
+            made[other].add(name)
+    return made
+
+
+def _written_out(schema: Any, needed: Mapping[str, Any], which: set[str]) -> Any:
+    """Return a schema in which references to these definitions are replaced by what they stand for."""
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix(_PREFIX)
+        if name in which:
+            return _merged(schema, _written_out(needed[name], needed, which))
+    return _copied(schema, lambda inner: _written_out(inner, needed, which))
+
+
+def _merged(schema: dict[str, Any], target: Any) -> Any:
+    """Return what a reference with keywords beside it means."""
+    beside = {key: value for key, value in schema.items() if key != "$ref"}
+    if not beside or not isinstance(target, dict):
+        return target
+    if beside.keys() <= {*_BESIDE}:
+        return {**target, **beside}
+    return {"allOf": [target], **beside}
+
+
+def _copied(schema: dict[str, Any], change: Any) -> dict[str, Any]:
+    made = dict(schema)
+    for key in _HOLDERS:
+        if key in made:
+            made[key] = {name: change(inner) for name, inner in made[key].items()}
+    for key in _LISTS:
+        if key in made:
+            made[key] = [change(inner) for inner in made[key]]
+    for key in _SINGLE:
+        if key in made:
+            made[key] = change(made[key])
+    return made
+
+
+class _TooManyError(Exception):
+    """There are too many parts."""
+
+
+class _Pruning:
+    """Makes a schema smaller: without references, and objects below ``most`` with their required properties only."""
+
+    def __init__(self, definitions: Mapping[str, Any], most: int) -> None:
+        self._definitions, self._most, self._parts = definitions, most, 0
+
+    def pruned(self, schema: Any, depth: int) -> Any:
+        """Return a schema that stands so deep, pruned.
+
+        Raises:
+            _TooManyError: It has too many parts all the same.
+        """
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            raise _TooManyError
+        if not isinstance(schema, dict):
+            return schema
+        if depth > self._most + 6:
+            return {}
+        if "$ref" in schema:
+            target = self.pruned(self._definitions[schema["$ref"].removeprefix(_PREFIX)], depth + 1)
+            return _merged({key: value for key, value in schema.items() if key in _BESIDE}, target)
+        made = dict(schema)
+        if depth >= self._most:
+            made.pop("description", None)
+            if "properties" in made:
+                required = made.get("required", ())
+                made["properties"] = {name: each for name, each in made["properties"].items() if name in required}
+        return _copied(made, lambda inner: self.pruned(inner, depth + 1))

@@ -1,0 +1,199 @@
+"""The operations of a document, their names as tools, and which of them are wanted.
+
+Source: OpenAPI 3.1.1 §4.8.9 (Path Item), §4.8.10 (Operation); 3.2.0 §4.9.3 for the method QUERY.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+
+from .errors import DocumentError, Unusable
+from .library import Library
+
+METHODS = ("get", "head", "options", "trace", "query", "post", "put", "patch", "delete")
+READS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "QUERY"))
+LONGEST_NAME = 64
+
+Effect = Literal["read", "idempotent", "write"]
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class Operation:
+    """An operation as its document has it.
+
+    Attributes:
+        name: Its name as a tool: its id, or method and path, of 1 to 64 letters, digits, _ and -; no two are the same,
+            ignoring case. It does not depend on which operations are wanted.
+        method: In capital letters.
+        path: With ``{placeholders}``.
+        id: Its operationId; empty for none.
+        data, item: It and its path item.
+        base: The file both are in.
+    """
+
+    name: str
+    method: str
+    path: str
+    id: str
+    tags: tuple[str, ...]
+    data: Mapping[str, Any]
+    item: Mapping[str, Any]
+    base: str
+
+    @property
+    def place(self) -> str:
+        """Where it is in the document."""
+        return f"{self.method} {self.path}"
+
+    @property
+    def about(self) -> str:
+        """Its summary and description."""
+        texts = [self.data.get(key) for key in ("summary", "description")]
+        said = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
+        if len(said) == 2 and said[1].startswith(said[0].rstrip(".")):
+            said = said[1:]
+        return "\n\n".join(said)
+
+
+def operations_of(library: Library) -> list[Operation]:
+    """Return all operations of a document, in its order."""
+    taken: dict[str, int] = {}
+    found = []
+    paths = library.document.get("paths")
+    for path in paths if isinstance(paths, dict) else ():
+        try:
+            item, base = _path_item(library, path)
+        except Unusable:
+            continue
+        for method, data in _methods(item):
+            name = data.get("operationId")
+            name = name.strip() if isinstance(name, str) else ""
+            tags = data.get("tags")
+            found.append(
+                Operation(
+                    name=_free_name(name or f"{method.lower()}_{path.strip('/')}", taken),
+                    method=method,
+                    path=path,
+                    id=name,
+                    tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
+                    data=data,
+                    item=item,
+                    base=base,
+                )
+            )
+    return found
+
+
+def unusable_paths(library: Library) -> Iterator[tuple[str, str]]:
+    """Yield the paths whose operations are left out, each with the reason."""
+    paths = library.document.get("paths")
+    for path in paths if isinstance(paths, dict) else ():
+        try:
+            _path_item(library, path)
+        except Unusable as error:
+            if not path.startswith("x-"):
+                yield path, str(error)
+
+
+def _path_item(library: Library, path: str) -> tuple[dict[str, Any], str]:
+    """Return what a document has at a path, and the file it is in.
+
+    Raises:
+        Unusable: It is not an object, or its path cannot be one.
+    """
+    if not path.startswith("/"):
+        raise Unusable("the path does not begin with /")
+    item, base, _ = library.follow(library.document["paths"][path], library.root)
+    if not isinstance(item, dict):
+        raise Unusable("it is not an object")
+    return item, base
+
+
+def _methods(item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for method in METHODS:
+        data = item.get(method)
+        if isinstance(data, dict):
+            yield method.upper(), data
+
+
+def _free_name(wanted: str, taken: dict[str, int]) -> str:
+    """Return a name that is not taken; ``taken`` has the names in lower case, and the last number tried for each."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", wanted).strip("_") or "operation"
+    if len(name) > LONGEST_NAME:
+        name = f"{name[: LONGEST_NAME - 9]}_{hashlib.sha256(wanted.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    made, count = name, taken.get(name.lower(), 1)
+    while made.lower() in taken:
+        count += 1
+        made = f"{name[: LONGEST_NAME - 1 - len(str(count))]}_{count}"
+    taken[name.lower()] = count
+    taken.setdefault(made.lower(), 1)
+    return made
+
+
+def selected(
+    operations: Sequence[Operation], include: Sequence[str], exclude: Sequence[str]
+) -> tuple[list[Operation], list[str]]:
+    """Return the wanted operations, and the selectors that fit none.
+
+    Args:
+        include: Selectors, see ``fits``; an operation is wanted if one fits. Empty: all are.
+        exclude: Selectors; one that fits takes an operation out again.
+    """
+    chosen: list[Operation] = []
+    used: set[str] = set()
+    for operation in operations:
+        wanted = [selector for selector in include if fits(selector, operation)]
+        unwanted = [selector for selector in exclude if fits(selector, operation)]
+        used.update(wanted, unwanted)
+        if (wanted or not include) and not unwanted:
+            chosen.append(operation)
+    return chosen, [selector for selector in dict.fromkeys((*include, *exclude)) if selector not in used]
+
+
+def fits(selector: str, operation: Operation) -> bool:
+    """Whether a selector fits an operation.
+
+    ``listPets`` (an id or a tool's name; * stands for any text), ``tag:store``, ``GET``, ``/pets`` (this path),
+    ``/pets/*`` (what begins with it), ``GET /pets/*``.
+    """
+    if selector.startswith("tag:"):
+        return any(fnmatch.fnmatchcase(tag, selector[4:].strip()) for tag in operation.tags)
+    method, _, path = selector.partition(" ")
+    if method.lower() in METHODS:
+        return method.upper() == operation.method and (not path.strip() or _fits_path(path.strip(), operation.path))
+    if selector.startswith("/"):
+        return _fits_path(selector, operation.path)
+    if "*" in selector:
+        return fnmatch.fnmatchcase(operation.name, selector) or fnmatch.fnmatchcase(operation.id, selector)
+    return selector in (operation.id, operation.name)
+
+
+def _fits_path(selector: str, path: str) -> bool:
+    return path.startswith(selector[:-1]) if selector.endswith("*") else path == selector
+
+
+def check_version(library: Library) -> bool:
+    """Return whether a document is of 3.0 (and not later).
+
+    Raises:
+        DocumentError: It is not an OpenAPI document of 3.x.
+    """
+    document = library.document
+    version = document.get("openapi")
+    if "swagger" in document:
+        raise DocumentError(
+            "",
+            "",
+            f"this is OpenAPI {document['swagger']!s:.9}, and 3.0 or later is needed: convert it, for instance with "
+            "'npx swagger2openapi FILE'",
+        )
+    if not isinstance(version, (str, float)) or not str(version).startswith("3."):
+        said = f"openapi is {version!r:.40}" if version is not None else "it has no 'openapi: 3.…' at its top"
+        raise DocumentError("", "", f"this is not an OpenAPI document of 3.0 or later: {said}")
+    return str(version).startswith("3.0")

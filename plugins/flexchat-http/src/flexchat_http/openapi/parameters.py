@@ -1,0 +1,199 @@
+"""An operation's parameters and body as one object of arguments.
+
+Source: OpenAPI 3.1.1 §4.8.12 (Parameter Object).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import attrs
+
+from .body import BodyParts
+from .errors import Unusable
+from .library import Library
+from .plan import Body, Parameter, Place
+from .schemas import MAX_DESCRIPTION, Schemas, shortened
+from .security import Scheme
+
+PLACES: tuple[Place, ...] = ("path", "query", "header", "cookie")
+MAX_ARGUMENTS = 3_000
+"""More do not fit into a tool's schema."""
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OURS = re.compile(
+    r"accept|content-type|authorization|host|connection|content-length|transfer-encoding|te|trailer|upgrade|cookie|"
+    r"expect|keep-alive|proxy-.*|x-forwarded-.*",
+    re.IGNORECASE,
+)
+"""Headers that are not the model's to choose; the first three: OpenAPI 3.1.1 §4.8.12.1."""
+_STYLES = {
+    "path": ("simple", "label", "matrix"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    "header": ("simple",),
+    "cookie": ("form",),
+}
+
+
+@attrs.frozen(kw_only=True)
+class Arguments:
+    """What a call of an operation takes.
+
+    Attributes:
+        schema: An object schema; its references lead to the document's definitions.
+        parameters: Where each argument goes that is not part of the body.
+        body: With the names of its arguments; None for none.
+        demanded: Place and name of required parameters that are no arguments, because they are credentials.
+    """
+
+    schema: dict[str, Any]
+    parameters: list[Parameter]
+    body: Body | None
+    demanded: set[tuple[str, str]]
+
+
+@attrs.define(kw_only=True)
+class _Wanted:
+    """An argument that has no name yet."""
+
+    name: str
+    place: str
+    schema: dict[str, Any]
+    required: bool
+    parameter: Parameter | None = None
+
+
+def arguments_of(
+    levels: list[Any],
+    base: str,
+    path: str,
+    body: BodyParts | None,
+    security: list[list[Scheme]],
+    library: Library,
+    schemas: Schemas,
+) -> Arguments:
+    """Return the arguments of an operation.
+
+    Args:
+        levels: The ``parameters`` of the path and of the operation, which replace those of the path.
+        security: A credential that is also listed as a parameter is not an argument: the settings have it.
+
+    Raises:
+        Unusable: A parameter cannot be sent.
+    """
+    found: dict[tuple[str, str], _Wanted] = {}
+    for level in levels:
+        for each in level if isinstance(level, list) else ():
+            wanted = _wanted(each, base, library, schemas)
+            if wanted is not None:
+                found[wanted.place, wanted.name] = wanted
+    in_path = re.findall(r"\{([^{}]*)\}", path)
+    credentials = {(each["place"], each["key"]) for some in security for each in some if each.get("type") == "key"}
+    kept = [
+        wanted
+        for key, wanted in found.items()
+        if key not in credentials and (wanted.place != "path" or wanted.name in in_path)
+    ]
+    for name in dict.fromkeys(in_path):
+        if ("path", name) not in found:  # the document forgot it
+            kept.append(_Wanted(name=name, place="path", schema={"type": "string", "minLength": 1}, required=True))
+            kept[-1].parameter = {"name": name, "place": "path"}
+    if len(kept) + (len(body.schemas) if body is not None else 0) > MAX_ARGUMENTS:
+        raise Unusable(f"it has more than {MAX_ARGUMENTS:,} parameters")
+    kept.sort(key=lambda wanted: PLACES.index(wanted.place))
+    demanded = {key for key, wanted in found.items() if key in credentials and wanted.required}
+    return _named(kept, body, demanded)
+
+
+def _wanted(given: Any, base: str, library: Library, schemas: Schemas) -> _Wanted | None:
+    given, base, _ = library.follow(given, base)
+    if not isinstance(given, dict):
+        return None
+    name, place = given.get("name"), given.get("in")
+    if not isinstance(name, str) or not name or place not in PLACES:
+        return None
+    if place == "header" and _OURS.fullmatch(name):
+        return None
+    if place in ("header", "cookie") and not _TOKEN.fullmatch(name):
+        raise Unusable(f"its {place} parameter '{name[:80]}' has a name that cannot be sent")
+    parameter: Parameter = {"name": name, "place": place}
+    schema = _schema(given, base, library, schemas, parameter)
+    about = given.get("description")
+    if isinstance(about, str) and about.strip():
+        schema = {**schema, "description": shortened(about, MAX_DESCRIPTION)}
+    required = given.get("required") is True or place == "path"
+    if required:
+        schema = schemas.not_empty(schema, texts=place == "path")
+    return _Wanted(name=name, place=place, schema=schema, required=required, parameter=parameter)
+
+
+def _schema(given: dict[str, Any], base: str, library: Library, schemas: Schemas, parameter: Parameter) -> Any:
+    """Return a parameter's schema; how it is sent is added to the parameter."""
+    content = given.get("content")
+    if isinstance(content, dict) and content:
+        media = next(iter(content))
+        entry, base, _ = library.follow(content[media], base)
+        parameter["content"] = str(media)
+        schema = schemas.translate(entry.get("schema", {}) if isinstance(entry, dict) else {}, base)
+        return schema if isinstance(schema, dict) else {}
+    place = parameter["place"]
+    style = given.get("style")
+    if style in _STYLES[place] and style != _STYLES[place][0]:
+        parameter["style"] = style
+    style = parameter.get("style", _STYLES[place][0])
+    explode = given.get("explode")
+    if isinstance(explode, bool) and explode != (style == "form"):
+        parameter["explode"] = explode
+    if given.get("allowReserved") is True and place == "query":
+        parameter["allow_reserved"] = True
+    schema = schemas.translate(given.get("schema", {}), base)
+    return schema if isinstance(schema, dict) else {}
+
+
+def _named(kept: list[_Wanted], parts: BodyParts | None, demanded: set[tuple[str, str]]) -> Arguments:
+    """Give each argument a name: its own if that is free and providers take it; the path's first, the body's last."""
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    parameters: list[Parameter] = []
+    for wanted in kept:
+        name = _free(wanted.name, wanted.place, properties)
+        properties[name] = wanted.schema
+        if wanted.required:
+            required.append(name)
+        if wanted.parameter is not None:
+            parameters.append({"argument": name, **wanted.parameter})
+    body = _named_body(parts, properties, required) if parts is not None else None
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    return Arguments(schema=schema, parameters=parameters, body=body, demanded=demanded)
+
+
+def _named_body(parts: BodyParts, properties: dict[str, Any], required: list[str]) -> Body:
+    body = parts.body
+    names: dict[str, str] = {}
+    for inner, schema in parts.schemas.items():
+        name = _free(inner or "body", "body", properties)
+        properties[name] = schema
+        names[name] = inner
+        if inner in parts.required:
+            required.append(name)
+    if "" in parts.schemas and "argument" in body:
+        body["argument"] = next(iter(names))
+    else:
+        body["properties"] = names
+    return body
+
+
+def _free(name: str, place: str, taken: dict[str, Any]) -> str:
+    """Return a free name that providers take: 1 to 64 letters, digits, _, . and -."""
+    legal = re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name)
+    wanted = name if legal else re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_")[:56] or place
+    if wanted not in taken:
+        return wanted
+    wanted = f"{wanted[:48]}_{place}"
+    made, count = wanted, 1
+    while made in taken:
+        count += 1
+        made = f"{wanted}_{count}"
+    return made

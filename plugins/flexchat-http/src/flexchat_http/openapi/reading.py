@@ -1,0 +1,86 @@
+"""A document's bytes to JSON data, whether they are JSON or YAML."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+from .errors import DocumentError
+
+MAX_BYTES = 64 * 2**20
+MAX_YAML_BYTES = 16 * 2**20
+"""YAML takes some thirty times as long to read as JSON: 16 MiB are about ten seconds."""
+MAX_DEPTH = 200
+
+
+def read_document(content: bytes, name: str) -> dict[str, Any]:
+    """Return a document, or a file that one refers to, as JSON data.
+
+    Args:
+        name: Its path or URL, for errors.
+
+    Raises:
+        DocumentError: It is too large, neither JSON nor YAML, nested too deeply, or not an object.
+    """
+    if len(content) > MAX_BYTES:
+        raise DocumentError(name, "", f"it is larger than {MAX_BYTES // 2**20} MiB")
+    text = _text(content, name)
+    data = _json_or_yaml(text, len(content), name)
+    if not isinstance(data, dict):
+        raise DocumentError(name, "", f"it is not an object, but {_kind(data)}")
+    if _deeper_than(data, MAX_DEPTH):
+        raise DocumentError(name, "", f"it is nested more than {MAX_DEPTH} levels deep")
+    return data
+
+
+def _text(content: bytes, name: str) -> str:
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise DocumentError(name, f"byte {error.start}", "it is not UTF-8 text") from None
+
+
+def _json_or_yaml(text: str, size: int, name: str) -> Any:
+    if not text.strip():
+        raise DocumentError(name, "", "it is empty")
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        said, line = error.msg, error.lineno
+    except (ValueError, RecursionError):
+        raise DocumentError(name, "", "it is nested too deeply, or has a number that is not JSON") from None
+    if text.lstrip()[0] in "<":
+        raise DocumentError(name, "", "it is HTML or XML, not JSON or YAML; is this the address of a page about it?")
+    if size > MAX_YAML_BYTES:
+        raise DocumentError(name, f"line {line}", f"it is not JSON ({said}), and too large to be read as YAML")
+    from .yaml_reading import YamlError, read_yaml  # a few ms, which documents in JSON do not need
+
+    try:
+        return read_yaml(text)
+    except YamlError as error:
+        if text.lstrip()[0] in "{[":
+            raise DocumentError(name, f"line {line}", f"it is not JSON: {said}") from None
+        raise DocumentError(name, f"line {error.line}", f"it is not YAML: {error}") from None
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+def _kind(data: Any) -> str:
+    return "a list" if isinstance(data, list) else "a text" if isinstance(data, str) else "a single value"
+
+
+def _deeper_than(data: Any, most: int) -> bool:
+    level = [data]
+    for _ in range(most):
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True

@@ -1,0 +1,210 @@
+"""A plan and arguments to a request. Pure, and the only place where arguments become parts of one.
+
+No argument can change which host is asked, which path, or which headers are sent: in URLs everything but letters,
+digits and ``-._~`` is encoded, a path's segment never becomes ``..``, and header values have no control characters.
+
+Source: OpenAPI 3.1.1 §4.8.12, §4.8.15; RFC 7578 (multipart/form-data); RFC 6265 §4.2.1 (Cookie).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+from flexchat.plugin import FetchRequest, ToolError
+
+from .plan import Body, Encoding, Parameter, Plan
+from .styles import Pairs, as_text, encoded, in_header, in_path, in_query
+
+_DEFAULT_STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
+
+
+def build_request(plan: Plan, arguments: Mapping[str, Any]) -> FetchRequest:
+    """Return the request of a call, without credentials and key.
+
+    Args:
+        arguments: Accepted by the tool's parameters. What the plan has no place for is not sent.
+
+    Raises:
+        ToolError: An argument cannot be sent: a path would be left, a header has a control character, base64 is none.
+    """
+    path, query = plan["path"].partition("#")[0], []
+    path, _, fixed = path.partition("?")
+    if fixed:  # not allowed, but some documents have it
+        query.append(urllib.parse.quote(fixed, safe="=&%-._~/:,;@!$'()*+"))
+    headers: dict[str, str] = {}
+    cookies: list[str] = []
+    values: dict[str, str] = {}
+    for parameter in plan.get("parameters", ()):
+        argument = parameter["argument"]
+        if argument not in arguments:
+            continue
+        value, place = arguments[argument], parameter["place"]
+        if place == "path":
+            values[parameter["name"]] = _path_value(parameter, value)
+        elif value is not None and place == "query":
+            query += [f"{name}={text}" for name, text in _query_pairs(parameter, value)]
+        elif value is not None and place == "header":
+            headers[parameter["name"]] = _header_value(parameter, value)
+        elif value is not None:
+            cookies += [f"{name}={text}" for name, text in _query_pairs(parameter, value)]
+    if cookies:
+        headers["Cookie"] = "; ".join(cookies)
+    content = b""
+    if "body" in plan:
+        made = _body(plan["body"], arguments)
+        if made is not None:
+            content, headers["Content-Type"] = made
+    url = plan["server"] + _filled(path, values) + ("?" + "&".join(query) if query else "")
+    return FetchRequest(method=plan["method"], url=url, headers=headers, body=content)
+
+
+def _style(parameter: Parameter) -> tuple[str, bool]:
+    style = parameter.get("style") or _DEFAULT_STYLES[parameter["place"]]
+    return style, parameter.get("explode", style == "form")
+
+
+def _path_value(parameter: Parameter, value: Any) -> str:
+    if "content" in parameter:
+        return encoded(_as_content(value, parameter["content"]))
+    style, explode = _style(parameter)
+    text = in_path(parameter["name"], value, style, explode)
+    if not text:
+        raise ToolError(f"'{parameter['argument']}' is empty, and it is a part of the path")
+    return text
+
+
+def _query_pairs(parameter: Parameter, value: Any) -> Pairs:
+    if "content" in parameter:
+        return [(encoded(parameter["name"]), encoded(_as_content(value, parameter["content"])))]
+    style, explode = _style(parameter)
+    return in_query(parameter["name"], value, style, explode, allow_reserved=parameter.get("allow_reserved", False))
+
+
+def _header_value(parameter: Parameter, value: Any) -> str:
+    text = (
+        _as_content(value, parameter["content"]) if "content" in parameter else in_header(value, _style(parameter)[1])
+    )
+    if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
+        raise ToolError(f"'{parameter['argument']}' has a line break or another control character, and it is a header")
+    return text.strip(" \t")
+
+
+def _as_content(value: Any, media: str) -> str:
+    if isinstance(value, str) and "json" not in media.lower():
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _filled(path: str, values: Mapping[str, str]) -> str:
+    """Return the path with its placeholders filled in, encoded.
+
+    Raises:
+        ToolError: A placeholder has no value, or a segment with one would lead to another folder.
+    """
+    segments = []
+    for segment in path.split("/"):
+        parts = re.split(r"\{([^{}]*)\}", segment)
+        for at in range(1, len(parts), 2):
+            if parts[at] not in values:
+                raise ToolError(f"'{parts[at]}' is missing, and it is a part of the path")
+            parts[at] = values[parts[at]]
+        parts[::2] = [urllib.parse.quote(part, safe="%-._~:@!$&'()*+,;=") for part in parts[::2]]
+        made = "".join(parts)
+        if len(parts) > 1 and made.lower().replace("%2e", ".") in (".", ".."):
+            raise ToolError("a part of the path must not be '.' or '..'")
+        segments.append(made)
+    return "/".join(segments)
+
+
+def _body(body: Body, arguments: Mapping[str, Any]) -> tuple[bytes, str] | None:
+    """Return a body's bytes and Content-Type; None if none is to be sent."""
+    if "argument" in body:
+        if body["argument"] not in arguments:
+            if not body["required"]:
+                return None
+            value: Any = {} if body["kind"] in ("json", "form", "multipart") else ""
+        else:
+            value = arguments[body["argument"]]
+    else:
+        names = body["properties"]
+        value = {names[argument]: each for argument, each in arguments.items() if argument in names}
+        if not value and not body["required"]:
+            return None
+    media = body["media"]
+    if body["kind"] == "json":
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8", "surrogatepass"), media
+    if body["kind"] == "form":
+        return _form(value, body.get("encoding", {})), media
+    if body["kind"] == "multipart":
+        return _multipart(value, body, media)
+    if body["kind"] == "text":
+        return as_text(value).encode("utf-8", "replace"), media
+    return _bytes(value, body["argument"]), media
+
+
+def _form(value: Any, encoding: Mapping[str, Encoding]) -> bytes:
+    """Return application/x-www-form-urlencoded; OpenAPI 3.1.1 §4.8.15.1."""
+    pairs: Pairs = []
+    for name, each in value.items() if isinstance(value, Mapping) else ():
+        said = encoding.get(name, {})
+        if each is None:
+            continue
+        if not said.keys() & {"style", "explode", "allow_reserved"} and _is_json(said, each):
+            pairs.append((encoded(name), encoded(_as_content(each, "json"))))
+            continue
+        style = said.get("style", "form")
+        explode = said.get("explode", style == "form")
+        pairs += in_query(name, each, style, explode, allow_reserved=said.get("allow_reserved", False))
+    return "&".join(f"{name}={text}" for name, text in pairs).replace("%20", "+").encode("ascii")
+
+
+def _is_json(said: Encoding, value: Any) -> bool:
+    if "content" in said:
+        return "json" in said["content"] and not isinstance(value, str)
+    return False
+
+
+def _multipart(value: Any, body: Body, media: str) -> tuple[bytes, str]:
+    """Return multipart/form-data; each item of an array is a part of its own."""
+    parts: list[tuple[str, str, bytes, bool]] = []
+    for name, each in value.items() if isinstance(value, Mapping) else ():
+        said = body.get("encoding", {}).get(name, {})
+        is_file = name in body.get("files", ())
+        for item in each if isinstance(each, list) else [each]:
+            if item is None:
+                continue
+            if is_file:
+                parts.append((name, said.get("content", "application/octet-stream"), _bytes(item, name), True))
+            elif isinstance(item, (dict, list)) or "json" in said.get("content", ""):
+                content = json.dumps(item, ensure_ascii=False, separators=(",", ":"))
+                parts.append((name, said.get("content", "application/json"), content.encode("utf-8", "replace"), False))
+            else:
+                parts.append((name, said.get("content", ""), as_text(item).encode("utf-8", "replace"), False))
+    # From the content, so that the same call is the same request; 128 bits of a hash cannot be written into it.
+    boundary = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    lines = b"".join(_part(boundary, *part) for part in parts)
+    return lines + f"--{boundary}--\r\n".encode(), f"{media.partition(';')[0]}; boundary={boundary}"
+
+
+def _part(boundary: str, name: str, media: str, content: bytes, is_file: bool) -> bytes:
+    # RFC 7578 §4.2 and the HTML standard: quotes and line breaks in names are percent-encoded.
+    quoted = name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+    head = f'--{boundary}\r\nContent-Disposition: form-data; name="{quoted}"'
+    head += '; filename="file"' if is_file else ""
+    head += f"\r\nContent-Type: {media}" if media else ""
+    return head.encode("utf-8", "replace") + b"\r\n\r\n" + content + b"\r\n"
+
+
+def _bytes(value: Any, argument: str) -> bytes:
+    try:
+        return base64.b64decode(re.sub(r"\s+", "", as_text(value)), validate=True)
+    except (binascii.Error, ValueError):
+        raise ToolError(f"'{argument}' is not base64, and its bytes are what is sent") from None

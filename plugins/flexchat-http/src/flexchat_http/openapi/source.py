@@ -1,0 +1,157 @@
+"""The tool source "openapi": a document, read when its tools are needed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+
+from flexchat.host import did_you_mean
+from flexchat.plugin import (
+    FetchError,
+    FetchRequest,
+    SourcedTool,
+    ToolSourceContext,
+    ToolSourceError,
+    run_in_thread,
+)
+
+from .convert import VERSION, Converted, OperationTool, convert
+from .errors import DocumentError, Unusable
+from .library import Fetch, Library, open_library
+from .operations import operations_of
+from .reading import MAX_BYTES
+from .security import schemes_of
+from .settings import OpenApiConfig
+
+log = logging.getLogger(__name__)
+
+FETCH_SECONDS = 30.0
+_MOST_TOLD = 5
+
+
+async def open_source(config: OpenApiConfig, context: ToolSourceContext) -> OpenApiSource:
+    """Read a source's document.
+
+    Raises:
+        ToolSourceError: It cannot be read.
+    """
+    try:
+        library = await open_library(
+            config.document,
+            folder=context.folder,
+            fetch=fetched_by(context),
+            remote=config.remote_refs,
+        )
+    except DocumentError as error:
+        raise ToolSourceError(str(error)) from None
+    return OpenApiSource(config, library, context.name)
+
+
+def fetched_by(context: ToolSourceContext) -> Fetch | None:
+    """Return what reads URLs, with the guarded client; None if the context has none."""
+    fetcher = context.fetcher
+    if fetcher is None:
+        return None
+
+    async def fetch(url: str) -> bytes:
+        request = FetchRequest(url=url, headers={"Accept": "application/json, application/yaml;q=0.9, */*;q=0.5"})
+        try:
+            answer = await fetcher.fetch(request, timeout_s=FETCH_SECONDS, max_bytes=MAX_BYTES)
+        except FetchError as error:
+            raise Unusable(f"{error} ({error.hint})" if error.hint else str(error)) from None
+        if answer.status != 200:
+            raise DocumentError("", "", f"the service answered {answer.status}")
+        return answer.body
+
+    return fetch
+
+
+class OpenApiSource:
+    """A document that has been read."""
+
+    def __init__(self, config: OpenApiConfig, library: Library, name: str) -> None:
+        self._config, self._library, self._name = config, library, name
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the document, of what decides what is made of it, and of the version of what makes it."""
+        config = self._config
+        said = [config.include, config.exclude, sorted(config.effect.items()), config.server, config.idempotency_header]
+        text = json.dumps([VERSION, self._library.root, sorted(self._library.missing.items()), *said])
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass") + self._library.content).hexdigest()
+
+    async def tools(self) -> Sequence[SourcedTool]:
+        """Return the wanted operations; what cannot be a tool is logged.
+
+        Raises:
+            ToolSourceError: The document cannot be used, or no operation is wanted.
+        """
+        try:
+            made: Converted = await run_in_thread(self._convert)
+        except DocumentError as error:
+            raise ToolSourceError(f"{self._config.document}: {error}") from None
+        self._tell(made)
+        if not made.tools:
+            why = made.left_out[0] if made.left_out else None
+            raise ToolSourceError(
+                f"{self._config.document}: {why.place}: {why.why}"
+                if why is not None
+                else f"{self._config.document}: no operation is wanted{self._nearest(made)}"
+            )
+        return [sourced(tool, honours_key=self._config.idempotency_header is not None) for tool in made.tools]
+
+    async def aclose(self) -> None:
+        """There is nothing to release."""
+
+    def still_callable(self, accepted: SourcedTool, now: SourcedTool | None) -> bool:
+        """Whether the service still takes calls by the accepted definition, as far as the document says.
+
+        It does if the operation is there, at the same place; what a call may have is judged by the service.
+        """
+        if now is None:
+            return False
+        before, after = accepted.settings.get("plan", {}), now.settings.get("plan", {})
+        return all(before.get(key) == after.get(key) for key in ("method", "server", "path"))
+
+    def _convert(self) -> Converted:
+        config = self._config
+        return convert(
+            self._library,
+            include=config.include,
+            exclude=config.exclude,
+            effect=config.effect,
+            server=config.server,
+        )
+
+    def _tell(self, made: Converted) -> None:
+        known = [operation.name for operation in operations_of(self._library)] if made.unused else []
+        lines = [f"'{each}' fits no operation{did_you_mean(each, known)}" for each in made.unused]
+        schemes = schemes_of(self._library.document)
+        lines += [
+            f"auth.{name}: the document has no such security scheme{did_you_mean(name, schemes)}"
+            for name in self._config.auth
+            if name not in schemes
+        ]
+        lines += [f"{each.place} cannot be a tool: {each.why}" for each in made.left_out]
+        more = [f"and {len(lines) - _MOST_TOLD} more"] if len(lines) > _MOST_TOLD else []
+        if lines:
+            log.warning("tool source '%s': %s", self._name, "; ".join([*lines[:_MOST_TOLD], *more]))
+
+    def _nearest(self, made: Converted) -> str:
+        known = [operation.name for operation in operations_of(self._library)]
+        return next((f": '{each}' fits none{did_you_mean(each, known)}" for each in made.unused), "")
+
+
+def sourced(tool: OperationTool, *, honours_key: bool = False) -> SourcedTool:
+    """Return an operation's tool as its source gives it."""
+    return SourcedTool(
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.parameters,
+        implementation="openapi",
+        settings={"plan": tool.plan},
+        effect=tool.effect,
+        honours_key=honours_key and tool.effect == "write",
+    )

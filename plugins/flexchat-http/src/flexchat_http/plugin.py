@@ -1,0 +1,100 @@
+"""What this package brings. Light: what handles documents and requests is loaded when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from flexchat.plugin import (
+    Command,
+    ImplementationType,
+    ToolContext,
+    ToolDefinition,
+    ToolHandler,
+    ToolSource,
+    ToolSourceContext,
+    ToolSourceType,
+    hookimpl,
+)
+
+from .openapi.settings import OpenApiConfig, OperationSettings
+from .settings import HttpToolSettings, usual
+
+
+async def _run(settings: HttpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
+    from .tool import run
+
+    return await run(settings, params, context)
+
+
+def _check(
+    settings: HttpToolSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]
+) -> str | None:
+    from .tool import check
+
+    return check(settings, tool, handlers)
+
+
+async def _open_document(config: OpenApiConfig, context: ToolSourceContext) -> ToolSource:
+    from .openapi.source import open_source
+
+    return await open_source(config, context)
+
+
+async def _call_operation(settings: OperationSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
+    from .openapi.calling import run
+
+    return await run(settings, params, context)
+
+
+@hookimpl
+def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:
+    """Offer the operations of OpenAPI documents."""
+    yield ToolSourceType(
+        name="openapi",
+        config_class=OpenApiConfig,
+        open=_open_document,
+        summary="the operations of an OpenAPI document: document, include, exclude, effect, server, auth",
+    )
+
+
+def _import_arguments(parser: Any) -> None:
+    from .commands.import_document import add_arguments
+
+    add_arguments(parser)
+
+
+def _import(args: Any) -> int:
+    from .commands.import_document import run
+
+    return run(args)
+
+
+@hookimpl
+def flexchat_register_commands() -> Iterable[Command]:
+    """Offer a look at a document before it is used."""
+    yield Command(
+        name="tools import",
+        summary="show what an OpenAPI document would bring, and the lines of config for it",
+        add_arguments=_import_arguments,
+        run=_import,
+    )
+
+
+@hookimpl
+def flexchat_register_implementation_types() -> Iterable[ImplementationType]:
+    """Offer tools that are one request to a service, and the operations of documents."""
+    yield ImplementationType(
+        name="http",
+        settings_class=HttpToolSettings,
+        run=_run,
+        check=_check,
+        defaults=usual,
+        summary="sends a request to a service: url with {placeholders}, method, headers, params_mapping, auth, …",
+    )
+    yield ImplementationType(
+        name="openapi",
+        settings_class=OperationSettings,
+        run=_call_operation,
+        summary="calls an operation of an OpenAPI document; made by the tool source openapi",
+    )

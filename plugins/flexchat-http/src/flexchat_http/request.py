@@ -1,0 +1,208 @@
+"""From an HTTP tool's settings and a call's arguments to a request. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
+
+import attrs
+from flexchat.plugin import FetchRequest, ToolError
+
+from .settings import PLACEHOLDER, PLACES, HttpToolSettings
+
+_HOST_PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
+_CONTENT_TYPES = {"json": "application/json", "form": "application/x-www-form-urlencoded"}
+
+
+def build_request(settings: HttpToolSettings, arguments: Mapping[str, Any]) -> FetchRequest:
+    """Return the request of a call, without auth and key.
+
+    Arguments fill the URL's placeholders; the others go where params_mapping says or, without a mapping, into the
+    query (GET, HEAD, DELETE, OPTIONS) or the body. Those that are null are left out, except inside of a JSON body.
+
+    Raises:
+        ToolError: An argument cannot be sent where it belongs.
+
+    Source: requirements TC-50 to TC-52.
+    """
+    placed = _placed(settings, arguments)
+    url = _filled(settings.url, placed["path"])
+    query = [pair for name, value in placed["query"].items() for pair in _pairs(name, value)]
+    if query:
+        url += ("&" if urlsplit(url).query else "?") + urlencode(query, quote_via=quote)
+    headers = {name: header_text(name, value) for name, value in placed["header"].items() if value is not None}
+    cookies = [(name, _cookie(name, value)) for name, value in placed["cookie"].items() if value is not None]
+    if cookies:
+        headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in cookies)
+    body, content_type = _body(settings, placed["body"])
+    return FetchRequest(
+        method=settings.method,
+        url=url,
+        headers=merged({"Content-Type": content_type} if content_type else {}, headers, settings.headers),
+        body=body,
+        domains=settings.domains,
+    )
+
+
+def merged(*several: Mapping[str, str]) -> dict[str, str]:
+    """Return headers of several sources; of one name in any case, the last one counts: the operator's."""
+    found: dict[str, tuple[str, str]] = {}
+    for headers in several:
+        for name, value in headers.items():
+            found[name.lower()] = (name, value)
+    return dict(found.values())
+
+
+def with_query(request: FetchRequest, name: str, value: str) -> FetchRequest:
+    """Return a request with one more parameter in its query."""
+    mark = "&" if urlsplit(request.url).query else "?"
+    return attrs.evolve(request, url=f"{request.url}{mark}{urlencode({name: value}, quote_via=quote)}")
+
+
+def header_text(name: str, value: Any) -> str:
+    """Return an argument as a header's value.
+
+    Raises:
+        ToolError: It contains a line break, or a character that headers cannot have.
+    """
+    text = _one_line(f"header {name}", value)
+    if not text.isascii():
+        raise ToolError(f"the value for header {name} cannot be sent: it contains a character beyond ASCII")
+    return text.strip(" \t")
+
+
+def as_text(value: Any) -> str:
+    """Return an argument as text: true and false as in JSON, lists joined by commas, objects as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and not any(isinstance(item, (list, dict)) for item in value):
+        return ",".join(as_text(item) for item in value if item is not None)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def place_of(target: str, method: str) -> tuple[str, str]:
+    """Return where an entry of params_mapping sends an argument, and under which name."""
+    place, mark, name = target.partition(":")
+    if mark and place in PLACES:
+        return place, name
+    return ("query" if _asks_by_query(method) else "body"), target
+
+
+def _asks_by_query(method: str) -> bool:
+    return method in ("GET", "HEAD", "DELETE", "OPTIONS")
+
+
+def _placed(settings: HttpToolSettings, arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the arguments by place, under the names of the API."""
+    placed: dict[str, dict[str, Any]] = {place: {} for place in PLACES}
+    in_url = set(PLACEHOLDER.findall(settings.url))
+    for name, value in arguments.items():
+        target = settings.params_mapping.get(name)
+        if target is not None:
+            place, their = place_of(target, settings.method)
+            if their in in_url and ":" not in target:
+                place = "path"
+        elif name in in_url:
+            place, their = "path", name
+        elif settings.params_mapping:
+            continue
+        else:
+            place, their = ("query" if _asks_by_query(settings.method) else "body"), name
+        if place == "body" and target is not None and "." in their:
+            _put(placed["body"], their.split("."), value)
+        else:
+            placed[place][their] = value
+    return placed
+
+
+def _put(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    for step in path[:-1]:
+        inner = body.setdefault(step, {})
+        if not isinstance(inner, dict):
+            raise ToolError(f"params_mapping sends two arguments to the same place of the body: {'.'.join(path)}")
+        body = inner
+    body[path[-1]] = value
+
+
+def _filled(url: str, values: Mapping[str, Any]) -> str:
+    """Return the URL with its placeholders replaced, each within the part it stands in."""
+    parts = urlsplit(url)
+
+    def escaped(found: re.Match[str]) -> str:
+        return quote(_segment(found[1], values), safe="")
+
+    def of_host(found: re.Match[str]) -> str:
+        text = _segment(found[1], values)
+        if not _HOST_PART.fullmatch(text):
+            raise ToolError(f"'{found[1]}' must consist of letters, digits and hyphens: it is part of a host name")
+        return text
+
+    segments = [(part, PLACEHOLDER.sub(escaped, part)) for part in parts.path.split("/")]
+    for template, segment in segments:
+        if template != segment and unquote(segment) in (".", ".."):
+            name = PLACEHOLDER.findall(template)[0]
+            raise ToolError(f"'{name}' must not be '.' or '..': it is part of a path")
+    host = PLACEHOLDER.sub(of_host, parts.netloc)
+    path = "/".join(segment for _, segment in segments)
+    return urlunsplit((parts.scheme, host, path, PLACEHOLDER.sub(escaped, parts.query), ""))
+
+
+def _segment(name: str, values: Mapping[str, Any]) -> str:
+    value = values.get(name)
+    if value is None or value in ("", []):
+        raise ToolError(f"'{name}' is needed: it is part of the address")
+    return as_text(value)
+
+
+def _pairs(name: str, value: Any) -> Iterable[tuple[str, str]]:
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return [(name, as_text(item)) for item in value if item is not None]
+    return [(name, as_text(value))]
+
+
+def _one_line(where: str, value: Any) -> str:
+    text = as_text(value)
+    if any(not (char == "\t" or " " <= char <= "~" or "\xa0" <= char <= "\xff") for char in text):
+        raise ToolError(
+            f"the value for {where} cannot be sent: it contains a line break, a control character or a character "
+            "beyond Latin-1"
+        )
+    return text
+
+
+def _cookie(name: str, value: Any) -> str:
+    return quote(_one_line(f"cookie {name}", value).strip(" \t"), safe="!#$&'()*+-./:<=>?@[]^_`{|}~")
+
+
+def _body(settings: HttpToolSettings, values: Mapping[str, Any]) -> tuple[bytes, str]:
+    """Return the body and its content type; both empty for none."""
+    if not values and (_asks_by_query(settings.method) or settings.body != "json"):
+        return b"", ""
+    if settings.body == "json":
+        return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode(), _CONTENT_TYPES["json"]
+    if settings.body == "form":
+        pairs = [pair for name, value in values.items() for pair in _pairs(name, value)]
+        return urlencode(pairs).encode(), _CONTENT_TYPES["form"]
+    if settings.body == "multipart":
+        return _multipart([pair for name, value in values.items() for pair in _pairs(name, value)])
+    if len(values) != 1:
+        raise ToolError(f"a body of text takes one argument, not {', '.join(values)}")
+    return as_text(next(iter(values.values()))).encode(), "text/plain; charset=utf-8"
+
+
+def _multipart(fields: Sequence[tuple[str, str]]) -> tuple[bytes, str]:
+    """Return a multipart/form-data body (RFC 7578). Its boundary is a digest of it, so equal calls are equal bytes."""
+    digest = hashlib.sha256(repr(fields).encode("utf-8", "surrogatepass")).hexdigest()
+    boundary = f"flexchat-{digest[:40]}"
+    pieces = []
+    for name, text in fields:
+        quoted = name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+        pieces.append(f'--{boundary}\r\nContent-Disposition: form-data; name="{quoted}"\r\n\r\n{text}\r\n')
+    pieces.append(f"--{boundary}--\r\n")
+    return "".join(pieces).encode(), f"multipart/form-data; boundary={boundary}"

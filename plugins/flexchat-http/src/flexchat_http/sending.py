@@ -1,0 +1,74 @@
+"""Sends a tool's request, with its key and the call's; the same for HTTP tools and OpenAPI operations."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import attrs
+from flexchat.host import Mask
+from flexchat.plugin import Fetched, FetchRequest, ToolContext
+from flexchat.provider import TimeLeft
+
+from .answer import check_status
+from .auth import authorized, secrets_of
+from .request import merged
+from .settings import TIMEOUT_MS, Auth
+
+_MARGIN = 0.95
+"""Of the tool's time: what its service did is known better here than to the alarm that ends the tool."""
+
+
+@attrs.frozen(kw_only=True)
+class Sending:
+    """How requests of one tool are sent.
+
+    Attributes:
+        key_header: Header for the call's key; None for services without.
+        secrets: Texts that no error may contain, in addition to auth's.
+    """
+
+    auth: Auth | None = None
+    key_header: str | None = None
+    traceparent: bool = False
+    max_bytes: int = 4 * 2**20
+    secrets: tuple[str, ...] = ()
+
+    async def send(self, request: FetchRequest, context: ToolContext) -> Fetched:
+        """Send a request and return its answer, a success.
+
+        Raises:
+            FetchError: There was no answer, or the service refused or failed.
+        """
+        left = TimeLeft((context.tool.timeout_ms or TIMEOUT_MS) / 1000 * _MARGIN)
+        request, key_sent = self._addressed(request, context)
+        answer = await self._fetched(request, context, left)
+        if answer.status == 401 and self.auth is not None and self.auth.type == "oauth2":
+            self.auth.issued.value = ""  # withdrawn before its time; a request refused for its key has done nothing
+            answer = await self._fetched(request, context, left)
+        check_status(answer, Mask([*self.secrets, *secrets_of(self.auth)]), key_sent=key_sent)
+        return answer
+
+    async def _fetched(self, request: FetchRequest, context: ToolContext, left: TimeLeft) -> Fetched:
+        ready = await authorized(request, self.auth, context.fetcher, left() or 0.0)
+        return await context.fetcher.fetch(
+            ready, timeout_s=left() or 0.0, max_bytes=self.max_bytes, is_repeat=context.attempt > 1
+        )
+
+    def _addressed(self, request: FetchRequest, context: ToolContext) -> tuple[FetchRequest, bool]:
+        added: dict[str, str] = {}
+        key = context.key if self.key_header is not None else None
+        if self.key_header is not None and key is not None:
+            added[self.key_header] = key
+        if self.traceparent:
+            added["traceparent"] = _traceparent(context)
+        repeatable = request.is_safe or context.tool.effect != "write" or key is not None
+        headers: Mapping[str, str] = merged(request.headers, added) if added else request.headers
+        return attrs.evolve(request, headers=headers, repeatable=repeatable), key is not None
+
+
+def _traceparent(context: ToolContext) -> str:
+    """Return a trace context (W3C, version 00): one trace for each turn, one span for each call."""
+    trace = hashlib.sha256(f"turn {context.turn_id or context.call_id}".encode()).hexdigest()[:32]
+    span = hashlib.sha256(f"call {context.call_id}".encode()).hexdigest()[:16]
+    return f"00-{trace}-{span}-01"

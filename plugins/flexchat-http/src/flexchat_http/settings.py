@@ -1,0 +1,115 @@
+"""What the implementation table of an HTTP tool may say."""
+
+# ruff: noqa: RUF009  (key is attrs.field with a description)
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+from flexchat.plugin import key, secret_key
+
+TIMEOUT_MS = 10_000
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+"""A part of a URL that an argument fills in: {id}."""
+
+Place = Literal["query", "path", "header", "cookie", "body"]
+PLACES: tuple[Place, ...] = ("query", "path", "header", "cookie", "body")
+
+
+@attrs.define(eq=False)
+class Token:
+    """An access token, shared by all calls that use one auth table.
+
+    Attributes:
+        value: Empty for none.
+        renew_at: When to get a new one, in time.monotonic's seconds.
+    """
+
+    value: str = ""
+    renew_at: float = 0.0
+    lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, repr=False)
+
+    def is_good(self) -> bool:
+        """Whether it can still be used."""
+        return bool(self.value) and time.monotonic() < self.renew_at
+
+
+@attrs.frozen(kw_only=True)
+class Auth:
+    """How a service knows its caller. Secrets come from the environment: "${API_KEY}"."""
+
+    type: Literal["bearer", "api_key", "basic", "oauth2"] = key("Kind: bearer, api_key, basic, oauth2.")
+    token: str | None = secret_key("Token of a bearer.")
+    api_key: str | None = secret_key("The API key.")
+    name: str | None = key("Name of the header, query parameter or cookie that holds the API key.", default=None)
+    place: Literal["header", "query", "cookie"] = key("Where the API key is sent.", default="header")
+    username: str | None = key("User name, for basic.", default=None)
+    password: str | None = secret_key("Password, for basic.")
+    token_url: str | None = key("Where tokens are issued, for oauth2 (client credentials).", default=None)
+    client_id: str | None = key("Name of this client, for oauth2.", default=None)
+    client_secret: str | None = secret_key("Secret of this client, for oauth2.")
+    scopes: tuple[str, ...] = key("Scopes to ask for, for oauth2.", default=())
+    audience: str | None = key("Audience to ask for, for oauth2.", default=None)
+    client_auth: Literal["basic", "body"] = key("How the client's secret is sent to token_url.", default="basic")
+    issued: Token = attrs.field(factory=Token, init=False, eq=False, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Paging:
+    """How the next page of a list is found. The result is then {"items": […], "has_more": true or false}."""
+
+    type: Literal["link", "cursor"] = key("link: the header Link (RFC 8288). cursor: a value in the answer.")
+    cursor_path: str | None = key("JSONPath of the next page's cursor in the answer.", default=None)
+    cursor_param: str | None = key("Query parameter the cursor is sent in.", default=None)
+    max_pages: int = key("Pages read at most.", min=1, max=100, default=5)
+
+
+@attrs.frozen(kw_only=True)
+class HttpToolSettings:
+    """The implementation table of an HTTP tool."""
+
+    url: str = key("Address; {name} is replaced by the argument of that name, escaped.")
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] = key("Method.", default="GET")
+    headers: Mapping[str, str] = key("Headers; secrets come from the environment.", factory=dict, repr=False)
+    params_mapping: Mapping[str, str] = key(
+        'Arguments and their names in the API: "q", or with a place: "query:q", "header:X-Unit", "cookie:c", '
+        '"body:user.name", "path:id". With a mapping, only arguments in it are sent.',
+        factory=dict,
+    )
+    body: Literal["json", "form", "multipart", "text"] = key("Form of the body.", default="json")
+    auth: Auth | None = key("How the service knows its caller.", default=None)
+    response_path: str | None = key("JSONPath (RFC 9535) of the result in the answer: $.results.", default=None)
+    result: Literal["auto", "json", "text"] = key("How the answer is read; auto: by its content type.", default="auto")
+    output_schema: Mapping[str, Any] | None = key("JSON Schema the result must fit.", default=None)
+    max_bytes: int = key("Longest answer, in bytes.", min=1, max=64 * 2**20, default=4 * 2**20)
+    paging: Paging | None = key("How further pages are found.", default=None)
+    idempotency_header: str | None = key(
+        "Header for the call's key, for services that act once per key: Idempotency-Key. Means honours_key.",
+        default=None,
+    )
+    traceparent: bool = key("Whether the turn is named in the header traceparent (W3C Trace Context).", default=False)
+    domains: tuple[str, ...] | None = key(
+        "The only hosts it may reach: api.example.com, *.example.com. Needed if the host has a placeholder.",
+        default=None,
+    )
+
+    engines: list[Any] = attrs.field(factory=list, init=False, eq=False, repr=False)
+    """Holds what checks against output_schema, once it has been made."""
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether its method changes nothing (RFC 9110, section 9.2.1)."""
+        return self.method in ("GET", "HEAD", "OPTIONS")
+
+
+def usual(settings: HttpToolSettings) -> Mapping[str, Any]:
+    """Return what a tool is unless its entry says otherwise: GET reads, all else writes."""
+    return {
+        "effect": "read" if settings.is_safe else "write",
+        "honours_key": settings.idempotency_header is not None,
+        "timeout_ms": TIMEOUT_MS,
+    }

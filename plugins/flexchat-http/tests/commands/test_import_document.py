@@ -1,0 +1,90 @@
+"""flexchat tools import: looking at a document before it is used."""
+
+import json
+
+import pytest
+from flexchat.cli.main import main
+from openapi_documents import document, written
+
+PETS = document(
+    {
+        "/pets": {"get": {"operationId": "listPets", "summary": "List\nall pets."}, "post": {"operationId": "addPet"}},
+        "/bad": {"get": {"requestBody": {"required": True, "content": {}}}},
+    }
+)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run the command in a folder with a document; return its status, output and remarks."""
+    monkeypatch.chdir(tmp_path)
+
+    def start(*words, data=PETS):
+        written(tmp_path, data)
+        status = main(["tools", "import", *words])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return start
+
+
+def test_the_list_has_names_places_and_prices(run):
+    status, out, err = run("openapi.json", "--list")
+
+    assert status == 0
+    assert [line.split(maxsplit=1)[1] for line in out.splitlines()] == [
+        "listPets  GET /pets  List all pets.",
+        "addPet    POST /pets",
+    ]
+    assert "2 operations, about " in err
+    assert "GET /bad cannot be a tool: its body has no media type" in err
+
+
+def test_without_list_the_lines_of_config_are_printed(run):
+    out = run("openapi.json", "--include", "GET", "--exclude", "/bad")[1]
+
+    assert out == '[[tools.openapi]]\ndocument = "openapi.json"\ninclude = ["GET"]\nexclude = ["/bad"]\n'
+
+
+def test_the_lines_name_the_credentials_and_need_no_config(run, tmp_path):
+    (tmp_path / "flexchat.toml").write_text("")
+    schemes = {"my key": {"type": "apiKey", "in": "header", "name": "X-Key"}, "pw": {"type": "http", "scheme": "basic"}}
+    operation = {"operationId": "a", "security": [{"my key": [], "pw": []}]}
+    data = document({"/a": {"get": operation}}, components={"securitySchemes": schemes})
+    out, err = run("openapi.json", data=data)[1:]
+
+    assert 'auth."my key" = "${MY_KEY}"  # a key\nauth.pw = "${PW}"  # USER:PASSWORD\n' in out
+    assert "1 operation, about " in err
+
+
+def test_json_has_all_of_it(run):
+    data = json.loads(run("openapi.json", "--list", "--json")[1])
+
+    assert [each["name"] for each in data["operations"]] == ["listPets", "addPet"]
+    assert data["left_out"][0]["place"] == "GET /bad"
+
+
+def test_the_list_is_bounded(run):
+    paths = {f"/{n}": {"get": {"operationId": f"op{n}", "description": "x" * 5000}} for n in range(500)}
+    out = run("openapi.json", "--list", data=document(paths))[1]
+
+    assert len(out) < 15_000
+    assert "and 400 more" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["openapi.json", "--include", "nobody"], "'nobody' fits no operation"),
+        (["missing.json"], "there is no such file"),
+        (["ftp://x/y"], "a document is a path, or a URL"),
+        (["http://127.0.0.1:1/x.json"], "127.0.0.1:1 may not be reached"),
+        (["http://127.0.0.1:1/x.json"], "[network] allow"),
+    ],
+)
+def test_what_cannot_be_read_is_said(run, words, said):
+    status, _, err = run(*words)
+
+    assert status == 2
+    assert said in err
+    assert "Traceback" not in err

@@ -1,0 +1,223 @@
+"""A document in a config: its tools, their calls, and what was accepted."""
+
+import json
+
+import pytest
+from flexchat import FlexChat
+from flexchat.plugin import ToolSourceContext, ToolSourceError
+from flexchat_http.openapi.settings import OpenApiConfig
+from flexchat_http.openapi.source import open_source
+from openapi_documents import document, written
+
+from ..conftest import reply
+
+pytestmark = pytest.mark.anyio
+
+SCHEMES = {
+    "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+    "user": {"type": "http", "scheme": "basic"},
+    "token": {"type": "http", "scheme": "bearer"},
+    "app": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "/token", "scopes": {"read": ""}}}},
+    "tls": {"type": "mutualTLS"},
+}
+PETS = {
+    "/pets/{id}": {
+        "get": {
+            "operationId": "getPet",
+            "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
+        }
+    },
+    "/pets": {
+        "post": {
+            "operationId": "addPet",
+            "summary": "Add a pet.",
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": {"properties": {"name": {"type": "string"}}}}},
+            },
+        },
+        "get": {"operationId": "listPets"},
+    },
+}
+
+
+@pytest.fixture
+async def chat_of(tmp_path):
+    """Open a chat with a document's operations, from files."""
+    chats = []
+
+    def open_chat(data, **source):
+        written(tmp_path, data)
+        config = {
+            "llms": {"r": {"provider": "rehearsal"}},
+            "responses": [{"llm": "r", "model": "any", "tools": {"allowed_tools": ["openapi/*"]}}],
+            "tools": {"openapi": [{"document": "openapi.json", **source}]},
+            "network": {"allow": ["127.0.0.1"]},
+        }
+        path = tmp_path / "chat.json"
+        path.write_text(json.dumps(config))
+        chats.append(FlexChat.from_config(path))
+        return chats[-1]
+
+    yield open_chat
+    for chat in chats:
+        await chat.aclose()
+
+
+async def result(chat, name, /, **arguments):
+    """Return a call's result."""
+    return await chat.call_tool(name, arguments)
+
+
+def local(service, paths=PETS, **rest):
+    return document(paths, **rest) | {"servers": [{"url": f"{service.url}/v1"}]}
+
+
+async def test_five_lines_of_config_make_tools_that_are_called(chat_of, serve):
+    """Path, body and answer; the lock holds the plan."""
+    service = await serve(reply(b'{"id": "7"}'))
+    chat = chat_of(local(service))
+
+    found = await result(chat, "getPet", id="a/../b c")
+    assert found.result == {"id": "7"}
+    assert service.got[0].target == "/v1/pets/a%2F..%2Fb%20c"
+
+    await result(chat, "addPet")
+    assert (service.got[1].method, service.got[1].body) == ("POST", b"{}")
+    await result(chat, "addPet", name="é")
+    assert json.loads(service.got[2].body) == {"name": "é"}
+    assert {tool.name: tool.effect for tool in chat.tools.sources.state("openapi").tools} == {
+        "getPet": "read", "addPet": "write", "listPets": "read"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("security", "auth", "header"),
+    [
+        ([{"key": []}], {"key": "k1-secret"}, ("x-key", "k1-secret")),
+        ([{"user": []}], {"user": "ann:pass:word"}, ("authorization", "Basic YW5uOnBhc3M6d29yZA==")),
+        ([{"token": []}], {"token": "t1-secret"}, ("authorization", "Bearer t1-secret")),
+        ([{"tls": []}, {"token": []}], {"token": "t1-secret"}, ("authorization", "Bearer t1-secret")),
+        ([{"key": []}, {}], {}, ("x-key", None)),
+        ([{"key": [], "token": []}], {"key": "k1-secret", "token": "t1-secret"}, ("x-key", "k1-secret")),
+    ],
+)  # fmt: skip
+async def test_credentials_are_sent_as_the_document_says(chat_of, serve, security, auth, header):
+    service = await serve()
+    data = local(service, components={"securitySchemes": SCHEMES}, security=security)
+    await result(chat_of(data, auth=auth), "listPets")
+
+    assert service.got[0].headers.get(header[0]) == header[1]
+
+
+async def test_a_missing_credential_is_said_and_nothing_is_sent(chat_of, serve, tmp_path):
+    service = await serve()
+    data = local(service, components={"securitySchemes": SCHEMES}, security=[{"key": []}, {"tls": []}])
+    chat = chat_of(data)
+    found = await result(chat, "listPets")
+
+    assert found.error == "this operation needs a key, and the operator of this tool has not set it"
+    assert "auth of the tool source 'openapi' must have one of: key" in found.hint
+    assert service.got == []
+
+
+async def test_oauth_tokens_are_fetched_from_where_the_document_says_and_kept(chat_of, serve):
+    async def answer(service, request, writer):
+        await reply(b'{"access_token": "abc", "expires_in": 60}' if request.target == "/token" else b"[]")(
+            service, request, writer
+        )
+
+    service = await serve(answer)
+    schemes = {"app": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": f"{service.url}/token"}}}}
+    data = local(service, components={"securitySchemes": schemes}, security=[{"app": ["read"]}])
+    chat = chat_of(data, auth={"app": "me:secret-1"})
+    await result(chat, "listPets")
+    await result(chat, "getPet", id="1")
+
+    assert [got.target for got in service.got] == ["/token", "/v1/pets", "/v1/pets/1"]
+    assert b"scope=read" in service.got[0].body
+    assert service.got[2].headers["authorization"] == "Bearer abc"
+
+
+async def test_no_secret_is_written_to_the_lock(chat_of, serve, tmp_path):
+    service = await serve()
+    data = local(service, components={"securitySchemes": SCHEMES}, security=[{"key": []}])
+    await result(chat_of(data, auth={"key": "very-secret-1"}, headers={"X-Y": "also-secret"}), "listPets")
+    text = next(tmp_path.glob("*.lock")).read_text()
+
+    assert "getPet" in text
+    assert "secret" not in text
+
+
+async def test_a_changed_document_waits_until_it_is_accepted(chat_of, serve):
+    service = await serve()
+    await result(chat_of(local(service)), "listPets")
+    paths = {**PETS, "/pets/{id}": {"delete": {"operationId": "getPet"}}}
+    chat = chat_of(local(service, paths))
+    state = await chat.tools.sources.look("openapi")
+
+    assert [(change.name, change.kind, change.offered) for change in state.changes] == [("getPet", "changed", False)]
+
+
+async def test_a_private_server_is_not_reached_without_the_operators_word(tmp_path, serve):
+    service = await serve()
+    source = await open_source(
+        OpenApiConfig(document=str(written(tmp_path, local(service)))), ToolSourceContext(name="x")
+    )
+    assert len(await source.tools()) == 3
+    path = tmp_path / "chat.json"
+    config = {
+        "llms": {"r": {"provider": "rehearsal"}},
+        "responses": [{"llm": "r", "model": "any"}],
+        "tools": {"openapi": [{"document": "openapi.json"}]},
+    }
+    path.write_text(json.dumps(config))
+    async with FlexChat.from_config(path) as chat:
+        found = await result(chat, "listPets")
+
+    assert "127.0.0.1" in found.error
+    assert service.got == []
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "said"),
+    [
+        ({"swagger": "2.0"}, {}, "convert it"),
+        ("{", {}, "it is not JSON"),
+        (document({}), {}, "no operation is wanted"),
+        (document(PETS), {"include": ["listPet"]}, "'listPet' fits none .did you mean 'listPets'"),
+        (document(PETS), {"server": "ftp://x"}, "is not an http"),
+    ],
+)
+async def test_what_cannot_be_used_is_said(tmp_path, data, options, said):
+    config = OpenApiConfig(document=str(written(tmp_path, data)), **options)
+    with pytest.raises(ToolSourceError, match=said):
+        await (await open_source(config, ToolSourceContext(name="x"))).tools()
+
+
+async def test_the_fingerprint_follows_the_document_and_what_is_made_of_it(tmp_path):
+    path = str(written(tmp_path, document(PETS)))
+    context = ToolSourceContext(name="x")
+
+    async def fingerprint(**options):
+        return (await open_source(OpenApiConfig(document=path, **options), context)).fingerprint
+
+    assert await fingerprint() == await fingerprint(auth={"key": "other"}, max_bytes=7)
+    assert await fingerprint() != await fingerprint(include=("GET",))
+    before = await fingerprint()
+    written(tmp_path, document(PETS, tags=[]))
+    assert await fingerprint() != before
+
+
+async def test_a_key_of_the_config_that_the_document_does_not_know_is_said(chat_of, caplog):
+    """A misspelt one changes nothing, and nobody would notice."""
+    data = document({**PETS, "pets": {"get": {}}}, components={"securitySchemes": SCHEMES})
+    chat = chat_of(data, effect={"POST /pts": "read"}, auth={"tokn": "secret-1"}, include=["listPet", "getPet"])
+
+    await chat.tools.sources.look("openapi")
+
+    (said,) = [record.message for record in caplog.records if "tool source 'openapi'" in record.message]
+    assert "'listPet' fits no operation (did you mean 'listPets'?)" in said
+    assert "'POST /pts' fits no operation" in said
+    assert "auth.tokn: the document has no such security scheme (did you mean 'token'?)" in said
+    assert "pets cannot be a tool: the path does not begin with /" in said
+    assert "secret-1" not in said
