@@ -10,7 +10,8 @@ killed (SIGKILL) at one of the POINTS or at a random moment; then two processes 
 killed again, until it has ended. The model writes other words, ids and orders each time it is asked, and in half of the
 runs other arguments. Every second turn has a key of its caller's, who sends it twice at once, and again and again until
 there is an answer. The clock of every second process is 20 hours ahead or behind. What the tools did is counted by a
-service of its own, which knows nothing of FlexChat's ledger.
+service of its own, which knows nothing of FlexChat's ledger. HTTP tools reach it over HTTP, and it answers them late,
+twice, never, or breaks off: effects_http.py.
 
 PostgreSQL is a server of this driver's own, of Debian's package if that is installed, in a temporary folder. In one run
 of ten it is stopped and started again while the processes work: half of the times as a crash would stop it.
@@ -34,7 +35,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "servers"))
 
-from flexchat import EffectUnknownError, FlexChat, FlexChatError, ToolContext, tool
+import effects_http
+from flexchat import EffectUnknownError, FlexChat, FlexChatError, StuckTurnError, ToolContext, tool
 from flexchat.assembly import installed_plugins
 from flexchat.calls.claim import ClaimEffect
 from flexchat.conversations.sqlite_store import SqliteConversations
@@ -43,7 +45,7 @@ from flexchat_testing import ScriptedProvider, calls, says
 
 STEPS = ("bind", "write", "model", "claim", "tool", "finish", "append")
 POINTS = tuple(f"{step} {when}" for step in STEPS for when in ("before", "after"))
-TURNS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die")
+TURNS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die", *effects_http.TURNS)
 KINDS = (*TURNS, *(f"{tool}, delivered twice" for tool in TURNS), "by hand", "by hand, with key")
 BREAKS = ("claim", "finish", "journal")
 RESTARTS = 0.1
@@ -51,6 +53,7 @@ RESTARTS = 0.1
 CLOCKS = (0, 0, 20 * 3600, -20 * 3600)
 """By how many seconds the clock of a process is ahead: it jumps from one process to the next."""
 IN_THE_WINDOW = ("claim after", "tool before", "tool after", "finish before", "at random", "pay_late", "pay_or_die")
+IN_THE_WINDOW += effects_http.TURNS
 
 PLUGINS = installed_plugins()
 """Loaded once: the processes are forked from this one."""
@@ -181,6 +184,7 @@ class Service:
     def __init__(self, folder):
         self._path = folder / "service.db"
         self.write(lambda database: database.executescript(SERVICE))
+        self.http = effects_http.HttpService(self)
 
     def write(self, work):
         with contextlib.closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as database:
@@ -291,6 +295,10 @@ def chat_of(folder, kept, service, run, kind, kill):
         "llms": {"bot": {"provider": "scripted"}},
         "responses": [{"llm": "bot", "model": "m", "tools": {"enabled": True}}],
     }
+    if kind.startswith("http"):
+        config["tools"] = {"registry": effects_http.tools_of(service.http.url, run)}
+        config["network"] = {"allow": ["127.0.0.1"]}
+        effects_http.watch_requests(kill)
     given = tools(service, run, kill)
     store = kept.store()
     answers = model(run, kind, kill, kept, service)
@@ -316,12 +324,16 @@ async def attempt(folder, kept, service, run, kind, kill):
             name = "pay_with_key" if "key" in kind else "pay"
             await chat.call_tool(name, {"amount": 5}, key=run)
         elif "twice" in kind:
-            await chat.respond("Pay, please.", conversation=run, key=run)
+            try:
+                await chat.respond("Pay, please.", conversation=run, key=run)
+            except StuckTurnError as stuck:  # its processes were killed too often: a person takes it up
+                await chat.resume(stuck.id)
         elif waiting := await store.journal.list(tenant="default", conversation=run):
             await chat.resume(waiting[0].id)
         else:
             await chat.respond("Pay, please.", conversation=run)
     await asyncio.sleep(0.02 if kind.startswith("pay_late") else 0)
+    await chat.aclose()
     await store.aclose()
 
 
@@ -477,6 +489,7 @@ def main():
     try:
         return drive(args, folder, kept, service)
     finally:
+        service.http.close()
         kept.close()
 
 
@@ -484,9 +497,8 @@ def drive(args, folder, kept, service):
     """Make the runs, and say what came of them."""
     if args.broken:
         break_order(args.broken)
-    asyncio.run(
-        attempt(folder, kept, service, "warm-up", "pay", Killer("", 0))
-    )  # imports what the forked processes need
+    for kind in ("pay", "http_pay"):  # imports what the forked processes need
+        asyncio.run(attempt(folder, kept, service, f"warm-up-{kind}", kind, Killer("", 0)))
     made = service.write(lambda d: d.execute("SELECT count(*) FROM runs").fetchone()[0])
     chance = random.Random(args.seed)
     started = time.monotonic()

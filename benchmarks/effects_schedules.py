@@ -30,7 +30,7 @@ from flexchat.calls.claim import ClaimEffect
 from flexchat.calls.effects import Effects
 from flexchat.conversations import effect_rows, sqlite_store
 from flexchat.conversations.memory_ledger import MemoryLedger
-from flexchat.storage import Database
+from flexchat.storage.sqlite import Database
 from flexchat.turn.keyed import KeyMemory
 from flexchat_testing import ScriptedProvider, calls, says
 from hypothesis import strategies as st

@@ -10,16 +10,39 @@ PAGE = ROOT / "docs" / "requirements.md"
 ID = re.compile(r"\b(RG|TC|DS|TE|LC)-(\d+)\b|\b(C)(\d+)\b")
 RANGE = re.compile(r"\b(RG|TC|DS|TE|LC)-(\d+) to (?:\1-)?(\d+)\b")
 
-# What this version covers; the rest is later work.
-COVERED = {
-    "RG": set(range(1, 33)),
-    "TE": set(range(1, 20)),
-    "TC": {1, 2, 3, 4, 7, *range(13, 22), 23, 24, 25, 26, *range(27, 50), *range(63, 102)}
-    | {103, 104, 105, *range(106, 115), 116, 117, 120, 126, 127},
-    "DS": {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20},
-    "LC": set(range(1, 17)),
-    "C": {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27},
+LAST = {"RG": 32, "TC": 141, "DS": 22, "TE": 19, "LC": 16, "C": 27}
+"""How many requirements of each kind there are."""
+
+OPEN = {
+    ("TC", 9): "MCP servers as sources of tools",
+    ("TC", 10): "tools of other agents",
+    ("TC", 11): "versions of tools",
+    ("TC", 12): "tools made of tools, described in the config",
+    ("TC", 59): "limits of our own on how often an HTTP tool is called; a service's own (429, Retry-After) are kept to",
+    ("TC", 115): "tools in a process or container of their own",
+    ("TC", 118): "file tools that stay in their folders",
+    ("TC", 121): "rate limits for each user",
+    ("TC", 122): "metrics of tools",
+    ("TC", 123): "metrics of models",
+    ("TC", 124): "metrics of time",
+    ("TC", 125): "metrics of errors",
+    ("TC", 128): "MCP: discovery, registration while running",
+    ("TC", 129): "tools in several steps",
+    ("TC", 130): "migration between versions of a tool",
+    ("TC", 131): "a marketplace",
+    ("TC", 132): "delegation to other agents",
+    ("TC", 134): "a cache of results",
+    ("TC", 135): "an audit log",
+    ("TC", 136): "compliance",
+    ("TC", 137): "roles",
+    ("TC", 138): "cost",
+    ("TC", 139): "service levels",
+    ("TC", 140): "A/B tests of tools",
+    ("TC", 141): "the authors' questions to their reviewers",
+    ("DS", 21): "backups of validations made by themselves",
+    ("DS", 22): "what the first version was not to have; HTTP tools and streaming are here by now",
 }
+"""What no test covers, because it is not built."""
 
 
 def ids_in(text: str) -> set[tuple[str, int]]:
@@ -40,6 +63,14 @@ def found_by_id() -> dict[tuple[str, int], list[str]]:
     return tests
 
 
+def all_ids() -> list[tuple[str, int]]:
+    return [(kind, number) for kind, last in LAST.items() for number in range(1, last + 1)]
+
+
+def shown(kind: str, number: int) -> str:
+    return f"{kind}{number}" if kind == "C" else f"{kind}-{number}"
+
+
 def page() -> str:
     lines = [
         "# Requirements and their tests",
@@ -52,18 +83,17 @@ def page() -> str:
         "|---|---|",
     ]
     tests = found_by_id()
-    order = ["RG", "TC", "DS", "TE", "LC", "C"]
-    for kind, number in sorted(tests, key=lambda k: (order.index(k[0]), k[1])):
-        name = f"{kind}{number}" if kind == "C" else f"{kind}-{number}"
-        lines.append(f"| {name} | {'<br>'.join(f'`{t}`' for t in tests[kind, number])} |")
+    for kind, number in all_ids():
+        where = "<br>".join(f"`{t}`" for t in tests[kind, number]) or f"*open:* {OPEN.get((kind, number))}"
+        lines.append(f"| {shown(kind, number)} | {where} |")
     return "\n".join(lines) + "\n"
 
 
-def test_every_requirement_of_this_version_has_a_test():
-    """No requirement in scope is without a test that names it."""
-    tests = found_by_id()
-    missing = [f"{kind}-{n}" for kind, numbers in COVERED.items() for n in sorted(numbers) if (kind, n) not in tests]
-    assert missing == []
+def test_every_requirement_has_a_test_or_is_open():
+    """And no test names one that does not exist, or that is said to be open."""
+    tests, ids = found_by_id(), all_ids()
+    assert [shown(*key) for key in ids if key not in tests and key not in OPEN] == []
+    assert [shown(*key) for key in tests if key not in ids or key in OPEN] == []
 
 
 def test_the_page_is_up_to_date():

@@ -3,10 +3,10 @@
 import attrs
 import pytest
 from flexchat import AnswerEnd, AssistantMessage, FlexChat, TextDelta
-from flexchat.llms.breaker import FEWEST_CALLS, OPEN
 from flexchat.plugin import ChatResult, hookimpl
 from flexchat.plugin.host import PluginHost
 from flexchat.provider import ProviderOverloadedError, ProviderType, TextPart
+from flexchat.services.breaker import FEWEST_CALLS, OPEN
 
 RESULT = ChatResult(message=AssistantMessage(parts=(TextPart(text="hi"),)), finish_reason="stop")
 

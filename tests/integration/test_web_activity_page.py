@@ -196,6 +196,7 @@ def test_an_interrupted_turn_is_resumed(visit, left):
     expect(page.locator(WAITING)).to_have_text("Activity1 waiting")
     page.get_by_text("Turns", exact=True).click()
     page.get_by_label("State").select_option("done")
+    expect(page.locator(".activity-row")).to_have_count(1)
     expect(page.locator(".activity-row")).to_contain_text("Goes on")
 
 

@@ -5,9 +5,10 @@ import select
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import httpx
 import pytest
 from playwright.sync_api import expect
-from web_browser import NARROW, accessible, fits
+from web_browser import NARROW, accessible, fits, lose_answers
 from web_server import WebServer
 
 CONFIG = """
@@ -438,3 +439,29 @@ def test_without_conversations_the_page_says_that_nothing_is_kept(visit, serve, 
     accessible(page)
     page.locator(".log").get_by_role("button", name="New conversation").click()
     expect(page.get_by_role("heading", level=1, name="New conversation")).to_be_visible()
+
+
+KEPT = """
+[llms.one]
+provider = "rehearsal"
+
+[[responses]]
+llm = "one"
+model = "rehearsal"
+
+[conversations]
+path = "c.db"
+"""
+
+
+def test_a_message_whose_answer_is_lost_is_not_answered_twice(visit, serve):
+    server = serve(KEPT)
+    page = visit(server.url)
+    keys = lose_answers(page, "chat/api", 1)
+    page.get_by_role("textbox", name="Message").fill("Hello")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+    expect(page.locator(".answer .markdown").last).not_to_be_empty()
+    assert len(httpx.get(server.url + "api/turns").json()["turns"]) == 1
+    assert len(set(keys)) == 1

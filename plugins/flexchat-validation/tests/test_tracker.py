@@ -27,7 +27,7 @@ def tracker(request, tmp_path):
 
 
 def test_a_success_is_counted_and_remembered(tracker):
-    """TC-94, TC-95."""
+    """TC-6, TC-94, TC-95."""
     record = tracker.record_success(M, {"query": "weather", "calls": 1})
 
     assert (record.model_id, record.tested, record.test_count, record.success_count) == (M, True, 1, 1)

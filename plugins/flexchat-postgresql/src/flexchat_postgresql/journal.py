@@ -67,7 +67,8 @@ _FREE: LiteralString = "DELETE FROM {s}.turn_keys WHERE bound_at <= %s"
 _BIND: LiteralString = """
     INSERT INTO {s}.turn_keys AS k (tenant, key, turn, digest, bound_at) VALUES (%s, %s, %s, %s, %s)
     ON CONFLICT (tenant, key) DO UPDATE
-    SET turn = excluded.turn, digest = excluded.digest, begun = false, bound_at = excluded.bound_at WHERE k.turn = %s"""
+    SET turn = excluded.turn, digest = excluded.digest, begun = false, bound_at = excluded.bound_at
+    WHERE k.turn = %s AND k.begun = %s"""
 _BOUND: LiteralString = "SELECT turn, digest, begun, bound_at FROM {s}.turn_keys WHERE tenant = %s AND key = %s"
 _KEY_BEGUN: LiteralString = "UPDATE {s}.turn_keys SET begun = true WHERE tenant = %s AND key = %s AND turn = %s"
 
@@ -101,11 +102,12 @@ class PostgresqlJournal:
         self._remember(turn.id, rows)
 
     async def bind(
-        self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: str | None = None
+        self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: TurnKey | None = None
     ) -> TurnKey:
         """Bind a caller's key to a turn; see TurnJournal."""
         now = datetime.now(UTC)
-        new = (tenant, key, turn, digest, _text(now), instead_of)
+        seen = (None, None) if instead_of is None else (instead_of.turn, instead_of.begun)
+        new = (tenant, key, turn, digest, _text(now), *seen)
 
         async def bind(connection: Connection, is_again: bool) -> TurnKey:
             await self._execute(connection, _FREE, (_text(now - timedelta(seconds=keep_s)),))

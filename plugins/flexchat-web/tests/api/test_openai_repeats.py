@@ -1,10 +1,85 @@
-"""OpenAI's clients send a request again without a key: which request it repeats."""
+"""OpenAI's own client gives up, and asks again on its own: that is one turn, and one effect."""
 
+import asyncio
+import threading
 import time
 
+import openai
+import pytest
+from flexchat_testing import ScriptedProvider, calls, says
 from flexchat_web.api.openai_repeats import Repeats
 
+PAY = {
+    "name": "pay",
+    "description": "Pay.",
+    "effect": "write",
+    "parameters": {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]},
+    "implementation": {"type": "mock", "mock_response": "paid"},
+}
 ASKED = {"model": "flexchat", "messages": [{"role": "user", "content": "Pay 5"}]}
+
+
+class Late(ScriptedProvider):
+    """Gives its last answer only once the client has asked again."""
+
+    def __init__(self, *replies):
+        super().__init__(replies)
+        self.go = threading.Event()
+
+    async def generate_chat(self, *given):
+        if self.requests:
+            await asyncio.to_thread(self.go.wait)
+        return await super().generate_chat(*given)
+
+    async def stream_chat(self, *given):
+        if self.requests:
+            await asyncio.to_thread(self.go.wait)
+        async for event in super().stream_chat(*given):
+            yield event
+
+
+class Lossy:
+    """An app whose first answer does not arrive before the client asks again; only then the model goes on."""
+
+    def __init__(self, app, go):
+        self.app, self.streams, self.go, self.counts = app, app.streams, go, []
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        self.counts.append(dict(scope["headers"]).get(b"x-stainless-retry-count"))
+        if b"1" in self.counts:
+            self.go.set()
+
+        async def late(message):
+            await asyncio.to_thread(self.go.wait)
+            await send(message)
+
+        return await self.app(scope, receive, late)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["flexchat", "robot/r1"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_request_that_timed_out_and_is_repeated_is_one_turn(told, running, model, stream):
+    told.tables["tools"]["registry"].append(PAY)
+    late = told._plugin.provider = Late(calls(("pay", {"amount": 5})), says("Done."))
+    app = Lossy(told.app(), late.go)
+
+    def ask(url):
+        with openai.OpenAI(api_key="x", base_url=f"{url}/v1", timeout=1.0) as client:  # it repeats twice by default
+            answer = client.chat.completions.create(**{**ASKED, "model": model}, stream=stream)
+            if stream:
+                text = "".join(chunk.choices[0].delta.content or "" for chunk in answer if chunk.choices)
+            else:
+                text = answer.choices[0].message.content
+            return text, client.with_options(base_url=url).get("/api/effects", cast_to=object)["effects"]
+
+    with running(app) as server:
+        answer, effects = await asyncio.to_thread(ask, server.url)
+    assert answer == "Done."
+    assert app.counts[:2] == [b"0", b"1"]
+    assert (len(effects), len(late.requests)) == (1, 2)
 
 
 def test_a_first_request_is_always_a_new_one():

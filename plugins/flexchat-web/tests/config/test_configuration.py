@@ -183,10 +183,19 @@ BY_HAND = [
     '[[tools.registry]]\nname = "t"\ndescription = "d"\nparameters = { type = "object" }\n'
     'type = "python"\nfunction = "os:system"\n',  # the flat form of the Node original
     '[[tools.registry]]\nname = ["t"]\nimplementation = { type = "python", function = "os:system" }\n',
+    '[[tools.registry]]\nname = "t"\ndescription = "d"\nparameters = { type = "object" }\n'
+    'implementation = { type = "http", url = "http://127.0.0.1:9/", headers = { A = "b" } }\n',
+    '[[tools.registry]]\nname = "t"\ndescription = "d"\nparameters = { type = "object" }\n'
+    'type = "http"\nurl = "http://127.0.0.1:9/"\n',
+    '[network]\nallow = ["127.0.0.0/8"]\n',
+    '[network]\ndomains = ["evil.example"]\n',
     '[llms.new]\nprovider = "langchain"\nclass_path = "os:system"\n',
     '[llms.new]\nprovider = "LangChain"\nclass_path = "langchain_ollama:ChatOllama"\n',
     '[plugins]\nblock = ["openai"]\n',
     '[validation]\nfiles = ["/etc/passwd"]\n',
+    '[[tools.listed]]\nfile = "/etc/tools.json"\n',
+    '[[tools.openapi]]\ndocument = "http://169.254.169.254/"\n',
+    '[tools]\nlock = "/tmp/x.lock"\n',
     '[validation]\nstore = "/tmp/x.db"\n',
     '[stores.d]\nprovider = "sqlite"\npath = "/etc/x.db"\n',
     '[stores.d]\nprovider = "memory"\npaths = ["/etc/passwd"]\n',
@@ -221,6 +230,45 @@ async def test_what_was_written_by_hand_may_stay_and_go(file, new_client, monkey
     assert (await put(api, text.replace("Be kind.", "Hi."))).status_code == 200
     assert (await put(api, text.replace("by_hand_tools:double", "os:system"))).status_code == 422
     assert (await put(api, text.partition("[[tools")[0])).status_code == 200
+
+
+HTTP_TOOL = """
+[network]
+allow = ["127.0.0.1:9"]
+
+[[tools.registry]]
+name = "t"
+description = "d"
+parameters = { type = "object", properties = { q = { type = "string" } } }
+
+[tools.registry.implementation]
+type = "http"
+url = "http://127.0.0.1:9/{q}"
+headers = { X-Tenant = "tenant-secret-1" }
+auth = { type = "api_key", name = "X-Key", api_key = "value-secret-2" }
+"""
+
+
+async def test_an_http_tool_written_by_hand_may_stay_as_it_is(file, new_client):
+    """Where it goes, what it sends and what it may reach do not change here; its keys are not shown."""
+    file.write_text(TOML + HTTP_TOOL)
+    api = await new_client()
+    text = (await shown(api))["text"]
+    assert "tenant-secret-1" not in text
+    assert "value-secret-2" not in text
+    assert (await put(api, text.replace("Be kind.", "Hi."))).status_code == 200
+    assert "value-secret-2" in file.read_text()
+    text = (await shown(api))["text"]
+    for before, after in (
+        ("127.0.0.1:9/{q}", "127.0.0.1:8/{q}"),
+        ("X-Tenant", "X-Other"),
+        ('name = "X-Key"', 'name = "X-Evil"'),
+        ('allow = ["127.0.0.1:9"]', 'allow = ["127.0.0.1"]'),
+        ('type = "http"', 'type = "http"\nmethod = "DELETE"'),
+    ):
+        assert before in text
+        answer = await put(api, text.replace(before, after))
+        assert (answer.status_code, "by hand" in answer.text) == (422, True)
 
 
 async def test_a_class_written_by_hand_may_stay_as_it_is(file, new_client):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from flexchat import ToolDefinition
-from flexchat.host import STORED_RESULT, lint_tools
+from flexchat import SourceState, ToolChange, ToolDefinition
+from flexchat.host import BYTES_PER_TOKEN, STORED_RESULT, differences, lint_tools, rule_cost
 
 from ..operations import Call, Json, Operation, Reply
 from .chat import REPLAYED
@@ -21,6 +21,29 @@ _TOOL = record(
         "implementation": record({"type": TEXT}),
         "effect": {"enum": ["read", "idempotent", "write"]},
         "timeout_ms": {"type": ["integer", "null"]},
+        "source": NULLABLE_TEXT,
+    }
+)
+_CHANGE = record(
+    {
+        "tool": TEXT,
+        "kind": {"enum": ["new", "changed", "gone"]},
+        "offered": SWITCH,
+        "description": TEXT,
+        "differences": listed(record({"place": TEXT}, before={}, now={})),
+    }
+)
+_SOURCE = record(
+    {
+        "name": TEXT,
+        "type": TEXT,
+        "prefix": TEXT,
+        "status": {"enum": ["not opened", "open", "failed"]},
+        "trouble": TEXT,
+        "accepted": SWITCH,
+        "tools": TEXTS,
+        "changes": listed(_CHANGE),
+        "left_out": listed(record({"tool": TEXT, "reason": TEXT})),
     }
 )
 
@@ -74,6 +97,54 @@ async def _lint(call: Call) -> Reply:
     return Json({"services": [*dialects], "findings": findings})
 
 
+async def _sources(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        sources = chat.tools.sources
+        states = [_source(state) for state in sources.states()]
+        return Json(chat.mask.data({"sources": states, "trouble": sources.trouble, "lock": sources.lock.path.name}))
+
+
+async def _cost(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        rules = []
+        for index, rule in enumerate(chat.config.responses):
+            tool_format, cost = rule_cost(rule, chat.tools, chat.llms)
+            tools = [{"tool": name, "tokens": tokens} for name, tokens in cost.by_tool.items()]
+            of_rule = {"rule": index, "name": rule.name, "format": tool_format, "tokens": cost.tokens, "tools": tools}
+            rules.append({**of_rule, "unsendable": [*cost.unsendable]})
+        return Json(
+            {"rules": rules, "budget_tokens": chat.config.tools.budget_tokens, "bytes_per_token": BYTES_PER_TOKEN}
+        )
+
+
+def _source(state: SourceState) -> dict[str, Any]:
+    return {
+        "name": state.name,
+        "type": state.type,
+        "prefix": state.prefix,
+        "status": state.status,
+        "trouble": state.trouble,
+        "accepted": state.accepted,
+        "tools": [tool.name for tool in state.tools],
+        "changes": [_change(change) for change in state.changes],
+        "left_out": [{"tool": name, "reason": why} for name, why in state.left_out.items()],
+    }
+
+
+def _change(change: ToolChange) -> dict[str, Any]:
+    found = []
+    if change.accepted is not None and change.now is not None:
+        found = [each.to_dict() for each in differences(change.accepted, change.now)]
+    known = change.now or change.accepted
+    return {
+        "tool": change.name,
+        "kind": change.kind,
+        "offered": change.offered,
+        "description": known.description if known is not None else "",
+        "differences": found,
+    }
+
+
 def _as_data(tool: ToolDefinition) -> dict[str, Any]:
     return {
         "name": tool.name,
@@ -83,6 +154,7 @@ def _as_data(tool: ToolDefinition) -> dict[str, Any]:
         "implementation": {"type": tool.implementation.type},
         "effect": tool.effect,
         "timeout_ms": tool.timeout_ms,
+        "source": tool.source,
     }
 
 
@@ -114,6 +186,43 @@ OPERATIONS = (
         tag="tools",
         handle=_available,
         answers={200: record({"tools": listed(_TOOL)})},
+    ),
+    Operation(
+        method="GET",
+        path="/api/tools/sources",
+        name="list_tool_sources",
+        summary="List the tool sources, and what of their tools waits to be accepted; opens none.",
+        tag="tools",
+        handle=_sources,
+        answers={200: record({"sources": listed(_SOURCE), "trouble": TEXT, "lock": TEXT})},
+    ),
+    Operation(
+        method="GET",
+        path="/api/tools/cost",
+        name="tools_cost",
+        summary="Estimate what each rule's tools cost in tokens, in every request.",
+        tag="tools",
+        handle=_cost,
+        answers={
+            200: record(
+                {
+                    "rules": listed(
+                        record(
+                            {
+                                "rule": COUNT,
+                                "name": NULLABLE_TEXT,
+                                "format": TEXT,
+                                "tokens": COUNT,
+                                "tools": listed(record({"tool": TEXT, "tokens": COUNT})),
+                                "unsendable": listed(TEXT),
+                            }
+                        )
+                    ),
+                    "budget_tokens": COUNT,
+                    "bytes_per_token": {"type": "number"},
+                }
+            )
+        },
     ),
     Operation(
         method="POST",

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from flexchat import Problem
-from flexchat.host import ConfigDocument, KeyPath, normalise, shortened, walk
+from flexchat.host import ConfigDocument, KeyPath, ToolsTable, normalise, own_keys, shortened, walk
 
 from .secrets import MASKED, at, same_target, services_of
 
@@ -39,6 +39,8 @@ def refused(
     """
     found = [
         *_code(posted, file),
+        *_sources(posted, file),
+        *_network(posted, file),
         *_classes(posted, file),
         *_paths(posted, file),
         *_databases(posted, file, allow_env),
@@ -85,13 +87,31 @@ def _code(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
         if kind not in SAFE_IMPLEMENTATIONS and known.get(str(tool.get("name"))) != _runs(tool):
             yield now.problem(
                 (*place, "implementation"),
-                f"tools of type '{shortened(str(kind))}' run code, so they cannot be added or changed here: {_BY_HAND}",
+                f"tools of type '{shortened(str(kind))}' run code or send requests, so they cannot be added or changed "
+                f"here: {_BY_HAND}",
             )
+
+
+def _network(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
+    if posted.data.get("network") != file.get("network"):
+        text = f"which addresses tools may reach cannot be changed here: {_BY_HAND}"
+        yield posted.problem(("network",), text)
 
 
 def _runs(tool: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return what determines what a tool runs."""
     return tool.get("implementation"), tool.get("handler")
+
+
+def _sources(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
+    """Refuse tool sources: they name documents and servers, get keys, and say what tools do."""
+    tables = posted.data.get("tools"), file.get("tools")
+    now, then = (table if isinstance(table, dict) else {} for table in tables)
+    ours = own_keys(ToolsTable) - {"lock"}
+    for key in sorted({*now, *then} - ours, key=str):
+        if not key.startswith("_") and key != "comment" and not _same(now.get(key), then.get(key)):
+            what = "the file of accepted tools" if key == "lock" else "tool sources"
+            yield posted.problem(("tools", key), f"{what} cannot be added or changed here: {_BY_HAND}")
 
 
 def _classes(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:

@@ -204,6 +204,8 @@ def _named_secret(place: KeyPath, data: Mapping[str, Any], plugins: PluginHost) 
 
 def _is_header(place: KeyPath) -> bool:
     """Return whether a value is sent as a header: credentials may have any header name."""
+    if place[0] == "tools":  # of the tool itself, not of its parameters or of a mock's answers
+        return place[-2:-1] == ("headers",) and (place[-3] == "implementation" or isinstance(place[-3], int))
     return place[0] in SERVICES and any("headers" in str(key).lower() for key in place[2:-1])
 
 

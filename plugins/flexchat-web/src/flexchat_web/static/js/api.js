@@ -2,6 +2,7 @@
 //   const { tools } = await get("api/tools/list", { search: "x" });      get(path, query?, { signal }?)
 //   await post("api/tools/call", { name, arguments });                    post, put, patch, del(path, body?, { signal }?)
 //                                                                         post(path, null) sends no body
+//   post and stream take { key } too: the same key again is the same request, and nothing runs twice
 //   for await (const { event, data } of stream("chat/api", body, { signal })) …      a POST answered with events
 //   for await (const … of watch("api/validation/runs/1/events", { signal })) …       a GET answered with events
 //                                                                         lastEventId: those after it
@@ -68,8 +69,14 @@ export function uiConfig(again = false) {
   return asked;
 }
 
-async function request(method, path, body, { signal, accept = "application/json", lastEventId } = {}) {
+/** Return 32 random characters: a conversation's id, or a request's key. */
+export function newId() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+async function request(method, path, body, { signal, accept = "application/json", lastEventId, key } = {}) {
   const headers = { accept };
+  if (key) headers["idempotency-key"] = key;
   if (lastEventId) headers["last-event-id"] = lastEventId;
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;

@@ -1,19 +1,21 @@
 // A turn that runs in the server: it goes on when the connection breaks, and is joined again where it was left.
-//   const running = new RunningTurn(null, body)   one that is to begin       new RunningTurn(id)   one that has begun
+//   const running = new RunningTurn(null, body, key?)   one that is to begin       new RunningTurn(id)   one that has begun
+//   running.key   given to another with the same body, it is the same turn, whether or not the server has heard of it
 //   const turn = await running.read({ take, begun, broken })   take: each event;  begun: its id, once it is known;
 //                                                               broken: the connection is, and is being made again
 //   await running.stop()   running.stopped: whether that was asked for       await running.isThere()
 
-import { ApiError, post, stream, watch } from "../api.js";
+import { ApiError, newId, post, stream, watch } from "../api.js";
 
 const AGAIN_MS = [200, 500, 1000, 2000, 4000, 8000]; // waits before it is joined again
 const STOPPED = "urn:flexchat:problem:server-stopped"; // answered to whoever joins while the server stops
 
 export class RunningTurn {
-  constructor(id, body = null) {
+  constructor(id, body = null, key = newId()) {
     this.id = id;
     this.stopped = false;
     this.body = body;
+    this.key = key;
     this.last = "";
     this.ended = null; // the turn, as the answer to Stop tells it
     this.controller = new AbortController();
@@ -65,7 +67,7 @@ export class RunningTurn {
 
   #events() {
     const { signal } = this.controller;
-    if (!this.id) return stream("chat/api", this.body, { signal });
+    if (!this.id) return stream("chat/api", this.body, { signal, key: this.key });
     return watch(this.#path("events"), { signal, lastEventId: this.last });
   }
 

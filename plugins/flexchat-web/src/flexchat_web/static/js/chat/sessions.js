@@ -5,7 +5,7 @@
 //   session.remove()
 
 import { h, announce } from "../dom.js";
-import { ApiError, del, get, patch, uiConfig } from "../api.js";
+import { ApiError, del, get, newId, patch, uiConfig } from "../api.js";
 import { waiting } from "../activity/waiting.js";
 import { answerView, interruptedAnswer, storedAnswer } from "./answer.js";
 import { drafts } from "./drafts.js";
@@ -152,13 +152,13 @@ class Session {
   }
 
   /** Ask something; the answer is written to this session whatever is shown. */
-  async send(text, collections = null) {
+  async send(text, collections = null, key = undefined) {
     const { keeps_conversations: keeps } = await uiConfig();
     const body = { prompt: text, stream: true, ...(collections && { selectedCollections: collections }) };
     if (keeps) body.conversation = this.id;
     else Object.assign(body, { previousMessages: this.turns.flatMap((one) => one.said || []), topic: this.topic });
     this.draft = "";
-    await this.#answer(text, collections, new RunningTurn(null, body));
+    await this.#answer(text, collections, new RunningTurn(null, body, key));
   }
 
   /** Show a turn while it runs, and as it ends. */
@@ -176,7 +176,7 @@ class Session {
     const again = () => {
       if (this.running) return;
       forget();
-      this.send(text, collections);
+      this.send(text, collections, lost ? running.key : undefined);
     };
     // Else what was deleted elsewhere would start over with this turn.
     if (this.kept && !running.id) await this.#sync();
@@ -190,10 +190,12 @@ class Session {
     }
     let turn;
     let problem;
+    let lost = false; // whether the server may have the request, and nobody knows its turn
     try {
       turn = await running.read({ take: answer.take, begun: remember, broken: answer.broken });
     } catch (error) {
       problem = error;
+      lost = error.status === 0 && !running.id;
     }
     const stopped = turn ? turn.status !== "done" : running.stopped;
     this.running = null; // before a button offers to ask again
@@ -334,10 +336,6 @@ class Sessions {
     this.listed = this.listed.filter((id) => id !== session.id);
     this.changed();
   }
-}
-
-function newId() {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** As the server makes titles: without Markdown's marks. */

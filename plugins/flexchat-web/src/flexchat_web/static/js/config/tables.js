@@ -26,6 +26,7 @@ const REST = [
   ["embedding", "EmbeddingChoice", "Embedding"],
   ["conversations", "ConversationsTable", "Conversations"],
   ["limits", "LimitsTable", "Limits of a turn"],
+  ["network", "NetworkTable", "Addresses tools may reach"],
   ["validation", "ValidationTable", "Validation"],
   ["plugins", "PluginsTable", "Plugins"],
 ];

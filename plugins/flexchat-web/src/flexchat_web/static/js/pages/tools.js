@@ -1,9 +1,10 @@
 // Tools: what models may call, what services make of it, and a form to call one by hand.
 
 import { waiting } from "../activity/waiting.js";
+import { sourcesView } from "../tool_sources.js";
 import { h, icon, keyed, replace } from "../dom.js";
 import { alert, badge, busy, button, emptyState, errorCard, ms, pageHead } from "../elements.js";
-import { get, post } from "../api.js";
+import { get, newId, post } from "../api.js";
 import { confirmed, openDialog } from "../dialog.js";
 import { jsonView, codeView } from "../json_view.js";
 import { schemaForm } from "../schema_form.js";
@@ -25,21 +26,29 @@ export async function mount(root) {
   const search = h("input", { class: "input", type: "search", "aria-label": "Search tools", placeholder: "Search by name or description", onInput: () => show() });
   let tools = [];
   let findings = new Map(); // tool → findings
+  let tokens = new Map(); // tool → tokens
 
   function show() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = tools.filter((tool) => words.every((word) => `${tool.name} ${tool.description} ${tool.type}`.toLowerCase().includes(word)));
-    keyed(grid, found, (tool) => tool.name, (tool) => card(tool, findings.get(tool.name) || []));
+    const found = tools.filter((tool) => words.every((word) => `${tool.name} ${tool.description} ${tool.type} ${tool.source || ""}`.toLowerCase().includes(word)));
+    keyed(grid, found, (tool) => tool.name, (tool) => card(tool, findings.get(tool.name) || [], tokens.get(tool.name)));
     none.textContent = found.length ? "" : "No tool has these words.";
   }
 
   const told = h("div", { class: "stack" });
   root.append(pageHead(title, "What models may call while they answer. Try one by hand, and see what each service does with it."), told);
-  const [list, available] = await Promise.all([get("api/tools/list"), get("api/tools/available").catch(() => ({ tools: [] }))]);
+  const [list, available, sources, cost] = await Promise.all([
+    get("api/tools/list"),
+    get("api/tools/available").catch(() => ({ tools: [] })),
+    get("api/tools/sources").catch(() => ({ sources: [] })),
+    get("api/tools/cost").catch(() => ({ rules: [] })),
+  ]);
   tools = list.tools;
+  tokens = new Map(cost.rules.flatMap((rule) => rule.tools.map((one) => [one.tool, one.tokens])));
   if (!tools.length) {
     replace(
       told,
+      sourcesView(sources),
       emptyState(
         list.enabled ? "No tools yet" : "Tools are switched off",
         h("p", {}, list.enabled ? "The configuration names none." : "The configuration's table [tools] says so, or there is none."),
@@ -57,6 +66,8 @@ export async function mount(root) {
       h("div", { class: "search tools-search" }, icon("search"), search),
       h("p", { class: "muted small-text" }, `${list.count} ${list.count === 1 ? "tool" : "tools"} · at most ${list.max_iterations} rounds in a turn`),
     ),
+    sourcesView(sources),
+    priceView(cost),
     none,
     grid,
   );
@@ -73,16 +84,42 @@ function grouped(all) {
   return found;
 }
 
-function card(tool, findings) {
+/** What each rule's tools cost, in every request. */
+function priceView(cost) {
+  const rules = cost.rules.filter((rule) => rule.tools.length || rule.unsendable.length);
+  if (!rules.length) return null;
+  return h(
+    "details",
+    { class: "card tools-price" },
+    h("summary", {}, icon("right"), `Price: ${rules.map((rule) => `about ${rule.tokens.toLocaleString("en")} tokens`).slice(0, 1)}${rules.length > 1 ? " and more" : ""} of every request`),
+    h(
+      "ul",
+      {},
+      rules.map((rule) =>
+        h(
+          "li",
+          {},
+          rule.name ? `Rule ${rule.rule} “${rule.name}”` : `Rule ${rule.rule}`,
+          `: ${rule.tools.length} ${rule.tools.length === 1 ? "tool" : "tools"}, about ${rule.tokens.toLocaleString("en")} tokens as sent to ${rule.format}`,
+          rule.tokens > cost.budget_tokens && [" ", badge(`over tools.budget_tokens, ${cost.budget_tokens.toLocaleString("en")}`, "warn")],
+          rule.unsendable.length > 0 && [" ", badge(`${rule.format} cannot be sent ${rule.unsendable.join(", ")}`, "warn")],
+        ),
+      ),
+    ),
+    h("p", { class: "muted small-text" }, `An estimate: a token for every ${cost.bytes_per_token} bytes of JSON. Services count in their own ways.`),
+  );
+}
+
+function card(tool, findings, tokens) {
   const [effect, kind, meaning] = EFFECTS[tool.effect] || [tool.effect, "", ""];
   return h(
     "article",
     { class: "card tool-card", "aria-labelledby": `tool-${tool.name}` },
-    h("header", { class: "tool-head" }, h("h2", { id: `tool-${tool.name}`, class: "mono" }, tool.name), h("div", { class: "row tight" }, badge(tool.implementation?.type || tool.type, "accent"), badge(effect, kind, null, { title: meaning }))),
+    h("header", { class: "tool-head" }, h("h2", { id: `tool-${tool.name}`, class: "mono" }, tool.name), h("div", { class: "row tight" }, badge(tool.implementation?.type || tool.type, "accent"), tool.source && badge(`from ${tool.source}`), badge(effect, kind, null, { title: meaning }))),
     h("p", { class: "tool-description" }, tool.description || "Says nothing about itself."),
     parameters(tool.parameters),
     h("div", { class: "tool-lint" }, lintView(findings)),
-    h("div", { class: "tool-actions" }, button("Try it", { icon: "play", kind: "small", "aria-label": `Try ${tool.name}`, onClick: () => tryOut(tool) })),
+    h("div", { class: "tool-actions" }, button("Try it", { icon: "play", kind: "small", "aria-label": `Try ${tool.name}`, onClick: () => tryOut(tool) }), tokens !== undefined && h("span", { class: "muted small-text" }, `about ${tokens.toLocaleString("en")} tokens`)),
   );
 }
 
@@ -140,14 +177,21 @@ function tryOut(tool) {
   const out = h("div", { class: "tool-result", "aria-live": "polite" });
   const run = button("Run", { icon: "play", kind: "primary", type: "submit", form: "try-tool" });
   const sheet = h("form", { id: "try-tool", novalidate: true }, form.node);
+  let lost = null; // the call whose answer did not arrive: the same again is that call, and does not run twice
   sheet.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (form.validate().length) return;
     if (tool.effect === "write" && !(await confirmed({ title: `Run ${tool.name}?`, text: "It changes something, for real.", action: "Run" }))) return;
     replace(out);
+    const body = { name: tool.name, arguments: form.value ?? {} };
+    const asked = JSON.stringify(body);
+    const key = lost?.asked === asked ? lost.key : newId();
+    lost = { asked, key };
     try {
-      replace(out, resultView(await busy(run, post("api/tools/call", { name: tool.name, arguments: form.value ?? {} }))));
+      replace(out, resultView(await busy(run, post("api/tools/call", body, { key }))));
+      lost = null;
     } catch (error) {
+      if (error.status) lost = null;
       replace(out, errorCard(error));
     }
     out.scrollIntoView({ block: "nearest" });
