@@ -15,8 +15,19 @@ settings.load_profile("flexchat")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say what the marker means that keeps a test out of a plain ``./dev test``."""
+    """Say what the markers mean that the tests of every package use."""
     config.addinivalue_line("markers", "slow: takes over a second; runs with ./dev test --all, in CI, or when named")
+    config.addinivalue_line(
+        "markers", "timed: holds a limit of time; gets two more tries, for machines stand still at times"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give limits of time and real browsers another try: machines stand still at times. A promise gets none."""
+    if config.pluginmanager.has_plugin("rerunfailures"):
+        for item in items:
+            if item.get_closest_marker("timed") or {"browser", "cpu_growth"} & set(getattr(item, "fixturenames", ())):
+                item.add_marker(pytest.mark.flaky(reruns=2))
 
 
 @pytest.fixture

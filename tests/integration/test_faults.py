@@ -100,6 +100,7 @@ def outcomes() -> dict[tuple[str, str, bool], Outcome]:
     return asyncio.run(all_outcomes())
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0].name}-{c[1].name}-{'streamed' if c[2] else 'whole'}")
 def test_every_fault_ends_in_the_answer_or_the_right_error(outcomes, case):
     """In time, without the key, after as many requests as the retry contract allows; never a silent success."""

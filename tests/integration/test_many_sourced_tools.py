@@ -65,6 +65,7 @@ def files(tmp_path):
     return none, many, chat
 
 
+@pytest.mark.timed
 def test_a_start_and_a_turn_without_them_cost_the_same(files):
     """1.2 times at most; processor time, the best of several."""
     none, many, chat = files
@@ -86,6 +87,7 @@ def test_a_start_and_a_turn_without_them_cost_the_same(files):
     assert best[many] <= best[none] * 1.2 + 0.001
 
 
+@pytest.mark.timed
 def test_a_call_costs_the_same(files):
     """50 µs more at most: look-up and argument check among a thousand."""
     _, many, chat = files

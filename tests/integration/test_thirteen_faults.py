@@ -127,6 +127,7 @@ async def test_fault_06_a_tool_raises_with_a_secret_in_its_text(probe, wire_call
     assert PASSWORD not in json.dumps(probe.server.requests) + repr(response)
 
 
+@pytest.mark.timed
 async def test_fault_07_three_slow_calls_run_side_by_side(probe, wire_call):
     """Blocking tools too; the results come in the order of the calls (TC-133)."""
     asked = asks(*[wire_call("slow", {"name": n}, f"call_{n}") for n in "abc"])

@@ -148,6 +148,7 @@ async def test_lossless_coercion_is_noted_and_lossy_coercion_is_refused(make_man
 # Requirement: Mock Tool Execution
 
 
+@pytest.mark.timed
 async def test_execute_mock_tool(make_manager, weather):
     """Scenario: Execute mock tool (TE-9, TC-20, TC-44): the response as it is, in under 10 ms."""
     made = make_manager(weather)
@@ -230,6 +231,7 @@ async def test_internal_handler_not_found(make_manager, make_tool):
 # Requirement: Execution Time Tracking
 
 
+@pytest.mark.timed
 async def test_track_execution_time(make_manager, make_tool):
     """Scenario: Track execution time (TE-16)."""
     slow = make_tool(implementation={"type": "mock", "mock_response": 1, "delay_ms": 40})
@@ -239,6 +241,7 @@ async def test_track_execution_time(make_manager, make_tool):
     assert 35 <= result.execution_time_ms < 1000
 
 
+@pytest.mark.timed
 async def test_include_time_in_error_results(make_manager, make_tool):
     """Scenario: Include time in error results (TE-17)."""
     slow = make_tool(implementation={"type": "mock", "error": "no", "delay_ms": 40})
@@ -334,6 +337,7 @@ def test_the_manager_knows_the_limits(make_manager):
 # Execution, beyond the scenarios
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("kind", ["sync", "async"])
 @pytest.mark.parametrize("effect", ["read", "write"])
 async def test_a_tool_that_takes_too_long_is_given_up(make_manager, kind, effect):

@@ -39,6 +39,7 @@ def test_what_is_no_pattern_is_an_error(pattern):
         compile_pattern(pattern)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("pattern", "text", "found"),
     [
@@ -74,6 +75,7 @@ def test_only_look_around_and_back_references_are_not_linear():
     assert LONGEST_MS <= 50
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "pattern",
     ["(ab|c)d" * 1_500_000, "(" * 4000 + ")" * 4000, "((((a{1,1000}){1,1000}){1,1000}){1,1000})", "a" * 9_999],

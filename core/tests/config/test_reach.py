@@ -176,6 +176,7 @@ def test_a_collection_may_be_an_intent(match):
     assert notes(match, stores={"docs": {"provider": "memory"}}) == []
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kinds",

@@ -36,6 +36,7 @@ def test_what_looks_like_a_secret_is_masked(text, secret):
     assert "***" in masked
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("piece", ["a-", "a.", "a", "token ", "token=", "://:", "key is ", "://a:b", "sk-", "bearer "])
 def test_a_long_text_is_masked_in_linear_time(piece):
     """Error texts are long where a tool read a web page; a quadratic pattern would take minutes."""

@@ -64,6 +64,7 @@ async def fetcher():
     await made.aclose()
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("flood", FLOODS)
 async def test_a_flood_is_given_up(serve, fetcher, flood):
     """Whatever it claims to be; the connection is closed, so that the other side stops."""

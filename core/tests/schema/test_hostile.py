@@ -31,6 +31,7 @@ def no_sockets(monkeypatch):
     monkeypatch.setattr(socket, "create_connection", refuse)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("schema", "params"),
     [
@@ -47,6 +48,7 @@ def test_a_pattern_that_backtracks_takes_linear_time(schema, params):
     assert seconds < 0.2
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("schema", [{}, {"properties": {"a": {"$ref": "#"}}}])
 def test_deep_arguments_are_a_problem_not_a_crash(schema):
     """200 and 100,000 levels: a sentence instead of a RecursionError."""
@@ -77,6 +79,7 @@ def test_arguments_of_the_greatest_depth_are_checked():
     assert checked.problems == ()
 
 
+@pytest.mark.timed
 def test_references_that_double_at_every_level_end():
     """Two ways through a recursive schema and 31 levels of arguments would be 2^31 steps."""
     branch = {"properties": {"a": {"$ref": "#"}}}
@@ -92,6 +95,7 @@ def test_references_that_double_at_every_level_end():
     assert seconds < 2
 
 
+@pytest.mark.timed
 def test_equal_items_are_found_in_linear_time():
     """1,000 objects that must differ: jsonschema would compare each with each."""
     schema = {"properties": {"x": {"type": "array", "uniqueItems": True, "maxItems": 1_000}}}
@@ -103,6 +107,7 @@ def test_equal_items_are_found_in_linear_time():
     assert seconds < 0.2
 
 
+@pytest.mark.timed
 def test_unevaluated_names_do_not_take_quadratic_time():
     """Looking up 5,000 names in a list is counted as the work it is."""
     schema = {"properties": {"x": {"type": "object", "unevaluatedProperties": False}}}
@@ -133,6 +138,7 @@ def test_a_remote_reference_is_refused_and_never_fetched(no_sockets):
         check(schema, {"x": 1}, accepted=False)
 
 
+@pytest.mark.timed
 def test_a_huge_value_is_refused_briefly():
     """5 MB of text is named by its size, not repeated."""
     for schema in ({}, {"properties": {"x": {"type": "integer"}}}):
@@ -180,6 +186,7 @@ def test_what_is_no_json_is_refused():
     assert len(check({}, {"x": [10**5000]})[0].problems) == 1
 
 
+@pytest.mark.timed
 def test_the_largest_honest_call_is_checked_in_time():
     """64 KiB of records that need jsonschema stay below the limit of work."""
     record = {

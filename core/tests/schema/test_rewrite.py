@@ -234,6 +234,7 @@ def doubling(levels, word):
     return {"type": "object", "properties": {"a": {"$ref": "#/$defs/L0"}}, "$defs": {**forms, f"L{levels}": {}}}
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("word", ["anyOf", "allOf", "prefixItems", "oneOf"])
 def test_a_schema_that_explodes_when_written_out_is_refused(word):
     """2**30 copies: an error within a second, whatever word multiplies them."""

@@ -118,6 +118,7 @@ def test_a_portable_definition_checks_calls_as_strictly_as_before():
     assert portable_definition(conflict) == (conflict, ())
 
 
+@pytest.mark.timed
 def test_linting_is_quick_enough_for_every_start():
     """100 ordinary tools in five dialects: about 20 ms; the bound is for a busy machine."""
     properties = {

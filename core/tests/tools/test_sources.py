@@ -219,6 +219,7 @@ async def test_a_source_that_fails_costs_only_its_own_tools(config, host, shop):
     assert shop.opened == 1  # not again at every turn
 
 
+@pytest.mark.timed
 async def test_a_turn_does_not_hang_on_a_source(config, host, shop, monkeypatch):
     monkeypatch.setattr(sources, "WAIT_S", 0.05)
     path = config(source="timeout_ms = 100")

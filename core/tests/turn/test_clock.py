@@ -19,6 +19,7 @@ def test_a_turn_inside_of_another_ends_no_later():
     assert Clock(10, until).until < until
 
 
+@pytest.mark.timed
 def test_its_time_begins_again():
     clock = Clock(10)
     time.sleep(0.02)

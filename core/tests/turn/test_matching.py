@@ -132,6 +132,7 @@ def test_a_pattern_that_takes_too_long_does_not_fit_and_says_so():
     assert verdicts(profile, [rule(**slow)])[0].failed[0].endswith(", and the pattern took too long on it")
 
 
+@pytest.mark.timed
 def test_patterns_that_are_slow_on_a_message_share_their_time():
     """However many there are; one that is not slow is still searched for."""
     slow = [rule(user_message_regexp=f"(a|b|ab)*(?=c{number})") for number in range(20)]
@@ -147,6 +148,7 @@ def test_patterns_that_are_slow_on_a_message_share_their_time():
     assert all(failed.endswith(", and the pattern took too long on it") for failed in passed_over)
 
 
+@pytest.mark.timed
 def test_a_long_message_and_many_rules_are_no_trouble():
     """What is told of a rule is cut before it is made readable."""
     profile = Profile(topic="x", user_message="word " * 20_000)
@@ -158,6 +160,7 @@ def test_a_long_message_and_many_rules_are_no_trouble():
     assert passed_over[0] == f'user_message = "0": user_message is "{("word " * 12)[:59]}…"'
 
 
+@pytest.mark.timed
 def test_all_patterns_together_have_a_time():
     """Hundreds of slow patterns cost no more than some: those whose turn does not come count as failing."""
     profile = Profile(topic="a" * 30_000)

@@ -393,6 +393,7 @@ async def test_a_hook_that_begins_a_turn_in_the_conversation_that_just_ended_doe
     assert "still runs in it" in eager.told
 
 
+@pytest.mark.timed
 async def test_a_turn_ends_no_later_than_the_one_around_it():
     wait, _ = waiting()
     inner = chat_of(calls(("wait", {})), tools=[wait])

@@ -53,6 +53,7 @@ def test_paths_go_into_lists_and_mappings(template, filled):
     assert substitute_variables(template, Profile(topic="t", documents=documents)) == filled
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("piece", ["{{", "{{ ", "{{a", "{{a ", "{{a.", "}}{{", "{ {", "\n{{\t"])
 def test_hostile_templates_take_linear_time(piece):
     """Ten times the text may take about ten times as long; a quadratic search would take a hundred times."""

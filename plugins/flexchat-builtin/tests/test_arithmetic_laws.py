@@ -42,6 +42,7 @@ expressions = st.recursive(numbers, compounds, max_leaves=12)
 noise = st.text(st.sampled_from("0123456789.+-*/%^()<>=!?:, eEpi_mod") | st.characters(), max_size=60)
 
 
+@pytest.mark.timed
 @settings(max_examples=1_000, deadline=None)
 @given(st.one_of(expressions, noise))
 def test_any_text_gives_a_finite_number_or_the_calculators_own_error_at_once(text):
@@ -83,6 +84,7 @@ def test_whole_numbers_are_exact_up_to_2_53_and_never_wrap(made):
     assert got == exact if largest <= 2**53 else abs(got - exact) <= largest // 2**40
 
 
+@pytest.mark.timed
 def test_twenty_thousand_fuzzed_inputs_meet_the_targets():
     """The benchmark's generator, a fiftieth of its length: nothing unhandled, nothing wrong, nothing slow."""
     path = Path(__file__).resolve().parents[3] / "benchmarks" / "fuzz_arithmetic.py"

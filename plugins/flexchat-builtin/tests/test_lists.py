@@ -174,6 +174,7 @@ PIECES = st.lists(
 ).map("".join)
 
 
+@pytest.mark.timed
 @settings(max_examples=1_000, deadline=None)
 @given(NOISE | PIECES)
 def test_any_text_gives_finite_numbers_or_the_calculators_own_error_at_once(text):
@@ -188,6 +189,7 @@ def test_any_text_gives_finite_numbers_or_the_calculators_own_error_at_once(text
     assert time.thread_time() - started < 0.25
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "expression",
     [

@@ -129,6 +129,7 @@ def test_a_pattern_re2_has_not_is_refused_in_a_sentence(pattern):
         text_search({"text": "aa", "pattern": pattern}, CONTEXT)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+b", "(a*)*b", "a?" * 100 + "a" * 100, ".*.*.*b"])
 def test_a_search_takes_linear_time(pattern):
     """Patterns that take other engines hours on 100,000 characters."""

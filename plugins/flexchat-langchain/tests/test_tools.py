@@ -368,6 +368,7 @@ def test_a_langchain_tools_failures_are_failures(chat_of):
     ]
 
 
+@pytest.mark.timed
 def test_a_blocking_tool_runs_in_a_thread_and_has_its_time(chat_of):
     freed = threading.Event()
 

@@ -49,6 +49,7 @@ async def test_a_mock_response_comes_back_as_it_is(value):
     assert await answer(settings_of(mock_response=value), city="Rome") == value
 
 
+@pytest.mark.timed
 async def test_a_mock_answers_through_the_executor_in_no_time():
     """Scenario: Execute mock tool (TE-9): under 10 ms, and the parameters are not used."""
     executor = executor_of(mock_response={"sky": "clear"})

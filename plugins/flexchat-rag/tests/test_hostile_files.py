@@ -167,6 +167,7 @@ def test_a_field_of_ten_megabytes_is_read(tmp_path):
     assert trouble.text.startswith("line 2: ")
 
 
+@pytest.mark.timed
 def test_nested_elements_are_refused_or_read_in_short_time(tmp_path):
     """100,000 divs in each other cost the parser 20 seconds."""
     assert "nests more than" in refused(tmp_path / "a.html", b"<div>" * 100_000)

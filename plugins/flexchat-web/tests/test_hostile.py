@@ -24,6 +24,7 @@ def status(answer):
     return answer.split(b"\r\n", 1)[0].split(b" ", 1)[1][:3] if answer else b""
 
 
+@pytest.mark.timed
 def test_a_body_of_50_mb_is_refused_before_it_is_sent(server):
     """413 as soon as the head is there."""
     began = time.monotonic()
@@ -50,6 +51,7 @@ def test_a_body_in_pieces_that_never_end_is_refused(server):
     assert status(answer) in (b"413", b"")
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("begun", [b"", b"GET", b"GET / HTTP/1.1\r\nHost: 127", b"GET / HTTP/1.1\r\nX-A: b\r\n"])
 def test_a_head_that_is_never_complete_is_closed(server, begun):
     """Half-sent requests and silent connections."""

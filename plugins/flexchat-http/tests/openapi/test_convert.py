@@ -196,6 +196,7 @@ def test_too_many_operations_are_refused_unless_chosen():
     assert len(converted(data, include=["/1"]).tools) == 1
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_million_operations_are_refused_in_seconds():
     data = document({f"/{n}": {"get": {}} for n in range(1_000_000)})

@@ -83,6 +83,7 @@ EXPENSIVE = {
 }  # fmt: skip
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", EXPENSIVE)
 def test_no_document_takes_long(attack):

@@ -81,6 +81,7 @@ def test_any_question_of_any_text_has_an_answer(question, text):
     assert from_passages(question, read_passages(rag_context([document])))
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "prompt",
     [

@@ -73,6 +73,7 @@ def test_what_is_not_a_schema_is_a_tool_without_parameters():
     assert [step.tool for step in plan("stop. go", tools)] == ["stop", None]
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "message", ["and ".join(["weather in Oslo "] * 300), "'" * 5000, "a, " * 3000, "(1+" * 2000, "Oslo and " * 500]
 )

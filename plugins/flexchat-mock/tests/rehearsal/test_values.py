@@ -44,6 +44,7 @@ def test_every_value_lies_in_the_text_and_none_overlap(text):
     assert all(a.end <= b.start for a, b in itertools.pairwise(found))
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "piece", ["(", "(1+", "1+", "1 ", "'", "A ", "A-", "a@a.", "[1,", "%of ", "aa1(1", "http://", "pi", "- 1"]
 )

@@ -83,6 +83,7 @@ def test_pages_in_pages_end_somewhere(write, text_of):
     assert notes == ["holds what is not read: 1 embedded page"]
 
 
+@pytest.mark.timed
 def test_labels_within_labels_cost_no_more_than_their_size(write, text_of):
     """Whether an element says anything is known when it ends, without looking into it again."""
     page = "<div aria-label=x>" * 4_000 + "deep" + "</div>" * 4_000

@@ -64,6 +64,7 @@ def test_short_rows_and_a_header_of_numbers_are_said(write, read):
     assert "only numbers in its first row" in notes[0]
 
 
+@pytest.mark.timed
 async def test_a_row_of_20000_columns_costs_what_it_holds(write):
     """Each of its passages has some of the fields as metadata, not all; that is said."""
     path = write("a.csv", ",".join(f"c{n}" for n in range(20_000)) + "\n" + ",".join(f"v{n}" for n in range(20_000)))

@@ -106,6 +106,7 @@ def test_every_tag_is_one_of_markdowns(text):
     assert set(re.findall(r"<([a-zA-Z0-9]+)", rendered(text))) <= known
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", [">", "[", "*a_", "- ", "`", "![", "|", "<", "\\", "&#"])
 def test_a_hostile_text_takes_no_longer_than_a_moment(piece):

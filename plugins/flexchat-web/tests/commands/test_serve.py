@@ -157,6 +157,7 @@ def program(tmp_path):
         process.communicate()
 
 
+@pytest.mark.timed
 def test_the_demo_serves_says_where_and_ends_cleanly_with_a_stream_open(program):
     """One line when it listens; Ctrl-C or SIGTERM ends it within seconds, whatever is open."""
     process, url, config = program()
@@ -192,6 +193,7 @@ implementation = { type = "mock", mock_response = "waited", delay_ms = 20000 }
 """
 
 
+@pytest.mark.timed
 def test_a_stream_that_is_open_ends_with_an_error_and_the_terminal_says_for_what_it_waits(program, config_file):
     """Ctrl-C: who reads the stream learns that its answer is not complete."""
     config_file.write_text(SLOW)
