@@ -53,8 +53,7 @@ class Contestant:
         tools = [definition("get_weather", WEATHER_DESCRIPTION, WEATHER_SCHEMA)]
         tools += [definition(s["name"], s["description"], s["parameters"]) for s in filler_specs(n_tools - 1)]
         self.chat = FlexChat.from_model(
-            "openai",
-            MODEL,
+            f"openai/{MODEL}",
             base_url=base_url,
             api_key=API_KEY,
             prompt=SYSTEM,

@@ -12,6 +12,7 @@ taken within a round. The server runs in a process of its own, on the loopback i
 import argparse
 import asyncio
 import importlib.metadata
+import inspect
 import json
 import os
 import re
@@ -107,9 +108,9 @@ class Ours:
         others = (one.name for one in importlib.metadata.entry_points(group="flexchat") if one.name != "openai")
         plugins = PluginHost(block=dict.fromkeys(others, "the benchmark"))
         plugins.load_installed()
+        has_provider = "provider" in inspect.signature(FlexChat.from_model).parameters  # until it was "openai/m"
         self.chat = FlexChat.from_model(
-            "openai",
-            "m",
+            *(("openai", "m") if has_provider else ("openai/m",)),
             base_url=url,
             api_key="k",
             prompt=PROMPT,

@@ -21,8 +21,8 @@ def get_price(product: str) -> float:
 
 
 def main() -> None:
-    # A real model: from_model("openai", "gpt-5.2", api_key=os.environ["OPENAI_API_KEY"], tools=[get_price])
-    with SyncFlexChat.from_model("rehearsal", "rehearsal", tools=[get_price]) as chat:
+    # A real model: from_model("openai/gpt-5.2", tools=[get_price]), with your key in OPENAI_API_KEY
+    with SyncFlexChat.from_model("rehearsal/rehearsal", tools=[get_price]) as chat:
         for event in chat.stream("What is the price of the product coffee?"):
             if isinstance(event, ToolStarted):
                 print(f"{event.call.name}({dict(event.call.arguments or {})})")

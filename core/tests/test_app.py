@@ -96,25 +96,63 @@ def test_an_address_that_cannot_be_used_is_a_problem_of_its_entry():
 def test_settings_given_in_code_have_the_errors_of_a_config(settings, words):
     """from_model says it as from_config does."""
     with pytest.raises(ConfigError) as caught:
-        FlexChat.from_model("openai", "m", **settings)
+        FlexChat.from_model("openai/m", **settings)
 
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("opnai/gpt-5.2", "no provider is called 'opnai' (did you mean 'openai'?)"),
+        ("mistral/x", "no provider is called 'mistral' (installed: "),
+        ("gpt-5.2", '\'gpt-5.2\' must be "PROVIDER/MODEL", as in "openai/gpt-5.2" (providers installed: '),
+        ("openai/", 'names a provider and no model: write "openai/MODEL"'),
+        ("openai", 'names a provider and no model: write "openai/MODEL"'),
+        ("/x", 'must be "PROVIDER/MODEL"'),
+        ("", 'must be "PROVIDER/MODEL"'),
+        (5, "not int"),
+    ],
+)
+def test_a_model_that_is_misnamed_is_told_apart(model, words):
+    """An unknown provider, a model alone, a provider alone, nothing at all."""
+    with pytest.raises(ConfigError) as caught:
+        FlexChat.from_model(model)
+
+    assert words in str(caught.value)
+
+
+def test_a_mistyped_provider_that_is_not_installed_says_its_package():
+    """The nearest name, and what to install for it."""
+    with pytest.raises(ConfigError) as caught:
+        FlexChat.from_model("opnai/gpt-5.2", plugins=PluginHost())
+
+    assert "did you mean 'openai'?" in str(caught.value)
+    assert "pip install flexchat-openai" in str(caught.value)
+
+
+def test_a_models_name_may_hold_slashes():
+    """Only the first one ends the provider."""
+    chat = FlexChat.from_model("openai/meta-llama/Llama-3/8B", base_url="http://127.0.0.1:1/v1")
+
+    assert chat.config.responses[0].llm == "openai"
+    assert chat.config.responses[0].model == "meta-llama/Llama-3/8B"
 
 
 async def test_a_model_takes_core_keys_plugin_tables_and_tools_by_name():
     """retries; a list of tables; a tool a plugin offers."""
     replies = [{"tool_calls": [{"name": "calculator", "arguments": {"expression": "6*7"}}]}, {"text": "42"}]
-    async with FlexChat.from_model("scripted", "m", replies=replies, retries=0, tools=["calculator"]) as chat:
+    async with FlexChat.from_model("scripted/m", replies=replies, retries=0, tools=["calculator"]) as chat:
         turn = await chat.respond("x", history=None)
 
     assert [r.result.result for r in turn.response.tool_calls] == [{"result": 42}]
     with pytest.raises(ToolDefinitionError, match=r"called calculater \(did you mean 'calculator'\?\)"):
-        FlexChat.from_model("scripted", "m", tools=["calculater"])
+        FlexChat.from_model("scripted/m", tools=["calculater"])
 
 
 async def test_what_is_no_message_is_called_what_it_is():
     """A number is not an empty text."""
-    async with FlexChat.from_model("rehearsal", "m") as chat:
+    async with FlexChat.from_model("rehearsal/m") as chat:
         for thing in (None, 5, b"x", ["a"]):
             with pytest.raises(ChatRequestError, match=f"not {type(thing).__name__}"):
                 await chat.respond(thing)
@@ -136,7 +174,7 @@ def test_a_library_that_nobody_configured_is_silent_and_ends_cleanly():
     """No log lines, no warnings about open connections, even if close was forgotten."""
     code = (
         "from flexchat import SyncFlexChat\n"
-        "chat = SyncFlexChat.from_model('scripted', 'm', replies=[{'text': 'cut', 'finish_reason': 'length'}])\n"
+        "chat = SyncFlexChat.from_model('scripted/m', replies=[{'text': 'cut', 'finish_reason': 'length'}])\n"
         "print(chat.respond('x').content)\n"
     )
     done = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True)

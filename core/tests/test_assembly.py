@@ -109,7 +109,7 @@ def test_a_gate_that_does_not_load_stops_the_start_unasked():
 
     ((path, text),) = problems_of(CONFIG, host)
     with pytest.raises(ConfigError) as caught:
-        FlexChat.from_model("rehearsal", "any", plugins=host)
+        FlexChat.from_model("rehearsal/any", plugins=host)
 
     assert path == "plugins"
     assert "plugin 'policy' could not be loaded: unknown hook" in text
@@ -269,7 +269,7 @@ def test_a_tool_given_in_code_that_cannot_be_used_is_refused(given):
     tool = given
     if isinstance(given, Implementation):
         tool = ToolDefinition(name="t", description="T", parameters={"type": "object"}, implementation=given)
-    for make in (FlexChat.from_config, lambda config, **rest: FlexChat.from_model("rehearsal", "m", **rest)):
+    for make in (FlexChat.from_config, lambda config, **rest: FlexChat.from_model("rehearsal/m", **rest)):
         with pytest.raises(ToolDefinitionError, match="no implementation type is called 'langchian'"):
             make(CONFIG, tools=[tool], plugins=host_for_tools())
 

@@ -249,7 +249,7 @@ def test_a_program_that_forgets_everything_ends():
     """An open stream and an unclosed SyncFlexChat do not keep the interpreter."""
     program = """
 from flexchat import SyncFlexChat
-sync = SyncFlexChat.from_model("rehearsal", "any")
+sync = SyncFlexChat.from_model("rehearsal/any")
 events = sync.stream("Hello there")
 next(events)
 class Cycle: pass
@@ -278,7 +278,7 @@ async def stubborn() -> str:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(0.001)
 
-sync = SyncFlexChat.from_model("rehearsal", "any", tools=[stubborn])
+sync = SyncFlexChat.from_model("rehearsal/any", tools=[stubborn])
 
 def ask():
     try:
@@ -334,7 +334,7 @@ async def test_closing_closes_everything_once():
 def test_a_limit_below_one_is_refused():
     """It would be a loop that never asks the model (C8)."""
     with pytest.raises(ConfigError, match="at least 1"):
-        FlexChat.from_model("rehearsal", "any", max_iterations=-1)
+        FlexChat.from_model("rehearsal/any", max_iterations=-1)
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ async def opened():
             )
 
     host.register(Plugin(), "own")
-    async with FlexChat.from_model("flaky", "m", plugins=host) as chat:
+    async with FlexChat.from_model("flaky/m", plugins=host) as chat:
         yield chat, provider
 
 

@@ -48,7 +48,7 @@ class Probe:
     async def ask(self, *replies):
         self.server.replies = list(replies)
         chat = FlexChat.from_model(
-            "openai", "m-1", base_url=self.server.url, api_key="test-key", tools=self.tools, max_iterations=10
+            "openai/m-1", base_url=self.server.url, api_key="test-key", tools=self.tools, max_iterations=10
         )
         async with chat:
             if not self.streamed:

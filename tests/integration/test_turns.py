@@ -366,7 +366,7 @@ async def test_a_model_without_a_config():
         """Double a number."""
         return 2 * number
 
-    async with FlexChat.from_model("rehearsal", "any", tools=[double]) as made:
+    async with FlexChat.from_model("rehearsal/any", tools=[double]) as made:
         turn = await made.respond("Please double the number 21")
 
     assert [r.result.result for r in turn.response.tool_calls] == [42]
@@ -380,7 +380,7 @@ async def test_a_model_without_a_config():
 def test_a_model_that_cannot_be_made_says_why(provider, settings, words):
     """ConfigError, with the nearest name."""
     with pytest.raises(ConfigError, match=words):
-        FlexChat.from_model(provider, "m", **settings)
+        FlexChat.from_model(f"{provider}/m", **settings)
 
 
 async def test_what_a_rule_says_of_its_model_reaches_the_provider():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import attrs
 
-from .assembly import Held, Parts, assemble, assemble_rule, installed_plugins, plugins_for
+from .assembly import Held, Parts, assemble, assemble_rule, installed_plugins, plugins_for, split_model
 from .calls.manager import ToolLike, as_definition
 from .config.model import IntentTable, LimitsTable, ReasoningTable, ResponseRule, RuleTools, TopicTable
 from .conversations.view import Conversations
@@ -164,7 +164,6 @@ class FlexChat:
     @classmethod
     def from_model(
         cls,
-        provider: str,
         model: str,
         *,
         prompt: str = "",
@@ -181,27 +180,32 @@ class FlexChat:
         """Build a chat from one model and some tools, without a configuration.
 
         Args:
-            provider: Kind of service: "openai", "rehearsal", …
+            model: "PROVIDER/MODEL": the kind of service and the model's name there, "openai/gpt-5.2". The name may
+                itself contain slashes.
             prompt: System prompt.
             reasoning: How much the model thinks first: "none", "low", "high", …
             max_iterations: How many of the model's answers may ask for tools in one turn; at least 1.
             tools: Functions, definitions, and names of tools offered by plugins: "calculator".
             hooks: As in from_config.
-            settings: The provider's own settings, api_key="…", base_url="…", and retries.
+            settings: The provider's own settings, api_key="…", base_url="…", and retries. Without a key, the one in
+                the service's usual environment variable is used: OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or
+                GOOGLE_API_KEY.
 
         Raises:
-            ConfigError: No installed plugin offers the provider, or it does not accept these settings.
+            ConfigError: The model names no provider, no installed plugin offers it, or it does not accept these
+                settings.
         """
+        host = plugins or installed_plugins()
+        llm, name = split_model(model, host)
         rule = ResponseRule(
-            llm=provider,
-            model=model,
+            llm=llm,
+            model=name,
             prompt=prompt,
             max_tokens=max_tokens,
             temperature=temperature,
             reasoning=ReasoningTable(effort=reasoning) if reasoning else None,
             tools=RuleTools(max_iterations=max_iterations),
         )
-        host = plugins or installed_plugins()
         return cls(assemble_rule(rule, settings, host, tools, limits or LimitsTable(), hooks))
 
     def with_rule(self, rule: ResponseRule, *, tools: Iterable[ToolLike] | None = None) -> FlexChat:

@@ -187,6 +187,27 @@ def _usual_thresholds(host: PluginHost) -> dict[str, tuple[float, float]]:
     }
 
 
+def split_model(named: str, host: PluginHost) -> tuple[str, str]:
+    """Return the provider type's name and the model of "PROVIDER/MODEL".
+
+    Raises:
+        ConfigError: It is not of this form, or no installed plugin offers the provider.
+    """
+    if not isinstance(named, str):
+        raise ConfigError([Problem(path="model", text=f'must be "PROVIDER/MODEL", not {type(named).__name__}')])
+    provider, slash, model = named.partition("/")
+    if slash and model.strip() and provider in host.providers.by_name:
+        return provider, model
+    if slash and provider and model.strip():
+        raise ConfigError([Problem(path="model", text=host.providers.missing(provider))])
+    if named.strip("/ ") in host.providers.by_name:
+        text = f"'{named}' names a provider and no model: write \"{named.strip('/ ')}/MODEL\""
+    else:
+        known = ", ".join(sorted(host.providers.by_name)) or "none"
+        text = f'\'{named}\' must be "PROVIDER/MODEL", as in "openai/gpt-5.2" (providers installed: {known})'
+    raise ConfigError([Problem(path="model", text=text)])
+
+
 def assemble_rule(
     rule: ResponseRule,
     settings: Mapping[str, Any],
@@ -200,21 +221,20 @@ def assemble_rule(
     Raises:
         ConfigError: No installed plugin offers the provider, it does not accept these settings, or a gate is inactive.
     """
-    from .llms.open import Configured, open_llm, secret_values
+    from .llms.open import Configured, open_llm, secret_values, with_usual_key
 
     require_gates(host)
     provider = rule.llm
-    found = host.providers.by_name.get(provider)
-    if found is None:
-        raise ConfigError([Problem(path="provider", text=host.providers.missing(provider))])
+    found = host.providers.by_name[provider]
     most = rule.tools.max_iterations if rule.tools is not None else None
     if most is not None and most < 1:
         raise ConfigError([Problem(path="max_iterations", text=f"must be at least 1, got {most}")])
     settings = dict(with_own_tables(settings))
     ours = {key: settings.pop(key) for key in ("retries", "retry_delay_ms") if key in settings}
     entry = LLMEntry(provider=provider, **ours)
-    service = Configured(found, _settings(provider, found.config_class, settings))
+    own_settings = _settings(provider, found.config_class, settings)
     try:
+        service = Configured(found, with_usual_key(own_settings))
         llm = open_llm(provider, service, entry)
     except (ProviderError, TypeError, ValueError) as error:
         raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None

@@ -60,9 +60,9 @@ class SyncFlexChat:
         return cls(FlexChat.from_config(source, **rest))
 
     @classmethod
-    def from_model(cls, provider: str, model: str, **rest: Any) -> Self:
+    def from_model(cls, model: str, **rest: Any) -> Self:
         """Build a chat from one model and some tools; see FlexChat.from_model."""
-        return cls(FlexChat.from_model(provider, model, **rest))
+        return cls(FlexChat.from_model(model, **rest))
 
     def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn:
         """Answer a message; see FlexChat.respond."""

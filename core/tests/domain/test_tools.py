@@ -63,7 +63,7 @@ def test_a_function_runs_it_with_the_checked_arguments(is_async):
     tool = ToolDefinition.from_dict({**NAMED, "parameters": SCHEMA}, weather_later if is_async else weather)
 
     async def run():
-        async with FlexChat.from_model("rehearsal", "any", tools=[tool]) as chat:
+        async with FlexChat.from_model("rehearsal/any", tools=[tool]) as chat:
             return await chat.call_tool("get_weather", {"city": "Rome"}), await chat.call_tool("get_weather", {})
 
     good, bad = asyncio.run(run())

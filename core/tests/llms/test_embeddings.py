@@ -73,7 +73,7 @@ async def test_a_provider_that_brings_its_own_model_needs_no_entry(host, config,
 
 
 async def test_from_model_knows_them_too(host):
-    async with FlexChat.from_model("scripted", "m", plugins=host) as chat:
+    async with FlexChat.from_model("scripted/m", plugins=host) as chat:
         assert (await chat.embed(["abc"], llm="local")).vectors == ((3.0,),)
 
 

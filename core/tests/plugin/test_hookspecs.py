@@ -270,7 +270,7 @@ def test_the_gate_of_the_page_about_plugins_asks(monkeypatch, said, deleted):
         return "gone"
 
     async def call():
-        async with FlexChat.from_model("rehearsal", "any", tools=[delete_all], plugins=host) as chat:
+        async with FlexChat.from_model("rehearsal/any", tools=[delete_all], plugins=host) as chat:
             return await chat.call_tool("delete_all", {})
 
     assert asyncio.run(call()).success is deleted

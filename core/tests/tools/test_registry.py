@@ -48,5 +48,5 @@ def test_a_timeout_that_is_no_time_is_refused(wrong):
 
 async def test_a_tool_made_in_code_ends_at_its_implementations_timeout():
     tool = _with_settings({"timeout_ms": 20, "delay_ms": 60_000, "mock_response": 1})
-    async with FlexChat.from_model("scripted", "m", tools=[tool]) as chat:
+    async with FlexChat.from_model("scripted/m", tools=[tool]) as chat:
         assert (await chat.call_tool("t", {})).error == "Tool execution timed out after 20ms"

@@ -518,7 +518,7 @@ async def test_a_preview_is_what_the_model_is_sent(tmp_path, rule, asked):
 
 def test_a_preview_shows_tools_in_the_words_of_the_provider():
     """Also for callers without an event loop."""
-    with SyncFlexChat.from_model("rehearsal", "any", tools=[add]) as chat:
+    with SyncFlexChat.from_model("rehearsal/any", tools=[add]) as chat:
         request = chat.preview("What is 2 + 3?")
 
     assert [tool["function"]["name"] for tool in request.options.tools] == ["add"]

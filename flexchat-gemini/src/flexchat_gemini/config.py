@@ -18,8 +18,14 @@ def _no_query(instance: object, attribute: attrs.Attribute[Any], value: str) -> 
 class GeminiConfig(HttpSettings):
     """The Gemini API, or Vertex AI. Times are in seconds."""
 
-    api_key: str | None = secret_key("Key of the Gemini API; sent as x-goog-api-key.")
-    access_token: str | None = secret_key("OAuth access token, for Vertex AI; sent as bearer token.")
+    api_key: str | None = secret_key(
+        "Key of the Gemini API; sent as x-goog-api-key.",
+        variables={"generativelanguage.googleapis.com": ("GEMINI_API_KEY", "GOOGLE_API_KEY")},
+    )
+    access_token: str | None = secret_key(
+        "OAuth access token, for Vertex AI; sent as bearer token.",
+        variables={"*aiplatform.googleapis.com": ("GOOGLE_ACCESS_TOKEN",)},
+    )
     base_url: str = key(
         "Address before the version.",
         default="https://generativelanguage.googleapis.com",

@@ -37,7 +37,10 @@ class OllamaConfig(HttpSettings):
         converter=server_address,
         validator=web_address,
     )
-    api_key: str | None = secret_key("API key for Ollama's cloud or a protected server; a local server needs none.")
+    api_key: str | None = secret_key(
+        "API key for Ollama's cloud or a protected server; a local server needs none.",
+        variables={"ollama.com": ("OLLAMA_API_KEY",)},
+    )
     num_ctx: int | None = key(
         "Most tokens the model reads and writes; default: the model's own limit, up to max_num_ctx.",
         default=None,

@@ -12,7 +12,9 @@ from flexchat.provider import HttpSettings, key, secret_key, web_address
 class OpenAIConfig(HttpSettings):
     """OpenAI, or a server that speaks its API. Times are in seconds."""
 
-    api_key: str | None = secret_key("API key; your own server may not need one.")
+    api_key: str | None = secret_key(
+        "API key; your own server may not need one.", variables={"api.openai.com": ("OPENAI_API_KEY",)}
+    )
     base_url: str = key(
         "URL up to, but not including, /chat/completions.", default="https://api.openai.com/v1", validator=web_address
     )

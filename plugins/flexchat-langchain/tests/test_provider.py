@@ -344,7 +344,7 @@ async def test_a_setting_that_is_dropped_is_told_with_every_answer():
 async def test_settings_that_do_not_fit_are_told_without_the_key():
     """pydantic shows the value it refuses, which may be a key: it is masked."""
     settings = {"api_key": "sk-secret-0123456789", "max_tokens": "many sk-secret-0123456789"}
-    chat = FlexChat.from_model("langchain", "m", class_path="langchain_anthropic:ChatAnthropic", settings=settings)
+    chat = FlexChat.from_model("langchain/m", class_path="langchain_anthropic:ChatAnthropic", settings=settings)
     async with chat:
         with pytest.raises(ProviderRequestError) as caught:
             await chat.respond("Hi")
@@ -393,7 +393,7 @@ async def test_a_whole_turn_over_a_langchain_model(kind, replaying, reply):
     cls = {"ollama": "ChatOllama", "anthropic": "ChatAnthropic"}[kind]
     settings = {"base_url": server.url, **({"api_key": "key-0815"} if kind == "anthropic" else {})}
     path = f"langchain_{kind}:{cls}"
-    async with FlexChat.from_model("langchain", "m-1", tools=[double], class_path=path, settings=settings) as chat:
+    async with FlexChat.from_model("langchain/m-1", tools=[double], class_path=path, settings=settings) as chat:
         turn = await chat.respond("Twice 21?")
     assert turn.content == "It is 42."
     assert [record.result.result for record in turn.response.tool_calls] == [42]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.parse
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -34,9 +35,16 @@ def web_address(instance: object, attribute: attrs.Attribute[Any], value: str) -
         raise ValueError(f"{attribute.name} is not the address of a server")
 
 
-def secret_key(help: str) -> Any:
-    """Return the field for a service's key. Keys from files and environments often end with a line break."""
-    return key(help, default=None, converter=_stripped, validator=_sendable, repr=False, secret=True)
+def secret_key(help: str, *, variables: Mapping[str, Sequence[str]] | None = None) -> Any:
+    """Return the field for a service's key. Keys from files and environments often end with a line break.
+
+    Args:
+        variables: For each host, or "*.example.com" for all that end so, the environment variables that usually hold
+            its key. If the settings hold no secret, the first one set is used, and goes to no other host.
+    """
+    field = key(help, default=None, converter=_stripped, validator=_sendable, repr=False, secret=True)
+    field.metadata["variables"] = variables or {}
+    return field
 
 
 def _stripped(value: str | None) -> str | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -55,9 +57,41 @@ def read_entries(reading: ReadConfig, section: str, records: Records) -> dict[st
         wanted = {field.name for field in attrs.fields(found.config_class)}
         shared = SHARED_KEYS & wanted if section == "stores" else frozenset()
         settings = reading.settings(path, CORE_KEYS[section] - shared, found.config_class)
+        if settings is not None and section == "llms":
+            settings = reading.attempt(path, functools.partial(with_usual_key, settings))
         if settings is not None:
             services[str(path[-1])] = Configured(found, settings)
     return services
+
+
+def with_usual_key(settings: Any) -> Any:
+    """Return a service's settings; if they hold no secret, with the key that the environment has for its host.
+
+    Which variables those are, a field says: see secret_key. The key is used over HTTPS only.
+
+    Raises:
+        ValueError: The variable holds something that is no key.
+    """
+    fields = [field for field in attrs.fields(type(settings)) if field.metadata.get("secret")]
+    if any(getattr(settings, field.name) for field in fields):
+        return settings
+    address = urlsplit(getattr(settings, "base_url", ""))
+    for field in fields:
+        for name in _usual_variables(field, address.hostname or "") if address.scheme == "https" else ():
+            if value := os.environ.get(name, "").strip():
+                try:
+                    return attrs.evolve(settings, **{field.alias or field.name: value})
+                except ValueError as error:
+                    raise ValueError(f"environment variable {name}: {error}") from None
+    return settings
+
+
+def _usual_variables(field: attrs.Attribute[Any], host: str) -> Sequence[str]:
+    for pattern, names in field.metadata.get("variables", {}).items():
+        if host == pattern or (pattern.startswith("*") and host.endswith(pattern[1:])):
+            found: Sequence[str] = names
+            return found
+    return ()
 
 
 def secret_values(services: Iterable[Configured]) -> frozenset[str]:

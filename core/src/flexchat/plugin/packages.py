@@ -15,6 +15,11 @@ def package_with(kind: str, name: str) -> str | None:
     return _packages().get((kind, name))
 
 
+def packaged_names(kind: str) -> list[str]:
+    """Return the names of a kind that packages provide, installed or not."""
+    return [name for found, name in _packages() if found == kind]
+
+
 @functools.cache
 def _packages() -> dict[tuple[str, str], str]:
     import tomllib  # imports regular expressions: only when a hint is needed

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import attrs
 
-from ..errors import PluginConflictError, did_you_mean
-from .packages import package_with
+from ..errors import PluginConflictError, nearest
+from .packages import package_with, packaged_names
 
 
 @attrs.frozen(kw_only=True)
@@ -94,9 +94,14 @@ class Records:
         if name in self.conflicts:
             return str(PluginConflictError(self.kind, spoken_name(name), self.conflicts[name]))
         known = sorted(map(spoken_name, self.by_name))
-        text = f"no {self.kind} is called '{spoken_name(name)}'{did_you_mean(spoken_name(name), known)}"
+        text = f"no {self.kind} is called '{spoken_name(name)}'"
+        meant = nearest(spoken_name(name), known)
+        if meant is None and package_with(self.kind, spoken_name(name)) is None:
+            meant = nearest(spoken_name(name), packaged_names(self.kind))
+        text += f" (did you mean '{meant}'?)" if meant is not None else ""
+        suspects = self.suspects(name if meant is None or meant in known else meant)
         installed = f"installed: {', '.join(known) or 'none'}"
-        return f"{text} ({'; '.join([installed, *self.suspects(name)])})"
+        return f"{text} ({'; '.join([installed, *suspects])})"
 
     def suspects(self, name: Any) -> list[str]:
         """Return why a name may be missing: inactive plugins, or a package to install."""

@@ -218,8 +218,8 @@ class Service:
         """
         if self._variable is not None:
             raise ProviderAuthError(
-                f"there is no key for {self.host}: set {self._refusals.key.partition(',')[0]}, in a config to "
-                f'"${{{self._variable}}}"',
+                f"there is no key for {self.host}: set the environment variable {self._variable}, or "
+                f"{self._refusals.key.partition(',')[0]}",
                 provider=self.provider,
             )
 

@@ -25,7 +25,7 @@ def _positive(instance: object, attribute: attrs.Attribute[Any], value: int | No
 class AnthropicConfig(HttpSettings):
     """Anthropic, or a server that speaks its API. Times are in seconds."""
 
-    api_key: str | None = secret_key("Key; sent as x-api-key.")
+    api_key: str | None = secret_key("Key; sent as x-api-key.", variables={"api.anthropic.com": ("ANTHROPIC_API_KEY",)})
     auth_token: str | None = secret_key("Token; sent as bearer token, for gateways and OAuth.")
     base_url: str = key("Address before /v1/messages.", default="https://api.anthropic.com", validator=web_address)
     api_version: str = key(
