@@ -409,6 +409,52 @@ async def test_what_a_rule_says_of_its_model_reaches_the_provider():
     assert first.parallel_tool_calls is second.parallel_tool_calls is False
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_what_a_call_says_of_the_model_goes_before_the_rule(streamed):
+    """Each option, for this message alone; 0 is a value."""
+    rule = {"llm": "bot", "model": "m", "max_tokens": 9, "temperature": 1, "seed": 7, "stop": ["END"], "tools": {}}
+    made, model = chat(calls(SUM), says("4"), says("5"), responses=[rule])
+    asked = {
+        "max_tokens": 5,
+        "temperature": 0,
+        "top_p": 0,
+        "stop": ["A", "B"],
+        "seed": 0,
+        "reasoning": "low",
+        "extra_body": {"x": 2},
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+    }
+
+    shown = (await made.preview("2+2?", **asked)).options
+    if streamed:
+        assert [event async for event in made.stream("2+2?", **asked)]
+    else:
+        await made.respond("2+2?", **asked)
+    await made.respond("2+3?")
+
+    first, second, usual = (request.options for request in model.requests)
+    for options in (shown, first):
+        assert (options.max_tokens, options.temperature, options.top_p, options.seed) == (5, 0, 0, 0)
+        assert (options.stop, options.reasoning, options.extra) == (("A", "B"), Reasoning(effort="low"), {"x": 2})
+        assert (options.tool_choice, options.parallel_tool_calls) == ("required", False)
+    assert (second.temperature, second.tool_choice) == (0, "auto")
+    assert (usual.max_tokens, usual.temperature, usual.seed, usual.stop) == (9, 1, 7, ("END",))
+    assert (usual.tool_choice, usual.parallel_tool_calls) == ("auto", None)
+
+
+async def test_a_call_may_go_less_far_than_its_rule():
+    """max_iterations, and a choice of tools where there are none."""
+    made, _ = chat(calls(SUM), calls(("calculator", {"expression": "1+1"})), says("4"))
+    turn = await made.respond("2+2?", max_iterations=1)
+    assert turn.response.max_iterations_reached
+
+    plain, model = chat(says("4"), responses=[{"llm": "bot", "model": "m", "tools": {"enabled": False}}])
+    turn = await plain.respond("2+2?", tool_choice="required")
+    assert any("offers no tools" in warning for warning in turn.response.warnings)
+    assert model.requests[0].options.tool_choice == "auto"
+
+
 def test_a_misspelt_key_of_reasoning_is_a_problem_and_no_leftover_of_the_original():
     """The original's reasoning named a model; ours says how much."""
     with pytest.raises(ConfigError, match=r"responses\[0\]\.reasoning.*did you mean 'effort'"):

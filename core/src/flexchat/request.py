@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, TypedDict
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypedDict, get_args
 
+import attrs
+
+from .config.model import ResponseRule, RuleTools
 from .config.own_variables import variable_problem
-from .domain import AssistantMessage, ChatRequest, CollectionChoice, Message, ToolMessage
+from .domain import (
+    AssistantMessage,
+    ChatRequest,
+    CollectionChoice,
+    Effort,
+    Message,
+    Reasoning,
+    ToolChoice,
+    ToolMessage,
+)
 from .domain.copies import copied
 from .domain.history import entries_of, read_history
 from .domain.text import scrub
@@ -16,7 +29,7 @@ LONGEST_KEY = 255
 """Characters of a caller's key."""
 
 
-class Asked(TypedDict, total=False):
+class AskedOfAny(TypedDict, total=False):
     """The keywords of respond, stream and explain that describe a message: the fields of a ChatRequest.
 
     history: Earlier messages: ``turn.response.messages`` of earlier turns, chained, or {role, content}. Follows
@@ -25,14 +38,20 @@ class Asked(TypedDict, total=False):
     collections: Where to search for documents, as "STORE/COLLECTION" or "STORE"; default: everywhere.
     continuation: What already followed the message: calls whose tools the caller has run, and their results.
     variables: What prompts show as {{name}}, in addition to the profile's fields; overrides the config's ``variables``.
-    response_format: The form the answer must have: a class (attrs, dataclass, TypedDict, pydantic), of which
-        ``turn.response.parsed`` will be an instance, or a JSON Schema. Overrides the rule's own.
     conversation: Id of a kept conversation (the config's ``conversations``), which this turn continues and is added
         to, however it ends; a new id starts a conversation. See ``new_conversation_id``.
     tenant: Whose conversation it is.
     context: Whatever tools and policies should get, of any type; never shown to a model, never kept.
     key: Makes the same request the same turn, for 24 hours: who repeats it gets the answer of the first, and nothing
         runs twice. Your own, for each request another: 1 to 255 printable characters; tenants have their own keys.
+
+    The others are options of the rule that answers, for this message only, checked as in a config:
+
+    max_tokens, temperature, top_p, stop, seed, extra_body: As in a rule. stop: one text or several.
+    reasoning: How much the model thinks first: "none", "low", "high", …, or a Reasoning.
+    tool_choice: "required": the model must call a tool before it may answer. "none": it must not call any.
+    parallel_tool_calls: Whether one answer may contain several calls.
+    max_iterations: Answers of the model that may ask for tools; 1 to 50.
     """
 
     history: Iterable[Message | Mapping[str, Any]]
@@ -40,11 +59,30 @@ class Asked(TypedDict, total=False):
     collections: Iterable[str | CollectionChoice] | None
     continuation: Iterable[Message | Mapping[str, Any]]
     variables: Mapping[str, Any] | None
-    response_format: Any
     conversation: str | None
     tenant: str
     context: Any
     key: str | None
+    max_tokens: int | None
+    temperature: float | None
+    top_p: float | None
+    stop: str | Sequence[str] | None
+    seed: int | None
+    reasoning: Effort | Reasoning | None
+    extra_body: Mapping[str, Any] | None
+    tool_choice: ToolChoice | None
+    parallel_tool_calls: bool | None
+    max_iterations: int | None
+
+
+class Asked(AskedOfAny, total=False):
+    """All of them.
+
+    response_format: The form the answer must have: a class (attrs, dataclass, TypedDict, pydantic), of which
+        ``turn.response.parsed`` will be an instance, or a JSON Schema. Overrides the rule's own.
+    """
+
+    response_format: Any
 
 
 def read_request(
@@ -87,11 +125,16 @@ def read_request(
         collections=_collections(given.get("collections", request.collections), stores),
         continuation=followed,
         variables={**variables, **_variables(request.variables), **_variables(given.get("variables"))},
-        response_format=given.get("response_format", request.response_format),
         conversation=_name("conversation", given.get("conversation", request.conversation)),
         tenant=_name("tenant", given.get("tenant", request.tenant)) or request.tenant,
         context=given.get("context", request.context),
         key=_key(given.get("key", request.key)),
+        response_format=given.get("response_format", request.response_format),
+        **{
+            name: _OPTIONS[name](name, value)
+            for name in _OPTIONS
+            if (value := given.get(name, getattr(request, name))) is not None
+        },
     )
 
 
@@ -144,6 +187,67 @@ def _variables(given: Any) -> dict[str, Any]:
             raise ChatRequestError(f"variables: {problem}")
     own: dict[str, Any] = copied(given)
     return own
+
+
+def _number(name: str, value: Any) -> Any:
+    rule = attrs.fields_dict(RuleTools if name == "max_iterations" else ResponseRule)[name]
+    whole = name not in ("temperature", "top_p")
+    is_number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+    if not is_number or (isinstance(value, float) and not math.isfinite(value)):
+        raise ChatRequestError(f"{name} must be {'an integer' if whole else 'a number'}, got {value!r:.40}")
+    least, most = rule.metadata.get("min"), rule.metadata.get("max")
+    if least is not None and value < least:
+        raise ChatRequestError(f"{name} must be at least {least}, got {value!r:.40}")
+    if most is not None and value > most:
+        raise ChatRequestError(f"{name} must be at most {most}, got {value!r:.40}")
+    return value
+
+
+def _stop(name: str, value: Any) -> tuple[str, ...]:
+    texts = (value,) if isinstance(value, str) else value
+    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+        raise ChatRequestError(f"{name} is a text or several, got {value!r:.40}")
+    return tuple(map(scrub, texts))
+
+
+def _reasoning(name: str, value: Any) -> Reasoning:
+    return value if isinstance(value, Reasoning) else Reasoning(effort=_word(name, value))
+
+
+def _word(name: str, value: Any) -> Any:
+    known = get_args(Effort if name == "reasoning" else ToolChoice)
+    if value not in known:
+        hint = did_you_mean(value, known) if isinstance(value, str) else ""
+        raise ChatRequestError(f"{name} is one of {', '.join(known)}; got {value!r:.40}{hint}")
+    return value
+
+
+def _switch(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ChatRequestError(f"{name} must be True or False, got {value!r:.40}")
+    return value
+
+
+def _body(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ChatRequestError(f"{name} must be an object with names, got {type(value).__name__}")
+    own: dict[str, Any] = copied(value)
+    return own
+
+
+_OPTIONS: dict[str, Callable[[str, Any], Any]] = {
+    "max_tokens": _number,
+    "temperature": _number,
+    "top_p": _number,
+    "stop": _stop,
+    "seed": _number,
+    "reasoning": _reasoning,
+    "extra_body": _body,
+    "tool_choice": _word,
+    "parallel_tool_calls": _switch,
+    "max_iterations": _number,
+}
+"""How each option of a rule is checked."""
 
 
 def _collections(collections: Any, stores: Collection[str]) -> tuple[CollectionChoice, ...] | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import attrs
 
-from ..domain import Effort, Reasoning, ResponseFormat, ToolRetry
+from ..domain import Effort, Reasoning, ResponseFormat, ToolChoice, ToolRetry
 from ..domain.keys import key
 
 
@@ -234,9 +234,7 @@ class RuleTools:
         "Names of the tools offered; SOURCE/* for all tools of a source. Default: all.", default=None
     )
     max_iterations: int | None = key("Overrides tools.max_iterations.", min=1, max=50, default=None)
-    choice: Literal["auto", "none", "required"] = key(
-        "required: the model must call a tool before it may answer.", default="auto"
-    )
+    choice: ToolChoice = key("required: the model must call a tool before it may answer.", default="auto")
     parallel: bool | None = key(
         "Whether one answer may contain several calls. If left out, the service decides.", default=None
     )

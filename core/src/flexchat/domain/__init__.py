@@ -10,6 +10,7 @@ from .chat import (
     Reasoning,
     ResponseFormat,
     Round,
+    ToolChoice,
     Usage,
 )
 from .conversation import ConversationInfo, ConversationTurn
@@ -126,6 +127,7 @@ __all__ = [
     "ToolCallEnd",
     "ToolCallRecord",
     "ToolCallStart",
+    "ToolChoice",
     "ToolDefinition",
     "ToolFinished",
     "ToolMessage",

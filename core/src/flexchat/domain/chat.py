@@ -28,6 +28,9 @@ class ResponseFormat:
     strict: bool | None = None
 
 
+ToolChoice = Literal["auto", "none", "required"]
+"""Whether the model may call a tool, must not, or must."""
+
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
@@ -71,7 +74,7 @@ class ChatOptions:
     stop: tuple[str, ...] = ()
     seed: int | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
-    tool_choice: Literal["auto", "none", "required"] = "auto"
+    tool_choice: ToolChoice = "auto"
     allowed_tools: tuple[str, ...] = ()
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_args
 
 import attrs
 
-from .chat import ChatResult, ResponseFormat, Round, Usage
+from .chat import ChatResult, Reasoning, ResponseFormat, Round, Usage
 from .conversation import ConversationTurn
 from .messages import (
     AssistantMessage,
@@ -187,6 +187,8 @@ def request_from_dict(data: Any) -> ChatRequest:
         history=_messages,
         continuation=_messages,
         collections=lambda items: tuple([_made(CollectionChoice, item) for item in _list(items)]),
+        stop=_tuple,
+        reasoning=lambda item: _made(Reasoning, item),
         response_format=lambda item: _made(ResponseFormat, item),
     )
 

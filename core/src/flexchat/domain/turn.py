@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
 
-from .chat import ChatResponse, Usage
+from .chat import ChatResponse, Effort, Reasoning, ToolChoice, Usage
 from .messages import Message
 from .retrieval import Citation, Profile
 from .tools import ToolCallRecord
@@ -56,13 +56,16 @@ class ChatRequest:
         continuation: What already followed the user's message: calls whose tools the caller has run, and their
             results. The model continues from there.
         variables: What prompts may show in addition to the profile's fields, by name: {{name}}. Overrides the config's.
-        response_format: The form the answer must have; see FlexChat.respond.
         conversation: Id of the kept conversation it belongs to; None for none.
         tenant: Whose conversation it is.
         context: Whatever the caller wants to pass to tools and policies, as ``context.context``. It is never shown to a
             model and never kept.
         key: The caller's own, 1 to 255 printable characters: the same key and the same request are the same turn. None
             for a new turn.
+        max_tokens, temperature, top_p, stop, seed, reasoning, extra_body: As in a rule, in place of what the rule that
+            answers says; None leaves it.
+        tool_choice, parallel_tool_calls, max_iterations: The same, for the rule's tools.
+        response_format: The form the answer must have; see FlexChat.respond.
     """
 
     user_message: str
@@ -71,11 +74,21 @@ class ChatRequest:
     collections: tuple[CollectionChoice, ...] | None = None
     continuation: tuple[Message, ...] = ()
     variables: Mapping[str, Any] = attrs.field(factory=dict)
-    response_format: Any = None
     conversation: str | None = None
     tenant: str = DEFAULT_TENANT
     context: Any = None
     key: str | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: str | Sequence[str] | None = None
+    seed: int | None = None
+    reasoning: Effort | Reasoning | None = None
+    extra_body: Mapping[str, Any] | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    max_iterations: int | None = None
+    response_format: Any = None
 
 
 @attrs.frozen(kw_only=True)

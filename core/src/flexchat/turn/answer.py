@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import attrs
 
-from ..config.model import ResponseRule
+from ..config.model import ResponseRule, RuleTools
 from ..domain import (
     AssistantMessage,
     ChatOptions,
+    ChatRequest,
     ChatResponse,
     ChatResult,
     SystemMessage,
@@ -52,13 +53,13 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
     assert turn.rule is not None
     rule, turn.clock.doing = turn.rule[1], "the tool loop"
     _begin(turn, rule)
-    options, offered = _options(rule), turn.engine.offered_to(rule)
+    options, offered = _options(rule, turn.request), turn.engine.offered_to(rule)
     if turn.journal is not None and turn.journal.is_closed:
         offered = turn.journal.offered
     limit = turn.engine.tools.get_max_iterations()
     if offered:
         turn.records = []
-        limit = (rule.tools and rule.tools.max_iterations) or limit
+        limit = turn.request.max_iterations or (rule.tools and rule.tools.max_iterations) or limit
     why = await rounds(turn, _RuleDialogue(turn, rule, options, offered), offered, limit)
     if not why:
         return await _finish(turn, options)
@@ -77,7 +78,7 @@ def first_request(turn: ActiveTurn) -> ModelRequest:
     rule = turn.rule[1]
     _begin(turn, rule)
     offered = turn.engine.offered_to(rule)
-    dialogue = _RuleDialogue(turn, rule, _options(rule), offered)
+    dialogue = _RuleDialogue(turn, rule, _options(rule, turn.request), offered)
     assert turn.who is not None
     return request_to(turn, turn.who, turn.messages, dialogue.first, offered=offered, form=turn.form)
 
@@ -89,13 +90,18 @@ class _RuleDialogue:
         self._turn = turn
         self._offered = offered
         self._options = self.first = options
-        tools = rule.tools
-        if offered and tools is not None:
-            if tools.parallel is not None:
-                self._options = self.first = attrs.evolve(options, parallel_tool_calls=tools.parallel)
-            if tools.choice != "auto":
-                # Only until the first calls: a choice forced every time would never let the model finish.
-                self.first = attrs.evolve(self._options, tool_choice=tools.choice)
+        asked, tools = turn.request, rule.tools or _USUAL_TOOLS
+        parallel = tools.parallel if asked.parallel_tool_calls is None else asked.parallel_tool_calls
+        choice = asked.tool_choice or tools.choice
+        if not offered:
+            if asked.tool_choice == "required":
+                turn.warnings.append('tool_choice="required" has no effect: the rule that answers offers no tools')
+            return
+        if parallel is not None:
+            self._options = self.first = attrs.evolve(options, parallel_tool_calls=parallel)
+        if choice != "auto":
+            # Only until the first calls: a choice forced every time would never let the model finish.
+            self.first = attrs.evolve(self._options, tool_choice=choice)
 
     async def ask(self) -> ChatResult:
         turn = self._turn
@@ -185,13 +191,19 @@ def _response(
     )
 
 
-def _options(rule: ResponseRule) -> ChatOptions:
+_USUAL_TOOLS = RuleTools()
+
+
+def _options(rule: ResponseRule, asked: ChatRequest) -> ChatOptions:
+    """Return how to ask: as the rule says, but for what the request says itself."""
+    reasoning = asked.reasoning or (None if rule.reasoning is None else rule.reasoning.wanted())
+    assert not isinstance(reasoning, str)  # since the request was read
     return ChatOptions(
-        max_tokens=rule.max_tokens,
-        temperature=rule.temperature,
-        top_p=rule.top_p,
-        stop=rule.stop,
-        seed=rule.seed,
-        reasoning=None if rule.reasoning is None else rule.reasoning.wanted(),
-        extra=rule.extra_body,
+        max_tokens=rule.max_tokens if asked.max_tokens is None else asked.max_tokens,
+        temperature=rule.temperature if asked.temperature is None else asked.temperature,
+        top_p=rule.top_p if asked.top_p is None else asked.top_p,
+        stop=rule.stop if asked.stop is None else tuple(asked.stop),
+        seed=rule.seed if asked.seed is None else asked.seed,
+        reasoning=reasoning,
+        extra=rule.extra_body if asked.extra_body is None else asked.extra_body,
     )

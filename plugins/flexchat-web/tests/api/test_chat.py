@@ -78,6 +78,23 @@ async def test_a_variable_that_no_prompt_can_show_is_refused(told, path):
     assert (await client.post(path, json={"prompt": "a", "variables": None})).status_code == 200
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_message_may_say_how_the_model_answers(told, stream):
+    """In place of the rule, with the limits of a config; 400 names what does not fit."""
+    model = told.says("ok")
+    options = {"temperature": 0, "max_tokens": 5.0, "stop": "END", "reasoning": "low", "seed": None}
+    client = await told.client()
+    answer = await client.post("/chat/api", json={"prompt": "a", "stream": stream, "options": options})
+    assert answer.status_code == 200
+    got = model.requests[0].options
+    assert (got.temperature, got.max_tokens, got.stop, got.seed) == (0, 5, ("END",), None)
+    assert (type(got.max_tokens), got.reasoning.effort) == (int, "low")
+    for wrong in ({"temperature": 3}, {"extra_body": {}}, {"max_iterations": 50}, {"tool_choice": "any"}, []):
+        refused = await client.post("/chat/api", json={"prompt": "a", "options": wrong})
+        assert (refused.status_code, "options" in refused.json()["detail"]) == (400, True), wrong
+    assert (await client.post("/chat/api", json={"prompt": "a", "options": None})).status_code == 200
+
+
 async def test_the_document_tells_of_variables(told):
     """Wherever a request may bring them."""
     document = (await (await told.client()).get("/openapi.json")).json()

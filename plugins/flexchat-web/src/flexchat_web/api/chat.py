@@ -13,7 +13,9 @@ from .shapes import (
     COLLECTIONS,
     CONVERSATION_ID,
     COUNT,
+    EFFORT,
     MESSAGES,
+    MODEL_OPTIONS,
     NULLABLE_TEXT,
     SAID,
     SWITCH,
@@ -39,6 +41,11 @@ _ASKED = {
     "topic": NULLABLE_TEXT,
     "variables": VARIABLES,
 }
+_OPTIONS = {
+    **taken({}, **MODEL_OPTIONS, reasoning=EFFORT),
+    "type": ["object", "null"],
+    "description": "How the model answers this message, in place of what the rule says.",
+}
 _PROMPT = {"prompt": SAID}
 _EXAMPLES = [{"prompt": "What is 2 + 2?"}]
 
@@ -47,17 +54,17 @@ async def _chat(call: Call) -> Reply:
     if call.key is not None:
         return await _chat_once(call, call.key)
     if call.body.get("stream", call.wants_stream):
-        events = begun(Turns.of(call.serving), **_asked(call.body), **_kept(call))
+        events = begun(Turns.of(call.serving), **_asked(call.body), **_options(call.body), **_kept(call))
         return Stream(events, stopped=INTERRUPTED if call.body.get("conversation") else None)
     async with call.serving.chat() as chat:
-        turn = await chat.respond(**_asked(call.body), **_kept(call))
+        turn = await chat.respond(**_asked(call.body), **_options(call.body), **_kept(call))
     return _answered(turn, {})
 
 
 async def _chat_once(call: Call, key: str) -> Reply:
     """Answer a request that has a key: with a new turn, or with that of an earlier request."""
     turns = Turns.of(call.serving)
-    asked = {**_asked(call.body), "conversation": call.body.get("conversation")}
+    asked = {**_asked(call.body), **_options(call.body), "conversation": call.body.get("conversation")}
     turn, is_repeat = await turns.join(call.tenant, key, lambda chat: (chat, asked))
     headers = REPLAYED if is_repeat else {}
     if not call.body.get("stream", call.wants_stream):
@@ -122,6 +129,12 @@ def _asked(body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _options(body: dict[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in (body.get("options") or {}).items() if value is not None}
+    whole = {name: int(given[name]) for name in ("max_tokens", "seed") if name in given}  # 5.0 is an integer in JSON
+    return {**given, **whole}
+
+
 def _kept(call: Call) -> dict[str, Any]:
     return {
         "conversation": call.body.get("conversation"),
@@ -146,6 +159,7 @@ OPERATIONS = (
             **taken(
                 _PROMPT,
                 **_ASKED,
+                options=_OPTIONS,
                 conversation=CONVERSATION_ID,
                 stream=SWITCH,
                 retryCount={"description": "Not read."},

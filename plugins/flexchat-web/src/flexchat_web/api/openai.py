@@ -24,7 +24,7 @@ from .openai_chunks import chunks, completion
 from .openai_messages import read_messages, unread_part
 from .openai_repeats import Repeats
 from .served import ServedTurn
-from .shapes import COUNT, NULLABLE_TEXT, TABLE, TEXT, VARIABLES, listed, record
+from .shapes import COUNT, EFFORT, MODEL_OPTIONS, NULLABLE_TEXT, TABLE, TEXT, TOKENS, VARIABLES, listed, record
 from .turns import Turns
 
 PHASES = "flexchat"
@@ -218,8 +218,6 @@ _MESSAGE = {
     },
     "required": ["role"],
 }
-_FRACTION = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
-_LIMIT = {"type": ["integer", "null"], "minimum": 1, "maximum": 2**31 - 1}
 _FORM = {
     "type": ["object", "null"],
     "properties": {
@@ -248,19 +246,13 @@ _COMPLETIONS = {
             "type": ["object", "null"],
             "properties": {"include_usage": {"type": ["boolean", "null"]}},
         },
-        "max_tokens": _LIMIT,
-        "max_completion_tokens": _LIMIT,
-        "temperature": {"type": ["number", "null"], "minimum": 0, "maximum": 2},
-        "top_p": _FRACTION,
-        "stop": {"anyOf": [TEXT, {"type": "null"}, {"type": "array", "items": TEXT, "maxItems": 4}]},
-        "seed": {"type": ["integer", "null"], "minimum": -(2**63), "maximum": 2**63 - 1},
-        "reasoning_effort": {"enum": [None, "none", "minimal", "low", "medium", "high", "xhigh", "max"]},
+        **MODEL_OPTIONS,
+        "max_completion_tokens": TOKENS,
+        "reasoning_effort": EFFORT,
         "response_format": _FORM,
         "n": {"enum": [None, 1]},
         "tools": {"type": ["array", "null"], "maxItems": 0},
         "functions": {"type": ["array", "null"], "maxItems": 0},
-        "tool_choice": {"enum": [None, "auto", "none", "required"]},
-        "parallel_tool_calls": {"type": ["boolean", "null"]},
         "logprobs": {"enum": [None, False]},
         "variables": VARIABLES,
     },

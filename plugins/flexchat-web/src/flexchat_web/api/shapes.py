@@ -21,6 +21,18 @@ VARIABLES: Schema = {
     "description": "Values for {{name}} in prompts, besides the profile's fields; they override the configuration's.",
 }
 TEXTS: Schema = {"type": "array", "items": TEXT}
+TOKENS: Schema = {"type": ["integer", "null"], "minimum": 1, "maximum": 2**31 - 1}
+EFFORT: Schema = {"enum": [None, "none", "minimal", "low", "medium", "high", "xhigh", "max"]}
+MODEL_OPTIONS: Mapping[str, Schema] = {
+    "max_tokens": TOKENS,
+    "temperature": {"type": ["number", "null"], "minimum": 0, "maximum": 2},
+    "top_p": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
+    "stop": {"anyOf": [TEXT, {"type": "null"}, {"type": "array", "items": TEXT, "maxItems": 4}]},
+    "seed": {"type": ["integer", "null"], "minimum": -(2**63), "maximum": 2**63 - 1},
+    "tool_choice": {"enum": [None, "auto", "none", "required"]},
+    "parallel_tool_calls": {"type": ["boolean", "null"]},
+}
+"""What a request may say of how the model answers."""
 
 
 def listed(item: Schema) -> Schema:
