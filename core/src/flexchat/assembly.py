@@ -230,7 +230,7 @@ def assemble_rule(
     if most is not None and most < 1:
         raise ConfigError([Problem(path="max_iterations", text=f"must be at least 1, got {most}")])
     settings = dict(with_own_tables(settings))
-    ours = {key: settings.pop(key) for key in ("retries", "retry_delay_ms") if key in settings}
+    ours = {key: settings.pop(key) for key in ("retries", "retry_delay_ms", "max_parallel") if key in settings}
     entry = LLMEntry(provider=provider, **ours)
     own_settings = _settings(provider, found.config_class, settings)
     try:

@@ -29,6 +29,9 @@ class LLMEntry:
     description: str | None = key("For people; not used.", default=None)
     retries: int = key("How often a failed request is retried, if a retry may help.", min=0, max=10, default=2)
     retry_delay_ms: int = key("Wait before the first retry; doubles each time, with jitter.", min=0, default=500)
+    max_parallel: int | None = key(
+        "Requests it gets at a time; others wait, within their turn's time. Default: no limit.", min=1, default=None
+    )
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 

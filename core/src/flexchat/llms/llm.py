@@ -13,6 +13,7 @@ from ..errors import ProviderError, UnknownLLMError
 from ..plugin.contracts import ChatProvider
 from ..services.endpoints import Endpoint
 from .retry import Attempts
+from .slots import Slots
 
 T = TypeVar("T")
 
@@ -31,6 +32,8 @@ class LLM:
             its calls are not watched, and nothing is retried.
         retries: Maximum number of retries of a request.
         delay_s: Maximum seconds of the first wait; each further one may last twice as long.
+        max_parallel: Requests it gets at a time; None for any number.
+        slots: What keeps to that: hold one during a request. None if nothing has to.
         streams: Whether the provider can answer piece by piece.
     """
 
@@ -40,7 +43,13 @@ class LLM:
     endpoint: Endpoint | None = None
     retries: int = 2
     delay_s: float = 0.5
+    max_parallel: int | None = None
+    slots: Slots | None = attrs.field(init=False)
     streams: bool = attrs.field(init=False)
+
+    @slots.default
+    def _slots(self) -> Slots | None:
+        return None if self.max_parallel is None else Slots(self.max_parallel)
 
     @streams.default
     def _can_stream(self) -> bool:
@@ -84,10 +93,14 @@ class Llms(Mapping[str, LLM]):
         """Return providers made in code as services, without retries.
 
         Args:
-            entries: The config's entries, for their default models; None for none.
+            entries: The config's entries, for their default models and max_parallel; None for none.
         """
-        models = {name: entry.default_model for name, entry in (entries or {}).items()}
-        return cls(LLM(name=name, provider=each, default_model=models.get(name)) for name, each in providers.items())
+        known = {name: (entry.default_model, entry.max_parallel) for name, entry in (entries or {}).items()}
+        return cls(
+            LLM(name=name, provider=each, default_model=model, max_parallel=most)
+            for name, each in providers.items()
+            for model, most in [known.get(name, (None, None))]
+        )
 
     def resolve(
         self, llm: str, model: str | None = None, *, beside: Mapping[str, LLM] | None = None

@@ -132,6 +132,7 @@ def open_llm(name: str, service: Configured, entry: LLMEntry, endpoints: Endpoin
         endpoint=_endpoint(provider, endpoints or Endpoints()),
         retries=entry.retries,
         delay_s=entry.retry_delay_ms / 1000,
+        max_parallel=entry.max_parallel,
     )
 
 

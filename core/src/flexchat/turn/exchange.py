@@ -82,7 +82,8 @@ async def exchange(
         if turn.sink.wants(ModelRequestStarted):
             await turn.sink.begin(_started(request))
         started, attempts = time.perf_counter(), llm.attempts(left, request.model)
-        work = _answered(turn, llm, attempts, request, is_answer=is_answer, is_quiet=form is not None)
+        answered = _answered if llm.slots is None else _answered_in_a_slot
+        work = answered(turn, llm, attempts, request, is_answer=is_answer, is_quiet=form is not None)
         try:
             result = await (work if at_most_s is None else _within(left, work))
         except Exception as error:
@@ -165,6 +166,14 @@ def _asked(
         if turn.asked_for_form:
             changes["response_format"] = form.format
     return attrs.evolve(options, **changes)
+
+
+async def _answered_in_a_slot(turn: ActiveTurn, llm: LLM, *rest: Any, **choices: Any) -> ChatResult:
+    assert llm.slots is not None
+    doing, turn.clock.doing = turn.clock.doing, f"waiting until '{llm.name}' has fewer requests (max_parallel)"
+    async with llm.slots.here():
+        turn.clock.doing = doing
+        return await _answered(turn, llm, *rest, **choices)
 
 
 async def _answered(
