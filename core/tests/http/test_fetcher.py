@@ -464,3 +464,71 @@ async def test_a_cancelled_request_leaves_nothing_behind(answering, local):
 
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_a_stream_gives_its_pieces_as_they_arrive(serve, local):
+    """The second piece is sent when the first has been read."""
+    go_on = asyncio.Event()
+
+    async def handler(reader, writer):
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\none")
+        await go_on.wait()
+        writer.write(b"two")
+
+    got = []
+    async with local.stream(FetchRequest(url=await serve(handler))) as answer:
+        async for piece in answer.pieces:
+            got.append(piece)
+            go_on.set()
+
+    assert (answer.status, answer.headers["content-type"], got) == (200, "text/event-stream", [b"one", b"two"])
+
+
+async def test_a_packed_stream_is_unpacked(answering, local):
+    packed = gzip.compress(b"hello " * 1000)
+    url = await answering(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n" + packed)
+
+    async with local.stream(FetchRequest(url=url)) as answer:
+        assert b"".join([piece async for piece in answer.pieces]) == b"hello " * 1000
+
+
+@pytest.mark.parametrize("url", REFUSED_URLS)
+async def test_no_stream_is_opened_to_a_forbidden_address(connects, url):
+    """It goes through the same guard."""
+    fetcher = GuardedFetcher()
+    with pytest.raises(AddressRefusedError):
+        await fetcher.stream(FetchRequest(url=url)).__aenter__()
+
+    assert connects == []
+
+
+async def test_a_stream_is_not_redirected(answering, local, connects):
+    url = await answering(b"HTTP/1.1 307 x\r\nlocation: http://10.0.0.1/\r\ncontent-length: 0\r\n\r\n")
+
+    async with local.stream(FetchRequest(url=url)) as answer:
+        assert (answer.status, answer.headers["location"]) == (307, "http://10.0.0.1/")
+
+    assert connects == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "end", "kind"),
+    [
+        ((), "hold", FetchTimeoutError),
+        ((), "reset", FetchConnectionError),
+        ((b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok",), "close", FetchConnectionError),
+        ((b"HTTP/1.1 200 OK\r\ncontent-encoding: br\r\ncontent-length: 2\r\n\r\nok",), "close", FetchAnswerError),
+        ((b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\nok",), "close", FetchAnswerError),
+    ],
+)
+async def test_a_stream_that_breaks_off_is_a_fetch_error(answering, local, pieces, end, kind):
+    url = await answering(*pieces, end=end)
+
+    async def read():
+        async with local.stream(FetchRequest(method="POST", url=url, body=b"{}"), timeout_s=0.4) as answer:
+            return [piece async for piece in answer.pieces]
+
+    with pytest.raises(FetchError) as caught:
+        await read()
+    assert (type(caught.value), caught.value.may_have_arrived) == (kind, True)

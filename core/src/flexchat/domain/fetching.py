@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 import attrs
 
@@ -57,4 +57,19 @@ class Fetched:
     status: int
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     body: bytes = attrs.field(default=b"", repr=False)
+    url: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class FetchedStream:
+    """An answer whose body is still arriving, whatever its status.
+
+    Attributes:
+        headers, url: As in Fetched.
+        pieces: The body, unpacked, as it arrives. Reading it raises FetchError if it breaks off.
+    """
+
+    status: int
+    headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    pieces: AsyncIterator[bytes] = attrs.field(repr=False)
     url: str = ""

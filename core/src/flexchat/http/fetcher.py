@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import logging
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 import attrs
 
-from ..domain.fetching import Fetched, FetchRequest
+from ..domain.fetching import Fetched, FetchedStream, FetchRequest
 from ..domain.masking import Mask
 from ..errors import AddressRefusedError, FetchAnswerError, FetchConnectionError, FetchError, FetchTimeoutError
 from ..services.breaker import CircuitOpen, WatchedCall
@@ -106,11 +107,7 @@ class GuardedFetcher:
         Raises:
             FetchError: No usable answer; its ``may_have_arrived`` says whether the service may have acted.
         """
-        url = checked_url(request.url)
-        self._rule.check(url, request.domains)
-        problem = header_problem(request.headers)
-        if problem:
-            raise AddressRefusedError(f"the request cannot be sent: {problem}")
+        url = self._checked(request)
         self._transport(keeps=request.may_repeat)  # loads the client: that is not the service's time
         until = time.monotonic() + timeout_s
         hops = 0
@@ -127,11 +124,51 @@ class GuardedFetcher:
                 kept = {name: text for name, text in request.headers.items() if name.lower() in _SENT_ANYWHERE}
                 request = attrs.evolve(request, headers=kept, body=b"")
 
+    @contextlib.asynccontextmanager
+    async def stream(self, request: FetchRequest, *, timeout_s: float = 10.0) -> AsyncGenerator[FetchedStream, None]:
+        """Send a request and give its answer as it arrives, for bodies that have no end; no redirect is followed.
+
+        Args:
+            timeout_s: Until the answer's headers are there, in seconds.
+
+        Raises:
+            FetchError: As fetch; reading the pieces raises it, too.
+        """
+        url = self._checked(request)
+        transport = self._transport(keeps=request.may_repeat)
+        hop = _Hop(url)
+        self._log_request(request, url)
+        endpoint = self._endpoints.of(url.origin)
+        endpoint.budget.request()
+        try:
+            call = endpoint.breaker.call()
+        except CircuitOpen as error:
+            raise FetchConnectionError(self._mask(str(error)), retry_after_s=error.retry_after_s) from None
+        with _Watch(call) as watch:
+            async with self._told(hop, timeout_s):
+                response = await transport.handle_async_request(self._as_httpx(request, hop))
+            watch.has_failed = response.status_code >= 500
+        try:
+            pieces = self._pieces(response, hop)
+            headers = _headers(response.headers.raw)
+            yield FetchedStream(status=response.status_code, headers=headers, pieces=pieces, url=url.text)
+        finally:
+            await response.stream.aclose()  # type: ignore[union-attr]  # of an asynchronous transport
+
     async def aclose(self) -> None:
         """Close all connections."""
         transports, self._transports = self._transports, {}
         for transport in transports.values():
             await transport.aclose()
+
+    def _checked(self, request: FetchRequest) -> CheckedUrl:
+        """Return a request's URL, if the request may be sent."""
+        url = checked_url(request.url)
+        self._rule.check(url, request.domains)
+        problem = header_problem(request.headers)
+        if problem:
+            raise AddressRefusedError(f"the request cannot be sent: {problem}")
+        return url
 
     def _redirected(self, url: CheckedUrl, target: str, domains: tuple[str, ...] | None) -> CheckedUrl:
         try:
@@ -164,36 +201,69 @@ class GuardedFetcher:
     async def _sent(
         self, request: FetchRequest, url: CheckedUrl, until: float, timeout_s: float, max_bytes: int
     ) -> Fetched:
-        import httpx
-
         hop, started = _Hop(url), time.monotonic()
         self._log_request(request, url)
+        async with self._told(hop, timeout_s, until=until):
+            transport = self._transport(keeps=request.may_repeat)
+            response = await transport.handle_async_request(self._as_httpx(request, hop))
+            try:
+                answer = await _read(response, url, max_bytes)
+            finally:
+                await response.stream.aclose()  # type: ignore[union-attr]  # of an asynchronous transport
+        self._log_answer(answer, url, started)
+        return answer
+
+    @contextlib.asynccontextmanager
+    async def _told(
+        self, hop: _Hop, timeout_s: float | None, *, until: float | None = None
+    ) -> AsyncGenerator[None, None]:
+        """Let the guard know the hop of the requests sent inside, and turn what happens to them into FetchErrors.
+
+        Args:
+            timeout_s: How long they may take, in seconds, and what is said if they take longer.
+            until: When they must have ended, by time.monotonic(); None for timeout_s from now.
+        """
+        import httpx
+
+        host = hop.url.host
         token = _hop.set(hop)
-        deadline = asyncio.timeout(max(until - started, 0.001))
+        left_s = timeout_s if until is None else max(until - time.monotonic(), 0.001)
+        deadline = asyncio.timeout(left_s)
         try:
             async with deadline:
-                transport = self._transport(keeps=request.may_repeat)
-                response = await transport.handle_async_request(self._as_httpx(request, hop))
-                try:
-                    answer = await _read(response, url, max_bytes)
-                finally:
-                    await response.stream.aclose()  # type: ignore[union-attr]  # of an asynchronous transport
+                yield
         except TimeoutError:
-            if not deadline.expired():
+            if not deadline.expired() or timeout_s is None:
                 raise
             if hop.is_connected:
-                text = f"{url.host} did not answer within {round(timeout_s, 2):g} s"
+                text = f"{host} did not answer within {round(timeout_s, 2):g} s"
             else:
-                text = f"no connection to {url.host} within {round(timeout_s, 2):g} s"
+                text = f"no connection to {host} within {round(timeout_s, 2):g} s"
             raise FetchTimeoutError(text, may_have_arrived=hop.is_connected) from None
         except httpx.TransportError as error:
             from .fetch_trouble import fetch_trouble
 
-            raise fetch_trouble(error, url, self._mask, is_connected=hop.is_connected) from error
+            raise fetch_trouble(error, hop.url, self._mask, is_connected=hop.is_connected) from error
         finally:
             _hop.reset(token)
-        self._log_answer(answer, url, started)
-        return answer
+
+    async def _pieces(self, response: httpx.Response, hop: _Hop) -> AsyncIterator[bytes]:
+        """Yield the body of a stream, unpacked."""
+        unpack = _unpacker(response.headers.get("content-encoding", ""), hop.url)
+        body = response.stream.__aiter__()  # type: ignore[union-attr]  # of an asynchronous transport
+        while True:
+            async with self._told(hop, None):
+                try:
+                    piece = await anext(body)
+                except StopAsyncIteration:
+                    return
+            try:
+                plain = piece if unpack is None else unpack(piece, MAX_BYTES)
+            except zlib.error:
+                text = f"{hop.url.host} sent compressed data that is damaged"
+                raise FetchAnswerError(text, may_have_arrived=True) from None
+            if plain:
+                yield plain
 
     def _as_httpx(self, request: FetchRequest, hop: _Hop) -> httpx.Request:
         import httpx

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
-from ..domain.fetching import Fetched, FetchRequest
+from ..domain.fetching import Fetched, FetchedStream, FetchRequest
 from ..domain.masking import Mask
 
 if TYPE_CHECKING:
@@ -27,15 +28,22 @@ class LateFetcher:
 
     async def fetch(self, request: FetchRequest, **limits: Any) -> Fetched:
         """Send a request; see GuardedFetcher.fetch."""
+        return await self._made().fetch(request, **limits)
+
+    def stream(self, request: FetchRequest, *, timeout_s: float = 10.0) -> AbstractAsyncContextManager[FetchedStream]:
+        """Send a request; see GuardedFetcher.stream."""
+        return self._made().stream(request, timeout_s=timeout_s)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._fetcher is not None:
+            await self._fetcher.aclose()
+
+    def _made(self) -> GuardedFetcher:
         if self._fetcher is None:
             from .fetcher import GuardedFetcher
             from .guard import AddressRule
 
             domains = None if self._domains is None else tuple(self._domains)
             self._fetcher = GuardedFetcher(AddressRule(self._allow, domains), mask=self._mask)
-        return await self._fetcher.fetch(request, **limits)
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        if self._fetcher is not None:
-            await self._fetcher.aclose()
+        return self._fetcher

@@ -16,7 +16,7 @@ from ..domain import (
     Turn,
     TurnInfo,
 )
-from ..domain.fetching import Fetched, FetchRequest
+from ..domain.fetching import Fetched, FetchedStream, FetchRequest
 from ..domain.keys import key, secret_key
 from ..domain.sourced import SourcedTool
 from ..errors import EffectUnknownError, FetchError, FlexChatError, Problem, ToolError, ToolSourceError
@@ -49,6 +49,7 @@ __all__ = [
     "FetchError",
     "FetchRequest",
     "Fetched",
+    "FetchedStream",
     "Fetcher",
     "FlexChatError",
     "Implementation",

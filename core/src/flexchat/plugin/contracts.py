@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -33,7 +34,7 @@ from ..domain import (
     TurnInfo,
     Where,
 )
-from ..domain.fetching import Fetched, FetchRequest
+from ..domain.fetching import Fetched, FetchedStream, FetchRequest
 from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
 from ..errors import Problem
 from .call import NO_TURN, Call
@@ -665,6 +666,19 @@ class Fetcher(Protocol):
 
         Raises:
             FetchError: No usable answer; its ``may_have_arrived`` says whether the service may have acted.
+        """
+
+    def stream(self, request: FetchRequest, *, timeout_s: float = 10.0) -> AbstractAsyncContextManager[FetchedStream]:
+        """Send a request and give its answer as it arrives, for bodies that have no end (server-sent events).
+
+        The same addresses are reached as by ``fetch``; redirects are not followed. Leaving the context closes the
+        connection. How long the body may take and how long it may be is up to the reader.
+
+        Args:
+            timeout_s: Until the answer's headers are there, in seconds.
+
+        Raises:
+            FetchError: As fetch; entering the context does, and reading the pieces.
         """
 
 
