@@ -59,6 +59,7 @@ from .domain.sourced import SourcedTool, ToolChange
 from .domain.version import __version__ as __version__
 from .errors import (
     CannotSettleError,
+    ChatClosedError,
     ChatRequestError,
     ConfigError,
     ContentFilterError,
@@ -93,6 +94,7 @@ from .errors import (
     ToolError,
     ToolsLockError,
     ToolSourceError,
+    TurnDataError,
     TurnNotWaitingError,
     TurnRunningError,
     TurnTimeoutError,
@@ -122,6 +124,7 @@ __all__ = [
     "AnswerEnd",
     "AssistantMessage",
     "CannotSettleError",
+    "ChatClosedError",
     "ChatOptions",
     "ChatRequest",
     "ChatRequestError",
@@ -205,6 +208,7 @@ __all__ = [
     "ToolsLockError",
     "Turn",
     "TurnCancelled",
+    "TurnDataError",
     "TurnFailed",
     "TurnFinished",
     "TurnHandle",

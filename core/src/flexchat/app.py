@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 import attrs
 
@@ -56,7 +56,7 @@ from .plugin.foreign import ForeignError, contained
 from .plugin.hooks import AppInfo, ModelRequest
 from .plugin.host import PluginHost
 from .plugin.tool_sources import OpenSource
-from .request import Asked, read_request
+from .request import Asked, AskedOfAny, read_request
 from .turn.active import ActiveTurn
 from .turn.engine import TurnEngine
 from .turn.handle import TurnHandle
@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from .conversations.sqlite_journal import SqliteJournal
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 TELLING_S = 10.0
 """How many seconds the plugins may take when notified that a chat is opened or closed."""
@@ -239,8 +241,14 @@ class FlexChat:
         chat.keys, chat._keyed = self.keys, chat._keyed_turns(about=repr(rule))
         return chat
 
+    @overload
+    async def respond(
+        self, message: str | ChatRequest, *, response_format: type[T], **asked: Unpack[AskedOfAny]
+    ) -> Turn[T]: ...
+    @overload
+    async def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn: ...
     async def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn:
-        """Answer a message.
+        """Answer a message. With a class as ``response_format``, ``turn.response.parsed`` is an instance of it.
 
         Args:
             asked: Further facts about it; see Asked, or the fields of ChatRequest. Overrides those of a ChatRequest.

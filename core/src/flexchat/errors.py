@@ -19,6 +19,8 @@
     │       └── FetchAnswerError         the answer is unreadable, too long or redirects in a circle
     ├── ChatRequestError             the message or the history cannot be used
     │   └── UnknownNameError         no such LLM, document store, rule           exit status 2
+    ├── ChatClosedError              the chat is closed, or was closed during the call
+    ├── TurnDataError                data read as a turn is none
     ├── UnknownToolFormatError       no such tool format                         exit status 2
     ├── UnknownLLMError              a rule names an LLM that is not configured  exit status 2
     ├── NoMatchingRuleError          no response rule fits the profile
@@ -321,6 +323,14 @@ class FetchAnswerError(FetchError):
 
 class ChatRequestError(FlexChatError):
     """The caller's message or history cannot be used; the text says what is wrong with it."""
+
+
+class ChatClosedError(FlexChatError):
+    """The chat is closed, or was closed while the call ran; a closed chat cannot be opened again."""
+
+
+class TurnDataError(FlexChatError):
+    """Data that is read as a turn is none; the text says where."""
 
 
 class UnknownNameError(ChatRequestError):

@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence, Set
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from .app import FlexChat
 from .domain import (
@@ -23,9 +23,9 @@ from .domain import (
     Turn,
 )
 from .domain.journal import JournaledTurn, JournalEntry
-from .errors import ProviderError
+from .errors import ChatClosedError, ProviderError
 from .plugin.hooks import ModelRequest
-from .request import Asked
+from .request import Asked, AskedOfAny
 from .turn.run import Explanation
 
 T = TypeVar("T")
@@ -40,7 +40,8 @@ class SyncFlexChat:
     statement, or call ``close``.
 
     Raises:
-        RuntimeError: From every method: it is closed, or was closed during the call.
+        ChatClosedError: From every method: it is closed, or was closed during the call.
+        RuntimeError: From every method: it was called on the chat's own event loop.
     """
 
     def __init__(self, chat: FlexChat) -> None:
@@ -64,6 +65,12 @@ class SyncFlexChat:
         """Build a chat from one model and some tools; see FlexChat.from_model."""
         return cls(FlexChat.from_model(model, **rest))
 
+    @overload
+    def respond(
+        self, message: str | ChatRequest, *, response_format: type[T], **asked: Unpack[AskedOfAny]
+    ) -> Turn[T]: ...
+    @overload
+    def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn: ...
     def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn:
         """Answer a message; see FlexChat.respond."""
         return self._run(self.chat.respond(message, **asked))
@@ -196,7 +203,7 @@ class SyncFlexChat:
         submitted = False
         try:
             with self._lock:
-                refused = "is closed" if self._closed else ""
+                refused = "is closed: make a new one" if self._closed else ""
                 if threading.current_thread() is self._thread:
                     refused = "cannot be called from its own event loop: use the FlexChat in its attribute chat"
                 if not refused:
@@ -211,9 +218,10 @@ class SyncFlexChat:
             raise
         if refused:
             work.close()
-            raise RuntimeError(f"this SyncFlexChat {refused}")
+            text = f"this SyncFlexChat {refused}"
+            raise ChatClosedError(text) if self._closed else RuntimeError(text)
         if self._closed and (not tasks[0].done() or tasks[0].cancelled()):
-            raise RuntimeError("this SyncFlexChat was closed while the call ran")
+            raise ChatClosedError("this SyncFlexChat was closed while the call ran")
         return tasks[0].result()
 
 

@@ -7,6 +7,7 @@ import threading
 import attrs
 import pytest
 from flexchat import (
+    ChatClosedError,
     ChatRequestError,
     ConfigError,
     FlexChat,
@@ -549,7 +550,7 @@ def test_a_configuration_alone_is_enough(tmp_path):
         model = FlexChatModel(config=config)
         assert model.invoke("hi").content == "hello"
         model.close()
-        with pytest.raises(RuntimeError, match="is closed"):
+        with pytest.raises(ChatClosedError, match="is closed"):
             model.invoke("hi")
 
 

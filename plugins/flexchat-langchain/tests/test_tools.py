@@ -8,7 +8,7 @@ import time
 from typing import Annotated
 
 import pytest
-from flexchat import ConfigError, FlexChat, SyncFlexChat, ToolDefinition, ToolResult, tool
+from flexchat import ChatClosedError, ConfigError, FlexChat, SyncFlexChat, ToolDefinition, ToolResult, tool
 from flexchat.assembly import installed_plugins
 from flexchat.host import ToolDefinitionError, UnknownNameError
 from flexchat.plugin import Implementation, hookimpl
@@ -303,9 +303,9 @@ async def test_a_closed_chat_says_so(exported, chat_of):
     chat = chat_of(add)
     (lc,) = langchain_tools(chat)
     chat.close()
-    with pytest.raises(RuntimeError, match="is closed"):
+    with pytest.raises(ChatClosedError, match="is closed"):
         lc.invoke({"a": 1, "b": 2})
-    with pytest.raises(RuntimeError, match="is closed"):
+    with pytest.raises(ChatClosedError, match="is closed"):
         await lc.ainvoke({"a": 1, "b": 2})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import attrs
 
@@ -235,8 +235,18 @@ class Round:
         }
 
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Parsed = TypeVar("Parsed", default=Any)
+else:
+    from typing import TypeVar
+
+    Parsed = TypeVar("Parsed")  # the standard library's has a default only from Python 3.13 on
+
+
 @attrs.frozen(kw_only=True)
-class ChatResponse:
+class ChatResponse(Generic[Parsed]):
     """What goes back to the user.
 
     Attributes:
@@ -263,7 +273,7 @@ class ChatResponse:
     usage: Usage | None = None
     rounds: tuple[Round, ...] = ()
     warnings: tuple[str, ...] = ()
-    parsed: Any = None
+    parsed: Parsed = None  # type: ignore[assignment]  # without a response_format
     data: Any = None
 
     def to_dict(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ part or role, because leaving it out would change what was said.
 
 from __future__ import annotations
 
+import ast
 import base64
 import functools
 import json
@@ -14,7 +15,7 @@ from typing import Any, TypeVar, get_args
 
 import attrs
 
-from .chat import ChatResult, Reasoning, ResponseFormat, Round, Usage
+from .chat import ChatResponse, ChatResult, Reasoning, ResponseFormat, Round, Usage
 from .conversation import ConversationTurn
 from .messages import (
     AssistantMessage,
@@ -30,9 +31,9 @@ from .messages import (
     ToolMessage,
     UserMessage,
 )
-from .retrieval import Citation, CollectionHits, Document, RagResults
+from .retrieval import Citation, CollectionHits, Document, Profile, RagResults
 from .tools import ToolCallRecord, ToolResult
-from .turn import ChatRequest, CollectionChoice, PhaseRecord, TurnStatus
+from .turn import ChatRequest, CollectionChoice, PhaseRecord, Turn, TurnStatus
 
 T = TypeVar("T")
 
@@ -53,7 +54,18 @@ _MESSAGES: dict[str, type] = {
 }
 _MESSAGE_CLASSES = frozenset(_MESSAGES.values())
 _AS_IT_IS = frozenset((str, int, float, bool, type(None), dict, list))
-_TYPES: dict[str, Any] = {"str": str, "str | None": str | None, "Mapping[str, Any] | None": Mapping | None}
+_TYPES: dict[str, Any] = {
+    "str": str,
+    "str | None": str | None,
+    "int": int,
+    "int | None": int | None,
+    "float": int | float,
+    "float | None": int | float | None,
+    "bool": bool,
+    "bool | None": bool | None,
+    "Mapping[str, Any]": Mapping,
+    "Mapping[str, Any] | None": Mapping | None,
+}
 """By a field's annotation: the types nothing else would check."""
 _JSON_TYPES = (str, int, float, list, dict, type(None))  # bool is an int
 
@@ -97,7 +109,7 @@ def turn_from_dict(data: Mapping[str, Any]) -> ConversationTurn:
         phases=_phases,
         rounds=_rounds,
         tool_calls=_tool_calls,
-        warnings=_tuple,
+        warnings=_texts,
     )
 
 
@@ -161,7 +173,7 @@ def result_from_dict(data: Any) -> ChatResult:
     Raises:
         ValueError: It is not one, or is one of a newer FlexChat. The others raise the same.
     """
-    return _made(ChatResult, data, message=message_from_dict, usage=_usage, warnings=_tuple)
+    return _made(ChatResult, data, message=message_from_dict, usage=_usage, warnings=_texts)
 
 
 def record_from_dict(data: Any) -> ToolCallRecord:
@@ -171,7 +183,7 @@ def record_from_dict(data: Any) -> ToolCallRecord:
 
 def phase_from_dict(data: Any) -> PhaseRecord:
     """Return the record of a phase that value_to_dict made data of."""
-    return _made(PhaseRecord, data, usage=_usage, warnings=_tuple)
+    return _made(PhaseRecord, data, usage=_usage, warnings=_texts)
 
 
 def rag_from_dict(data: Any) -> RagResults:
@@ -187,10 +199,96 @@ def request_from_dict(data: Any) -> ChatRequest:
         history=_messages,
         continuation=_messages,
         collections=lambda items: tuple([_made(CollectionChoice, item) for item in _list(items)]),
-        stop=_tuple,
+        stop=_texts,
         reasoning=lambda item: _made(Reasoning, item),
         response_format=lambda item: _made(ResponseFormat, item),
     )
+
+
+def whole_turn_to_dict(turn: Turn[Any]) -> dict[str, Any]:
+    """Return a turn as JSON data; see Turn.to_dict."""
+    response = turn.response
+    answer = response.to_dict()
+    if response.tool_calls is not None:
+        records = zip(answer["tool_calls"], response.tool_calls, strict=True)
+        answer["tool_calls"] = [{**entry, "call_id": record.call_id} for entry, record in records]
+    details: Mapping[str, Any] = {
+        "id": turn.id,
+        "status": turn.status,
+        **({"error": turn.error} if turn.error else {}),
+        "topic": turn.profile.topic,
+        "intent": turn.profile.intent,
+        "rule": turn.rule,
+        "rule_name": turn.rule_name,
+        "finish_reason": response.finish_reason,
+        "usage": response.usage.to_dict() if response.usage else None,
+        "rounds": [one.to_dict() for one in response.rounds],
+        "warnings": list(response.warnings),
+        "citations": [citation.to_dict() for citation in turn.citations],
+        "phases": [record.to_dict() for record in turn.phases],
+        "elapsed_ms": round(turn.elapsed_ms, 3),
+        **({"parsed": response.data} if response.parsed is not None or response.data is not None else {}),
+        **({"conversation": turn.conversation} if turn.conversation else {}),
+        "replay": turn.replay,
+        "is_repeat": turn.is_repeat,
+        "profile": _fields(turn.profile),
+        "messages": [message_to_dict(message) for message in response.messages],
+    }
+    return {**answer, **details}
+
+
+def whole_turn_from_dict(data: Any) -> Turn[Any]:
+    """Return the turn that whole_turn_to_dict made data of; see Turn.from_dict.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if not isinstance(data, Mapping):
+        raise ValueError(f"a JSON object was expected, got {type(data).__name__}")
+    given = {"topic": data.get("topic") or "", "intent": data.get("intent"), **_told(data, "profile", _table)}
+    response: ChatResponse[Any] = _made(
+        ChatResponse,
+        {
+            **{name: value for name, value in data.items() if name not in ("llm", "data")},
+            "llm": data.get("service"),
+            "data": data.get("parsed"),
+        },
+        messages=_messages,
+        usage=_usage,
+        rounds=_rounds,
+        warnings=_texts,
+        tool_calls=lambda items: _each(items, _told_call),
+    )
+    profile = _told({"profile": given}, "profile", lambda item: _made(Profile, item, documents=_documents))
+    return _made(
+        Turn,
+        {**data, "response": {}, "profile": {}},
+        profile=lambda _: profile,
+        response=lambda _: response,
+        citations=_citations,
+        status=_status,
+        phases=_phases,
+    )
+
+
+def _told(data: Mapping[str, Any], key: str, make: Callable[[Any], T]) -> T:
+    try:
+        return make(data.get(key, {}))
+    except ValueError as error:
+        raise MisfitError.at(key, error) from None
+
+
+def _table(item: Any) -> Mapping[str, Any]:
+    if not isinstance(item, Mapping):
+        raise ValueError(f"a JSON object was expected, got {type(item).__name__}")
+    return item
+
+
+def _told_call(item: Any) -> ToolCallRecord:
+    """Return the record of a call as ToolCallRecord.to_dict tells it: what was adjusted stands beside the result."""
+    notes = _table(item).get("notes")
+    result = _told(item, "result", _table)
+    return record_from_dict({**item, "result": result if notes is None else {**result, "notes": notes}})
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -256,66 +354,95 @@ def _made(cls: type[T], found: Any, /, **read: Callable[[Any], Any]) -> T:
     for field in attrs.fields(cls):  # type: ignore[arg-type]  # T is an attrs class
         if field.init and field.name in found:
             value = found[field.name]
-            if not isinstance(value, _TYPES.get(str(field.type), _JSON_TYPES)):
+            if not _fits(value, str(field.type)):
                 raise ValueError(f"{cls.__name__}.{field.name}: {field.type} was expected, got {value!r:.40}")
             make = read.get(field.name)
-            values[field.name] = value if make is None or value is None else make(value)
+            try:
+                values[field.name] = value if make is None or value is None else make(value)
+            except ValueError as error:
+                raise MisfitError.at(field.name, error) from None
     try:
         return cls(**values)
     except TypeError as error:
         raise ValueError(f"{cls.__name__} is incomplete: {error}") from None
 
 
+def _fits(value: Any, annotation: str) -> bool:
+    if annotation.startswith("Literal["):
+        return value in ast.literal_eval(f"({annotation[8:-1]},)")
+    if value is None:
+        return annotation.endswith("None") or annotation in ("Any", "Parsed")
+    return isinstance(value, _TYPES.get(annotation, _JSON_TYPES))
+
+
+class MisfitError(ValueError):
+    """Data that is not what it should be; its text begins with the place: ``messages[2].parts[0]: …``."""
+
+    def __init__(self, place: str, text: str) -> None:
+        super().__init__(f"{place}: {text}")
+        self.place, self.text = place, text
+
+    @classmethod
+    def at(cls, step: str, error: ValueError) -> MisfitError:
+        """Return an error one step further out: a key, or an index in brackets."""
+        if not isinstance(error, MisfitError):
+            return cls(step, str(error))
+        return cls(f"{step}{'' if error.place.startswith('[') else '.'}{error.place}", error.text)
+
+
+def _each(items: Any, make: Callable[[Any], T]) -> tuple[T, ...]:
+    made = []
+    for index, item in enumerate(_list(items)):
+        try:
+            made.append(make(item))
+        except ValueError as error:
+            raise MisfitError.at(f"[{index}]", error) from None
+    return tuple(made)
+
+
 def _messages(items: Any) -> tuple[Message, ...]:
-    return tuple([message_from_dict(item) for item in _list(items)])
+    return _each(items, message_from_dict)
 
 
 def _parts(items: Any) -> tuple[Any, ...]:
-    return tuple(
-        [
-            _made(
-                _known(_PARTS, item, "type"),
-                item,
-                provider_data=_provider_data,
-                data=_bytes,
-                citations=_tuple,
-                notes=_tuple,
-            )
-            for item in _list(items)
-        ]
-    )
+    return _each(items, _part)
+
+
+def _part(item: Any) -> Any:
+    cls = _known(_PARTS, item, "type")
+    return _made(cls, item, provider_data=_provider_data, data=_bytes, citations=_tuple, notes=_texts)
 
 
 def _media(items: Any) -> tuple[MediaPart, ...]:
-    return tuple([_made(MediaPart, item, provider_data=_provider_data, data=_bytes) for item in _list(items)])
+    return _each(items, lambda item: _made(MediaPart, item, provider_data=_provider_data, data=_bytes))
 
 
 def _citations(items: Any) -> tuple[Citation, ...]:
-    return tuple([_made(Citation, item) for item in _list(items)])
+    return _each(items, lambda item: _made(Citation, item))
 
 
 def _hits(items: Any) -> tuple[CollectionHits, ...]:
-    return tuple([_made(CollectionHits, item, documents=_documents, distances=_tuple) for item in _list(items)])
+    return _each(items, lambda item: _made(CollectionHits, item, documents=_documents, distances=_tuple))
 
 
 def _documents(items: Any) -> tuple[Document, ...]:
-    return tuple([_made(Document, item) for item in _list(items)])
+    return _each(items, lambda item: _made(Document, item))
 
 
 def _phases(items: Any) -> tuple[PhaseRecord, ...]:
-    return tuple([_made(PhaseRecord, item, usage=_usage, warnings=_tuple) for item in _list(items)])
+    return _each(items, phase_from_dict)
 
 
 def _rounds(items: Any) -> tuple[Round, ...]:
-    return tuple([_made(Round, item, usage=_usage) for item in _list(items)])
+    return _each(items, lambda item: _made(Round, item, usage=_usage))
 
 
 def _tool_calls(items: Any) -> tuple[ToolCallRecord, ...]:
-    return tuple([_made(ToolCallRecord, item, result=_result) for item in _list(items)])
+    return _each(items, record_from_dict)
 
 
 def _result(item: Any) -> ToolResult:
-    return _made(ToolResult, item, notes=_tuple)
+    return _made(ToolResult, item, notes=_texts)
 
 
 def _status(name: Any) -> Any:
@@ -340,6 +467,16 @@ def _bytes(text: Any) -> bytes:
 
 def _tuple(items: Any) -> tuple[Any, ...]:
     return tuple(_list(items))
+
+
+def _texts(items: Any) -> tuple[str, ...]:
+    return _each(items, _text)
+
+
+def _text(item: Any) -> str:
+    if not isinstance(item, str):
+        raise ValueError(f"a text was expected, got {item!r:.40}")
+    return item
 
 
 def _list(items: Any) -> list[Any]:

@@ -37,13 +37,13 @@ class ProviderData:
     data: Mapping[str, Any]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class TextPart:
     """A stretch of text."""
 
     text: str = attrs.field(converter=scrub)
-    citations: tuple[Mapping[str, Any], ...] = ()
-    provider_data: ProviderData | None = None
+    citations: tuple[Mapping[str, Any], ...] = attrs.field(default=(), kw_only=True)
+    provider_data: ProviderData | None = attrs.field(default=None, kw_only=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -55,12 +55,12 @@ class ReasoningPart:
     provider_data: ProviderData | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class RefusalPart:
     """The model's words for "no"."""
 
     text: str = attrs.field(converter=scrub)
-    provider_data: ProviderData | None = None
+    provider_data: ProviderData | None = attrs.field(default=None, kw_only=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -217,11 +217,16 @@ def _json_type(value: object) -> str:
 AssistantPart = TextPart | ReasoningPart | RefusalPart | MediaPart | ToolCall | OpaquePart
 """A part of a model's answer."""
 
+
+def _parts_of(said: str | tuple[AssistantPart, ...]) -> tuple[AssistantPart, ...]:
+    return (TextPart(said),) if isinstance(said, str) else said
+
+
 # Messages carry a memo of what a dialect encoded them to, so that a long history is encoded once, not once per request.
 # It is not part of a message's value (not compared, not shown), and dies with it.
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class SystemMessage:
     """Instructions: the rule's prompt with its variables filled in."""
 
@@ -230,22 +235,22 @@ class SystemMessage:
     role: Literal["system"] = attrs.field(default="system", init=False)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class UserMessage:
     """What the user said."""
 
     content: str
-    media: tuple[MediaPart, ...] = ()
+    media: tuple[MediaPart, ...] = attrs.field(default=(), kw_only=True)
     memo: dict[Any, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
     role: Literal["user"] = attrs.field(default="user", init=False)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class AssistantMessage:
-    """What the model said, part by part, in the order it said it."""
+    """What the model said, part by part, in the order it said it. A text alone is one part."""
 
-    parts: tuple[AssistantPart, ...] = ()
-    provider_data: ProviderData | None = None
+    parts: tuple[AssistantPart, ...] = attrs.field(default=(), converter=_parts_of)
+    provider_data: ProviderData | None = attrs.field(default=None, kw_only=True)
     memo: dict[Any, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
     role: Literal["assistant"] = attrs.field(default="assistant", init=False)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
 import attrs
 
-from .chat import ChatResponse, Effort, Reasoning, ToolChoice, Usage
+from ..errors import TurnDataError
+from .chat import ChatResponse, Effort, Parsed, Reasoning, ToolChoice, Usage
 from .messages import Message
 from .retrieval import Citation, Profile
 from .tools import ToolCallRecord
@@ -44,7 +45,7 @@ class CollectionChoice:
     collection: str | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class ChatRequest:
     """A user's message and what led to it.
 
@@ -69,26 +70,26 @@ class ChatRequest:
     """
 
     user_message: str
-    history: tuple[Message, ...] = ()
-    topic: str | None = None
-    collections: tuple[CollectionChoice, ...] | None = None
-    continuation: tuple[Message, ...] = ()
-    variables: Mapping[str, Any] = attrs.field(factory=dict)
-    conversation: str | None = None
-    tenant: str = DEFAULT_TENANT
-    context: Any = None
-    key: str | None = None
-    max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    stop: str | Sequence[str] | None = None
-    seed: int | None = None
-    reasoning: Effort | Reasoning | None = None
-    extra_body: Mapping[str, Any] | None = None
-    tool_choice: ToolChoice | None = None
-    parallel_tool_calls: bool | None = None
-    max_iterations: int | None = None
-    response_format: Any = None
+    history: tuple[Message, ...] = attrs.field(default=(), kw_only=True)
+    topic: str | None = attrs.field(default=None, kw_only=True)
+    collections: tuple[CollectionChoice, ...] | None = attrs.field(default=None, kw_only=True)
+    continuation: tuple[Message, ...] = attrs.field(default=(), kw_only=True)
+    variables: Mapping[str, Any] = attrs.field(kw_only=True, factory=dict)
+    conversation: str | None = attrs.field(default=None, kw_only=True)
+    tenant: str = attrs.field(default=DEFAULT_TENANT, kw_only=True)
+    context: Any = attrs.field(default=None, kw_only=True)
+    key: str | None = attrs.field(default=None, kw_only=True)
+    max_tokens: int | None = attrs.field(default=None, kw_only=True)
+    temperature: float | None = attrs.field(default=None, kw_only=True)
+    top_p: float | None = attrs.field(default=None, kw_only=True)
+    stop: str | Sequence[str] | None = attrs.field(default=None, kw_only=True)
+    seed: int | None = attrs.field(default=None, kw_only=True)
+    reasoning: Effort | Reasoning | None = attrs.field(default=None, kw_only=True)
+    extra_body: Mapping[str, Any] | None = attrs.field(default=None, kw_only=True)
+    tool_choice: ToolChoice | None = attrs.field(default=None, kw_only=True)
+    parallel_tool_calls: bool | None = attrs.field(default=None, kw_only=True)
+    max_iterations: int | None = attrs.field(default=None, kw_only=True)
+    response_format: Any = attrs.field(default=None, kw_only=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -127,8 +128,8 @@ class PhaseRecord:
         return {"phase": self.phase, **kept, "elapsed_ms": round(self.elapsed_ms, 3)}
 
 
-@attrs.frozen(kw_only=True)
-class Turn:
+@attrs.frozen(kw_only=True, repr=False)
+class Turn(Generic[Parsed]):
     """A turn that has ended: with its answer or, as an error's ``turn``, before it.
 
     Attributes:
@@ -148,7 +149,7 @@ class Turn:
     id: str
     profile: Profile
     rule: int | None
-    response: ChatResponse
+    response: ChatResponse[Parsed]
     phases: tuple[PhaseRecord, ...]
     elapsed_ms: float
     citations: tuple[Citation, ...] = ()
@@ -165,9 +166,14 @@ class Turn:
         return self.response.content
 
     @property
+    def tool_calls(self) -> tuple[ToolCallRecord, ...]:
+        """Every tool call, oldest first; empty if there was none, or the rule has no tools."""
+        return self.response.tool_calls or ()
+
+    @property
     def failed_calls(self) -> tuple[ToolCallRecord, ...]:
         """The tool calls that failed, oldest first: refused, wrong arguments, or an error in the tool."""
-        return tuple(record for record in self.response.tool_calls or () if not record.result.success)
+        return tuple(record for record in self.tool_calls if not record.result.success)
 
     @property
     def succeeded(self) -> bool:
@@ -177,25 +183,35 @@ class Turn:
         """
         return self.status == "done" and not self.failed_calls
 
+    def __repr__(self) -> str:
+        error = f", error={self.error!r:.80}" if self.error else ""
+        calls = f", tool_calls={len(self.tool_calls)}" if self.tool_calls else ""
+        said = f"{self.content[:60]}…" if len(self.content) > 60 else self.content
+        return (
+            f"Turn(id={self.id!r}, status={self.status!r}{error}, content={said!r}, model={self.response.model!r}"
+            f"{calls}, elapsed_ms={self.elapsed_ms:.0f})"
+        )
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the whole turn as JSON data: the answer, and how it was reached."""
-        response = self.response
-        details: Mapping[str, Any] = {
-            "id": self.id,
-            "status": self.status,
-            **({"error": self.error} if self.error else {}),
-            "topic": self.profile.topic,
-            "intent": self.profile.intent,
-            "rule": self.rule,
-            "rule_name": self.rule_name,
-            "finish_reason": response.finish_reason,
-            "usage": response.usage.to_dict() if response.usage else None,
-            "rounds": [one.to_dict() for one in response.rounds],
-            "warnings": list(response.warnings),
-            "citations": [citation.to_dict() for citation in self.citations],
-            "phases": [record.to_dict() for record in self.phases],
-            "elapsed_ms": round(self.elapsed_ms, 3),
-            **({"parsed": response.data} if response.parsed is not None or response.data is not None else {}),
-            **({"conversation": self.conversation} if self.conversation else {}),
-        }
-        return {**response.to_dict(), **details}
+        """Return the whole turn as JSON data: the answer, how it was reached, and its messages with nothing lost.
+
+        ``parsed`` is the answer as JSON data. Left out is only what services say of usage in their own words (``raw``);
+        times are in whole microseconds.
+        """
+        from .message_json import whole_turn_to_dict  # knows turns itself
+
+        return whole_turn_to_dict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Turn[Any]:
+        """Return the turn that ``to_dict`` made data of; ``response.parsed`` is that of the data.
+
+        Raises:
+            TurnDataError: It is not a turn's; the text says where. Unknown keys are ignored.
+        """
+        from .message_json import whole_turn_from_dict
+
+        try:
+            return whole_turn_from_dict(data)
+        except ValueError as error:
+            raise TurnDataError(f"this is no turn: {error}") from None

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapp
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flexchat import FlexChat, SyncFlexChat
+from flexchat import ChatClosedError, FlexChat, SyncFlexChat
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class Running:
             future = asyncio.run_coroutine_threadsafe(begun, self._loop)
         except RuntimeError:
             begun.close()
-            raise RuntimeError("this SyncFlexChat is closed") from None
+            raise ChatClosedError("this SyncFlexChat is closed: make a new one") from None
         return await asyncio.wrap_future(future)
 
     def iterate(self, begin: Callable[[FlexChat], AsyncGenerator[T, None]]) -> Generator[T, None, None]:
@@ -68,7 +68,9 @@ class Running:
                 yield event
         finally:
             if not sys.is_finalizing():  # else the loop's thread runs no more
-                with contextlib.suppress(RuntimeError):  # it is closed, or the garbage collector came by in its thread
+                with contextlib.suppress(
+                    ChatClosedError, RuntimeError
+                ):  # it is closed, or the garbage collector came by in its thread
                     self.run(lambda _: _close(events))
 
     async def aiterate(self, begin: Callable[[FlexChat], AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:

@@ -9,6 +9,7 @@ from flexchat import CollectionChoice, Turn, read_history
 
 from ..operations import Call, Json, Operation, Reply, Stream
 from .errors import TURN_PROBLEMS
+from .events import turn_data
 from .shapes import (
     COLLECTIONS,
     CONVERSATION_ID,
@@ -79,7 +80,7 @@ async def _chat_once(call: Call, key: str) -> Reply:
 def _answered(turn: Turn, headers: Mapping[str, str]) -> Json:
     status = "success" if turn.status == "done" else turn.status
     answer = {"response": turn.content, "status": status, "topic": turn.profile.topic}
-    told = {**answer, "service": turn.response.llm, "model": turn.response.model, "turn": turn.to_dict()}
+    told = {**answer, "service": turn.response.llm, "model": turn.response.model, "turn": turn_data(turn)}
     return Json(told, headers=headers)
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 import attrs
 from flexchat import (
     CannotSettleError,
+    ChatClosedError,
     ChatRequestError,
     ConfigError,
     FailedTurnError,
@@ -27,6 +28,7 @@ from flexchat import (
     ToolError,
     ToolsLockError,
     ToolSourceError,
+    TurnDataError,
     TurnNotWaitingError,
     TurnRunningError,
     TurnTimeoutError,
@@ -76,6 +78,8 @@ STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
     (UnknownTurnError, 404, "unknown-turn"),
     (TurnNotWaitingError, 409, "turn-not-waiting"),
     (StuckTurnError, 409, "stuck-turn"),
+    (ChatClosedError, 503, "closed"),
+    (TurnDataError, 422, "no-turn"),
     (InterruptedTurnError, 409, "interrupted-turn"),
     (LostTurnError, 409, "lost-turn"),
     (KeyReusedError, 422, "key-reused"),

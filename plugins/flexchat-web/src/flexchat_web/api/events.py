@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from typing import Any
 
 from flexchat import (
     AnswerEnd,
@@ -64,8 +65,19 @@ def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
             data = {"llm": happened.llm, "model": happened.model, "elapsed_ms": took, **told}
             return Event("model_request_finished", data)
         case TurnFinished() | TurnCancelled():
-            return Event("turn", happened.turn.to_dict())
+            return Event("turn", turn_data(happened.turn))
     return _piece(happened)
+
+
+def turn_data(turn: Turn) -> dict[str, Any]:
+    """Return what clients are told of a turn: not its messages, which hold what is only for the model's service."""
+    told = {key: value for key, value in turn.to_dict().items() if key not in _UNTOLD}
+    if turn.response.tool_calls is not None:
+        told["tool_calls"] = [record.to_dict() for record in turn.response.tool_calls]
+    return told
+
+
+_UNTOLD = ("messages", "profile", "replay", "is_repeat")
 
 
 def last_event(turn: ConversationTurn, conversation: str) -> Event:

@@ -16,6 +16,7 @@ from flexchat import AnswerEnd, ReasoningDelta, StreamEvent, TextDelta, Turn, Tu
 from flexchat.host import Happening
 
 from ..operations import Event
+from .events import turn_data
 
 _REASONS = {"length": "length", "content_filter": "content_filter"}
 """Those of our finish reasons that OpenAI's clients know; all others become a normal end."""
@@ -97,4 +98,4 @@ def _usage(usage: Usage | None) -> dict[str, Any] | None:
 def _whole(turn: Turn, warnings: tuple[str, ...]) -> dict[str, Any]:
     if warnings:
         turn = attrs.evolve(turn, response=attrs.evolve(turn.response, warnings=(*warnings, *turn.response.warnings)))
-    return turn.to_dict()
+    return turn_data(turn)

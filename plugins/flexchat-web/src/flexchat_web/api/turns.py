@@ -25,7 +25,7 @@ from ..operations import Call, Event, Json, Operation, Reply, Stream, Text
 from ..problems import ApiError
 from ..sending import encoded
 from ..serving import Serving
-from .events import last_event
+from .events import last_event, turn_data
 from .served import LAST, ServedTurn
 from .shapes import TEXT, TURN, record
 
@@ -428,7 +428,7 @@ async def _cancel(call: Call) -> Reply:
     turn = Turns.of(call.serving).find(id, call.tenant)
     if turn is not None:
         turn.handle.cancel()
-        return Json({"turn": (await turn.handle.last()).turn.to_dict()})
+        return Json({"turn": turn_data((await turn.handle.last()).turn)})
     async with call.serving.chat() as chat:  # it may be interrupted, and in the journal
         try:
             return Json({"turn": (await chat.close_turn(id, tenant=call.tenant)).to_dict()})
