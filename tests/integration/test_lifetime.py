@@ -11,7 +11,17 @@ import threading
 import time
 
 import pytest
-from flexchat import ChatRequest, ChatRequestError, ConfigError, FlexChat, SyncFlexChat, ToolStarted, UserMessage, tool
+from flexchat import (
+    ChatClosedError,
+    ChatRequest,
+    ChatRequestError,
+    ConfigError,
+    FlexChat,
+    SyncFlexChat,
+    ToolStarted,
+    UserMessage,
+    tool,
+)
 from flexchat.plugin import hookimpl
 from flexchat.plugin.current import current_turn
 from flexchat.plugin.host import PluginHost
@@ -47,6 +57,25 @@ def eventful():
     """Two rounds of tools, several at once, then a text."""
     first = calls(("steps", {"n": 3}), ("blocking", {}), ("steps", {"n": 6}), text="Let me see.")
     return chat(first, calls(("steps", {"n": 2})), says("It is done."))
+
+
+async def test_a_closed_chat_says_so():
+    """Every way to begin a turn; what it shared with others goes on."""
+    made = chat("one", "two")
+    alone = made.with_rule(made.config.responses[0])
+    await alone.aclose()
+    assert (await alone.respond("x")).content == "one"
+    await made.aclose()
+    await made.aclose()
+
+    for begin in (made.respond, made.join, made.explain, made.preview):
+        with pytest.raises(ChatClosedError, match="this FlexChat is closed: make a new one"):
+            await begin("x", key="k")
+    for begin in (made.stream, made.start):
+        with pytest.raises(ChatClosedError):
+            begin("x")
+    with pytest.raises(ChatClosedError):
+        await made.call_tool("calculator", {})
 
 
 @pytest.mark.slow
@@ -159,7 +188,7 @@ def test_closing_ends_the_calls_of_other_threads():
     waiting, told = Waiting(), []
 
     def ask():
-        with pytest.raises(RuntimeError) as caught:
+        with pytest.raises(ChatClosedError) as caught:
             waiting.sync.respond("x")
         told.append(str(caught.value))
 
@@ -266,7 +295,7 @@ def test_a_tool_that_ignores_its_cancellation_does_not_keep_the_program():
     program = """
 import asyncio, contextlib, threading
 import flexchat.sync
-from flexchat import SyncFlexChat, tool
+from flexchat import ChatClosedError, SyncFlexChat, tool
 flexchat.sync._ENDING_S = 0.02
 begun = threading.Event()
 
@@ -283,7 +312,7 @@ sync = SyncFlexChat.from_model("rehearsal/any", tools=[stubborn])
 def ask():
     try:
         sync.respond("Please call stubborn")
-    except RuntimeError as error:
+    except ChatClosedError as error:
         print(error, flush=True)
 
 asking = threading.Thread(target=ask, daemon=True)

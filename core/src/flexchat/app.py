@@ -38,6 +38,7 @@ from .domain.message_json import result_to_json
 from .domain.text import scrub
 from .domain.version import __version__
 from .errors import (
+    ChatClosedError,
     ChatRequestError,
     ProviderError,
     ProviderProtocolError,
@@ -124,7 +125,7 @@ class FlexChat:
             mask=parts.mask,
         )
         self._about = AppInfo(llms=parts.packages, tools=tuple(tool.name for tool in parts.tools.get_registry().own()))
-        self._is_open = False
+        self._is_open = self._is_closed = False
         self._started: set[TurnHandle] = set()
         self.keys = KeyMemory()
         self._keyed = self._keyed_turns()
@@ -254,8 +255,9 @@ class FlexChat:
             asked: Further facts about it; see Asked, or the fields of ChatRequest. Overrides those of a ChatRequest.
 
         Raises:
-            ChatRequestError: The message is empty or too long, the history cannot be read, the response_format is
-                invalid, or no conversations are kept.
+            ChatRequestError: The message is empty or too long, the history or an option cannot be read, the
+                response_format is invalid, or no conversations are kept.
+            ChatClosedError: The chat is closed.
             NoMatchingRuleError, UnknownLLMError, TurnTimeoutError, RequestRefusedError, ProviderError: The turn
                 failed.
             ResponseFormatError: The answer does not have the form, even after being asked again.
@@ -512,7 +514,11 @@ class FlexChat:
             context: Any object; the tool gets it as ``ToolContext.context``.
             key: For a tool that changes something, a key chosen by the tenant: a repeated key, with the same arguments,
                 returns the result of the first call, and nothing runs again. None makes every call a new one.
+
+        Raises:
+            ChatClosedError: The chat is closed.
         """
+        self._refuse_if_closed()
         turn = current_info(tenant)
         call = Call(
             name=name,
@@ -654,6 +660,7 @@ class FlexChat:
 
         Turns started with ``start`` are ended first.
         """
+        self._is_closed = self._is_closed or bool(self._parts.holds)
         await self._end_started()
         if self._engine.keeper is not None:
             self._engine.keeper.close()
@@ -744,7 +751,12 @@ class FlexChat:
     ) -> None:
         await self.aclose()
 
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise ChatClosedError("this FlexChat is closed: make a new one")
+
     def _request(self, message: str | ChatRequest, asked: Asked) -> ChatRequest:
+        self._refuse_if_closed()
         config = self.config
         return read_request(
             message,
