@@ -11,6 +11,7 @@
     ├── ToolsLockError               the file with the accepted tools cannot be read or written
     ├── UnknownToolSourceError       no such tool source, or no such tool in it  exit status 2
     ├── ToolError                    a tool cannot do its work; the model reads why
+    │   ├── ArgumentsError           the arguments are none its function can take; it did not run
     │   ├── EffectUnknownError       a tool cannot tell whether its effect took place
     │   └── FetchError               a request to the world got no answer; .may_have_arrived
     │       ├── AddressRefusedError      the address may not be reached; nothing was sent
@@ -259,6 +260,10 @@ class ToolError(FlexChatError):
     def explained(self) -> str:
         """Return the text followed by the hint, for callers that show one text."""
         return with_hint(self.text, self.hint)
+
+
+class ArgumentsError(ToolError):
+    """Arguments that fit the schema are none that the tool's function can take; it did not run."""
 
 
 class EffectUnknownError(ToolError):

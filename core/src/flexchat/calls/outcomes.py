@@ -12,7 +12,7 @@ import attrs
 
 from ..domain import ToolResult
 from ..domain.masking import Mask
-from ..errors import EffectUnknownError, FetchError, FlexChatError, ToolError, with_hint
+from ..errors import ArgumentsError, EffectUnknownError, FetchError, FlexChatError, ToolError, with_hint
 from ..plugin.call import Call
 from ..plugin.foreign import ForeignError, contained, error_text
 from ..tools.results import as_json, json_facts
@@ -63,6 +63,10 @@ class Outcomes:
     def of_trouble(self, name: str, error: BaseException) -> ToolResult:
         """Return the failure of a call that is impossible to make; its text is ours."""
         return ToolResult.failed(name, self.mask(error_text(error)), hint=self._hint_of(error))
+
+    def of_arguments(self, name: str, error: ArgumentsError) -> ToolResult:
+        """Return the failure of a call whose arguments its function cannot take: what is wrong is no secret."""
+        return ToolResult.failed(name, self.mask(f"Invalid parameters: {error}"))
 
     def of_late(self, name: str, value: Any) -> ToolResult:
         """Return the result of a tool that returned a value, whatever it is, after its time had run out."""

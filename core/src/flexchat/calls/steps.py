@@ -26,7 +26,7 @@ import attrs
 
 from ..domain import ToolResult, ToolRetry
 from ..domain.masking import Mask
-from ..errors import ToolError, nearest
+from ..errors import ArgumentsError, ToolError, nearest
 from ..plugin.call import Call, Place, Rest, Tell
 from ..plugin.contracts import Fetcher, Retriever, ToolContext, ToolHandler
 from ..plugin.current import current_call
@@ -231,6 +231,8 @@ class Run:
                 async with deadline:
                     value = await prepared.implementation.run(prepared.settings, _own(call.arguments), context)
                 return self.outcomes.of_value(call.name, value), None
+        except ArgumentsError as error:
+            return self.outcomes.of_arguments(call.name, error), None
         except Exception as error:  # noqa: BLE001  a tool may raise anything, and the model gets it
             if isinstance(error, TimeoutError) and deadline.expired():
                 log.warning("tool %s: not finished after %d ms", call.name, limit_ms)

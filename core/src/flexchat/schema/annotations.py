@@ -15,11 +15,9 @@ from typing import Any, Literal, Union
 
 import attrs
 
+from .from_pydantic import SET_ITEMS, as_json_data, pydantic_form
 from .records import Record, record_of
 from .wording import Path, label, quoted
-
-SET_ITEMS = 1_000
-"""Most items of a set; schema.limits requires a bound wherever items must differ."""
 
 _SAID = "str, int, float, bool, list, dict, Literal, an Enum, a dataclass, or leave the annotation out"
 
@@ -52,6 +50,13 @@ def form_of(annotation: Any, within: tuple[type, ...] = ()) -> Form:
         UnsayableError: JSON Schema cannot express it.
     """
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    try:
+        pydantic = pydantic_form(annotation)
+    except ValueError as error:
+        raise UnsayableError(f"{_name(annotation)} cannot be used: {error}") from None
+    if pydantic is not None:
+        extras = args[1:] if origin is typing.Annotated else ()
+        return _annotated(Form(pydantic.schema, pydantic.read), extras)
     if origin is typing.Annotated:  # may contain a dict, and then has no hash
         return _annotated(form_of(args[0], within), args[1:])
     simple = _SIMPLE.get(annotation) if isinstance(annotation, abc.Hashable) else None
@@ -171,14 +176,32 @@ _COLLECTIONS: dict[Any, Callable[[Iterable[Any]], Any]] = {
 }
 
 
+_CONSTRAINTS = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+}
+"""Those of the package annotated_types, whose names other libraries share."""
+
+
 def _annotated(form: Form, extras: tuple[Any, ...]) -> Form:
     """Add what Annotated carries: a text is the description, a mapping contains further keywords."""
     schema = dict(form.schema)
     for extra in extras:
-        if isinstance(extra, str):
-            schema["description"] = extra
-        elif isinstance(extra, Mapping):
+        if isinstance(extra, Mapping):
             schema.update(extra)
+            continue
+        said = extra if isinstance(extra, str) else getattr(extra, "description", None)
+        if isinstance(said, str):
+            schema["description"] = said
+        for name, keyword in _CONSTRAINTS.items():
+            limit = getattr(extra, name, None)
+            if type(limit) in (int, float) and type(extra).__module__ == "annotated_types":
+                schema[keyword.replace("Length", "Items") if schema.get("type") == "array" else keyword] = limit
     return Form(schema, form.read)
 
 
@@ -317,8 +340,7 @@ def described(schema: dict[str, Any], description: str | None, default: Any) -> 
     schema = dict(schema)
     if description:
         schema.setdefault("description", description)
-    if isinstance(default, enum.Enum):
-        default = default.value
+    default = default.value if isinstance(default, enum.Enum) else as_json_data(default)
     if default is None or type(default) in _JSON_TYPES:
         known = True
     elif isinstance(default, (list, tuple, dict)):

@@ -15,6 +15,7 @@ from ..domain.copies import with_own_tables
 from ..errors import ChatRequestError, said_of_json
 from .annotations import UnsayableError, form_of
 from .check import ArgumentChecker
+from .from_pydantic import at_root, hoisted
 from .limits import schema_problems
 
 _FENCE = re.compile(r"\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
@@ -138,19 +139,17 @@ def _of_class(wanted: Any) -> AnswerFormat:
 
 def _class_form(wanted: Any) -> AnswerFormat:
     name = re.sub(r"[^A-Za-z0-9_-]", "_", getattr(wanted, "__name__", "response"))[:64] or "response"
-    if hasattr(wanted, "model_json_schema") and hasattr(wanted, "model_validate"):  # pydantic's interface
-        form = _of_format(ResponseFormat(name=name, schema=wanted.model_json_schema()))
-        return attrs.evolve(form, read=wanted.model_validate)
     try:
         found = form_of(wanted)
     except UnsayableError as error:
         text = str(error).replace(", or leave the annotation out", "")  # advice for tools only
         raise ChatRequestError(f"response_format: {text}") from None
-    if found.schema.get("type") == "object":
-        form = _of_format(ResponseFormat(name=name, schema=found.schema))
+    found_schema = at_root(found.schema)
+    if found_schema.get("type") == "object":
+        form = _of_format(ResponseFormat(name=name, schema=found_schema))
         return attrs.evolve(form, read=lambda value: found.read(dict(value), ()))
     # Services accept only objects: anything else is wrapped in one.
-    schema = {"type": "object", "properties": {"result": found.schema}, "required": ["result"]}
+    schema = hoisted({"type": "object", "properties": {"result": found.schema}, "required": ["result"]})
     form = _of_format(ResponseFormat(name=name, schema=schema))
     return attrs.evolve(form, key="result", read=lambda value: found.read(value["result"], ("result",)))
 

@@ -14,6 +14,7 @@ import attrs
 from ..errors import ToolDefinitionError
 from .annotations import Form, UnsayableError, described, form_of, or_none
 from .docstrings import read_docstring
+from .from_pydantic import field_of_pydantic, hoisted
 
 # By name: the class is in a layer that this one does not import.
 _CONTEXT = "ToolContext"
@@ -28,7 +29,10 @@ class FunctionDescription:
         description: The first paragraph of its docstring.
         parameters: JSON Schema of the arguments a model may give.
         context_parameter: The parameter that takes a ToolContext, hidden from the model; None if there is none.
-        forms: How each parameter is read; see bind.
+        forms: How each parameter is read, by the name the model knows; see bind.
+        own_names: The function's own name of a parameter that the model knows by another.
+        defaults: Makes the default of a parameter, by the function's name, where the signature has none of its own:
+            pydantic's Field(default=…).
     """
 
     name: str
@@ -36,6 +40,8 @@ class FunctionDescription:
     parameters: Mapping[str, Any]
     context_parameter: str | None = None
     forms: Mapping[str, Form] = attrs.field(factory=dict, repr=False)
+    own_names: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    defaults: Mapping[str, Callable[[], Any]] = attrs.field(factory=dict, repr=False)
 
 
 def describe_function(function: Callable[..., Any], *, description: str | None = None) -> FunctionDescription:
@@ -43,7 +49,8 @@ def describe_function(function: Callable[..., Any], *, description: str | None =
 
     Supported annotations: str, int, float, bool, None, lists, tuples, sets, dicts with text keys, Literal, Enum,
     unions, attrs classes, dataclasses, TypedDict, datetime, date, time and UUID. ``Annotated[T, "text"]`` describes a
-    parameter, ``Annotated[T, {"minimum": 1}]`` adds keywords.
+    parameter, ``Annotated[T, {"minimum": 1}]`` adds keywords. Models, fields and types of pydantic are described and
+    read by pydantic.
 
     Args:
         description: Used instead of the docstring's first paragraph.
@@ -72,29 +79,43 @@ def describe_function(function: Callable[..., Any], *, description: str | None =
         raise ToolDefinitionError(f"Tool function {name}: only one parameter can be the {_CONTEXT}")
     hints = _hints(function, name, parameters, contexts)
     forms: dict[str, Form] = {}
+    own_names: dict[str, str] = {}
+    defaults: dict[str, Callable[[], Any]] = {}
     properties: dict[str, Any] = {}
     required: list[str] = []
     for each, parameter in parameters.items():
         _refuse_unnamed(name, parameter)
         if each in contexts:
             continue
+        annotation, default, shown = hints.get(each, Any), parameter.default, each
         try:
-            form = form_of(hints.get(each, Any))
-        except UnsayableError as error:
+            field = field_of_pydantic(annotation, default, parameter.empty)
+            if field is not None:
+                annotation, default, shown = field.annotation, field.shown_default, field.name or each
+            form = form_of(annotation)
+        except (UnsayableError, ValueError) as error:
             raise ToolDefinitionError(f"Tool function {name}: parameter '{each}': {error}") from None
-        forms[each] = or_none(form) if parameter.default is None else form  # `x: int = None` is common
-        properties[each] = described(forms[each].schema, said.parameters.get(each), parameter.default)
-        if parameter.default is parameter.empty:
-            required.append(each)
+        if shown in forms:
+            raise ToolDefinitionError(f"Tool function {name}: two parameters are called '{shown}'")
+        if shown != each:
+            own_names[shown] = each
+        if field is not None and field.default is not None:
+            defaults[each] = field.default
+        forms[shown] = or_none(form) if default is None else form  # `x: int = None` is common
+        properties[shown] = described(forms[shown].schema, said.parameters.get(each), default)
+        if default is parameter.empty and each not in defaults:
+            required.append(shown)
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
     return FunctionDescription(
         name=name,
         description=summary,
-        parameters=schema,
+        parameters=hoisted(schema),
         context_parameter=contexts[0] if contexts else None,
         forms=forms,
+        own_names=own_names,
+        defaults=defaults,
     )
 
 
@@ -107,7 +128,13 @@ def bind(description: FunctionDescription, params: Mapping[str, Any]) -> dict[st
         ValueError: A value has the right JSON type but is not a date, a UUID, …; the text is for the model.
     """
     forms = description.forms
-    return {name: forms[name].read(value, (name,)) for name, value in params.items() if name in forms}
+    bound = {name: forms[name].read(value, (name,)) for name, value in params.items() if name in forms}
+    if description.own_names:
+        bound = {description.own_names.get(name, name): value for name, value in bound.items()}
+    for name, make in description.defaults.items():
+        if name not in bound:
+            bound[name] = make()
+    return bound
 
 
 def _is_context(annotation: Any) -> bool:

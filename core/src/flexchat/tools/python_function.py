@@ -11,7 +11,7 @@ from typing import Any, Literal, overload
 import attrs
 
 from ..domain import Implementation, ToolDefinition, ToolRetry
-from ..errors import did_you_mean
+from ..errors import ArgumentsError, did_you_mean
 from ..plugin.contracts import ImplementationType, ToolContext, ToolHandler
 from ..plugin.foreign import error_name
 from ..schema.from_function import FunctionDescription, bind, describe_function
@@ -148,7 +148,10 @@ async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -
         function, call = settings, functools.partial(settings, params)
     else:
         bound = settings if isinstance(settings, _Bound) else _imported(settings.function)
-        kwargs = bind(bound.description, params)
+        try:
+            kwargs = bind(bound.description, params)
+        except ValueError as error:
+            raise ArgumentsError(str(error)) from None
         if bound.description.context_parameter is not None:
             kwargs[bound.description.context_parameter] = context
         function, call = bound.function, functools.partial(bound.function, **kwargs)

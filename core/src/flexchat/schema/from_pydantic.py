@@ -1,0 +1,289 @@
+"""Describes what pydantic defines, its models and constraints, in pydantic's own words, and lets pydantic read it.
+
+Core does not depend on pydantic and never imports it: an annotation that needs it has brought it along.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import sys
+import types
+import typing
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Union
+
+import attrs
+
+from ..domain.text import counted
+from .wording import Path, label, quoted
+
+SET_ITEMS = 1_000
+"""Most items of a set; schema.limits requires a bound wherever items must differ."""
+
+_MOST_SENTENCES = 5
+_OURS = ("pydantic", "annotated_types")
+
+
+@attrs.frozen
+class PydanticForm:
+    """What pydantic says of an annotation; see annotations.Form."""
+
+    schema: dict[str, Any]
+    read: Callable[[Any, Path], Any]
+
+
+def has_pydantic(annotation: Any) -> bool:
+    """Return whether pydantic defines an annotation, or a part of it: a model, a type, a constraint."""
+    if "pydantic" not in sys.modules:
+        return False
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return any(map(_is_mark, annotation.__metadata__)) or has_pydantic(args[0])
+    if isinstance(annotation, type) and hasattr(annotation, "__pydantic_core_schema__"):
+        return True  # a model, generic or not, or a dataclass of pydantic's
+    if origin is not None:
+        return origin is not typing.Literal and any(map(has_pydantic, args))
+    return isinstance(annotation, type) and hasattr(annotation, "__get_pydantic_core_schema__")
+
+
+def pydantic_form(annotation: Any) -> PydanticForm | None:
+    """Return the form of an annotation that pydantic can describe as a whole; None if it cannot, or has no part in it.
+
+    Raises:
+        ValueError: Only pydantic knows what it means, and cannot describe it; the text says why.
+    """
+    if not has_pydantic(annotation):
+        return None
+    pydantic: Any = sys.modules["pydantic"]
+    if not hasattr(pydantic, "TypeAdapter"):
+        raise ValueError(f"pydantic {pydantic.VERSION} is too old: version 2 is needed")
+    try:
+        with warnings.catch_warnings():
+            # An alias or a default is a parameter's, and read in field_of_pydantic.
+            warnings.filterwarnings("ignore", message="The '.*' attribute with value")
+            adapter = pydantic.TypeAdapter(annotation)
+        schema = adapter.json_schema(schema_generator=_generator(pydantic))
+    except (pydantic.errors.PydanticUserError, NameError, TypeError) as error:
+        if _is_container(annotation) or _says_nothing_else(annotation):
+            return None
+        text = str(error).partition("\n")[0]
+        raise ValueError(f"pydantic cannot describe it: {text}") from None
+    name = getattr(annotation, "__name__", None)
+    return PydanticForm(_tidy(schema, name), functools.partial(_read, adapter.validate_json, pydantic.ValidationError))
+
+
+@attrs.frozen(kw_only=True)
+class FieldOfPydantic:
+    """What a pydantic Field says of a parameter.
+
+    Attributes:
+        annotation: The parameter's, with what the field says of its values.
+        name: What the model calls the parameter; None for its own name.
+        default: Makes its default; None if it has none.
+        shown_default: The default, if it can be shown; inspect.Parameter.empty if not.
+    """
+
+    annotation: Any
+    name: str | None = None
+    default: Callable[[], Any] | None = None
+    shown_default: Any = None
+
+
+def field_of_pydantic(annotation: Any, default: Any, empty: Any) -> FieldOfPydantic | None:
+    """Return what pydantic's Field says of a parameter, in its annotation or as its default; None if there is none.
+
+    Args:
+        empty: Stands for no default.
+
+    Raises:
+        ValueError: Its alias is no name.
+    """
+    pydantic: Any = sys.modules.get("pydantic")
+    field_class = getattr(getattr(pydantic, "fields", None), "FieldInfo", None)
+    if field_class is None:
+        return None
+    is_default = isinstance(default, field_class)
+    if is_default:
+        annotation = typing.Annotated[Any if annotation is empty else annotation, default]
+    marks = annotation.__metadata__ if typing.get_origin(annotation) is typing.Annotated else ()
+    fields = [mark for mark in marks if isinstance(mark, field_class)]
+    if not fields:
+        return None
+    names = [field.validation_alias or field.alias for field in fields]
+    name = next((each for each in reversed(names) if each is not None), None)
+    if not isinstance(name, str | None):
+        raise ValueError("its alias must be one name; AliasChoices and AliasPath cannot be shown to a model")
+    if default is not empty and not is_default:
+        return FieldOfPydantic(annotation=annotation, name=name, shown_default=default)
+    giving = next((field for field in reversed(fields) if not field.is_required()), None)
+    if giving is None:
+        return FieldOfPydantic(annotation=annotation, name=name, shown_default=empty)
+    shown = giving.default if giving.default_factory is None else empty
+    make = functools.partial(giving.get_default, call_default_factory=True)
+    return FieldOfPydantic(annotation=annotation, name=name, default=make, shown_default=shown)
+
+
+def as_json_data(default: Any) -> Any:
+    """Return a default that is a pydantic model as JSON data; anything else as it is."""
+    if not hasattr(type(default), "__pydantic_core_schema__") or not hasattr(default, "model_dump"):
+        return default
+    return default.model_dump(mode="json", by_alias=True)
+
+
+def hoisted(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema whose ``$defs`` are all at its root, where their references look for them."""
+    found: dict[str, Any] = {}
+    written: dict[str, Any] = {}
+    root = _hoist(schema, found, written, False)
+    return {**root, "$defs": found} if found else typing.cast(dict[str, Any], root)
+
+
+def at_root(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with its ``$defs`` at its root and, if it only refers to one of them, that one in its place."""
+    whole = hoisted(schema)
+    name = str(whole.get("$ref", "")).removeprefix("#/$defs/")
+    if name not in whole.get("$defs", {}):
+        return whole
+    return {**whole["$defs"][name], **{key: each for key, each in whole.items() if key != "$ref"}}
+
+
+def _hoist(node: Any, found: dict[str, Any], written: dict[str, Any], is_names: bool) -> Any:
+    if isinstance(node, list):
+        return [_hoist(each, found, written, False) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if not is_names and isinstance(node.get("$defs"), dict):
+        node = dict(node)
+        own = node.pop("$defs")
+        suffix, number = "", 2
+        while any(written.get(name + suffix, each) != each for name, each in own.items()):
+            suffix, number = f"_{number}", number + 1
+        for name, each in own.items():
+            written[name + suffix] = each
+            found[name + suffix] = _renamed(each, suffix)
+        node = _renamed(node, suffix)
+    return {
+        key: each if key in _DATA and not is_names else _hoist(each, found, written, key in _NAMES and not is_names)
+        for key, each in node.items()
+    }
+
+
+_DATA = ("enum", "const", "default", "examples")
+_NAMES = ("properties", "patternProperties", "dependentSchemas")
+
+
+def _renamed(node: Any, suffix: str) -> Any:
+    if not suffix:
+        return node
+    if isinstance(node, list):
+        return [_renamed(each, suffix) for each in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: each + suffix if key == "$ref" and isinstance(each, str) else _renamed(each, suffix)
+        for key, each in node.items()
+    }
+
+
+def _is_mark(mark: Any) -> bool:
+    """Return whether something in an Annotated is pydantic's, or a constraint that it knows."""
+    cls = mark if isinstance(mark, type) else type(mark)
+    return cls.__module__.partition(".")[0] in _OURS or any(
+        hasattr(cls, name) for name in ("__get_pydantic_core_schema__", "__get_pydantic_json_schema__")
+    )
+
+
+def _is_container(annotation: Any) -> bool:
+    """Return whether an annotation can be described part by part: ``list[Guest | Person]``."""
+    origin = typing.get_origin(annotation)
+    return origin not in (None, typing.Annotated) and (
+        origin in (Union, types.UnionType) or origin.__module__ in ("builtins", "collections.abc", "typing")
+    )
+
+
+def _says_nothing_else(annotation: Any) -> bool:
+    """Return whether what pydantic's marks say can do without pydantic: a description, a default."""
+    marks = [mark for mark in getattr(annotation, "__metadata__", ()) if _is_mark(mark)]
+    return bool(marks) and all(getattr(mark, "metadata", None) == [] and not mark.discriminator for mark in marks)
+
+
+@functools.cache
+def _generator(pydantic: Any) -> Any:
+    """Return what writes schemas: without the titles it makes of names, which cost tokens and say nothing."""
+    from_pydantic: Any = sys.modules["pydantic.json_schema"]
+
+    class Generator(from_pydantic.GenerateJsonSchema):  # type: ignore[misc]
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+    return Generator
+
+
+def _tidy(schema: Any, name: str | None = None, is_names: bool = False) -> Any:
+    """Return a schema without what is no JSON Schema, or is said already; sets get the bound that a schema needs."""
+    if isinstance(schema, list):
+        return [_tidy(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if is_names:
+        return {key: _tidy(each, key) for key, each in schema.items()}
+    kept = {
+        key: each if key in _DATA else _tidy(each, None, key in (*_NAMES, "$defs"))
+        for key, each in schema.items()
+        if not (key == "discriminator" and "oneOf" in schema)
+    }
+    if name is not None and kept.get("title") == name:
+        del kept["title"]
+    if kept.get("uniqueItems") is True:
+        kept.setdefault("maxItems", SET_ITEMS)
+    return kept
+
+
+def _read(validate: Callable[[str], Any], error_class: type[Any], value: Any, path: Path) -> Any:
+    try:
+        written = json.dumps(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{label(path)} must be JSON data") from None
+    try:
+        return validate(written)
+    except error_class as error:
+        errors = error.errors(include_url=False)
+        sentences = [*dict.fromkeys(_sentence(each, value, path) for each in errors)]
+        more = len(sentences) - _MOST_SENTENCES
+        told = "; ".join(sentences[:_MOST_SENTENCES])
+        raise ValueError(f"{told}; and {counted(more, 'more problem')}" if more > 0 else told) from None
+
+
+_SHOULD = re.compile(r"[A-Z][a-z]*(?: [a-z]+){0,2} should (?!have been)")
+_RAISED = re.compile(r"(?:Value error|Assertion failed), ")
+
+
+def _sentence(error: Mapping[str, Any], value: Any, path: Path) -> str:
+    """Return what is wrong with a value, in our words: where, and what it must be."""
+    steps, kind = error["loc"], error["type"]
+    if kind in ("missing", "missing_argument") and steps:
+        place = _place(value, steps[:-1], path)
+        return f"missing '{steps[-1]}' in {label(place)}"
+    place = _place(value, steps, path)
+    if kind == "extra_forbidden":
+        return f"{label(place)} is not allowed here"
+    text = str(error["msg"])
+    raised = _RAISED.match(text)
+    if raised is not None:
+        return f"{label(place)}: {text[raised.end() :]}"
+    should = _SHOULD.match(text)
+    given = error.get("input")
+    got = f" (got {quoted(given)})" if isinstance(given, (str, int, float, bool, type(None))) else ""
+    return f"{label(place)} must {text[should.end() :]}{got}" if should else f"{label(place)}: {text}{got}"
+
+
+def _place(value: Any, steps: Sequence[Any], path: Path) -> Path:
+    """Return the path of a value. Between the steps, pydantic names the alternative of a union that it tried."""
+    for step in steps:
+        known = range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
+        if step in known:
+            value, path = value[step], (*path, step)
+    return path
