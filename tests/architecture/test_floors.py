@@ -68,15 +68,15 @@ HOMES = {
     "uvicorn": ("flexchat_web/commands/",),
     "tomlkit": ("flexchat_web/config/",),
     "markdown_it": ("flexchat_web/",),
-    "argparse": (
+    "argparse": (),
+    "click": (
         "flexchat/cli/",
         "flexchat_web/commands/",
         "flexchat_testing/commands/",
         "flexchat_validation/commands/",
         "flexchat_mock/commands/",
         "flexchat_http/commands/",
-        "flexchat/plugin/contracts.py",
-        "flexchat/plugin/hookspecs.py",
+        "flexchat_rag/commands/",
     ),
 }
 DOORS = ("flexchat", "flexchat.plugin", "flexchat.provider", "flexchat.store", "flexchat.host")

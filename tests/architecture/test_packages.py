@@ -1,10 +1,13 @@
 """The workspace: every package stands by itself, and all have one version."""
 
+import importlib.metadata
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 BELOW = {"flexchat-pgvector": ["flexchat-postgresql"]}
@@ -28,7 +31,32 @@ def test_all_packages_have_the_same_version():
 def test_core_depends_on_no_plugin_and_on_few_packages():
     """Core is the ground the others stand on."""
     names = [re.split(r"[<>=\[]", d)[0] for d in project(ROOT / "core" / "pyproject.toml")["dependencies"]]
-    assert sorted(names) == ["attrs", "cattrs", "jsonschema", "pluggy"]
+    assert sorted(names) == ["attrs", "cattrs", "click", "jsonschema", "pluggy"]
+
+
+def test_core_needs_fewer_than_ten_packages():
+    """All that pip installs for it on this system."""
+    needed, waiting = set(), ["flexchat-core"]
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name not in needed:
+            needed.add(name)
+            wanted = map(Requirement, importlib.metadata.requires(name) or ())
+            waiting += [one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+    assert len(needed - {"flexchat-core"}) < 10, needed
+
+
+def test_what_is_installed_here_is_what_the_projects_say():
+    """Entry points are read from the installed metadata: after a change, ./dev setup installs the projects again."""
+    for path in PYPROJECTS:
+        facts = project(path)
+        wanted = {
+            (group, name, value)
+            for group, entries in facts.get("entry-points", {}).items()
+            for name, value in entries.items()
+        }
+        there = {(e.group, e.name, e.value) for e in importlib.metadata.distribution(facts["name"]).entry_points}
+        assert wanted <= there, f"{facts['name']} is to be installed again: pip install --no-deps -e {path.parent}"
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ async def a_client_of_langchain(host):
 
 async def the_command_line(host):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flexchat.cli.opening.installed_plugins", lambda *_: host)
+        patch.setattr("flexchat.assembly.installed_plugins", lambda *_: host)
         await asyncio.to_thread(main, ["tools", "call", "calculator", json.dumps(EXPRESSION)])
 
 

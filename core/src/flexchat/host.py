@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from .calls.claim import STORED_RESULT
     from .calls.manager import ToolLike, ToolManager
     from .calls.rule_cost import rule_cost
-    from .cli.conversations_store import add_tenant_argument, conversation_store, short_id
+    from .cli.context import CommandContext
+    from .cli.conversations_store import complete_conversation, conversation_store, short_id, tenant_option
     from .cli.conversations_store import find as find_conversation
     from .cli.log import one_note_for_each_service
-    from .cli.opening import config_file, introduce, open_chat, open_tools, the_config
+    from .cli.opening import introduce
+    from .cli.parameters import FILE_NAME, SPOKEN, argument
     from .cli.terminal import Style, Terminal, one_line
     from .cli.tool_arguments import read_arguments
-    from .cli.tools import named_tool
+    from .cli.tools import named_tool, tool_name, tool_words
     from .cli.usage import FAILED, INTERRUPTED, OK, UNUSABLE, UsageError
     from .config.document import MAX_BYTES, ConfigDocument, document_of, parse_document, read_document, walk
     from .config.finding import find_config
@@ -100,19 +102,20 @@ _HOMES = {
         "ToolLike",
         "ToolManager",
     ),
+    "cli.context": ("CommandContext",),
     "cli.conversations_store": (
-        "add_tenant_argument",
+        "complete_conversation",
         "conversation_store",
         "find_conversation=find",
         "short_id",
+        "tenant_option",
     ),
     "cli.log": ("one_note_for_each_service",),
-    "cli.opening": (
-        "config_file",
-        "introduce",
-        "open_chat",
-        "open_tools",
-        "the_config",
+    "cli.opening": ("introduce",),
+    "cli.parameters": (
+        "FILE_NAME",
+        "SPOKEN",
+        "argument",
     ),
     "cli.terminal": (
         "Style",
@@ -120,7 +123,11 @@ _HOMES = {
         "one_line",
     ),
     "cli.tool_arguments": ("read_arguments",),
-    "cli.tools": ("named_tool",),
+    "cli.tools": (
+        "named_tool",
+        "tool_name",
+        "tool_words",
+    ),
     "cli.usage": (
         "FAILED",
         "INTERRUPTED",
@@ -273,6 +280,7 @@ __all__ = [
     "DEFAULT_TENANT",
     "ENTRY_POINT_GROUP",
     "FAILED",
+    "FILE_NAME",
     "GATES_GROUP",
     "INTERRUPTED",
     "LONGEST_KEY",
@@ -280,11 +288,13 @@ __all__ = [
     "MISSING",
     "NOT_BLANK",
     "OK",
+    "SPOKEN",
     "STORED_RESULT",
     "TOO_MANY_CALLS",
     "UNUSABLE",
     "ActiveTurn",
     "ArgumentChecker",
+    "CommandContext",
     "Config",
     "ConfigDocument",
     "Conversations",
@@ -319,12 +329,12 @@ __all__ = [
     "UnknownNameError",
     "UnknownToolFormatError",
     "UsageError",
-    "add_tenant_argument",
     "answered_by",
+    "argument",
     "as_json",
     "check_config",
     "compile_pattern",
-    "config_file",
+    "complete_conversation",
     "config_schema",
     "contained",
     "conversation_store",
@@ -359,8 +369,6 @@ __all__ = [
     "not_finite",
     "one_line",
     "one_note_for_each_service",
-    "open_chat",
-    "open_tools",
     "own_keys",
     "parse_document",
     "read_arguments",
@@ -385,8 +393,10 @@ __all__ = [
     "structure",
     "structure_mapping",
     "substitute_variables",
-    "the_config",
+    "tenant_option",
     "tokens_of",
+    "tool_name",
+    "tool_words",
     "walk",
     "why_no_answer",
     "with_hint",

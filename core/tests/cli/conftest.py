@@ -1,5 +1,6 @@
 """Running a command line in process, in an empty folder."""
 
 from command_line import run, script, somewhere_empty
+from commands_of_plugins import install_commands
 
-__all__ = ["run", "script", "somewhere_empty"]
+__all__ = ["install_commands", "run", "script", "somewhere_empty"]

@@ -23,7 +23,7 @@ WHOLE = {
 @pytest.mark.parametrize("table", sorted(WHOLE))
 @pytest.mark.parametrize("value", [None, 1, "x", [], [1], {}, {"a": 1}], ids=json.dumps)
 def test_any_value_in_place_of_a_table_is_judged(run, tmp_path, table, value, monkeypatch, host):
-    monkeypatch.setattr("flexchat.cli.opening.installed_plugins", lambda *_: host)
+    monkeypatch.setattr("flexchat.assembly.installed_plugins", lambda *_: host)
     (tmp_path / "flexchat.json").write_text(json.dumps({**WHOLE, table: value}))
 
     ran = run("check")

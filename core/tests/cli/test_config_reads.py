@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from flexchat.assembly import installed_plugins
 from flexchat.cli.commands import OWN
+from flexchat.plugin.commands import installed_commands
 
 opened: list[str] = []
 _watching = False
@@ -80,7 +80,7 @@ READ_IT = {
 }
 """The commands that work with the configuration, and what each is called with here."""
 
-LEAVE_IT = {"cases import", "config schema", "init", "new", "plugins verify", "tools import"}
+LEAVE_IT = {"cases import", "completion", "config schema", "init", "new", "plugins verify", "tools import"}
 """Those that work without one."""
 
 WRITES_ITS_OWN = {"demo rag"}
@@ -99,7 +99,7 @@ def reads(monkeypatch, tmp_path, script):
 
 @pytest.fixture(scope="module")
 def theirs():
-    return {*installed_plugins().commands.by_name}
+    return {*installed_commands().by_name}
 
 
 @pytest.mark.parametrize(("command", "words"), READ_IT.items(), ids=READ_IT)

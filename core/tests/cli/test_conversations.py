@@ -3,6 +3,7 @@
 import builtins
 import json
 
+import click
 import pytest
 from flexchat.cli.terminal import Terminal
 
@@ -35,6 +36,7 @@ def person(run, monkeypatch):
             return line
 
         monkeypatch.setattr(builtins, "input", answer)
+        monkeypatch.setattr(click.termui, "visible_prompt_func", answer)
         monkeypatch.setattr(Terminal, "interactive", lambda self: True)
         return run(*words)
 

@@ -3,10 +3,7 @@
 import json
 
 import pytest
-from flexchat.cli import main as main_module
 from flexchat.cli.demo import QUESTION
-from flexchat.plugin import Command, hookimpl
-from flexchat.plugin.host import PluginHost
 
 
 def test_the_demo_shows_question_calls_results_answer_and_the_next_step(run):
@@ -47,30 +44,22 @@ def test_the_demo_as_json_is_the_whole_turn(run):
     assert {call["tool"] for call in turn["tool_calls"]} == {"calculator", "get_current_datetime"}
 
 
-class Fruit:
-    """A plugin with commands of two words, one of which begins as the demo does."""
+FRUIT = """
+import click
 
-    @hookimpl
-    def flexchat_register_commands(self):
-        def add_arguments(parser):
-            parser.add_argument("rest", nargs="*")
-            parser.add_argument("--loud", action="store_true")
-
-        def run(args):
-            print("fruit", args.rest, args.loud)
-            return 0
-
-        yield Command(name="demo fruit", summary="see fruit", add_arguments=add_arguments, run=run)
+@click.command
+@click.argument("rest", nargs=-1)
+@click.option("--loud", is_flag=True)
+def fruit(rest, loud):
+    'See fruit.'
+    print("fruit", list(rest), loud)
+"""
 
 
 @pytest.fixture
-def _fruit(monkeypatch):
-    def plugins(args, file=None):
-        host = PluginHost()
-        host.register(Fruit(), "fruit")
-        return host
-
-    monkeypatch.setattr(main_module, "load_plugins", plugins)
+def _fruit(install_commands):
+    """A plugin's command of two words, which begins as the demo does."""
+    install_commands(FRUIT, {"demo fruit": "fruit"})
 
 
 @pytest.mark.usefixtures("_fruit")

@@ -29,6 +29,7 @@ class Entry:
     """An entry point, as the metadata of an installed package gives them."""
 
     dist = None
+    group = "flexchat"
 
     def __init__(self, name, plugin):
         self.name = self.value = name
@@ -40,14 +41,25 @@ class Entry:
         return self._plugin
 
 
+class Found(list):
+    """Entry points, with what importlib has for choosing among them."""
+
+    def select(self, group=None):
+        return Found(entry for entry in self if group in (None, entry.group))
+
+
+def with_more(found, **group):
+    installed = [entry for package in importlib.metadata.distributions() for entry in package.entry_points]
+    return Found([*installed, *found]).select(**group)
+
+
 @pytest.fixture
 def install(monkeypatch):
     """Install plugins beside those that are there: an object each, or the error that loading raises."""
 
     def add(**plugins):
-        installed = importlib.metadata.entry_points
         found = [Entry(name, plugin) for name, plugin in plugins.items()]
-        monkeypatch.setattr(importlib.metadata, "entry_points", lambda **group: [*installed(**group), *found])
+        monkeypatch.setattr(importlib.metadata, "entry_points", lambda **group: with_more(found, **group))
 
     return add
 
@@ -175,12 +187,8 @@ def test_a_required_plugin_cannot_be_left_out_for_once(run, install, script):
 def test_nothing_starts_without_a_gate(run, monkeypatch, words):
     """Without a configuration either."""
     gate = Entry("policy", ImportError("no module named acme_rules"))
-    installed = importlib.metadata.entry_points
-
-    def entry_points(group):
-        return [gate] if group == "flexchat.gates" else installed(group=group)
-
-    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    gate.group = "flexchat.gates"
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **group: with_more([gate], **group))
 
     ran = run(*words)
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from flexchat.assembly import installed_plugins
-from flexchat.cli import plugins as plugins_module
+from flexchat.cli.context import CommandContext
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
 
@@ -37,7 +37,7 @@ def test_a_failed_plugin_is_listed_with_the_reason_and_a_watcher_with_what_it_wa
     host = PluginHost()
     host.register(Watching(), "watching", "watching 1.0")
     host.register(type("Broken", (), {"FLEXCHAT_API": (9, 9)})(), "broken", "broken 1.0")
-    monkeypatch.setattr(plugins_module, "load_plugins", lambda args, file=None: host)
+    monkeypatch.setattr(CommandContext, "load_plugins", lambda context, config=None: host)
 
     ran = run("plugins")
 
@@ -47,7 +47,7 @@ def test_a_failed_plugin_is_listed_with_the_reason_and_a_watcher_with_what_it_wa
 
 
 def test_no_plugins_are_told(run, monkeypatch):
-    monkeypatch.setattr(plugins_module, "load_plugins", lambda args, file=None: PluginHost())
+    monkeypatch.setattr(CommandContext, "load_plugins", lambda context, config=None: PluginHost())
 
     assert "no plugins are installed" in run("plugins").err
 

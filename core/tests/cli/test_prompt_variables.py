@@ -1,7 +1,5 @@
 """--var NAME=VALUE of ask, chat and explain."""
 
-import argparse
-
 import pytest
 from flexchat.cli.prompt_variables import read_variables
 from flexchat.cli.usage import UsageError
@@ -73,10 +71,10 @@ def test_explain_takes_what_ask_takes(run, prompts):
     ],
 )
 def test_a_value_is_the_text_that_was_typed_or_a_list_or_table(words, read):
-    assert read_variables(argparse.Namespace(variables=words)) == read
+    assert read_variables(words) == read
 
 
 @pytest.mark.parametrize("words", [["a"], ["=b"], ["a=1", "a=2"], ["a b=1"], ["topic=x"], ["a=[NaN]"]])
 def test_what_is_no_variable_is_refused(words):
     with pytest.raises(UsageError, match="--var"):
-        read_variables(argparse.Namespace(variables=words))
+        read_variables(words)

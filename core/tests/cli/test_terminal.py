@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from flexchat.cli.context import CommandContext
 from flexchat.cli.terminal import Terminal, one_line
 from flexchat.plugin.host import PluginHost
 from hypothesis import given
@@ -135,13 +136,11 @@ def test_what_a_tool_prints_does_not_get_into_the_json(run, words):
 
 
 def test_what_a_plugin_prints_does_not_get_into_the_json(run, monkeypatch):
-    from flexchat.cli import plugins as plugins_module
-
-    def loading(args, file=None):
+    def loading(context, config=None):
         print("loud plugin")
         return PluginHost()
 
-    monkeypatch.setattr(plugins_module, "load_plugins", loading)
+    monkeypatch.setattr(CommandContext, "load_plugins", loading)
 
     ran = run("plugins", "--json")
 

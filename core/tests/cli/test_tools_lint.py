@@ -6,7 +6,6 @@ from pathlib import Path
 import attrs
 import pytest
 from flexchat.app import installed_plugins
-from flexchat.cli import opening
 from flexchat.domain import SchemaDialect
 
 FREE = SchemaDialect(name="free")
@@ -28,7 +27,7 @@ def _dialects(monkeypatch):
         kinds["flat"] = attrs.evolve(any_kind, name="flat", schema_dialects={"flat": FLAT})
         return host
 
-    monkeypatch.setattr(opening, "installed_plugins", plugins)
+    monkeypatch.setattr("flexchat.assembly.installed_plugins", plugins)
 
 
 @pytest.fixture

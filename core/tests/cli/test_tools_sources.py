@@ -21,7 +21,7 @@ def shop(monkeypatch):
         return host
 
     monkeypatch.setattr(assembly, "installed_plugins", with_shop)
-    monkeypatch.setattr("flexchat.cli.opening.installed_plugins", with_shop)
+    monkeypatch.setattr("flexchat.assembly.installed_plugins", with_shop)
     return source
 
 

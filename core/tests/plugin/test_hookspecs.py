@@ -1,6 +1,5 @@
 """The examples of docs/hooks.md run as they are copied, imports included: loaded, called in turns, and used."""
 
-import argparse
 import asyncio
 import functools
 import inspect
@@ -203,13 +202,6 @@ async def _hookspecs(chat, host):
     assert host.ask("acme_words", language="de") == [("other", ["Haus"])]
 
 
-async def _command(chat, host):
-    command = host.commands.by_name["hello"]
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    assert command.run(parser.parse_args(["--loud"])) == 0
-
-
 USES = {
     "flexchat_register_providers": _provider,
     "flexchat_register_tools, flexchat_register_tool_handlers": _tool,
@@ -223,7 +215,6 @@ USES = {
     "flexchat_register_checks": _check,
     "flexchat_register_chat_hooks": _chat_hooks,
     "flexchat_add_hookspecs": _hookspecs,
-    "flexchat_register_commands": _command,
 }
 
 

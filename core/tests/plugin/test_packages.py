@@ -2,6 +2,7 @@
 
 import re
 
+from flexchat.plugin.commands import installed_commands
 from flexchat.plugin.host import PluginHost
 from flexchat.plugin.packages import _packages, package_with
 
@@ -15,6 +16,7 @@ def test_a_name_says_its_package():
 
 def test_every_kind_is_one_that_plugins_can_offer():
     """A kind that no error names would never be found."""
-    kinds = {records.kind for records in vars(PluginHost()).values() if hasattr(records, "missing")}
+    hosts = {records.kind for records in vars(PluginHost()).values() if hasattr(records, "missing")}
+    kinds = {*hosts, installed_commands().kind}
     assert {kind for kind, _ in _packages()} <= kinds
     assert all(re.fullmatch(r"flexchat-[a-z]+", package) for package in _packages().values())

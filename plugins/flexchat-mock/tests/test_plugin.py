@@ -7,13 +7,13 @@ from flexchat.plugin.host import PluginHost
 from flexchat_mock import plugin
 
 
-def test_the_plugin_registers_a_type_a_provider_and_a_command():
+def test_the_plugin_registers_a_type_and_a_provider():
     """Everything the README promises, and nothing fails."""
     host = PluginHost(strict=True)
 
     report = host.register(plugin, "mock")
 
-    assert set(report.provides) == {"implementation type mock", "provider rehearsal", "command tools record"}
+    assert set(report.provides) == {"implementation type mock", "provider rehearsal"}
 
 
 def test_the_provider_is_made_from_an_empty_table():

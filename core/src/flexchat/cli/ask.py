@@ -2,60 +2,64 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
 
 from ..app import FlexChat
 from ..domain import ChatRequest
 from ..domain.text import counted
-from ..plugin.contracts import Command
 from . import standard_input
-from .arguments import spoken
-from .conversations_store import add_keeping_arguments, open_kept, say_continued
-from .opening import add_demo_argument, introduce, open_chat, require_config
-from .prompt_variables import add_variables_argument, read_variables
+from .context import CommandContext
+from .conversations_store import Keeping, keeping_options, open_kept, say_continued
+from .opening import demo_option, introduce, require_config
+from .parameters import SPOKEN, argument
+from .prompt_variables import variables_option
 from .terminal import Terminal
 from .transcript import show_turn
-from .usage import OK, UsageError
+from .usage import UsageError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ask's arguments."""
-    add_message_arguments(parser)
-    parser.add_argument(
-        "--no-stream", action="store_true", help="print the answer when it is complete, and nothing but the answer"
-    )
-    add_variables_argument(parser)
-    add_demo_argument(parser)
-    add_keeping_arguments(parser, "default: if the configuration has [conversations]")
+def message_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the parameters for the message, and for whether standard input is part of it."""
+    no_stdin = "ignore standard input: for loops that read from it, and services"
+    text = "the message; a pipe or a file on standard input is appended (with - at its end: any standard input)"
+    words = argument("message", nargs=-1, type=SPOKEN, help=text)
+    return words(click.option("--no-stdin", is_flag=True, help=no_stdin)(command))
 
 
-def run(args: argparse.Namespace) -> int:
-    """Answer a message: the answer goes to standard output, everything else to standard error."""
-    message = read_message(args.message, args.terminal, use_stdin=not args.no_stdin)
-    request = ChatRequest(user_message=message, variables=read_variables(args))
-    chat = open_chat(args)
-    require_config(args)
-    introduce(chat, args)
-    asyncio.run(_ask(chat, request, args))
-    return OK
+@click.command
+@message_options
+@click.option("--no-stream", is_flag=True, help="print the answer when it is complete, and nothing but the answer")
+@variables_option
+@demo_option
+@keeping_options("default: if the configuration has [conversations]")
+@click.pass_obj
+def ask(
+    context: CommandContext,
+    message: tuple[str, ...],
+    no_stdin: bool,
+    no_stream: bool,
+    variables: Mapping[str, Any],
+    keeping: Keeping,
+) -> None:
+    """Answer one message.
+
+    The answer goes to standard output, everything else to standard error.
+    """
+    text = read_message(message, context.terminal, use_stdin=not no_stdin)
+    request = ChatRequest(user_message=text, variables=variables)
+    chat = context.open_chat()
+    require_config(context)
+    introduce(chat, context)
+    asyncio.run(_ask(chat, request, context, keeping, streamed=not no_stream))
 
 
-def add_message_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments for the message, and for whether standard input is part of it."""
-    parser.add_argument(
-        "message",
-        nargs="*",
-        help="the message; a pipe or a file on standard input is appended (with - at its end: any standard input)",
-    )
-    parser.add_argument(
-        "--no-stdin", action="store_true", help="ignore standard input: for loops that read from it, and services"
-    )
-
-
-def read_message(words: list[str], terminal: Terminal, *, use_stdin: bool) -> str:
+def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool) -> str:
     """Return the message: the words, followed by the content of a pipe or a file on standard input.
 
     Raises:
@@ -63,7 +67,7 @@ def read_message(words: list[str], terminal: Terminal, *, use_stdin: bool) -> st
     """
     wanted = bool(words) and words[-1] == "-"
     words = words[:-1] if wanted else words
-    message = spoken(words)
+    message = " ".join(words)
     if words and not message.strip():
         raise UsageError("the message is empty")
     if wanted and not use_stdin:
@@ -96,17 +100,16 @@ def _beside(terminal: Terminal) -> str:
     return text
 
 
-async def _ask(chat: FlexChat, request: ChatRequest, args: argparse.Namespace) -> None:
+async def _ask(
+    chat: FlexChat, request: ChatRequest, context: CommandContext, keeping: Keeping, *, streamed: bool
+) -> None:
     async with contextlib.AsyncExitStack() as closing:
         await closing.enter_async_context(chat)
-        kept = await open_kept(chat, args, by_default=False)
+        kept = await open_kept(chat, context, keeping, by_default=False)
         if kept is not None:
             closing.push_async_callback(kept.aclose)
-            say_continued(kept, args)
-        if args.json:
-            args.terminal.json((await (kept or chat).respond(request)).to_dict())
+            say_continued(kept, context, keeping)
+        if context.json:
+            context.terminal.json((await (kept or chat).respond(request)).to_dict())
         else:
-            await show_turn((kept or chat).stream(request), args.terminal, streamed=not args.no_stream)
-
-
-COMMANDS = (Command(name="ask", summary="answer one message", add_arguments=add_arguments, run=run),)
+            await show_turn((kept or chat).stream(request), context.terminal, streamed=streamed)

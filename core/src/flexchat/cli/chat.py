@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -10,13 +9,15 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import click
+
 from ..app import FlexChat
 from ..domain import ChatRequest, Message, Turn
 from ..errors import FlexChatError, StorageError, did_you_mean
-from ..plugin.contracts import Command
-from .conversations_store import KeptChat, add_keeping_arguments, conversation_store, open_kept, say_continued
-from .opening import add_demo_argument, introduce, open_chat, require_config
-from .prompt_variables import add_variables_argument, read_variables
+from .context import CommandContext
+from .conversations_store import Keeping, KeptChat, conversation_store, keeping_options, open_kept, say_continued
+from .opening import demo_option, introduce, require_config
+from .prompt_variables import variables_option
 from .standard_input import expect_utf8, saying_what_is_waited_for
 from .terminal import StreamError, Terminal
 from .tool_text import signature, summary
@@ -33,25 +34,23 @@ _NO_KEEP = "FLEXCHAT_NO_KEEP"
 _ENDS = ("/quit", "/exit", "quit", "exit", None)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add chat's arguments."""
-    add_variables_argument(parser)
-    add_demo_argument(parser)
-    add_keeping_arguments(parser, f"default: at a terminal unless {_NO_KEEP} is set, or if configured")
+@click.command
+@variables_option
+@demo_option
+@keeping_options(f"default: at a terminal unless {_NO_KEEP} is set, or if configured")
+@click.pass_obj
+def chat(context: CommandContext, variables: Mapping[str, Any], keeping: Keeping) -> int:
+    """Hold a conversation.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Hold a conversation on the terminal, or with the lines of standard input.
-
-    With --json, one line of JSON per turn. Without a person at the terminal, a failed turn makes the exit status 1.
+    It is held on the terminal, or with the lines of standard input. With --json, one line of JSON is printed per turn.
+    Without a person at the terminal, a failed turn makes the exit status 1.
     """
-    terminal: Terminal = args.terminal
+    terminal = context.terminal
     if sys.stdin is None:
         raise StreamError("chat reads standard input, which is closed")
-    variables = read_variables(args)
-    chat = open_chat(args)
-    require_config(args)
-    introduce(chat, args)
+    chat = context.open_chat()
+    require_config(context)
+    introduce(chat, context)
     interactive = terminal.interactive()
     if interactive:
         _edit_lines()
@@ -61,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
     with asyncio.Runner() as runner:
         kept = None
         try:
-            kept = runner.run(_open_kept(chat, args, interactive=interactive))
-            talk = _Talk(chat, kept, terminal, runner, variables, as_json=args.json, interactive=interactive)
+            kept = runner.run(_open_kept(chat, context, keeping, interactive=interactive))
+            talk = _Talk(chat, kept, terminal, runner, variables, as_json=context.json, interactive=interactive)
             failures = talk.go()
         finally:
             if kept is not None:
@@ -71,20 +70,22 @@ def run(args: argparse.Namespace) -> int:
     return FAILED if failures and not interactive else OK
 
 
-async def _open_kept(chat: FlexChat, args: argparse.Namespace, *, interactive: bool) -> KeptChat | None:
+async def _open_kept(
+    chat: FlexChat, context: CommandContext, keeping: Keeping, *, interactive: bool
+) -> KeptChat | None:
     by_default = interactive and not os.environ.get(_NO_KEEP)
     try:
-        kept = await open_kept(chat, args, by_default=by_default)
+        kept = await open_kept(chat, context, keeping, by_default=by_default)
     except StorageError as error:
-        _, configured = conversation_store(args)
-        if configured or args.keep or args.go_on or args.conversation is not None:
+        _, configured = conversation_store(context)
+        if configured or keeping.keep or keeping.go_on or keeping.conversation is not None:
             raise
-        args.terminal.say(f"note: this conversation is not kept: {error}", "dim")
+        context.terminal.say(f"note: this conversation is not kept: {error}", "dim")
         return None
     if kept is not None:
-        say_continued(kept, args)
+        say_continued(kept, context, keeping)
         if interactive and kept.continued is None:
-            args.terminal.say("this conversation is kept on this machine; --no-keep keeps nothing", "dim")
+            context.terminal.say("this conversation is kept on this machine; --no-keep keeps nothing", "dim")
     return kept
 
 
@@ -205,6 +206,3 @@ def _edit_lines() -> None:
     """Give input() arrow keys and a history of typed lines, if Python has them."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401
-
-
-COMMANDS = (Command(name="chat", summary="hold a conversation", add_arguments=add_arguments, run=run),)

@@ -2,65 +2,70 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from ..assembly import check_config
 from ..domain.text import counted
 from ..errors import ConfigError, Problem, did_you_mean
-from ..plugin.contracts import Command
-from ..plugin.host import PluginHost
-from .opening import config_file, prepare, the_config
-from .terminal import Terminal
+from .context import CommandContext
+from .parameters import FILE_NAME, argument
 from .usage import OK, UNUSABLE, UsageError
 
 if TYPE_CHECKING:
     from ..config.document import ConfigDocument
     from ..config.model import Config, ToolsTable
+    from ..plugin.host import PluginHost
 
 _MOST_NAMED = 10
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add check's arguments."""
-    parser.add_argument(
-        "file", nargs="?", metavar="FILE", help="the configuration (default: the one that would be used)"
-    )
+@click.command
+@argument(
+    "file",
+    required=False,
+    type=FILE_NAME,
+    metavar="FILE",
+    help="the configuration (default: the one that would be used)",
+)
+@click.pass_obj
+def check(context: CommandContext, file: str | None) -> int:
+    """Check a configuration.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Print problems and notes, one line each, with file and line; the exit status is 2 if there are problems."""
-    terminal: Terminal = args.terminal
-    args.config = args.file or args.config
-    config, problems, notes = _check(args)
-    file = config_file(args)
-    if args.json:
+    Prints problems and notes, one line each, with file and line; the exit status is 2 if there are problems.
+    """
+    terminal = context.terminal
+    context.config = file or context.config
+    config, problems, notes = _check(context)
+    path = context.config_file()
+    if context.json:
         found = {"problems": [_as_data(p) for p in problems], "notes": [_as_data(n) for n in notes]}
         unused = [] if config is None else _never_offered(config, _left_out(notes))
-        terminal.json({"file": str(file), "usable": config is not None, **found, "tools_no_rule_offers": unused})
+        terminal.json({"file": str(path), "usable": config is not None, **found, "tools_no_rule_offers": unused})
         return UNUSABLE if config is None else OK
     for note in notes:
         terminal.out(f"note: {note}", "dim")
     for problem in problems:
         terminal.out(str(problem))
     if config is None:
-        terminal.out(f"{file} cannot be used: {counted(len(problems), 'problem')}", "red")
+        terminal.out(f"{path} cannot be used: {counted(len(problems), 'problem')}", "red")
         return UNUSABLE
-    terminal.out(f"{file} is fine: {_contents(config, notes)}", "bold")
+    terminal.out(f"{path} is fine: {_contents(config, notes)}", "bold")
     return OK
 
 
-def _check(args: argparse.Namespace) -> tuple[Config | None, list[Problem], list[Problem]]:
+def _check(context: CommandContext) -> tuple[Config | None, list[Problem], list[Problem]]:
     """Return the configuration, None if it is unusable; its problems; its notes."""
     try:
-        read = the_config(args)
+        read = context.read_config()
     except ConfigError as error:  # not even its plugins.block can be read
         return None, [*error.problems], []
     if read is None:
         raise UsageError("there is nothing to check: no flexchat.toml or flexchat.json here; flexchat init writes one")
-    host = prepare(args, read)
+    host = context.installed_plugins(read)
     problems, notes = check_config(read, host)
     problems = [*ConfigError([*dict.fromkeys(problems)]).problems]  # by file and line, each once
     if problems or read.config is None:
@@ -142,6 +147,3 @@ def _tools(config: Config, left_out: set[str]) -> str:
 
 def _as_data(problem: Problem) -> dict[str, Any]:
     return {"source": problem.source, "line": problem.line, "path": problem.path, "text": problem.text}
-
-
-COMMANDS = (Command(name="check", summary="check a configuration", add_arguments=add_arguments, run=run),)

@@ -2,39 +2,106 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import AsyncGenerator
+import asyncio
+import functools
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING, Any
 
-from ..app import FlexChat
+import attrs
+import click
+
 from ..conversations.view import Conversations
 from ..domain import DEFAULT_TENANT, ChatRequest, ConversationInfo, StreamEvent, Turn
 from ..errors import ConfigError, UnknownConversationError
-from ..plugin.contracts import ConversationStore
-from ..plugin.host import PluginHost
 from ..turn.keeping import new_conversation_id
-from .opening import load_plugins, the_config
+from .context import CommandContext
 from .terminal import one_line
 from .usage import UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from ..app import FlexChat
+    from ..plugin.contracts import ConversationStore
 
 _PAGE = 200
 _SHORT_ID = 8
 
 
-def add_keeping_arguments(parser: argparse.ArgumentParser, kept: str) -> None:
-    """Add the options of commands whose turns may be kept; ``kept`` describes the default."""
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("-c", "--continue", dest="go_on", action="store_true", help="continue the last conversation")
-    which.add_argument("--conversation", metavar="ID", help="continue this one; the start of its id is enough")
-    parser.add_argument("--keep", action=argparse.BooleanOptionalAction, help=f"keep the conversation or not ({kept})")
-    add_tenant_argument(parser)
+@attrs.frozen(kw_only=True)
+class Keeping:
+    """What the options say about keeping a conversation.
+
+    Attributes:
+        go_on: Whether to continue the last one (-c).
+        conversation: The id, or the start of it, of the one to continue (--conversation).
+        keep: Whether to keep it (--keep, --no-keep); None if that is not said.
+        tenant: Whose conversations are meant.
+    """
+
+    go_on: bool = False
+    conversation: str | None = None
+    keep: bool | None = None
+    tenant: str = DEFAULT_TENANT
 
 
-def add_tenant_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says whose conversations are meant."""
-    parser.add_argument("--tenant", metavar="NAME", default=DEFAULT_TENANT, help="whose conversations to use")
+def keeping_options(kept: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options of commands whose turns may be kept; ``kept`` describes the default.
+
+    The command gets them as ``keeping``.
+    """
+    options = (
+        click.option("-c", "--continue", "go_on", is_flag=True, help="continue the last conversation"),
+        click.option(
+            "--conversation",
+            metavar="ID",
+            shell_complete=complete_conversation,
+            help="continue this one; the start of its id is enough",
+        ),
+        click.option("--keep/--no-keep", default=None, help=f"keep the conversation or not ({kept})"),
+        tenant_option,
+    )
+
+    def added(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def told(
+            *args: Any, go_on: bool, conversation: str | None, keep: bool | None, tenant: str, **values: Any
+        ) -> Any:
+            if go_on and conversation is not None:
+                raise UsageError("-c continues the last conversation, --conversation another: use only one of them")
+            keeping = Keeping(go_on=go_on, conversation=conversation, keep=keep, tenant=tenant)
+            return command(*args, keeping=keeping, **values)
+
+        return functools.reduce(lambda done, option: option(done), reversed(options), told)
+
+    return added
 
 
-def conversation_store(args: argparse.Namespace) -> tuple[ConversationStore, bool]:
+tenant_option = click.option(
+    "--tenant", metavar="NAME", default=DEFAULT_TENANT, help="whose conversations to use", show_default=False
+)
+"""The option that says whose conversations are meant."""
+
+
+def complete_conversation(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the conversations whose ids begin like this, for a shell."""
+    from click.shell_completion import CompletionItem
+
+    async def found() -> list[ConversationInfo]:
+        store, _ = conversation_store(ctx.obj)
+        try:
+            return [*await Conversations(store, ctx.params.get("tenant") or DEFAULT_TENANT).list(limit=_PAGE)]
+        finally:
+            await store.aclose()
+
+    return [
+        CompletionItem(short_id(info), help=info.title)
+        for info in asyncio.run(found())
+        if info.id.startswith(incomplete)
+    ]
+
+
+def conversation_store(context: CommandContext) -> tuple[ConversationStore, bool]:
     """Return the configured store, or the default one, and whether one is configured.
 
     Raises:
@@ -42,8 +109,9 @@ def conversation_store(args: argparse.Namespace) -> tuple[ConversationStore, boo
     """
     from ..conversations.opening import open_conversations  # imports sqlite3: not every command needs it
     from ..conversations.sqlite_store import SqliteSettings, sqlite_conversations
+    from ..plugin.host import PluginHost
 
-    known = the_config(args)
+    known = context.read_config()
     if known is not None:
         from ..config.reading import read_config
 
@@ -51,7 +119,7 @@ def conversation_store(args: argparse.Namespace) -> tuple[ConversationStore, boo
         table = config.document.data.get("conversations")
         if table is not None:
             foreign = isinstance(table, dict) and table.get("provider", "sqlite") != "sqlite"
-            store = open_conversations(config, load_plugins(args, config) if foreign else PluginHost())
+            store = open_conversations(config, context.load_plugins(config) if foreign else PluginHost())
             if store is not None:
                 return store, True
             raise ConfigError([problem for problem in config.problems if problem.path.startswith("conversations")])
@@ -129,7 +197,7 @@ class KeptChat:
         await self._conversations.store.aclose()
 
 
-async def open_kept(chat: FlexChat, args: argparse.Namespace, *, by_default: bool) -> KeptChat | None:
+async def open_kept(chat: FlexChat, context: CommandContext, keeping: Keeping, *, by_default: bool) -> KeptChat | None:
     """Return the chat with its turns kept as the options say; None if nothing is to be kept.
 
     Args:
@@ -139,41 +207,41 @@ async def open_kept(chat: FlexChat, args: argparse.Namespace, *, by_default: boo
         UsageError: The options contradict each other.
         UnknownConversationError, StorageError: The conversation cannot be continued.
     """
-    asked = args.go_on or args.conversation is not None or args.keep
-    if args.keep is False:
-        if args.go_on or args.conversation is not None:
+    asked = keeping.go_on or keeping.conversation is not None or keeping.keep
+    if keeping.keep is False:
+        if keeping.go_on or keeping.conversation is not None:
             raise UsageError("a continued conversation is kept: leave out --no-keep")
         return None
-    store, configured = conversation_store(args)
+    store, configured = conversation_store(context)
     try:
         if not (asked or configured or by_default):
             await store.aclose()
             return None
-        conversations = Conversations(store, args.tenant)
+        conversations = Conversations(store, keeping.tenant)
         continued = None
-        if args.conversation is not None:
-            continued = await find(conversations, args.conversation)
+        if keeping.conversation is not None:
+            continued = await find(conversations, keeping.conversation)
         else:  # even for a new one: report an unusable store before the first answer
             last = await conversations.list(limit=1)
-            if args.go_on:
+            if keeping.go_on:
                 continued = last[0] if last else None
         kept = KeptChat(chat, conversations, continued)
         if continued is not None and (journal := getattr(store, "journal", None)) is not None:
-            kept.waiting = tuple(await journal.waiting(continued.id, tenant=args.tenant))
+            kept.waiting = tuple(await journal.waiting(continued.id, tenant=keeping.tenant))
         return kept
     except BaseException:
         await store.aclose()
         raise
 
 
-def say_continued(kept: KeptChat, args: argparse.Namespace) -> None:
+def say_continued(kept: KeptChat, context: CommandContext, keeping: Keeping) -> None:
     """Report on standard error which conversation is continued, if that was requested."""
     if kept.continued is not None:
         turns = "1 turn" if kept.continued.turns == 1 else f"{kept.continued.turns} turns"
         title = one_line(kept.continued.title, 60)
-        args.terminal.say(f"continuing {short_id(kept.continued)} ({turns}): {title}", "dim")
+        context.terminal.say(f"continuing {short_id(kept.continued)} ({turns}): {title}", "dim")
         for id in kept.waiting:
             text = f"its turn {id[:_SHORT_ID]} was interrupted: the next message ends it; or: flexchat turns resume"
-            args.terminal.say(text, "dim")
-    elif args.go_on:
-        args.terminal.say("no conversation is kept yet: starting a new one", "dim")
+            context.terminal.say(text, "dim")
+    elif keeping.go_on:
+        context.terminal.say("no conversation is kept yet: starting a new one", "dim")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 
+import click
+
 from ..app import FlexChat
 from ..domain import TurnFinished
-from ..plugin.contracts import Command
-from .arguments import spoken
-from .opening import open_chat, prepare
-from .terminal import Style, Terminal
+from .context import CommandContext
+from .parameters import SPOKEN, argument
+from .terminal import Style
 from .transcript import Transcript
-from .usage import OK
 from .zero_config import zero_config
 
 QUESTION = "What is 17% of 230, and what time is it in Tokyo?"
@@ -23,31 +22,31 @@ NEXT_STEP = (
 _INDENT = "       "
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add demo's arguments."""
-    parser.add_argument("message", nargs="*", help=f"your own question, instead of: {QUESTION.replace('%', '%%')}")
+@click.command
+@argument("message", nargs=-1, type=SPOKEN, help=f"your own question, instead of: {QUESTION}")
+@click.pass_obj
+def demo(context: CommandContext, message: tuple[str, ...]) -> None:
+    """See a turn with tool calls; needs no key.
+
+    The rehearsal model answers, with the installed tools; --config shows a turn of your configuration.
+    """
+    chat = context.open_chat() if context.config else _embedded(context)
+    asyncio.run(_show(chat, " ".join(message) or QUESTION, context))
 
 
-def run(args: argparse.Namespace) -> int:
-    """Show a turn of the rehearsal model with the installed tools; --config shows one of your configuration."""
-    chat = open_chat(args) if args.config else _embedded(args)
-    asyncio.run(_show(chat, spoken(args.message) or QUESTION, args))
-    return OK
-
-
-def _embedded(args: argparse.Namespace) -> FlexChat:
-    host = prepare(args)
+def _embedded(context: CommandContext) -> FlexChat:
+    host = context.installed_plugins()
     return FlexChat.from_config(zero_config(host), plugins=host)
 
 
-async def _show(chat: FlexChat, question: str, args: argparse.Namespace) -> None:
-    terminal: Terminal = args.terminal
+async def _show(chat: FlexChat, question: str, context: CommandContext) -> None:
+    terminal = context.terminal
 
     def step(text: str, style: Style) -> None:
         terminal.out(_INDENT + text, style)
 
     async with chat:
-        if args.json:
+        if context.json:
             terminal.json((await chat.respond(question)).to_dict())
             return
         terminal.out(f"You:   {question}", "bold")
@@ -59,11 +58,6 @@ async def _show(chat: FlexChat, question: str, args: argparse.Namespace) -> None
                     terminal.out(f"Model: {answer}")
                 else:
                     transcript.show(event)
-    if not args.config:
+    if not context.config:
         terminal.out()
         terminal.out(NEXT_STEP)
-
-
-COMMANDS = (
-    Command(name="demo", summary="see a turn with tool calls; needs no key", add_arguments=add_arguments, run=run),
-)

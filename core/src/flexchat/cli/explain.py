@@ -2,55 +2,61 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+import click
 
 from ..app import FlexChat
 from ..config.model import ResponseRule
 from ..config.wording import spoken_literal
 from ..domain import PhaseRecord
-from ..plugin.contracts import Command
 from ..turn.run import Explanation
-from .ask import add_message_arguments, read_message
-from .opening import open_chat
-from .prompt_variables import add_variables_argument, read_variables
+from .ask import message_options, read_message
+from .context import CommandContext
+from .prompt_variables import variables_option
 from .terminal import Terminal
 from .usage import FAILED, OK
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add explain's arguments."""
-    add_message_arguments(parser)
-    add_variables_argument(parser)
-    parser.add_argument("--topic", help="what the conversation has been about so far")
-    parser.add_argument(
-        "--collection",
-        metavar="STORE[/NAME]",
-        action="append",
-        help="search for documents only there; repeatable",
-    )
+@click.command
+@message_options
+@variables_option
+@click.option("--topic", help="what the conversation has been about so far")
+@click.option(
+    "--collection",
+    "collections",
+    metavar="STORE[/NAME]",
+    multiple=True,
+    help="search for documents only there; repeatable",
+)
+@click.pass_obj
+def explain(
+    context: CommandContext,
+    message: tuple[str, ...],
+    no_stdin: bool,
+    variables: Mapping[str, Any],
+    topic: str | None,
+    collections: tuple[str, ...],
+) -> int:
+    """Show which rule would answer a message, and why.
 
+    Phases 1 to 5 run; no answer is asked for. The exit status is 1 if no rule fits.
+    """
+    text = read_message(message, context.terminal, use_stdin=not no_stdin)
+    chat = context.open_chat()
 
-def run(args: argparse.Namespace) -> int:
-    """Print the phases and the rules; the exit status is 1 if no rule fits."""
-    message = read_message(args.message, args.terminal, use_stdin=not args.no_stdin)
-    chat = open_chat(args)
-    explanation = asyncio.run(_explained(chat, message, args))
-    terminal: Terminal = args.terminal
-    if args.json:
-        terminal.json({"message": message, **_as_data(explanation, chat)})
+    async def explained() -> Explanation:
+        async with chat:
+            return await chat.explain(text, topic=topic, collections=collections or None, variables=variables)
+
+    explanation = asyncio.run(explained())
+    if context.json:
+        context.terminal.json({"message": text, **_as_data(explanation, chat)})
     else:
-        _show(message, explanation, chat, terminal)
+        _show(text, explanation, chat, context.terminal)
     return OK if explanation.rule is not None else FAILED
-
-
-async def _explained(chat: FlexChat, message: str, args: argparse.Namespace) -> Explanation:
-    async with chat:
-        return await chat.explain(
-            message, topic=args.topic, collections=args.collection, variables=read_variables(args)
-        )
 
 
 def _show(message: str, explanation: Explanation, chat: FlexChat, terminal: Terminal) -> None:
@@ -154,10 +160,3 @@ def _as_data(explanation: Explanation, chat: FlexChat) -> dict[str, Any]:
         "rules": list(rules),
         "phases": phases,
     }
-
-
-COMMANDS = (
-    Command(
-        name="explain", summary="show which rule would answer a message, and why", add_arguments=add_arguments, run=run
-    ),
-)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
+import click
 
 from ..errors import did_you_mean
-from ..plugin.contracts import Command
 from ..plugin.packages import package_with
-from .opening import prepare
-from .terminal import Terminal
-from .usage import OK, UsageError
+from .context import CommandContext
+from .parameters import argument
+from .usage import UsageError
 
 _TOOLS = ("calculator", "get_current_datetime")
 _SET = "set" if os.name == "nt" else "export"
@@ -100,32 +99,36 @@ STARTERS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add init's arguments."""
-    kinds = "; ".join(f"{name}: {starter.summary}" for name, starter in STARTERS.items())
-    parser.add_argument("kind", nargs="?", default="openai", metavar="KIND", help=f"{kinds} (default: openai)")
-    parser.add_argument("--force", action="store_true", help="overwrite the file if there is one")
+_KINDS = "; ".join(f"{name}: {starter.summary}" for name, starter in STARTERS.items())
 
 
-def run(args: argparse.Namespace) -> int:
-    """Write flexchat.toml, or the file named by --config, and print what to do next."""
-    starter = STARTERS.get(args.kind)
+def _complete_kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in STARTERS if name.startswith(incomplete)]
+
+
+@click.command
+@argument("kind", default="openai", metavar="KIND", shell_complete=_complete_kind, help=f"{_KINDS} (default: openai)")
+@click.option("--force", is_flag=True, help="overwrite the file if there is one")
+@click.pass_obj
+def init(context: CommandContext, kind: str, force: bool) -> None:
+    """Write a first configuration.
+
+    It is written to flexchat.toml, or to the file named by --config.
+    """
+    starter = STARTERS.get(kind)
     if starter is None:
-        raise UsageError(
-            f"init does not know '{args.kind}'{did_you_mean(args.kind, STARTERS)}; there are: {', '.join(STARTERS)}"
-        )
-    file = Path(args.config or "flexchat.toml")
+        raise UsageError(f"init does not know '{kind}'{did_you_mean(kind, STARTERS)}; there are: {', '.join(STARTERS)}")
+    file = Path(context.config or "flexchat.toml")
     if os.path.isdir(file):
         file /= "flexchat.toml"
     if file.suffix != ".toml":
         raise UsageError(f"init writes TOML: the file name must end in .toml, not {file.name}")
-    host = prepare(args)
-    _write(file, text_of(starter, [name for name in _TOOLS if name in host.tools.by_name]), force=args.force)
+    host = context.installed_plugins()
+    _write(file, text_of(starter, [name for name in _TOOLS if name in host.tools.by_name]), force=force)
     steps = [*starter.first]
     if starter.provider not in host.providers.by_name:
         steps.insert(0, f"pip install {package_with('provider', starter.provider)}")
-    _report(file, steps, args)
-    return OK
+    _report(file, steps, kind, context)
 
 
 def text_of(starter: Starter, tools: Sequence[str]) -> str:
@@ -175,16 +178,13 @@ def _write(file: Path, text: str, *, force: bool) -> None:
         raise UsageError(f"{file} cannot be written: {error.strerror or error}") from None
 
 
-def _report(file: Path, steps: Sequence[str], args: argparse.Namespace) -> None:
-    terminal: Terminal = args.terminal
-    if args.json:
-        terminal.json({"file": str(file), "kind": args.kind})
+def _report(file: Path, steps: Sequence[str], kind: str, context: CommandContext) -> None:
+    terminal = context.terminal
+    if context.json:
+        terminal.json({"file": str(file), "kind": kind})
         return
-    option = f" --config {args.config}" if args.config else ""
+    option = f" --config {context.config}" if context.config else ""
     terminal.out(f"wrote {file}", "bold")
     terminal.out("next:")
     for step in (*steps, f"flexchat check{option}", _TRY.replace("ask", f"ask{option}")):
         terminal.out(f"  {step}")
-
-
-COMMANDS = (Command(name="init", summary="write a first configuration", add_arguments=add_arguments, run=run),)

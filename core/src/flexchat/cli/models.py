@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from typing import Any
+
+import click
 
 from ..app import FlexChat
 from ..domain import ModelInfo
 from ..errors import ProviderError
-from ..plugin.contracts import Command
-from .opening import open_chat
+from .context import CommandContext
 from .terminal import Terminal
 from .usage import FAILED, OK
 
 Answer = tuple[ModelInfo, ...] | ProviderError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add nothing: models has no arguments of its own."""
+@click.command
+@click.pass_obj
+def models(context: CommandContext) -> int:
+    """List the models of the configured services.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Print the models of every service; the exit status is 1 if none of them answered."""
-    terminal: Terminal = args.terminal
-    answers = asyncio.run(_ask(open_chat(args)))
-    if args.json:
+    The exit status is 1 if none of them answered.
+    """
+    terminal = context.terminal
+    answers = asyncio.run(_ask(context.open_chat()))
+    if context.json:
         terminal.json({service: _as_data(answer) for service, answer in answers.items()})
     for service, answer in answers.items():
         if isinstance(answer, ProviderError):
             terminal.error(f"{service}: {answer}")
-        elif not args.json:
+        elif not context.json:
             _print(service, answer, terminal)
     return OK if any(not isinstance(answer, ProviderError) for answer in answers.values()) else FAILED
 
@@ -65,8 +66,3 @@ def _as_data(answer: Answer) -> dict[str, Any]:
             for model in answer
         ]
     }
-
-
-COMMANDS = (
-    Command(name="models", summary="list the models of the configured services", add_arguments=add_arguments, run=run),
-)

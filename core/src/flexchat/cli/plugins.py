@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Collection, Iterable
 
 import attrs
+import click
 
 from ..assembly import SLOW_LOAD_MS
-from ..plugin.contracts import Command
 from ..plugin.host import CHAT_HOOKS, PluginHost
-from ..plugin.records import PluginReport
-from .opening import load_plugins, the_config
-from .terminal import Style, Terminal
-from .usage import OK
+from ..plugin.records import PluginReport, Records
+from .context import CommandContext
+from .terminal import Style
 
 _KINDS = (
     "provider",
@@ -31,19 +29,20 @@ _KINDS = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add nothing: plugins has no arguments of its own."""
+@click.command
+@click.pass_obj
+def plugins(context: CommandContext) -> None:
+    """List the installed plugins.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Print a report on every installed plugin."""
-    terminal: Terminal = args.terminal
-    host = load_plugins(args, the_config(args))
-    withheld = _withheld(host)
-    reports = [_without(report, withheld.get(report.name, {})) for report in host.reports]
-    if args.json:
+    Each with what it provides, and with what went wrong.
+    """
+    terminal = context.terminal
+    host, commands = context.load_plugins(context.read_config()), context.installed_commands()
+    withheld = _withheld(host, commands)
+    reports = [_without(_with_commands(report, commands), withheld.get(report.name, {})) for report in host.reports]
+    if context.json:
         terminal.json([report.to_dict() | {"withheld": [*withheld.get(report.name, ())]} for report in reports])
-        return OK
+        return
     name_width = max((len(r.name) for r in reports), default=0)
     status_width = max((len(r.status) for r in reports), default=0)
     for report in reports:
@@ -60,10 +59,9 @@ def run(args: argparse.Namespace) -> int:
                 terminal.paragraph(line, indent=" " * (name_width + 2))
     if not reports:
         terminal.say("no plugins are installed: pip install flexchat installs the first ones")
-    return OK
 
 
-def _withheld(host: PluginHost) -> dict[str, dict[str, str]]:
+def _withheld(host: PluginHost, commands: Records) -> dict[str, dict[str, str]]:
     """Return, for each plugin, what is withheld because another offers it, too, with a sentence each."""
     found: dict[str, dict[str, str]] = {}
     for records in (
@@ -77,7 +75,7 @@ def _withheld(host: PluginHost) -> dict[str, dict[str, str]]:
         host.rerankers,
         host.conversation_stores,
         host.config_tables,
-        host.commands,
+        commands,
     ):
         for key, rivals in records.conflicts.items():
             offer = f"{records.kind} {key if isinstance(key, str) else ' '.join(key)}"
@@ -88,6 +86,16 @@ def _withheld(host: PluginHost) -> dict[str, dict[str, str]]:
             offer = f"{records.kind} {key if isinstance(key, str) else ' '.join(key)}"
             found.setdefault(plugin, {})[offer] = f"withheld: {offer}, for that of '{preferred}' (plugins.prefer)"
     return found
+
+
+def _with_commands(report: PluginReport, commands: Records) -> PluginReport:
+    names = [
+        f"{commands.kind} {name}"
+        for owner, entry in commands.by_plugin()
+        if owner == report.name
+        for name in (entry.name,)
+    ]
+    return attrs.evolve(report, provides=(*report.provides, *names))
 
 
 def _without(report: PluginReport, withheld: Collection[str]) -> PluginReport:
@@ -118,6 +126,3 @@ def _watched(report: PluginReport) -> list[str]:
         *([f"watches: {', '.join(watched)}"] if watched else []),
         *of_chats,
     ]
-
-
-COMMANDS = (Command(name="plugins", summary="list the installed plugins", add_arguments=add_arguments, run=run),)

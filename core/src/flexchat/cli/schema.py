@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
+import click
 
 from ..assembly import config_schema
-from ..plugin.contracts import Command
-from .opening import prepare
-from .usage import OK
+from .context import CommandContext
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add nothing: config schema has no arguments of its own."""
+@click.command
+@click.pass_obj
+def schema(context: CommandContext) -> None:
+    """Print the JSON Schema of a config.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Print the schema, including the installed plugins' parts."""
-    args.terminal.json(config_schema(prepare(args)))
-    return OK
-
-
-COMMANDS = (
-    Command(name="config schema", summary="print the JSON Schema of a config", add_arguments=add_arguments, run=run),
-)
+    It includes the installed plugins' parts.
+    """
+    context.terminal.json(config_schema(context.installed_plugins()))

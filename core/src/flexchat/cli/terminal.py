@@ -66,12 +66,24 @@ class Terminal:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Lend standard output to code meant to print: argparse, input(), a plugin's command."""
+        """Lend standard output to code meant to print: input(), a prompt, a plugin's command."""
         with contextlib.redirect_stdout(self._stdout):
             try:
                 yield
             finally:
                 self._to_stdout("")
+
+    def confirm(self, question: str) -> bool:
+        """Ask a person yes or no, and return whether the answer is yes; no if their input ends."""
+        import click  # only where something is asked
+
+        with self.lent():
+            try:
+                return click.confirm(question, default=False)
+            except click.Abort as abort:
+                if isinstance(abort.__context__, EOFError):
+                    return False
+                raise
 
     @property
     def width(self) -> int:

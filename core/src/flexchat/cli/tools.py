@@ -2,52 +2,57 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
+import click
 
-from ..app import FlexChat
 from ..domain import ToolDefinition, ToolResult
 from ..errors import did_you_mean
-from ..plugin.contracts import Command
-from ..plugin.host import PluginHost
-from .opening import open_tools
-from .terminal import Terminal
+from .context import CommandContext
+from .parameters import SPOKEN, argument
 from .tool_arguments import read_arguments
 from .tool_text import signature
 from .usage import FAILED, OK, UsageError
 
-
-def add_no_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add nothing: tools list has no arguments of its own."""
-
-
-def add_name(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of tools show."""
-    parser.add_argument("name", help="the tool's name")
+if TYPE_CHECKING:
+    from ..app import FlexChat
+    from ..plugin.host import PluginHost
 
 
-def add_call(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of tools call."""
-    add_name(parser)
-    parser.add_argument(
-        "arguments", nargs="*", help="key=value, with the types of the tool's schema; or one JSON object"
-    )
-    parser.add_argument(
-        "--key", metavar="TEXT", help="for a tool that changes something: a repeated key returns the first result"
-    )
+def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of tools that begin like this, for a shell."""
+    chat, _ = ctx.obj.open_tools()
+    return [tool.name for tool in _tools(chat) if tool.name.startswith(incomplete)]
 
 
-def run_list(args: argparse.Namespace) -> int:
-    """Print every tool as a signature with its description."""
-    terminal: Terminal = args.terminal
-    chat, _ = open_tools(args)
+tool_name = argument("name", metavar="NAME", shell_complete=complete_tool, help="the tool's name")
+"""The argument that names a tool."""
+
+tool_words = argument(
+    "words",
+    metavar="KEY=VALUE",
+    nargs=-1,
+    type=SPOKEN,
+    help="its arguments, with the types of the tool's schema; or one JSON object",
+)
+"""The arguments of a call; ``read_arguments`` reads them."""
+
+
+@click.command
+@click.pass_obj
+def list_(context: CommandContext) -> None:
+    """List the tools.
+
+    Every tool is shown as a signature, with its description.
+    """
+    terminal = context.terminal
+    chat, _ = context.open_tools()
     tools = _tools(chat)
-    if args.json:
+    if context.json:
         terminal.json([_as_data(tool) for tool in tools])
-        return OK
+        return
     for tool in tools:
         terminal.out(signature(tool), "bold")
         source = f", from {tool.source}" if tool.source is not None else ""
@@ -57,42 +62,52 @@ def run_list(args: argparse.Namespace) -> int:
     for state in chat.tools.sources.states():
         if not state.accepted:
             terminal.say(f"source '{state.name}' was never opened: flexchat tools accept {state.name} does it", "dim")
-    return OK
 
 
-def run_show(args: argparse.Namespace) -> int:
-    """Print a tool's definition as JSON."""
-    chat, host = open_tools(args)
-    args.terminal.json(_as_data(asyncio.run(_found(chat, host, args.name))))
-    return OK
+@click.command
+@tool_name
+@click.pass_obj
+def show(context: CommandContext, name: str) -> None:
+    """Print a tool's definition."""
+    chat, host = context.open_tools()
+
+    async def found() -> ToolDefinition:
+        async with chat:
+            return await named_tool(chat, host, name)
+
+    context.terminal.json(_as_data(asyncio.run(found())))
 
 
-def run_call(args: argparse.Namespace) -> int:
-    """Run a tool and print its result as JSON; with --json, the whole envelope."""
-    terminal: Terminal = args.terminal
-    chat, host = open_tools(args)
-    result = asyncio.run(_call(chat, host, args))
+@click.command
+@tool_name
+@tool_words
+@click.option(
+    "--key", metavar="TEXT", help="for a tool that changes something: a repeated key returns the first result"
+)
+@click.pass_obj
+def call(context: CommandContext, name: str, words: tuple[str, ...], key: str | None) -> int:
+    """Run a tool: NAME key=value ….
+
+    Its result is printed as JSON; with --json, with all that is known of the call.
+    """
+    terminal = context.terminal
+    chat, host = context.open_tools()
+
+    async def called() -> ToolResult:
+        async with chat:
+            tool = await named_tool(chat, host, name)
+            return await chat.call_tool(tool.name, read_arguments(words, tool), origin="command line", key=key)
+
+    result = asyncio.run(called())
     for note in result.notes:
         terminal.say(f"note: {note}", "dim")
-    if args.json:
+    if context.json:
         terminal.json(result.to_dict())
     elif result.success:
         terminal.json(result.result)
     if not result.success:
-        terminal.error(f"{args.name}: {result.explained()}")
+        terminal.error(f"{name}: {result.explained()}")
     return OK if result.success else FAILED
-
-
-async def _found(chat: FlexChat, host: PluginHost, name: str) -> ToolDefinition:
-    async with chat:
-        return await named_tool(chat, host, name)
-
-
-async def _call(chat: FlexChat, host: PluginHost, args: argparse.Namespace) -> ToolResult:
-    async with chat:
-        tool = await named_tool(chat, host, args.name)
-        arguments = read_arguments(args.arguments, tool)
-        return await chat.call_tool(tool.name, arguments, origin="command line", key=args.key)
 
 
 def _tools(chat: FlexChat) -> list[ToolDefinition]:
@@ -135,10 +150,3 @@ def _as_data(tool: ToolDefinition) -> dict[str, Any]:
         "repeatable": tool.repeatable or None,
     }
     return {key: value for key, value in data.items() if value is not None}
-
-
-COMMANDS = (
-    Command(name="tools list", summary="list the tools", add_arguments=add_no_arguments, run=run_list),
-    Command(name="tools show", summary="print a tool's definition", add_arguments=add_name, run=run_show),
-    Command(name="tools call", summary="run a tool: NAME key=value …", add_arguments=add_call, run=run_call),
-)

@@ -2,54 +2,59 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
-from ..app import FlexChat
+import click
+
+from ..calls.rule_cost import rule_cost
 from ..domain.text import counted
 from ..errors import did_you_mean
-from ..plugin.contracts import Command
-from .opening import open_tools
+from ..tools.cost import BYTES_PER_TOKEN, ToolsCost
+from .context import CommandContext
 from .terminal import Terminal
-from .usage import OK, UsageError
+from .usage import UsageError
 
 if TYPE_CHECKING:
-    from ..tools.cost import ToolsCost  # every command loads this module, and only this one estimates
+    from ..app import FlexChat
 
 _MOST_SHOWN = 10
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of tools cost."""
-    parser.add_argument("--rule", metavar="RULE", help="only this rule: its number, from 0, or its name")
+def _complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    rules = ctx.obj.open_tools()[0].config.responses
+    return [rule.name for rule in rules if rule.name and rule.name.startswith(incomplete)]
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the price of each rule's tools, the dearest tools first; with -v, of all tools."""
-    from ..calls.rule_cost import rule_cost
-    from ..tools.cost import BYTES_PER_TOKEN
+@click.command
+@click.option(
+    "--rule", metavar="RULE", shell_complete=_complete_rule, help="only this rule: its number, from 0, or its name"
+)
+@click.pass_obj
+def cost(context: CommandContext, rule: str | None) -> None:
+    """Estimate what each rule's tools cost in tokens.
 
-    terminal: Terminal = args.terminal
-    chat, _ = open_tools(args)
+    The dearest tools come first; -v shows all.
+    """
+    terminal = context.terminal
+    chat, _ = context.open_tools()
     costs: list[tuple[int, str, ToolsCost]] = []
-    for index in _rules(chat, args.rule):
+    for index in _rules(chat, rule):
         costs.append((index, *rule_cost(chat.config.responses[index], chat.tools, chat.llms)))
-    if args.json:
+    if context.json:
         terminal.json(
             [
                 {"rule": index, "name": chat.config.responses[index].name, "format": form}
-                | {"tokens": cost.tokens, "tools": cost.by_tool, "unsendable": cost.unsendable}
-                for index, form, cost in costs
+                | {"tokens": found.tokens, "tools": found.by_tool, "unsendable": found.unsendable}
+                for index, form, found in costs
             ]
         )
-        return OK
-    for index, form, cost in costs:
-        _show(terminal, chat, index, form, cost)
+        return
+    for index, form, found in costs:
+        _show(terminal, chat, index, form, found)
     for state in chat.tools.sources.states():
         if not state.accepted:
             terminal.say(f"without the tools of source '{state.name}', which nobody has opened yet", "dim")
     terminal.say(f"estimates: {BYTES_PER_TOKEN} bytes of JSON a token; services count differently", "dim")
-    return OK
 
 
 def _show(terminal: Terminal, chat: FlexChat, index: int, form: str, cost: ToolsCost) -> None:
@@ -82,13 +87,3 @@ def _rules(chat: FlexChat, wanted: str | None) -> list[int]:
         last = f"rules are numbered 0 to {len(rules) - 1}" if rules else "there are no rules"
         raise UsageError(f"--rule {wanted}: no such rule{did_you_mean(wanted, names)} ({last})")
     return found
-
-
-COMMANDS = (
-    Command(
-        name="tools cost",
-        summary="estimate what each rule's tools cost in tokens",
-        add_arguments=add_arguments,
-        run=run,
-    ),
-)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,20 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import click
 
 from ..domain import Implementation, SchemaDialect, SchemaNote, ToolDefinition
 from ..domain.text import counted
 from ..errors import ToolDefinitionError, did_you_mean
 from ..files import read_file
-from ..plugin.contracts import Command
-from ..plugin.host import PluginHost
 from ..schema.limits import schema_problems
-from .opening import open_tools, prepare, the_config
+from ..tools.lint import ToolFinding, lint_tools, portable_definition
+from .context import CommandContext
+from .parameters import FILE_NAME
 from .terminal import Style, Terminal
 from .usage import FAILED, OK, UsageError
 
 if TYPE_CHECKING:
-    from ..tools.lint import ToolFinding  # every command loads this module, and only this one lints
+    from ..plugin.host import PluginHost
 
 _STYLES: dict[str, Style] = {"refused": "red", "rewritten": "plain", "accepted": "dim"}
 _PLACES = 3  # most places named in a line
@@ -38,50 +38,53 @@ class Unusable:
     reason: str
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of tools lint."""
-    parser.add_argument(
-        "--provider",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="a provider (openai), one of its modes (openai.strict), or all; repeatable (default: those of the config)",
-    )
-    parser.add_argument(
-        "--tools", metavar="FILE", help="check the tools in a JSON file (a list, as sent to OpenAI or from MCP) instead"
-    )
-    parser.add_argument(
-        "--fix",
-        action="store_true",
-        help="print the definitions that can be improved, as a JSON list to paste; no file is changed, and "
-        "nothing is rewritten that would weaken the check of a call",
-    )
+@click.command
+@click.option(
+    "--provider",
+    "providers",
+    metavar="NAME",
+    multiple=True,
+    help="a provider (openai), one of its modes (openai.strict), or all; repeatable (default: those of the config)",
+)
+@click.option(
+    "--tools",
+    "file",
+    metavar="FILE",
+    type=FILE_NAME,
+    help="check the tools in a JSON file (a list, as sent to OpenAI or from MCP) instead",
+)
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="print the definitions that can be improved, as a JSON list to paste; no file is changed, and "
+    "nothing is rewritten that would weaken the check of a call",
+)
+@click.pass_obj
+def lint(context: CommandContext, providers: tuple[str, ...], file: str | None, fix: bool) -> int:
+    """Show what each service does with the tools.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Print what each mode does with each tool; the exit status is 1 if a provider refuses one in every mode."""
-    from ..tools.lint import lint_tools, portable_definition
-
-    terminal: Terminal = args.terminal
-    tools, unusable, host, used = _tools(args)
-    modes = _modes(host, args.provider, used)
+    The exit status is 1 if a provider refuses one in every mode.
+    """
+    terminal = context.terminal
+    tools, unusable, host, used = _tools(context, file)
+    modes = _modes(host, providers, used)
     dialects = {name: dialect for name, (_, dialect) in modes.items()}
     fixed = []
-    if args.fix:
+    if fix:
         portable = {tool.name: portable_definition(tool) for tool in tools}
         fixed = [_as_data(tool) for tool, notes in portable.values() if notes]
         tools = [tool for tool, _ in portable.values()]
     findings = [*lint_tools(tools, dialects), *_of_unusable(unusable, dialects)]
     refused = _refused(findings, modes)
-    if args.json:
-        terminal.json(_report(findings, modes, refused) | ({"fixed": fixed} if args.fix else {}))
-    elif args.fix:
+    if context.json:
+        terminal.json(_report(findings, modes, refused) | ({"fixed": fixed} if fix else {}))
+    elif fix:
         terminal.json(fixed)
         for finding in findings:
             if finding.sentence:
                 terminal.say(finding.sentence)
     else:
-        none = f"no tools: {args.tools} has none" if args.tools else _NO_TOOLS
+        none = f"no tools: {file} has none" if file else _NO_TOOLS
         _print(findings, terminal, none)
     return FAILED if refused else OK
 
@@ -89,12 +92,14 @@ def run(args: argparse.Namespace) -> int:
 # ---- what is linted, and for whom
 
 
-def _tools(args: argparse.Namespace) -> tuple[list[ToolDefinition], list[Unusable], PluginHost, list[str]]:
+def _tools(
+    context: CommandContext, file: str | None
+) -> tuple[list[ToolDefinition], list[Unusable], PluginHost, list[str]]:
     """Return the tools, the unusable entries, the plugins, and the names of the providers the configuration uses."""
-    if args.tools:
-        tools, unusable = _read(Path(args.tools))
-        return tools, unusable, prepare(args, the_config(args)), []
-    chat, host = open_tools(args)
+    if file:
+        tools, unusable = _read(Path(file))
+        return tools, unusable, context.installed_plugins(context.read_config()), []
+    chat, host = context.open_tools()
     used = [*dict.fromkeys(entry.provider for entry in chat.config.llms.values())]
     return chat.tools.get_registry().list(), [], host, used
 
@@ -188,8 +193,6 @@ def _definition(entry: Any, otherwise: str) -> ToolDefinition | Unusable:
 
 
 def _of_unusable(unusable: Iterable[Unusable], dialects: Iterable[str]) -> list[ToolFinding]:
-    from ..tools.lint import ToolFinding
-
     return [
         ToolFinding(
             tool=entry.name,
@@ -274,10 +277,3 @@ def _report(
 
 def _as_data(tool: ToolDefinition) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-
-
-COMMANDS = (
-    Command(
-        name="tools lint", summary="show what each service does with the tools", add_arguments=add_arguments, run=run
-    ),
-)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import click
+
 from ..app import FlexChat
 from ..domain.sourced import SourcedTool, ToolChange
 from ..domain.text import counted
 from ..errors import FlexChatError, ToolSourceError
-from ..plugin.contracts import Command
 from ..tools.differences import MISSING, Difference, differences
 from ..tools.sources import SourceState
-from .opening import open_tools
+from .context import CommandContext
+from .parameters import argument
 from .terminal import Style, Terminal
 from .tool_text import signature
 from .usage import FAILED, OK, UsageError
@@ -27,29 +28,34 @@ _STYLES: dict[str, Style] = {"new": "plain", "changed": "plain", "gone": "red"}
 _KINDS = ("new", "changed", "gone")
 
 
-def add_diff_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of tools diff."""
-    parser.add_argument("source", nargs="?", metavar="SOURCE", help="only this source (default: all)")
+def _complete_source(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in ctx.obj.open_tools()[0].tools.sources.by_name if name.startswith(incomplete)]
 
 
-def add_accept_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of tools accept."""
-    parser.add_argument("source", metavar="SOURCE", help="the source's name")
-    parser.add_argument("tools", nargs="*", default=[], metavar="TOOL", help="only these tools (default: all)")
+@click.command
+@argument(
+    "source",
+    metavar="SOURCE",
+    required=False,
+    shell_complete=_complete_source,
+    help="only this source (default: all)",
+)
+@click.pass_obj
+def diff(context: CommandContext, source: str | None) -> int:
+    """Show what has changed in tool sources since it was accepted.
 
-
-def run_diff(args: argparse.Namespace) -> int:
-    """Open the sources, and print how their tools differ from the accepted ones; the exit status is 1 if they do."""
-    terminal: Terminal = args.terminal
-    chat, _ = open_tools(args)
-    if args.source is not None:
-        chat.tools.sources.state(args.source)  # a wrong name is told before anything is opened
-    wanted = [args.source] if args.source is not None else [*chat.tools.sources.by_name]
+    The exit status is 1 if anything has.
+    """
+    terminal = context.terminal
+    chat, _ = context.open_tools()
+    if source is not None:
+        chat.tools.sources.state(source)  # a wrong name is told before anything is opened
+    wanted = [source] if source is not None else [*chat.tools.sources.by_name]
     if not wanted:
         raise UsageError("no tool sources: the configuration has no [[tools.TYPE]] tables, or tools.enabled is false")
     known = {state.name for state in chat.tools.sources.states() if state.accepted}
     looked = asyncio.run(_looked(chat, wanted))
-    if args.json:
+    if context.json:
         terminal.json([_as_data(name, found) for name, found in looked.items()])
     else:
         for name, found in looked.items():
@@ -58,27 +64,33 @@ def run_diff(args: argparse.Namespace) -> int:
     return FAILED if failed else OK
 
 
-def run_accept(args: argparse.Namespace) -> int:
-    """Open a source, accept its tools as they are now, and print what that changes."""
-    terminal: Terminal = args.terminal
-    chat, _ = open_tools(args)
+@click.command
+@argument("source", metavar="SOURCE", shell_complete=_complete_source, help="the source's name")
+@argument("tools", metavar="TOOL", nargs=-1, help="only these tools (default: all)")
+@click.pass_obj
+def accept(context: CommandContext, source: str, tools: tuple[str, ...]) -> None:
+    """Accept the tools of a source as they are now.
+
+    The source is opened, and what that changes is printed.
+    """
+    terminal = context.terminal
+    chat, _ = context.open_tools()
     sources = chat.tools.sources
-    is_first = not sources.state(args.source).accepted
-    changes = asyncio.run(_accepted(chat, args.source, args.tools))
-    state = sources.state(args.source)
-    if args.json:
-        terminal.json({"source": args.source, "accepted": [_change(change) for change in changes]})
-        return OK
+    is_first = not sources.state(source).accepted
+    changes = asyncio.run(_accepted(chat, source, [*tools]))
+    state = sources.state(source)
+    if context.json:
+        terminal.json({"source": source, "accepted": [_change(change) for change in changes]})
+        return
     for change in changes:
         terminal.out(f"accepted  {change.kind:7}  {change.name}")
     if is_first:
-        terminal.out(f"{counted(len(state.tools), 'tool')} of {args.source} accepted")
+        terminal.out(f"{counted(len(state.tools), 'tool')} of {source} accepted")
     elif not changes:
-        terminal.out(f"{args.source}: nothing has changed")
+        terminal.out(f"{source}: nothing has changed")
     for name, why in state.left_out.items():
         terminal.say(f"{name} is left out: {why}")
     terminal.say(f"kept in {sources.lock.path}", "dim")
-    return OK
 
 
 async def _looked(chat: FlexChat, names: Iterable[str]) -> dict[str, SourceState | FlexChatError]:
@@ -176,19 +188,3 @@ def _change(change: ToolChange) -> dict[str, Any]:
     if change.now is not None:
         data["now"] = change.now.to_dict()
     return data
-
-
-COMMANDS = (
-    Command(
-        name="tools diff",
-        summary="show what has changed in tool sources since it was accepted",
-        add_arguments=add_diff_arguments,
-        run=run_diff,
-    ),
-    Command(
-        name="tools accept",
-        summary="accept the tools of a source as they are now",
-        add_arguments=add_accept_arguments,
-        run=run_accept,
-    ),
-)

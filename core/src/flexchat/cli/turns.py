@@ -2,75 +2,150 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
+import click
 
-from ..app import FlexChat
 from ..conversations.export import to_the_minute
 from ..domain import Turn
 from ..domain.text import counted
-from ..plugin.contracts import Command, TurnJournal
-from .conversations_store import add_tenant_argument, conversation_store
-from .opening import introduce, open_chat
-from .terminal import Terminal, one_line
-from .usage import OK, UsageError
+from .context import CommandContext
+from .conversations_store import conversation_store, tenant_option
+from .opening import introduce
+from .parameters import argument
+from .terminal import one_line
+from .usage import UsageError
+
+if TYPE_CHECKING:
+    from ..app import FlexChat
+    from ..plugin.contracts import TurnJournal
 
 _MOST = 50
 _SHORT_ID = 8
 _NARROWEST = 20  # characters of a message that are shown, however narrow the terminal is
+_id = argument("id", metavar="ID", help="its id, or the start of it")
 
 
-def _list_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--interrupted", action="store_true", help="only those that can be resumed")
-    parser.add_argument("--limit", metavar="N", type=int, default=_MOST, help=f"maximum number (default: {_MOST})")
-    add_tenant_argument(parser)
+@click.command
+@click.option("--interrupted", is_flag=True, help="only those that can be resumed")
+@click.option("--limit", metavar="N", type=int, default=_MOST, help=f"maximum number (default: {_MOST})")
+@tenant_option
+@click.pass_obj
+def list_(context: CommandContext, interrupted: bool, limit: int, tenant: str) -> None:
+    """List the turns of kept conversations, newest first."""
+    terminal = context.terminal
+    if limit < 1:
+        raise UsageError(f"--limit is at least 1, not {limit}")
+
+    async def work(journal: TurnJournal) -> None:
+        states: Any = ("interrupted",) if interrupted else None
+        turns = await journal.list(tenant=tenant, states=states, limit=limit)
+        if context.json:
+            terminal.json([attrs.asdict(turn) for turn in turns])
+            return
+        for turn in turns:
+            columns = f"{turn.id[:_SHORT_ID]}  {to_the_minute(turn.began_at)}  {turn.state:11}  "
+            text = turn.message + (f": {turn.error}" if turn.error else "")
+            terminal.out(columns + one_line(text, max(terminal.width - len(columns), _NARROWEST)))
+        if not turns:
+            terminal.say("no turn is interrupted" if interrupted else "no turn is kept yet", "dim")
+        elif any(turn.state == "interrupted" for turn in turns):
+            terminal.say("to continue an interrupted turn: flexchat turns resume ID", "dim")
+
+    _with_journal(context, work)
 
 
-async def _list(journal: TurnJournal, args: argparse.Namespace) -> None:
-    if args.limit < 1:
-        raise UsageError(f"--limit is at least 1, not {args.limit}")
-    states: Any = ("interrupted",) if args.interrupted else None
-    turns = await journal.list(tenant=args.tenant, states=states, limit=args.limit)
-    if args.json:
-        args.terminal.json([attrs.asdict(turn) for turn in turns])
+@click.command
+@_id
+@tenant_option
+@click.pass_obj
+def show(context: CommandContext, id: str, tenant: str) -> None:
+    """Print the steps of a turn."""
+    terminal = context.terminal
+
+    async def work(journal: TurnJournal) -> None:
+        turn, entries = await journal.read(id, tenant=tenant)
+        if context.json:
+            terminal.json({**attrs.asdict(turn), "steps": [attrs.asdict(entry) for entry in entries]})
+            return
+        for name, value in (
+            ("turn", turn.id),
+            ("state", turn.state + (f": {turn.error}" if turn.error else "")),
+            ("conversation", turn.conversation),
+            ("began", turn.began_at),
+            ("ended", turn.ended_at),
+        ):
+            if value:
+                terminal.out(f"{name + ':':14}{one_line(value, 2_000)}")
+        for entry in entries:
+            columns = f"{entry.number:3}  {entry.at[11:23]}  {entry.kind:8}  "
+            text = one_line(_told(entry.kind, entry.data), max(terminal.width - len(columns), _NARROWEST))
+            terminal.out((columns + text).rstrip())
+
+    _with_journal(context, work)
+
+
+@click.command
+@_id
+@tenant_option
+@click.pass_obj
+def resume(context: CommandContext, id: str, tenant: str) -> None:
+    """Continue an interrupted turn where it stopped."""
+    turn = _in_chat(context, lambda chat: chat.resume(id, tenant=tenant))
+    if context.json:
+        context.terminal.json(turn.to_dict())
         return
-    for turn in turns:
-        columns = f"{turn.id[:_SHORT_ID]}  {to_the_minute(turn.began_at)}  {turn.state:11}  "
-        text = turn.message + (f": {turn.error}" if turn.error else "")
-        args.terminal.out(columns + one_line(text, max(args.terminal.width - len(columns), _NARROWEST)))
-    if not turns:
-        args.terminal.say("no turn is interrupted" if args.interrupted else "no turn is kept yet", "dim")
-    elif any(turn.state == "interrupted" for turn in turns):
-        args.terminal.say("to continue an interrupted turn: flexchat turns resume ID", "dim")
+    for record in turn.failed_calls:
+        context.terminal.say(f"{record.tool}: {record.result.explained()}", "dim")
+    context.terminal.out(turn.content)
 
 
-def _id_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="its id, or the start of it")
-    add_tenant_argument(parser)
-
-
-async def _show(journal: TurnJournal, args: argparse.Namespace) -> None:
-    turn, entries = await journal.read(args.id, tenant=args.tenant)
-    if args.json:
-        args.terminal.json({**attrs.asdict(turn), "steps": [attrs.asdict(entry) for entry in entries]})
+@click.command
+@_id
+@tenant_option
+@click.pass_obj
+def cancel(context: CommandContext, id: str, tenant: str) -> None:
+    """End an interrupted turn; what it did stays in its conversation."""
+    turn = _in_chat(context, lambda chat: chat.close_turn(id, tenant=tenant))
+    if context.json:
+        context.terminal.json(turn.to_dict())
         return
-    for name, value in (
-        ("turn", turn.id),
-        ("state", turn.state + (f": {turn.error}" if turn.error else "")),
-        ("conversation", turn.conversation),
-        ("began", turn.began_at),
-        ("ended", turn.ended_at),
-    ):
-        if value:
-            args.terminal.out(f"{name + ':':14}{one_line(value, 2_000)}")
-    for entry in entries:
-        columns = f"{entry.number:3}  {entry.at[11:23]}  {entry.kind:8}  "
-        text = one_line(_told(entry.kind, entry.data), max(args.terminal.width - len(columns), _NARROWEST))
-        args.terminal.out((columns + text).rstrip())
+    calls: Sequence[Any] = turn.response.tool_calls or ()
+    context.terminal.say(f"{turn.id[:_SHORT_ID]} is ended; what it did is in its conversation", "dim")
+    for record in calls:
+        context.terminal.say(f"{record.tool}: {record.result.explained() or 'done'}", "dim")
+
+
+def _with_journal(context: CommandContext, work: Callable[[TurnJournal], Awaitable[None]]) -> None:
+    async def on_the_journal() -> None:
+        store, _ = conversation_store(context)
+        try:
+            journal = getattr(store, "journal", None)
+            if journal is None:
+                raise UsageError("the store of the conversations keeps no journal of turns")
+            await work(journal)
+        finally:
+            await store.aclose()
+
+    asyncio.run(on_the_journal())
+
+
+def _in_chat(context: CommandContext, work: Callable[[FlexChat], Awaitable[Turn]]) -> Turn:
+    async def in_the_chat(chat: FlexChat) -> Turn:
+        store, _ = conversation_store(context)
+        try:
+            async with chat:
+                chat.keep_in(store)
+                return await work(chat)
+        finally:
+            await store.aclose()
+
+    chat = context.open_chat()
+    introduce(chat, context)
+    return asyncio.run(in_the_chat(chat))
 
 
 def _told(kind: str, data: Mapping[str, Any]) -> str:
@@ -96,83 +171,3 @@ def _told(kind: str, data: Mapping[str, Any]) -> str:
         case "resumed":
             return f"with configuration {data['config']}, {', '.join(data['packages'])}"
     return ""
-
-
-async def _resume(chat: FlexChat, args: argparse.Namespace) -> Turn:
-    return await chat.resume(args.id, tenant=args.tenant)
-
-
-async def _cancel(chat: FlexChat, args: argparse.Namespace) -> Turn:
-    return await chat.close_turn(args.id, tenant=args.tenant)
-
-
-def _show_resumed(turn: Turn, terminal: Terminal) -> None:
-    for record in turn.failed_calls:
-        terminal.say(f"{record.tool}: {record.result.explained()}", "dim")
-    terminal.out(turn.content)
-
-
-def _show_cancelled(turn: Turn, terminal: Terminal) -> None:
-    calls: Sequence[Any] = turn.response.tool_calls or ()
-    terminal.say(f"{turn.id[:_SHORT_ID]} is ended; what it did is in its conversation", "dim")
-    for record in calls:
-        terminal.say(f"{record.tool}: {record.result.explained() or 'done'}", "dim")
-
-
-def _of_the_journal(
-    name: str,
-    summary: str,
-    add_arguments: Callable[[argparse.ArgumentParser], None],
-    work: Callable[[TurnJournal, argparse.Namespace], Awaitable[None]],
-) -> Command:
-    async def on_the_journal(args: argparse.Namespace) -> None:
-        store, _ = conversation_store(args)
-        try:
-            journal = getattr(store, "journal", None)
-            if journal is None:
-                raise UsageError("the store of the conversations keeps no journal of turns")
-            await work(journal, args)
-        finally:
-            await store.aclose()
-
-    def run(args: argparse.Namespace) -> int:
-        asyncio.run(on_the_journal(args))
-        return OK
-
-    return Command(name=f"turns {name}", summary=summary, add_arguments=add_arguments, run=run)
-
-
-def _of_a_chat(
-    name: str,
-    summary: str,
-    work: Callable[[FlexChat, argparse.Namespace], Awaitable[Turn]],
-    show: Callable[[Turn, Terminal], None],
-) -> Command:
-    async def in_the_chat(chat: FlexChat, args: argparse.Namespace) -> Turn:
-        store, _ = conversation_store(args)
-        try:
-            async with chat:
-                chat.keep_in(store)
-                return await work(chat, args)
-        finally:
-            await store.aclose()
-
-    def run(args: argparse.Namespace) -> int:
-        chat = open_chat(args)
-        introduce(chat, args)
-        turn = asyncio.run(in_the_chat(chat, args))
-        if args.json:
-            args.terminal.json(turn.to_dict())
-        else:
-            show(turn, args.terminal)
-        return OK
-
-    return Command(name=f"turns {name}", summary=summary, add_arguments=_id_arguments, run=run)
-
-
-COMMANDS = (
-    _of_the_journal("list", "list the turns of kept conversations, newest first", _list_arguments, _list),
-    _of_the_journal("show", "print the steps of a turn", _id_arguments, _show),
-    _of_a_chat("resume", "continue an interrupted turn where it stopped", _resume, _show_resumed),
-    _of_a_chat("cancel", "end an interrupted turn; what it did stays in its conversation", _cancel, _show_cancelled),
-)

@@ -23,7 +23,6 @@ from ..errors import EffectUnknownError, FetchError, FlexChatError, Problem, Too
 from .call import Call, Place, Rest, Step
 from .contracts import (
     CheckedConfig,
-    Command,
     ConfigCheck,
     ConfigTable,
     Fetcher,
@@ -41,7 +40,6 @@ __all__ = [
     "Call",
     "ChatResult",
     "CheckedConfig",
-    "Command",
     "ConfigCheck",
     "ConfigTable",
     "ConfiguredSource",

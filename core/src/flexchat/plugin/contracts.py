@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import attrs
 
@@ -41,9 +41,6 @@ from .call import NO_TURN, Call
 from .current import Cited, current_turn
 from .threads import run_in_thread
 from .tool_sources import ConfiguredSource
-
-if TYPE_CHECKING:
-    import argparse
 
 ToolEncoder = Callable[[Sequence[ToolDefinition]], list[dict[str, Any]]]
 """Converts tool definitions into a provider's format. Pure; leaves its input alone."""
@@ -876,19 +873,3 @@ class ConfigCheck:
     name: str
     run: Callable[[Any], None]
     at_start: bool = False
-
-
-@attrs.frozen(kw_only=True)
-class Command:
-    """A subcommand: ``flexchat NAME …``, or ``flexchat GROUP NAME …`` for two words. run returns the exit status.
-
-    run's argument has its own arguments, those of every command, and also: ``terminal``, to print with;
-    ``open_chat()``, which returns the configured FlexChat, or a trial one if there is no config;
-    ``config_source()``, which returns what that is made from (a ReadConfig, or tables) and the PluginHost;
-    ``installed_plugins()``, which returns the PluginHost alone, whatever the config says.
-    """
-
-    name: str
-    summary: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     )
     from .call import Step
     from .contracts import (
-        Command,
         ConfigCheck,
         ConfigTable,
         ConversationStoreType,
@@ -128,11 +127,6 @@ def flexchat_register_chat_hooks(tables: Mapping[str, Any]) -> Iterable[object]:
         tables: What was read of the tables of plugins, by name, as in ``chat.config.tables``. A chat made without a
             config has none.
     """
-
-
-@hookspec
-def flexchat_register_commands() -> Iterable[Command]:  # type: ignore[empty-body]
-    """Offer subcommands of the `flexchat` command line."""
 
 
 @hookspec

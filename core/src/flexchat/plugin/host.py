@@ -19,7 +19,6 @@ from ..errors import PluginConflictError, PluginLoadError, did_you_mean
 from . import hookspecs
 from .call import PluginStep, Step, wrong_place
 from .contracts import (
-    Command,
     ConfigCheck,
     ConfigTable,
     ConversationStoreType,
@@ -131,7 +130,6 @@ class PluginHost:
         self.conversation_stores = Records("conversation store", self._reports, self._prefer)
         self.config_tables = Records("config table", self._reports, self._prefer)
         self.config_checks = Records("config check", self._reports, self._prefer)
-        self.commands = Records("command", self._reports, self._prefer)
         self.steps = Records("step", self._reports)
 
     @property
@@ -426,7 +424,6 @@ _REGISTRATION: dict[str, tuple[str, Callable[[Any], Any], type]] = {
     "flexchat_register_steps": ("steps", lambda r: r.name, Step),
     "flexchat_register_config_tables": ("config_tables", lambda r: r.name, ConfigTable),
     "flexchat_register_checks": ("config_checks", lambda r: r.name, ConfigCheck),
-    "flexchat_register_commands": ("commands", lambda r: r.name, Command),
 }
 
 

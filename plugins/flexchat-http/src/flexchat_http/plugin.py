@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flexchat.plugin import (
-    Command,
     ImplementationType,
     ToolContext,
     ToolDefinition,
@@ -55,29 +54,6 @@ def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:
         config_class=OpenApiConfig,
         open=_open_document,
         summary="the operations of an OpenAPI document: document, include, exclude, effect, server, auth",
-    )
-
-
-def _import_arguments(parser: Any) -> None:
-    from .commands.import_document import add_arguments
-
-    add_arguments(parser)
-
-
-def _import(args: Any) -> int:
-    from .commands.import_document import run
-
-    return run(args)
-
-
-@hookimpl
-def flexchat_register_commands() -> Iterable[Command]:
-    """Offer a look at a document before it is used."""
-    yield Command(
-        name="tools import",
-        summary="show what an OpenAPI document would bring, and the lines of config for it",
-        add_arguments=_import_arguments,
-        run=_import,
     )
 
 

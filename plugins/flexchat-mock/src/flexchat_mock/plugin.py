@@ -1,11 +1,11 @@
-"""What this package brings: the implementation type "mock", the provider "rehearsal", flexchat tools record."""
+"""What this package brings: the implementation type "mock" and the provider "rehearsal"."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from flexchat.plugin import Command, ImplementationType, hookimpl
+from flexchat.plugin import ImplementationType, hookimpl
 from flexchat.provider import ChatProvider, ProviderType
 
 from .implementation import MOCK
@@ -17,29 +17,6 @@ def _rehearsal(config: Any) -> ChatProvider:
     from .rehearsal.provider import RehearsalProvider  # its word lists are needed only where it is configured
 
     return RehearsalProvider(config)
-
-
-def _record_arguments(parser: Any) -> None:
-    from .commands import record  # like the next one, only when it is called
-
-    record.add_arguments(parser)
-
-
-def _record(args: Any) -> int:
-    from .commands import record
-
-    return record.run(args)
-
-
-@hookimpl
-def flexchat_register_commands() -> Iterable[Command]:
-    """Offer a way to make mocks."""
-    yield Command(
-        name="tools record",
-        summary="call a tool once, and print the mock that answers the same",
-        add_arguments=_record_arguments,
-        run=_record,
-    )
 
 
 @hookimpl

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import Command, hookimpl
+from flexchat.plugin import hookimpl
 from flexchat.store import DocumentStoreContext, DocumentStoreType, Retriever
 
-from . import commands
 from .config import SqliteConfig
 
 
@@ -27,9 +26,3 @@ def flexchat_register_document_stores() -> Iterable[DocumentStoreType]:
         create=create,
         summary="documents in a SQLite file, found by words and by meaning",
     )
-
-
-@hookimpl
-def flexchat_register_commands() -> Iterable[Command]:
-    """Offer the commands that fill document stores and look into them."""
-    yield from commands.COMMANDS

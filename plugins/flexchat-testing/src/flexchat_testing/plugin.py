@@ -1,13 +1,13 @@
-"""What this package brings: the provider "scripted", the tool source "listed", and commands for plugin authors."""
+"""What this package brings: the provider "scripted", and the tool source "listed"."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import Command, ToolSourceType, hookimpl
+from flexchat.plugin import ToolSourceType, hookimpl
 from flexchat.provider import ProviderType
 
-from . import commands, scripted_config
+from . import scripted_config
 from .listed_source import LISTED
 from .tool_format import encode_tools
 
@@ -28,9 +28,3 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
 def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:
     """Offer tools that are listed in a file."""
     yield LISTED
-
-
-@hookimpl
-def flexchat_register_commands() -> Iterable[Command]:
-    """Offer flexchat new and flexchat plugins verify."""
-    yield from commands.COMMANDS

@@ -1,43 +1,15 @@
-"""What this package provides: the config table ``validation``, its checks, the commands, and what the web shows.
+"""What this package provides: the config table ``validation``, its checks, and what the web shows.
 
 Light: whatever a command or check needs is imported when it is called.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flexchat.plugin import CheckedConfig, Command, ConfigCheck, ConfigTable, hookimpl
-
-_COMMANDS = (
-    ("validate", "validate", "try models with cases, and say which can be trusted with tools"),
-    ("validations", "validations list", "list the models that were tested, with their verdicts"),
-    ("validations", "validations show", "print what is known about a model, and its last tests"),
-    ("validations", "validations export", "write all results to a JSON file"),
-    ("validations", "validations import", "add the results in a JSON file, including the Node original's"),
-    ("cases", "cases list", "list validation cases"),
-    ("cases", "cases check", "check validation cases"),
-    ("cases", "cases import", "import tests of the Berkeley leaderboard or of promptfoo"),
-    ("record", "record", "make validation cases from a kept conversation"),
-)
-"""The module of each command, its name, and what it does."""
-
-
-def _command(module: str, name: str, summary: str) -> Command:
-    """Return a command whose module is imported when it is called: every start loads this plugin."""
-
-    def parts() -> Any:
-        return importlib.import_module(f"flexchat_validation.commands.{module}").COMMANDS[name]
-
-    return Command(
-        name=name,
-        summary=summary,
-        add_arguments=lambda parser: parts()[0](parser),
-        run=lambda args: int(parts()[1](args)),
-    )
+from flexchat.plugin import CheckedConfig, ConfigCheck, ConfigTable, hookimpl
 
 
 def _table() -> type:
@@ -114,10 +86,3 @@ def flexchat_web_model_facts(web: Any) -> Iterable[Any]:
     from .web import models
 
     yield web.ModelFact(name="validation", schema=models.STATUS, told=models.told, named=models.named)
-
-
-@hookimpl
-def flexchat_register_commands() -> Iterable[Command]:
-    """Offer flexchat validate, validations, cases and record."""
-    for module, name, summary in _COMMANDS:
-        yield _command(module, name, summary)

@@ -18,7 +18,7 @@ def kept(run, script):
 
 
 def test_each_turn_of_the_last_conversation_becomes_a_case(run, kept):
-    ran = run("record", "--tags", "a,b", "c")
+    ran = run("record", "--tags", "a,b", "--tag", "c")
     first, second = tomllib.loads(ran.out)["cases"]
     assert first["calls"] == [{"tool": "calculator", "arguments": {"expression": "2+2"}}]
     assert first["mocks"]["calculator"]["result"] is not None

@@ -167,7 +167,7 @@ def test_cases_are_chosen_by_name_tag_and_file(run, config, tmp_path):
         (["--resume"], "is unfinished"),
         (["--resume", "abc"], "--resume abc: there is no such run"),
         (["--resume", "--runs", "2"], "leave out --runs"),
-        (["--fail-on", "x"], "invalid choice"),
+        (["--fail-on", "failed"], "--fail-on: 'failed' is not one of"),
     ],
 )
 def test_what_cannot_be_run_is_a_sentence_and_status_2(run, config, words, text):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import Command, hookimpl
-
-from .commands.serve import SERVE
+from flexchat.plugin import hookimpl
 
 
 @hookimpl
@@ -15,9 +13,3 @@ def flexchat_add_hookspecs() -> Iterable[object]:
     from . import hookspecs
 
     yield hookspecs
-
-
-@hookimpl
-def flexchat_register_commands() -> Iterable[Command]:
-    """Offer the command that serves."""
-    yield SERVE

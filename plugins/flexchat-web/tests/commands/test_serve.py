@@ -1,6 +1,5 @@
 """flexchat serve: what it refuses, what it says, how it ends."""
 
-import argparse
 import json
 import logging
 import os
@@ -13,9 +12,10 @@ import time
 import urllib.error
 import urllib.request
 
+import attrs
 import pytest
 from flexchat.cli.main import main
-from flexchat_web.commands.serve import ListenError, ServeError, add_arguments, read_settings
+from flexchat_web.commands.serve import ListenError, ServeError, ServeOptions, read_settings, serve
 from flexchat_web.commands.serve import _listen as listen
 from flexchat_web.commands.server import Server
 
@@ -29,11 +29,10 @@ class Silent:
 
 
 def settings_of(*words, environ=None):
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    args = parser.parse_args(words)
-    args.terminal = Silent()
-    return read_settings(args, environ or {}), args.terminal.said
+    given = serve.make_context("serve", [*words]).params
+    options = ServeOptions(**{field.name: given[field.name] for field in attrs.fields(ServeOptions)})
+    terminal = Silent()
+    return read_settings(options, terminal, environ or {}), terminal.said
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.9"])

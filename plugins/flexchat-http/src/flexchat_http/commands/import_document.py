@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat.host import BYTES_PER_TOKEN, OK, Terminal, UsageError, open_tools, tokens_of
+import click
+from flexchat.host import BYTES_PER_TOKEN, FILE_NAME, CommandContext, Terminal, UsageError, argument, tokens_of
 from flexchat.plugin import ToolSourceContext
 
 from ..openapi.convert import Converted, OperationTool, convert
@@ -42,30 +43,38 @@ class Priced:
         }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what tools import takes."""
-    parser.add_argument("document", help="path or URL of an OpenAPI document (3.0 or later), JSON or YAML")
-    parser.add_argument("--list", action="store_true", help="list the operations, with their tokens")
-    parser.add_argument("--include", action="append", default=[], metavar="WHICH", help=_WHICH)
-    parser.add_argument("--exclude", action="append", default=[], metavar="WHICH", help="and which not")
-
-
 _WHICH = 'which operations: an id, "list*", "tag:store", "GET", "/pets/*", "GET /pets/*"; repeatable (default: all)'
 
 
-def run(args: argparse.Namespace) -> int:
-    """Read a document; print its operations, or the lines of config for them. Nothing is kept."""
-    terminal: Terminal = args.terminal
-    made = asyncio.run(_read(args))
+@click.command
+@argument(
+    "document",
+    metavar="DOCUMENT",
+    type=FILE_NAME,
+    help="path or URL of an OpenAPI document (3.0 or later), JSON or YAML",
+)
+@click.option("--list", "listed", is_flag=True, help="list the operations, with their tokens")
+@click.option("--include", multiple=True, metavar="WHICH", help=_WHICH)
+@click.option("--exclude", multiple=True, metavar="WHICH", help="and which not")
+@click.pass_obj
+def import_document(
+    context: CommandContext, document: str, listed: bool, include: tuple[str, ...], exclude: tuple[str, ...]
+) -> None:
+    """Show what an OpenAPI document would bring, and the lines of config for it.
+
+    Nothing is kept.
+    """
+    terminal = context.terminal
+    made = asyncio.run(_read(context, document, include, exclude))
     priced = [Priced(tool=tool, tokens=_tokens(tool)) for tool in made.tools]
-    if args.json:
+    if context.json:
         left_out = [{"name": each.name, "place": each.place, "why": each.why} for each in made.left_out]
         terminal.json({"operations": [each.as_data() for each in priced], "left_out": left_out})
-        return OK
-    if args.list:
+        return
+    if listed:
         _list(terminal, priced)
     else:
-        _config(terminal, args, made)
+        _config(terminal, document, {"include": include, "exclude": exclude}, made)
     total = sum(each.tokens for each in priced)
     if len(priced) == 1:
         terminal.say(f"1 operation, about {total:,} tokens in each request that offers it", "dim")
@@ -75,25 +84,24 @@ def run(args: argparse.Namespace) -> int:
         terminal.say(f"{each.place} cannot be a tool: {each.why}")
     if len(made.left_out) > 10:
         terminal.say(f"and {len(made.left_out) - 10} more cannot; --json names all")
-    return OK
 
 
-async def _read(args: argparse.Namespace) -> Converted:
+async def _read(context: CommandContext, document: str, include: Sequence[str], exclude: Sequence[str]) -> Converted:
     # Which URLs may be reached is in the config; a file is read without one, or with one that is not finished.
-    chat = open_tools(args)[0] if "://" in args.document else None
-    context = ToolSourceContext(name="import", fetcher=chat.tools.fetcher if chat is not None else None)
+    chat = context.open_tools()[0] if "://" in document else None
+    fetching = ToolSourceContext(name="import", fetcher=chat.tools.fetcher if chat is not None else None)
     try:
-        library = await open_library(args.document, folder=Path.cwd(), fetch=fetched_by(context), remote=False)
+        library = await open_library(document, folder=Path.cwd(), fetch=fetched_by(fetching), remote=False)
         # A file's relative servers need one from the config; that is said when the source is opened.
         server = "http://server.invalid" if library.root.startswith("file:") else None
-        made = convert(library, include=args.include, exclude=args.exclude, server=server)
+        made = convert(library, include=[*include], exclude=[*exclude], server=server)
     except DocumentError as error:
-        raise UsageError(str(error) if error.document else f"{args.document}: {error}") from None
+        raise UsageError(str(error) if error.document else f"{document}: {error}") from None
     finally:
         if chat is not None:
             await chat.aclose()
     if made.unused:
-        raise UsageError(f"'{made.unused[0]}' fits no operation of {args.document}: --list shows them")
+        raise UsageError(f"'{made.unused[0]}' fits no operation of {document}: --list shows them")
     return made
 
 
@@ -132,12 +140,12 @@ _SENT = {
 }
 
 
-def _config(terminal: Terminal, args: argparse.Namespace, made: Converted) -> None:
+def _config(terminal: Terminal, document: str, choices: Mapping[str, Sequence[str]], made: Converted) -> None:
     """Print what to add to a config."""
     terminal.out("[[tools.openapi]]")
-    terminal.out(f"document = {json.dumps(args.document, ensure_ascii=False)}")
-    for name in ("include", "exclude"):
-        if chosen := getattr(args, name):
+    terminal.out(f"document = {json.dumps(document, ensure_ascii=False)}")
+    for name, chosen in choices.items():
+        if chosen:
             terminal.out(f"{name} = {json.dumps(chosen, ensure_ascii=False)}")
     for name, what in _credentials(made).items():
         key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 from flexchat import FlexChat
-from flexchat.host import FAILED, OK, PluginHost, Terminal, UsageError, is_there, named_tool, open_tools, read_arguments
+from flexchat.host import (
+    FAILED,
+    FILE_NAME,
+    OK,
+    CommandContext,
+    PluginHost,
+    Terminal,
+    UsageError,
+    is_there,
+    named_tool,
+    read_arguments,
+    tool_name,
+    tool_words,
+)
 from flexchat.plugin import ToolDefinition, ToolResult
 from flexchat.store import replacing
 
 from ..recording import recorded
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what tools record takes."""
-    parser.add_argument("name", help="the tool's name")
-    parser.add_argument(
-        "arguments", nargs="*", help="key=value, with the types of the tool's schema; or one JSON object"
-    )
-    parser.add_argument("--yes", action="store_true", help="call it without asking, even if it changes something")
-    parser.add_argument("--out", metavar="FILE", help="a new .toml or .json file; default: print TOML")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Call a tool once, and print the mock that answers as it did."""
-    terminal: Terminal = args.terminal
-    chat, host = open_tools(args)
-    out = _new_file(args.out)
-    tool, result = asyncio.run(_call(chat, host, args))
+@click.command
+@tool_name
+@tool_words
+@click.option("--yes", is_flag=True, help="call it without asking, even if it changes something")
+@click.option("--out", metavar="FILE", type=FILE_NAME, help="a new .toml or .json file; default: print TOML")
+@click.pass_obj
+def record(context: CommandContext, name: str, words: tuple[str, ...], yes: bool, out: str | None) -> int:
+    """Call a tool once, and print the mock that answers the same."""
+    terminal = context.terminal
+    chat, host = context.open_tools()
+    path = _new_file(out)
+    tool, result = asyncio.run(_call(chat, host, name, words, terminal, yes=yes))
     if result is None:
         terminal.say("nothing was called", "dim")
         return FAILED
@@ -39,30 +49,32 @@ def run(args: argparse.Namespace) -> int:
         terminal.error(f"{tool.name}: {result.explained()}")
         return FAILED
     found = recorded(tool, result.result, chat.mask)
-    is_json = args.json or (out is not None and out.suffix == ".json")
+    is_json = context.json or (path is not None and path.suffix == ".json")
     text = None if is_json else _toml(found.entry)
     if text is None and not is_json:
-        if out is not None:
-            raise UsageError(f"the answer has a null, which TOML cannot express: name a .json file instead of {out}")
+        if path is not None:
+            raise UsageError(f"the answer has a null, which TOML cannot express: name a .json file instead of {path}")
         terminal.say("note: the answer has a null, which TOML cannot express: this is JSON", "dim")
     text = text or json.dumps({"tools": {"registry": [found.entry]}}, ensure_ascii=False, indent=2) + "\n"
-    if out is None:
+    if path is None:
         terminal.write(text)
     else:
-        with replacing(out) as file:
+        with replacing(path) as file:
             file.write(text)
-        terminal.say(f"{out}: the mock of {tool.name}")
+        terminal.say(f"{path}: the mock of {tool.name}")
     if found.masked:
         terminal.say(f"masked, since it looks like a secret: {', '.join(found.masked)}")
     return OK
 
 
-async def _call(chat: FlexChat, host: PluginHost, args: argparse.Namespace) -> tuple[ToolDefinition, ToolResult | None]:
+async def _call(
+    chat: FlexChat, host: PluginHost, name: str, words: Sequence[str], terminal: Terminal, *, yes: bool
+) -> tuple[ToolDefinition, ToolResult | None]:
     """Return the tool and its result, None if it was not to be called."""
     async with chat:
-        tool = await named_tool(chat, host, args.name)
-        arguments = read_arguments(args.arguments, tool)
-        if tool.effect != "read" and not args.yes and not _agreed(tool, args):
+        tool = await named_tool(chat, host, name)
+        arguments = read_arguments(words, tool)
+        if tool.effect != "read" and not yes and not _agreed(tool, terminal):
             return tool, None
         return tool, await chat.call_tool(tool.name, arguments, origin="command line")
 
@@ -78,15 +90,10 @@ def _new_file(name: str | None) -> Path | None:
     return out
 
 
-def _agreed(tool: ToolDefinition, args: argparse.Namespace) -> bool:
-    if not args.terminal.interactive():
+def _agreed(tool: ToolDefinition, terminal: Terminal) -> bool:
+    if not terminal.interactive():
         raise UsageError(f"{tool.name} changes something, and there is no terminal to ask at: --yes calls it")
-    with args.terminal.lent():
-        try:
-            answer = input(f"{tool.name} changes something, for real. Call it? [y/N] ")
-        except EOFError:
-            return False
-    return answer.strip().lower() in ("y", "yes")
+    return terminal.confirm(f"{tool.name} changes something, for real. Call it?")
 
 
 def _toml(entry: dict[str, Any]) -> str | None:

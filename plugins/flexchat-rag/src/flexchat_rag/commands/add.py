@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import attrs
+import click
+from flexchat.host import FAILED, FILE_NAME, INTERRUPTED, OK, CommandContext, argument
 from flexchat.store import Collection
 
 from ..config import DEFAULT_COLLECTION
-from .opening import add_store_arguments, choose_store, spoken_count, spoken_seconds, with_chat
+from .opening import choose_store, spoken_count, spoken_seconds, store_options, with_chat
 
-INTERRUPTED = 130
+if TYPE_CHECKING:
+    from ..ingest.pipeline import IngestOptions
 
 MOST_ENDINGS = 20
 
@@ -20,64 +24,95 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", re.IGNORECASE)
 
 
-def add_arguments(parser: Any) -> None:
-    """Say what rag add takes."""
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
-    add_store_arguments(parser, f"collection to add to (default: the config's, else '{DEFAULT_COLLECTION}')")
-    about = parser.add_argument_group("about the collection")
-    about.add_argument("--description", metavar="TEXT", help="what it is about; models choose collections by this")
-    about.add_argument("--match-threshold", type=float, metavar="D", help="distance below which a hit is a match")
-    about.add_argument("--partial-threshold", type=float, metavar="D", help="… and below which it is a partial match")
-    files = parser.add_argument_group("which files")
-    files.add_argument("--include", action="append", default=[], metavar="GLOB", help="only these; repeatable")
-    files.add_argument("--exclude", action="append", default=[], metavar="GLOB", help="not these; repeatable")
-    files.add_argument("--follow-links", action="store_true", help="follow symbolic links in folders")
-    files.add_argument("--max-file-size", default="100MB", metavar="SIZE", help="refuse larger files (100MB)")
-    files.add_argument("--encoding", metavar="NAME", help="encoding of text files (default: detected for each file)")
-    files.add_argument("--prune", action="store_true", help="delete stored passages of files that no longer exist")
-    fields = parser.add_argument_group("records (JSON, JSONL, CSV)")
-    fields.add_argument("--text-field", action="append", default=[], metavar="F", help="a field with text; repeatable")
-    fields.add_argument("--text-separator", metavar="TEXT", help=r"between them; \n is a line's end (\n\n)")
-    fields.add_argument("--title-field", metavar="F", help="the title (title)")
-    fields.add_argument("--source-field", metavar="F", help="the source (default: the file)")
-    fields.add_argument("--id-field", metavar="F", help="the id (default: made from source and text)")
-    fields.add_argument("--metadata-field", action="append", metavar="F", help="only these as metadata; repeatable")
-    cutting = parser.add_argument_group("passages")
-    cutting.add_argument("--metadata", action="append", default=[], metavar="NAME=VALUE", help="for every document")
-    cutting.add_argument("--chunk-size", type=int, metavar="N", help="characters of a passage, at most (900)")
-    cutting.add_argument("--overlap", type=int, metavar="N", help="characters it repeats of the one before (100)")
+@attrs.frozen(kw_only=True)
+class About:
+    """What is said about the collection."""
+
+    description: str | None = None
+    match_threshold: float | None = None
+    partial_threshold: float | None = None
 
 
-def run(args: Any) -> int:
-    """Read the files and store them; the exit status is 1 if one of them failed."""
+@attrs.frozen(kw_only=True)
+class Reading:
+    """Which files are read, how records become documents, and how they are cut: the options under their names."""
+
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    follow_links: bool = False
+    max_file_size: str = "100MB"
+    encoding: str | None = None
+    prune: bool = False
+    text_field: Sequence[str] = ()
+    text_separator: str | None = None
+    title_field: str | None = None
+    source_field: str | None = None
+    id_field: str | None = None
+    metadata_field: Sequence[str] = ()
+    metadata: Sequence[str] = ()
+    chunk_size: int | None = None
+    overlap: int | None = None
+
+
+@click.command
+@argument("paths", metavar="PATH", nargs=-1, required=True, type=FILE_NAME, help="a file or a folder")
+@store_options(f"collection to add to (default: the config's, else '{DEFAULT_COLLECTION}')")
+@click.option("--description", metavar="TEXT", help="what the collection is about; models choose collections by this")
+@click.option("--match-threshold", type=float, metavar="D", help="distance below which a hit is a match")
+@click.option("--partial-threshold", type=float, metavar="D", help="… and below which it is a partial match")
+@click.option("--include", multiple=True, metavar="GLOB", help="only these files; repeatable")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="not these files; repeatable")
+@click.option("--follow-links", is_flag=True, help="follow symbolic links in folders")
+@click.option("--max-file-size", default="100MB", metavar="SIZE", help="refuse larger files (100MB)")
+@click.option("--encoding", metavar="NAME", help="encoding of text files (default: detected for each file)")
+@click.option("--prune", is_flag=True, help="delete stored passages of files that no longer exist")
+@click.option("--text-field", multiple=True, metavar="F", help="a field with text in JSON, JSONL and CSV; repeatable")
+@click.option("--text-separator", metavar="TEXT", help=r"between them; \n is a line's end (\n\n)")
+@click.option("--title-field", metavar="F", help="the title (title)")
+@click.option("--source-field", metavar="F", help="the source (default: the file)")
+@click.option("--id-field", metavar="F", help="the id (default: made from source and text)")
+@click.option("--metadata-field", multiple=True, metavar="F", help="only these fields as metadata; repeatable")
+@click.option("--metadata", multiple=True, metavar="NAME=VALUE", help="for every document; repeatable")
+@click.option("--chunk-size", type=int, metavar="N", help="characters of a passage, at most (900)")
+@click.option("--overlap", type=int, metavar="N", help="characters it repeats of the one before (100)")
+@click.pass_obj
+def add(
+    context: CommandContext, /, paths: tuple[str, ...], store: str | None, collection: str | None, **options: Any
+) -> int:
+    """Read files and folders into a collection.
+
+    The exit status is 1 if one of them failed.
+    """
     from ..ingest.pipeline import IngestReport
     from .progress import Progress
 
-    options, progress = _options(args), Progress(args.terminal)
+    about = About(**{field.name: options.pop(field.name) for field in attrs.fields(About)})
+    terminal, ingesting = context.terminal, _options(Reading(**options), about)
+    progress = Progress(terminal)
 
     async def work(chat: Any) -> tuple[IngestReport, str]:
-        chosen = await choose_store(chat, args.store, args.collection, fillable=True)
-        store = chosen.fillable()
-        name = args.collection or getattr(chosen.entry, "collection", None) or DEFAULT_COLLECTION
-        await _describe(store, name, args)
-        return await progress.ingest(store, args.paths, collection=name, options=options), name
+        chosen = await choose_store(chat, store, collection, fillable=True)
+        fillable = chosen.fillable()
+        name = collection or getattr(chosen.entry, "collection", None) or DEFAULT_COLLECTION
+        await _describe(fillable, name, about)
+        return await progress.ingest(fillable, paths, collection=name, options=ingesting), name
 
     try:
-        report, name = with_chat(args, work)
+        report, name = with_chat(context, work)
     except (KeyboardInterrupt, asyncio.CancelledError):
         done = progress.report.files if progress.report else 0
-        args.terminal.say(
+        terminal.say(
             f"stopped: {spoken_count(done, 'file')} {'is' if done == 1 else 'are'} finished and kept; "
             "run the same command to continue"
         )
         return INTERRUPTED
-    if args.json:
-        args.terminal.json({"collection": name, **attrs.asdict(report)})
+    if context.json:
+        terminal.json({"collection": name, **attrs.asdict(report)})
     else:
         if report.left_out:
-            args.terminal.say(_left_out(report.left_out))
-        args.terminal.out(_summary(report, name))
-    return 1 if report.failed else 0
+            terminal.say(_left_out(report.left_out))
+        terminal.out(_summary(report, name))
+    return FAILED if report.failed else OK
 
 
 def _summary(report: Any, collection: str) -> str:
@@ -104,65 +139,62 @@ def _left_out(counts: dict[str, int]) -> str:
     return f"left out: {', '.join(parts + others)}{advice}"
 
 
-async def _describe(store: Any, name: str, args: Any) -> None:
-    said = {
-        key: getattr(args, key)
-        for key in ("description", "match_threshold", "partial_threshold")
-        if getattr(args, key) is not None
-    }
+async def _describe(store: Any, name: str, about: About) -> None:
+    said = {key: value for key, value in attrs.asdict(about).items() if value is not None}
     if said:
         known = {collection.name: collection for collection in await store.collections()}
         await store.save_collection(attrs.evolve(known.get(name, Collection(name=name)), **said))
 
 
-def _options(args: Any) -> Any:
+def _options(given: Reading, about: About) -> IngestOptions:
     from ..ingest.chunk import CHUNK_CHARS, LEAST_CHUNK_CHARS, OVERLAP_CHARS
     from ..ingest.encoding import COMMON_ENCODINGS, encoding_named
     from ..ingest.fields import FieldMapping, number_or_text
     from ..ingest.pipeline import IngestOptions
 
-    wrong_size = f"--max-file-size {args.max_file_size}: write a size like 100MB"
-    size = _SIZE.fullmatch(args.max_file_size.strip()) or args.refuse(wrong_size)
-    for name in ("match_threshold", "partial_threshold"):
-        value = getattr(args, name)
-        if value is not None and not 0 <= value <= 2:
-            args.refuse(f"--{name.replace('_', '-')} is a cosine distance, 0 to 2, not {value:g}")
-    chunk = CHUNK_CHARS if args.chunk_size is None else args.chunk_size
+    size = _SIZE.fullmatch(given.max_file_size.strip())
+    if size is None:
+        raise click.UsageError(f"--max-file-size {given.max_file_size}: write a size like 100MB")
+    for kind, distance in (("match", about.match_threshold), ("partial", about.partial_threshold)):
+        if distance is not None and not 0 <= distance <= 2:
+            raise click.UsageError(f"--{kind}-threshold is a cosine distance, 0 to 2, not {distance:g}")
+    chunk = CHUNK_CHARS if given.chunk_size is None else given.chunk_size
     if chunk < LEAST_CHUNK_CHARS:
-        args.refuse(f"--chunk-size is at least {LEAST_CHUNK_CHARS} characters, not {chunk}")
-    overlap = min(OVERLAP_CHARS, chunk // 4) if args.overlap is None else args.overlap
+        raise click.UsageError(f"--chunk-size is at least {LEAST_CHUNK_CHARS} characters, not {chunk}")
+    overlap = min(OVERLAP_CHARS, chunk // 4) if given.overlap is None else given.overlap
     if not 0 <= overlap <= chunk // 4:
-        args.refuse(f"--overlap is 0 to {chunk // 4}, a quarter of a passage, not {overlap}")
+        raise click.UsageError(f"--overlap is 0 to {chunk // 4}, a quarter of a passage, not {overlap}")
     for name in ("include", "exclude", "text_field", "title_field", "source_field", "id_field", "metadata_field"):
-        given = getattr(args, name)
-        if given is not None and "" in ([given] if isinstance(given, str) else given):
-            args.refuse(f"--{name.replace('_', '-')} is empty: leave it out, or give a value")
+        written = getattr(given, name)
+        if written is not None and "" in ([written] if isinstance(written, str) else written):
+            raise click.UsageError(f"--{name.replace('_', '-')} is empty: leave it out, or give a value")
     metadata = {}
-    for pair in args.metadata:
+    for pair in given.metadata:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            args.refuse(f"--metadata {pair}: write NAME=VALUE")
+            raise click.UsageError(f"--metadata {pair}: write NAME=VALUE")
         metadata[name] = number_or_text(value)
-    if args.encoding is not None and encoding_named(args.encoding) is None:
-        args.refuse(f"--encoding {args.encoding}: there is no such encoding; some are {', '.join(COMMON_ENCODINGS)}")
+    if given.encoding is not None and encoding_named(given.encoding) is None:
+        some = ", ".join(COMMON_ENCODINGS)
+        raise click.UsageError(f"--encoding {given.encoding}: there is no such encoding; some are {some}")
     return IngestOptions(
-        include=tuple(args.include),
-        exclude=tuple(args.exclude),
-        follow_links=args.follow_links,
+        include=tuple(given.include),
+        exclude=tuple(given.exclude),
+        follow_links=given.follow_links,
         mapping=FieldMapping(
-            text_fields=tuple(args.text_field),
-            text_separator=_unescaped(args.text_separator),
-            title_field=args.title_field,
-            source_field=args.source_field,
-            id_field=args.id_field,
-            metadata_fields=tuple(args.metadata_field) if args.metadata_field is not None else None,
+            text_fields=tuple(given.text_field),
+            text_separator=_unescaped(given.text_separator),
+            title_field=given.title_field,
+            source_field=given.source_field,
+            id_field=given.id_field,
+            metadata_fields=tuple(given.metadata_field) or None,
         ),
-        encoding=args.encoding,
+        encoding=given.encoding,
         metadata=metadata,
         chunk_chars=chunk,
         overlap_chars=overlap,
         max_file_bytes=int(float(size[1]) * _UNITS[size[2].casefold()]),
-        prune=args.prune,
+        prune=given.prune,
     )
 
 
@@ -170,6 +202,3 @@ def _unescaped(text: str | None) -> str | None:
     r"""Return a text with what is typed for line ends and tabs: \n, \t, and \\ for a backslash."""
     signs = {"n": "\n", "t": "\t", "\\": "\\"}
     return None if text is None else re.sub(r"\\([nt\\])", lambda found: signs[found[1]], text)
-
-
-PARTS: Any = {"add_arguments": add_arguments, "run": run}

@@ -2,76 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import attrs
+import click
+from flexchat.host import CommandContext
 
 from .opening import (
     OpenStore,
     RagCommandError,
-    add_store_arguments,
     all_documents,
     choose_store,
     spoken_count,
-    where_of,
+    store_options,
+    where_option,
     with_chat,
 )
 
 
-def add_arguments(parser: Any) -> None:
-    """Say what rag delete takes."""
-    add_store_arguments(parser, "from where; always needed")
-    parser.add_argument("--source", action="append", metavar="NAME", help="everything from this source; repeatable")
-    parser.add_argument("--id", action="append", dest="ids", metavar="ID", help="one document; repeatable")
-    parser.add_argument("--where", metavar="JSON", help='all with matching metadata: {"year": {"$lt": 2020}}')
-    parser.add_argument("--all", action="store_true", help="the collection with all its documents")
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+@attrs.frozen(kw_only=True)
+class Doomed:
+    """What is to be deleted from a collection: all of it, or what fits all that is said."""
+
+    collection: str
+    source: Sequence[str] = ()
+    ids: Sequence[str] = ()
+    where: Any = None
+    all: bool = False
 
 
-def run(args: Any) -> int:
-    """Delete what fits all that is said, after asking."""
-    if args.collection is None:
-        args.refuse("--collection NAME is required")
-    narrowed = bool(args.source or args.ids or args.where is not None)
-    if narrowed == args.all:
-        args.refuse("say what to delete: --source, --id or --where, or --all for the whole collection")
-    where = where_of(args)
-    if not args.yes and not args.terminal.interactive():
+@click.command
+@store_options("from where; always needed")
+@click.option("--source", multiple=True, metavar="NAME", help="everything from this source; repeatable")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="one document; repeatable")
+@where_option('all with matching metadata: {"year": {"$lt": 2020}}')
+@click.option("--all", is_flag=True, help="the collection with all its documents")
+@click.option("--yes", is_flag=True, help="do not ask for confirmation")
+@click.pass_obj
+def delete(context: CommandContext, /, store: str | None, collection: str | None, yes: bool, **fits: Any) -> None:
+    """Delete documents, sources or a collection.
+
+    What fits all that is said is deleted, after asking.
+    """
+    terminal = context.terminal
+    if collection is None:
+        raise click.UsageError("--collection NAME is required")
+    doomed = Doomed(collection=collection, **fits)
+    narrowed = bool(doomed.source or doomed.ids or doomed.where is not None)
+    if narrowed == doomed.all:
+        raise click.UsageError("say what to delete: --source, --id or --where, or --all for the whole collection")
+    if not yes and not terminal.interactive():
         raise RagCommandError("cannot ask for confirmation here: --yes deletes without asking")
-    deleted = with_chat(args, lambda chat: _delete(chat, args, where))
+    deleted = with_chat(context, lambda chat: _delete(chat, context, store, doomed, yes=yes))
     if deleted is None:
-        args.terminal.say("nothing was deleted")
-    elif args.json:
-        args.terminal.json({"collection": args.collection, "deleted": deleted})
+        terminal.say("nothing was deleted")
+    elif context.json:
+        terminal.json({"collection": collection, "deleted": deleted})
     else:
-        args.terminal.out(f"{args.collection}: {spoken_count(deleted, 'passage')} deleted")
-    return 0
+        terminal.out(f"{collection}: {spoken_count(deleted, 'passage')} deleted")
 
 
-async def _delete(chat: Any, args: Any, where: Any) -> int | None:
-    chosen = await choose_store(chat, args.store, args.collection, fillable=True)
-    store, collection = chosen.fillable(), await chosen.collection(args.collection)
-    count = collection.documents if args.all else await _count(chosen, args, where)
-    if not args.yes and not _agrees(args, count):
+async def _delete(chat: Any, context: CommandContext, named: str | None, doomed: Doomed, *, yes: bool) -> int | None:
+    chosen = await choose_store(chat, named, doomed.collection, fillable=True)
+    store, collection = chosen.fillable(), await chosen.collection(doomed.collection)
+    count = collection.documents if doomed.all else await _count(chosen, doomed)
+    what = f"{'the collection and ' if doomed.all else ''}{spoken_count(count, 'passage')} of '{doomed.collection}'"
+    if not yes and not context.terminal.confirm(f"delete {what}?"):
         return None
-    if args.all:
+    if doomed.all:
         await store.delete_collection(collection.name)
         return count
-    return await store.delete(collection=collection.name, ids=args.ids, sources=args.source, where=where)
+    return await store.delete(
+        collection=collection.name,
+        ids=[*doomed.ids] or None,
+        sources=[*doomed.source] or None,
+        where=doomed.where,
+    )
 
 
-async def _count(chosen: OpenStore, args: Any, where: Any) -> int:
+async def _count(chosen: OpenStore, doomed: Doomed) -> int:
     count = 0
-    async for document in all_documents(chosen.fillable(), args.collection, where):
-        fits_source = not args.source or document.source in args.source
-        count += fits_source and (not args.ids or document.id in args.ids)
+    async for document in all_documents(chosen.fillable(), doomed.collection, doomed.where):
+        fits_source = not doomed.source or document.source in doomed.source
+        count += fits_source and (not doomed.ids or document.id in doomed.ids)
     return count
-
-
-def _agrees(args: Any, count: int) -> bool:
-    what = f"{'the collection and ' if args.all else ''}{spoken_count(count, 'passage')} of '{args.collection}'"
-    try:
-        return input(f"delete {what}? [y/N] ").strip().casefold() in ("y", "yes")
-    except EOFError:
-        return False
-
-
-PARTS: Any = {"add_arguments": add_arguments, "run": run}

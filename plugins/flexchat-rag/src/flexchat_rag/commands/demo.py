@@ -8,12 +8,13 @@ import importlib.metadata
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from flexchat.plugin import Command
-from flexchat.store import DocumentStore, RetrievalHits
+import click
+from flexchat.host import FILE_NAME, SPOKEN, CommandContext, argument
+from flexchat.store import RetrievalHits
 
 from ..ingest.pipeline import IngestReport
 from .opening import spoken_count, spoken_seconds
@@ -31,24 +32,29 @@ _MOST_FAILURES = 5
 _PROMPT = "Answer the question from these passages, and name the source.\n\n{{rag_context}}"
 
 
-def add_arguments(parser: Any) -> None:
-    """Say what demo rag takes."""
-    parser.add_argument(
-        "paths", nargs="*", metavar="PATH", help="files and folders to read; else docs/ and README.md of this folder"
-    )
-    parser.add_argument("--question", metavar="TEXT", default=QUESTION, help=f"what to ask, in place of: {QUESTION}")
+@click.command
+@argument(
+    "paths",
+    metavar="PATH",
+    nargs=-1,
+    type=FILE_NAME,
+    help="files and folders to read; else docs/ and README.md of this folder",
+)
+@click.option("--question", metavar="TEXT", type=SPOKEN, default=QUESTION, help=f"what to ask, in place of: {QUESTION}")
+@click.pass_obj
+def demo_rag(context: CommandContext, paths: Sequence[str], question: str) -> int:
+    """See documents read, found and quoted; needs no key.
 
-
-def run(args: Any) -> int:
-    """Show how documents are read, found and quoted, in a store that is thrown away. Status 1 if none was read."""
-    question = args.question.strip() or QUESTION
+    The store is thrown away. The exit status is 1 if nothing was read.
+    """
+    question = question.strip() or QUESTION
     with tempfile.TemporaryDirectory(prefix="flexchat-demo-") as folder, contextlib.ExitStack() as stack:
-        paths = args.paths or _documents_here()
+        paths = paths or _documents_here()
         if not paths:
             paths = _readmes(Path(folder, "readmes"))
             stack.enter_context(contextlib.chdir(Path(folder, "readmes")))
-        args.config = str(_config(Path(folder)))
-        return asyncio.run(_show(args, paths, question))
+        context.config = str(_config(Path(folder)))
+        return asyncio.run(_show(context, [*paths], question))
 
 
 def _config(folder: Path) -> Path:
@@ -65,21 +71,21 @@ def _config(folder: Path) -> Path:
     return path
 
 
-async def _show(args: Any, paths: list[str], question: str) -> int:
-    async with args.open_chat() as chat:
-        store: DocumentStore = chat.stores[STORE]
-        report = await Progress(args.terminal).ingest(store, paths, collection=COLLECTION)
+async def _show(context: CommandContext, paths: list[str], question: str) -> int:
+    async with context.open_chat() as chat:
+        store: Any = chat.stores[STORE]
+        report = await Progress(context.terminal).ingest(store, paths, collection=COLLECTION)
         if not report.passages:
-            _tell_files(args.terminal.say, report, None)
-            args.terminal.error(f"nothing to ask: no passage was read from {', '.join(paths)}")
+            _tell_files(context.terminal.say, report, None)
+            context.terminal.error(f"nothing to ask: no passage was read from {', '.join(paths)}")
             return 1
         embedding = next(c.embedding for c in await store.collections() if c.name == COLLECTION)
         hits = await store.query(question, collection=COLLECTION, top_k=_TOP_K)
         response = await chat.respond(question)
-    if args.json:
-        args.terminal.json(_as_data(report, embedding, question, hits, response.content))
+    if context.json:
+        context.terminal.json(_as_data(report, embedding, question, hits, response.content))
         return 0
-    out = args.terminal.out
+    out = context.terminal.out
     _tell_files(out, report, embedding)
     out()
     out(f"You:   {question}", "bold")
@@ -143,13 +149,3 @@ def _descriptions() -> Iterator[tuple[str, str]]:
         if name.startswith("flexchat") and name not in seen and isinstance(text, str) and text.strip():
             seen.add(name)
             yield name, text
-
-
-COMMANDS = (
-    Command(
-        name="demo rag",
-        summary="see documents read, found and quoted; needs no key",
-        add_arguments=add_arguments,
-        run=run,
-    ),
-)

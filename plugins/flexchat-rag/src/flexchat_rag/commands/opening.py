@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
+import click
 from flexchat.plugin import FlexChatError
 from flexchat.store import Collection, Document, DocumentStore, Retriever, UnknownCollectionError
+
+if TYPE_CHECKING:
+    from flexchat.host import CommandContext
 
 T = TypeVar("T")
 
@@ -76,11 +80,11 @@ class OpenStore:
         return there[wanted]
 
 
-def with_chat(args: Any, work: Callable[[Any], Awaitable[T]]) -> T:
+def with_chat(context: CommandContext, work: Callable[[Any], Awaitable[T]]) -> T:
     """Open the configured FlexChat, do the work with it, and close it."""
 
     async def run() -> T:
-        async with args.open_chat() as chat:
+        async with context.open_chat() as chat:
             return await work(chat)
 
     return asyncio.run(run())
@@ -161,24 +165,33 @@ def place_of(document: Document) -> str:
     return ", ".join([document.source or "no source", *near[:1]])
 
 
-def add_store_arguments(parser: Any, collection_help: str) -> None:
-    """Say how a store and a collection are named."""
-    parser.add_argument("--store", metavar="NAME", help="the document store: its name in stores")
-    parser.add_argument("--collection", metavar="NAME", help=collection_help)
-    parser.set_defaults(refuse=parser.error)
+def store_options(collection_help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options that name a store and a collection."""
+
+    def added(command: Callable[..., Any]) -> Callable[..., Any]:
+        command = click.option("--collection", metavar="NAME", help=collection_help)(command)
+        return click.option("--store", metavar="NAME", help="the document store: its name in stores")(command)
+
+    return added
 
 
-def where_of(args: Any) -> Any:
-    """Return the filter of --where, or None."""
-    if args.where is None:
+def _read_where(ctx: click.Context, param: click.Parameter, text: str | None) -> Any:
+    if text is None:
         return None
     try:
-        where = json.loads(args.where)
+        where = json.loads(text)
     except (ValueError, RecursionError) as error:
-        args.refuse(f'--where is not JSON ({error}); an example: \'{{"year": {{"$gte": 2024}}}}\'')
+        raise click.UsageError(
+            f'--where is not JSON ({error}); an example: \'{{"year": {{"$gte": 2024}}}}\'', ctx
+        ) from None
     if not isinstance(where, dict):
-        args.refuse('--where takes a JSON object: {"lang": "en"}')
+        raise click.UsageError('--where takes a JSON object: {"lang": "en"}', ctx)
     return where
+
+
+def where_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the option for a filter by metadata; the command gets it read, as ``where``."""
+    return click.option("--where", metavar="JSON", callback=_read_where, help=help)
 
 
 def _is_fillable(store: Retriever) -> bool:

@@ -4,44 +4,47 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+from flexchat.host import CommandContext, argument
 from flexchat.store import Document
 
-from .opening import RagCommandError, add_store_arguments, all_documents, as_data, choose_store, place_of, with_chat
+from .opening import RagCommandError, all_documents, as_data, choose_store, place_of, store_options, with_chat
 
 
-def add_arguments(parser: Any) -> None:
-    """Say what rag show takes."""
-    parser.add_argument("name", metavar="SOURCE|ID", help="a source as rag list names it, or a document's id")
-    add_store_arguments(parser, "look only there")
+@click.command
+@argument("name", metavar="SOURCE|ID", help="a source as rag list names it, or a document's id")
+@store_options("look only there")
+@click.pass_obj
+def show(context: CommandContext, name: str, store: str | None, collection: str | None) -> None:
+    """Show the passages of a source, or one by its id.
 
-
-def run(args: Any) -> int:
-    """Print the passages in the order they have in the source."""
-    documents = with_chat(args, lambda chat: _find(chat, args))
-    if args.json:
-        args.terminal.json([{**as_data(document), "collection": document.collection} for document in documents])
-        return 0
+    They come in the order they have in the source.
+    """
+    terminal = context.terminal
+    documents = with_chat(context, lambda chat: _find(chat, name, store, collection))
+    if context.json:
+        terminal.json([{**as_data(document), "collection": document.collection} for document in documents])
+        return
     for number, document in enumerate(documents):
         if number:
-            args.terminal.out()
-        args.terminal.out(document.title, "bold")
-        args.terminal.out(f"{place_of(document)}  [{document.id}]", "dim")
-        args.terminal.out(document.text)
-    return 0
+            terminal.out()
+        terminal.out(document.title, "bold")
+        terminal.out(f"{place_of(document)}  [{document.id}]", "dim")
+        terminal.out(document.text)
 
 
-async def _find(chat: Any, args: Any) -> list[Document]:
-    chosen = await choose_store(chat, args.store, args.collection, fillable=True)
+async def _find(chat: Any, name: str, named: str | None, wanted: str | None) -> list[Document]:
+    chosen = await choose_store(chat, named, wanted, fillable=True)
     store = chosen.fillable()
-    there = [await chosen.collection(args.collection)] if args.collection is not None else await store.collections()
+    there = [await chosen.collection(wanted)] if wanted is not None else await store.collections()
     found = []
     for collection in there:
         async for document in all_documents(store, collection.name):
-            if args.name in (document.id, document.source):
+            if name in (document.id, document.source):
                 found.append(document)
     if not found:
         raise RagCommandError(
-            f"'{args.name}' is neither a source nor an id; flexchat rag list --collection NAME lists sources"
+            f"'{name}' is neither a source nor an id; flexchat rag list --collection NAME lists sources"
         )
     return sorted(found, key=_order)
 
@@ -50,6 +53,3 @@ def _order(document: Document) -> tuple[str, int, int]:
     place = [document.metadata.get(name) for name in ("page", "line")]
     page, line = (value if isinstance(value, int) else 0 for value in place)
     return document.collection or "", page, line
-
-
-PARTS: Any = {"add_arguments": add_arguments, "run": run}

@@ -4,36 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+from flexchat.host import CommandContext
 from flexchat.store import Collection, DocumentStore
 
-from .opening import add_store_arguments, all_documents, choose_store, with_chat
+from .opening import all_documents, choose_store, store_options, with_chat
 
 
-def add_arguments(parser: Any) -> None:
-    """Say what rag stats takes."""
-    add_store_arguments(parser, "count only this one")
+@click.command
+@store_options("count only this one")
+@click.pass_obj
+def stats(context: CommandContext, store: str | None, collection: str | None) -> None:
+    """Count passages, sources and characters.
 
-
-def run(args: Any) -> int:
-    """Print the figures of each collection."""
-    counted, nothing = with_chat(args, lambda chat: _count(chat, args))
-    if args.json:
-        args.terminal.json(counted)
-        return 0
+    Of each collection.
+    """
+    terminal = context.terminal
+    counted, nothing = with_chat(context, lambda chat: _count(chat, store, collection))
+    if context.json:
+        terminal.json(counted)
+        return
     for name, figures in counted.items():
-        args.terminal.out(name, "bold")
+        terminal.out(name, "bold")
         for key, value in figures.items():
             shown = f"{value:,}" if isinstance(value, int) else "none" if value is None else value
-            args.terminal.out(f"  {key.replace('_', ' '):20}{shown}")
+            terminal.out(f"  {key.replace('_', ' '):20}{shown}")
     if not counted:
-        args.terminal.say(nothing)
-    return 0
+        terminal.say(nothing)
 
 
-async def _count(chat: Any, args: Any) -> tuple[dict[str, dict[str, Any]], str]:
-    chosen = await choose_store(chat, args.store, args.collection, fillable=True)
+async def _count(chat: Any, named: str | None, wanted: str | None) -> tuple[dict[str, dict[str, Any]], str]:
+    chosen = await choose_store(chat, named, wanted, fillable=True)
     store = chosen.fillable()
-    there = [await chosen.collection(args.collection)] if args.collection is not None else await store.collections()
+    there = [await chosen.collection(wanted)] if wanted is not None else await store.collections()
     return {collection.name: await _figures(store, collection) for collection in there}, chosen.emptiness
 
 
@@ -53,6 +56,3 @@ async def _figures(store: DocumentStore, collection: Collection) -> dict[str, An
         "match_threshold": collection.match_threshold,
         "partial_threshold": collection.partial_threshold,
     }
-
-
-PARTS: Any = {"add_arguments": add_arguments, "run": run}

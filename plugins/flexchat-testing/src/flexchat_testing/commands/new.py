@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
+import click
 from flexchat import __version__
-from flexchat.host import OK, UsageError, did_you_mean
-from flexchat.plugin import Command
+from flexchat.host import FILE_NAME, CommandContext, UsageError, argument, did_you_mean
 
 if TYPE_CHECKING:
-    import argparse
-
-    from flexchat.host import PluginHost, Terminal
+    from flexchat.host import PluginHost
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _MOST = 40
@@ -76,24 +74,29 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what new takes."""
-    kinds = "; ".join(f"{name}: {kind.summary}" for name, kind in KINDS.items())
-    parser.add_argument("kind", metavar="KIND", help=kinds)
-    parser.add_argument("name", metavar="NAME", help="name of the package and of what it registers: acme-weather")
-    parser.add_argument("--dir", metavar="DIR", default=".", help="where its folder is made (default: here)")
+_KINDS = "; ".join(f"{name}: {kind.summary}" for name, kind in KINDS.items())
 
 
-def run(args: argparse.Namespace) -> int:
-    """Write the package and say what to do next."""
-    if args.kind not in KINDS:
-        raise UsageError(f"new knows no '{args.kind}'{did_you_mean(args.kind, KINDS)}; there are: {', '.join(KINDS)}")
-    _check_name(args.name)
-    _check_free(args.name, KINDS[args.kind], args.installed_plugins())
-    folder = Path(args.dir) / args.name
-    written = write(folder, files_of(args.kind, args.name))
-    _report(folder, written, args)
-    return OK
+def _complete_kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in KINDS if name.startswith(incomplete)]
+
+
+@click.command
+@argument("kind", metavar="KIND", shell_complete=_complete_kind, help=_KINDS)
+@argument("name", metavar="NAME", help="name of the package and of what it registers: acme-weather")
+@click.option(
+    "--dir", "place", metavar="DIR", type=FILE_NAME, default=".", help="where its folder is made (default: here)"
+)
+@click.pass_obj
+def new(context: CommandContext, kind: str, name: str, place: str) -> None:
+    """Write a plugin package to start from."""
+    if kind not in KINDS:
+        raise UsageError(f"new knows no '{kind}'{did_you_mean(kind, KINDS)}; there are: {', '.join(KINDS)}")
+    _check_name(name)
+    _check_free(name, KINDS[kind], context.installed_plugins())
+    folder = Path(place) / name
+    written = write(folder, files_of(kind, name))
+    _report(folder, written, kind, context)
 
 
 def files_of(kind: str, name: str) -> dict[str, str]:
@@ -173,10 +176,10 @@ def _minor(further: int) -> str:
     return f"{major}.{int(minor) + further}"
 
 
-def _report(folder: Path, written: list[Path], args: argparse.Namespace) -> None:
-    terminal: Terminal = args.terminal
-    if args.json:
-        terminal.json({"folder": str(folder), "kind": args.kind, "files": [str(path) for path in written]})
+def _report(folder: Path, written: list[Path], kind: str, context: CommandContext) -> None:
+    terminal = context.terminal
+    if context.json:
+        terminal.json({"folder": str(folder), "kind": kind, "files": [str(path) for path in written]})
         return
     place = os.path.join(os.curdir, folder)  # pip takes a bare name for a package in its index
     terminal.out(f"wrote {folder} ({len(written)} files)", "bold")
@@ -188,6 +191,3 @@ def _report(folder: Path, written: list[Path], args: argparse.Namespace) -> None
 
 def _quoted(path: str) -> str:
     return f'"{path}"' if " " in path else path
-
-
-COMMANDS = (Command(name="new", summary="write a plugin package to start from", add_arguments=add_arguments, run=run),)

@@ -6,12 +6,10 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from flexchat.host import FAILED, OK
-from flexchat.plugin import Command
+import click
+from flexchat.host import FAILED, OK, CommandContext, argument
 
 if TYPE_CHECKING:
-    import argparse
-
     from flexchat.host import Style, Terminal
 
     from ..card import Card, Chapter, Verdict
@@ -21,20 +19,21 @@ _STYLES: dict[str, Style] = {"broken": "red", "skipped": "dim"}
 _WORDS = {"kept": "kept", "skipped": "not applicable", "expected": "known to be broken", "broken": "broken"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what plugins verify takes."""
-    parser.add_argument("name", metavar="NAME", help="a plugin as flexchat plugins lists it, or its package")
+@click.command
+@argument("name", metavar="NAME", help="a plugin as flexchat plugins lists it, or its package")
+@click.pass_obj
+def verify(context: CommandContext, name: str) -> int:
+    """Try which laws a plugin keeps.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Test the plugin without a network and print its card, with -v every law. Status 1 if a law is broken."""
+    It is tested without a network, and its card is printed, with -v every law. The exit status is 1 if one is broken.
+    """
     from ..card import verify_plugin
 
-    terminal: Terminal = args.terminal
+    terminal = context.terminal
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the verdicts say what is wrong
-        card = verify_plugin(args.name)
-    if args.json:
+        card = verify_plugin(name)
+    if context.json:
         terminal.json(card.to_dict())
     else:
         _print(card, terminal)
@@ -83,8 +82,3 @@ def _print_short(chapter: Chapter, terminal: Terminal) -> None:
 def _counts(verdicts: Iterable[Verdict], *, always: Sequence[str] = ("kept",)) -> str:
     statuses: list[str] = [verdict.status for verdict in verdicts]
     return ", ".join(f"{statuses.count(s)} {word}" for s, word in _WORDS.items() if s in statuses or s in always)
-
-
-COMMANDS = (
-    Command(name="plugins verify", summary="try which laws a plugin keeps", add_arguments=add_arguments, run=run),
-)

@@ -212,7 +212,6 @@ class RegisteredConformance(Conformance):
             host.document_stores,
             host.rerankers,
             host.conversation_stores,
-            host.commands,
         ):
             yield from ((records.kind, record) for record in records.by_name.values())
 
@@ -254,7 +253,6 @@ def _all_records(host: PluginHost) -> tuple[Any, ...]:
         host.tools,
         host.tool_sources,
         host.document_stores,
-        host.commands,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -10,21 +9,21 @@ import signal
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
+import click
 from flexchat import ChatRequestError, ConfigError, FlexChat
 from flexchat.host import (
     FAILED,
+    FILE_NAME,
     INTERRUPTED,
     OK,
-    Terminal,
+    CommandContext,
     UsageError,
     introduce,
     one_note_for_each_service,
-    open_chat,
     refuse_other,
-    the_config,
 )
 from flexchat.store import located
 
@@ -50,52 +49,76 @@ It goes into the configuration, or into a file named in validation.files. flexch
 conversation"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what validate takes."""
-    parser.add_argument(
-        "--model",
-        metavar="LLM/MODEL",
-        action="append",
-        default=[],
-        help="a model to try; repeatable; default: validation.models, else those the rules name",
-    )
-    parser.add_argument("--runs", metavar="N", type=int, help="how often each case is tried; default: validation.runs")
-    parser.add_argument(
-        "--cases",
-        metavar="FILE|NAME",
-        action="append",
-        default=[],
-        help="a file of cases, instead of the configuration's; or the name of one case; repeatable",
-    )
-    parser.add_argument("--tag", metavar="TAG", action="append", default=[], help="only cases with one of these tags")
-    parser.add_argument(
-        "--resume",
-        metavar="RUN",
-        nargs="?",
-        const="",
-        help="continue an unfinished run: the last, or the one whose id starts with this",
-    )
-    parser.add_argument(
-        "--run-tools", action="store_true", help="really run tools that change something; else they only report success"
-    )
-    parser.add_argument("--concurrency", metavar="N", type=int, help="simultaneous attempts per service")
-    parser.add_argument("--junit", metavar="FILE", help="write the attempts as JUnit XML")
-    parser.add_argument("--store", metavar="FILE", help="database of the results; default: validation.store")
-    parser.add_argument(
-        "--fail-on",
-        choices=FAIL_ON,
-        default="undecided",
-        help="when the exit status is 1: unless every model is validated (undecided, the default), if one is not "
-        "validated, or if any attempt failed",
-    )
+store_option = click.option(
+    "--store", metavar="FILE", type=FILE_NAME, help="database of the results; default: validation.store"
+)
+"""The option of every command that works with results."""
 
 
-def run(args: argparse.Namespace) -> int:
-    """Make the attempts and print what they prove. Status 0 if --fail-on finds nothing, else 1; 130 if interrupted."""
-    _check(args)
-    terminal: Terminal = args.terminal
-    with contextlib.nullcontext() if terminal.verbose else one_note_for_each_service():
-        return asyncio.run(_validate(args))
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """What is tried how often, and what the results are for: the options of the command line.
+
+    Attributes:
+        resume: The start of a run's id; empty for the last one; None to begin a new one.
+    """
+
+    model: Sequence[str] = ()
+    runs: int | None = None
+    cases: Sequence[str] = ()
+    tag: Sequence[str] = ()
+    resume: str | None = None
+    run_tools: bool = False
+    concurrency: int | None = None
+    junit: str | None = None
+    store: str | None = None
+    fail_on: str = "undecided"
+
+
+@click.command
+@click.option(
+    "--model",
+    metavar="LLM/MODEL",
+    multiple=True,
+    help="a model to try; repeatable; default: validation.models, else those the rules name",
+)
+@click.option("--runs", metavar="N", type=int, help="how often each case is tried; default: validation.runs")
+@click.option(
+    "--cases",
+    metavar="FILE|NAME",
+    type=FILE_NAME,
+    multiple=True,
+    help="a file of cases, instead of the configuration's; or the name of one case; repeatable",
+)
+@click.option("--tag", metavar="TAG", multiple=True, help="only cases with one of these tags")
+@click.option(
+    "--resume",
+    metavar="[RUN]",
+    is_flag=False,
+    flag_value="",
+    help="continue an unfinished run: the last, or the one whose id starts with this",
+)
+@click.option("--run-tools", is_flag=True, help="really run tools that change something; else they only report success")
+@click.option("--concurrency", metavar="N", type=int, help="simultaneous attempts per service")
+@click.option("--junit", metavar="FILE", type=FILE_NAME, help="write the attempts as JUnit XML")
+@store_option
+@click.option(
+    "--fail-on",
+    type=click.Choice(FAIL_ON),
+    default="undecided",
+    help="when the exit status is 1: unless every model is validated (undecided, the default), if one is not "
+    "validated, or if any attempt failed",
+)
+@click.pass_obj
+def validate(context: CommandContext, /, **options: Any) -> int:
+    """Try models with cases, and say which can be trusted with tools.
+
+    The exit status is 0 if --fail-on finds nothing, else 1; 130 if interrupted.
+    """
+    wanted = Wanted(**options)
+    _check(wanted)
+    with contextlib.nullcontext() if context.terminal.verbose else one_note_for_each_service():
+        return asyncio.run(_validate(context, wanted))
 
 
 def store_path(named: str | None, table: ValidationTable, file: Path | None) -> Path | None:
@@ -107,37 +130,37 @@ def store_path(named: str | None, table: ValidationTable, file: Path | None) -> 
     return located(table.store, file.parent if file else None)
 
 
-async def _validate(args: argparse.Namespace) -> int:
+async def _validate(context: CommandContext, wanted: Wanted) -> int:
     from ..store import ValidationStore
     from .validate_report import print_report, report_of, write_junit
     from .validate_watch import watch
 
-    terminal: Terminal = args.terminal
-    read = the_config(args)
+    terminal = context.terminal
+    read = context.read_config()
     file = read.path if read else None
     _end_like_ctrl_c(signal.SIGTERM)
-    async with open_chat(args) as chat:
-        table = _table(chat, args)
-        store = ValidationStore(store_path(args.store, table, file))
+    async with context.open_chat() as chat:
+        table = _table(chat, wanted)
+        store = ValidationStore(store_path(wanted.store, table, file))
         async with contextlib.aclosing(store):
             try:
-                run, known_cases = await _planned(chat, table, store, read, args)
+                run, known_cases = await _planned(chat, table, store, read, wanted)
             except ChatRequestError as error:
                 raise UsageError(str(error)) from None
-            if not args.json:
-                introduce(chat, args)
+            if not context.json:
+                introduce(chat, context)
             interrupted = False
             try:
                 await watch(run, terminal)
             except asyncio.CancelledError:  # Ctrl-C
                 interrupted = True
             report = await report_of(run, store, known_cases=known_cases)
-            print_report(report, terminal, as_json=args.json)
+            print_report(report, terminal, as_json=context.json)
             if not report.complete:
-                terminal.say(_how_to_go_on(report, args))
-            if args.junit:
-                write_junit(Path(args.junit), report)
-            return INTERRUPTED if interrupted else _status(report, args.fail_on)
+                terminal.say(_how_to_go_on(report, context.config, wanted.store))
+            if wanted.junit:
+                write_junit(Path(wanted.junit), report)
+            return INTERRUPTED if interrupted else _status(report, wanted.fail_on)
 
 
 def _end_like_ctrl_c(number: int) -> None:
@@ -148,15 +171,15 @@ def _end_like_ctrl_c(number: int) -> None:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check(wanted: Wanted) -> None:
     for option in ("runs", "concurrency"):
-        number = getattr(args, option)
+        number = getattr(wanted, option)
         if number is not None and number < 1:
             raise UsageError(f"--{option} is at least 1, not {number}")
-    if args.junit:
-        _check_output(Path(args.junit))
-    if args.resume is not None:
-        given = [name for name in ("model", "runs", "cases", "tag") if getattr(args, name)]
+    if wanted.junit:
+        _check_output(Path(wanted.junit))
+    if wanted.resume is not None:
+        given = [name for name in ("model", "runs", "cases", "tag") if getattr(wanted, name)]
         if given:
             raise UsageError(f"--resume continues a run as it was planned: leave out --{given[0]}")
 
@@ -177,37 +200,37 @@ def _check_output(path: Path) -> None:
         raise UsageError(f"--junit: '{path}' cannot be written: {error.strerror or error}") from None
 
 
-def _table(chat: FlexChat, args: argparse.Namespace) -> ValidationTable:
+def _table(chat: FlexChat, wanted: Wanted) -> ValidationTable:
     from ..cases import table_of
 
     table = table_of(chat.config)
     return attrs.evolve(
         table,
-        run_tools=table.run_tools or args.run_tools,
-        concurrency=args.concurrency or table.concurrency,
-        runs=args.runs or table.runs,
+        run_tools=table.run_tools or wanted.run_tools,
+        concurrency=wanted.concurrency or table.concurrency,
+        runs=wanted.runs or table.runs,
     )
 
 
 async def _planned(
-    chat: FlexChat, table: ValidationTable, store: ValidationStore, read: ReadConfig | None, args: argparse.Namespace
+    chat: FlexChat, table: ValidationTable, store: ValidationStore, read: ReadConfig | None, wanted: Wanted
 ) -> tuple[ValidationRun, int]:
     """Return the run, and how many cases there were to choose from."""
     from ..running import Plan, ValidationRun
 
     file = read.path if read else None
     config = _whole_path(file)
-    if args.resume is not None:
-        earlier = await _unfinished(store, args.resume, config)
+    if wanted.resume is not None:
+        earlier = await _unfinished(store, wanted.resume, config)
         settings = earlier.settings
         table = attrs.evolve(table, run_tools=table.run_tools or bool(settings.get("run_tools")))
         known = _cases(chat, file, settings.get("files") or ()).cases
         return await ValidationRun.resume(chat, earlier.id, known, store, table=table), len(known)
-    files, names = _files_and_names(args.cases)
+    files, names = _files_and_names(wanted.cases)
     cases = _cases(chat, file, files)
     plan = Plan(
-        models=tuple(dict.fromkeys(args.model)) or _models(chat, table, read),
-        cases=_chosen(cases, names, args.tag),
+        models=tuple(dict.fromkeys(wanted.model)) or _models(chat, table, read),
+        cases=_chosen(cases, names, wanted.tag),
         runs=table.runs,
     )
     settings = {"config": config, "files": [str(path) for path in files], "run_tools": table.run_tools}
@@ -275,8 +298,8 @@ def _models(chat: FlexChat, table: ValidationTable, read: ReadConfig | None) -> 
     return found
 
 
-def _how_to_go_on(report: Report, args: argparse.Namespace) -> str:
-    options = "".join(f" --{name} {value}" for name in ("config", "store") if (value := getattr(args, name)))
+def _how_to_go_on(report: Report, config: str | None, store: str | None) -> str:
+    options = "".join(f" --{name} {value}" for name, value in (("config", config), ("store", store)) if value)
     kept = report.progress.passed + report.progress.failed
     return (
         f"{kept} of {report.progress.planned} attempts are kept; flexchat validate --resume{options} makes the others"
@@ -291,7 +314,3 @@ def _status(report: Report, fail_on: str) -> int:
     else:
         fine = all(m.validated for m in report.models)
     return OK if fine and report.complete else FAILED
-
-
-COMMANDS = {"validate": (add_arguments, run)}
-"""What each command takes, and what it does, by its name; plugin.py says what they are."""

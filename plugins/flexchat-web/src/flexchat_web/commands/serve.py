@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import errno
@@ -10,14 +9,18 @@ import ipaddress
 import os
 import socket
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flexchat.host import read_file
-from flexchat.plugin import Command, FlexChatError
+import attrs
+import click
+from flexchat.host import FILE_NAME, CommandContext, read_file
+from flexchat.plugin import FlexChatError
 
 if TYPE_CHECKING:
+    from flexchat.host import Terminal
+
     from ..serving import Settings
 
 TENANT = "default"
@@ -38,96 +41,96 @@ class ListenError(ServeError):
     exit_status = 1
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what serve takes."""
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine only)")
-    parser.add_argument("--port", type=int, default=8000, help="port (default 8000); 0 takes any free one")
-    parser.add_argument("--reload", action="store_true", help="reload the configuration when its file changes")
-    parser.add_argument(
-        "--token-file",
-        metavar="FILE",
-        help="who may use the server: one line TENANT TOKEN each; or set a single token in the variable FLEXCHAT_TOKEN",
-    )
-    parser.add_argument(
-        "--allow-host", metavar="NAME", action="append", default=[], help="also answer to this host name; repeatable"
-    )
-    parser.add_argument(
-        "--allow-origin",
-        metavar="URL",
-        action="append",
-        default=[],
-        help="allow calls from pages of this site; repeatable",
-    )
-    edit = parser.add_mutually_exclusive_group()
-    edit.add_argument("--read-only", action="store_true", help="do not let anyone change the configuration")
-    edit.add_argument("--edit", action="store_true", help="let users on other machines change the configuration, too")
-    parser.add_argument(
-        "--allow-env",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="environment variable that a configuration from the page may use; repeatable",
-    )
-    parser.add_argument(
-        "--unheard-seconds",
-        metavar="SECONDS",
-        type=float,
-        default=60.0,
-        help="how long an answer continues after its reader's connection is lost (default 60; 0: it ends with it)",
-    )
-    parser.add_argument(
-        "--no-resume",
-        action="store_true",
-        help="leave turns that were interrupted when a process died; default: they are resumed",
-    )
-    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+@attrs.frozen(kw_only=True)
+class ServeOptions:
+    """Where to listen, and what whom is allowed: the options of the command line, under their names."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token_file: str | None = None
+    allow_host: Sequence[str] = ()
+    allow_origin: Sequence[str] = ()
+    read_only: bool = False
+    edit: bool = False
+    allow_env: Sequence[str] = ()
+    unheard_seconds: float = 60.0
+    no_resume: bool = False
 
 
-def run(args: argparse.Namespace) -> int:
-    """Serve until the program is asked to stop.
+@click.command
+@click.option("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine only)")
+@click.option("--port", type=int, default=8000, help="port (default 8000); 0 takes any free one")
+@click.option("--reload", is_flag=True, help="reload the configuration when its file changes")
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    type=FILE_NAME,
+    help="who may use the server: one line TENANT TOKEN each; or set a single token in the variable FLEXCHAT_TOKEN",
+)
+@click.option("--allow-host", metavar="NAME", multiple=True, help="also answer to this host name; repeatable")
+@click.option("--allow-origin", metavar="URL", multiple=True, help="allow calls from pages of this site; repeatable")
+@click.option("--read-only", is_flag=True, help="do not let anyone change the configuration")
+@click.option("--edit", is_flag=True, help="let users on other machines change the configuration, too")
+@click.option(
+    "--allow-env",
+    metavar="NAME",
+    multiple=True,
+    help="environment variable that a configuration from the page may use; repeatable",
+)
+@click.option(
+    "--unheard-seconds",
+    metavar="SECONDS",
+    type=float,
+    default=60.0,
+    help="how long an answer continues after its reader's connection is lost (default 60; 0: it ends with it)",
+)
+@click.option(
+    "--no-resume", is_flag=True, help="leave turns that were interrupted when a process died; default: they are resumed"
+)
+@click.option("--open", "open_page", is_flag=True, help="open the page in the browser")
+@click.pass_obj
+def serve(context: CommandContext, /, host: str, port: int, reload: bool, open_page: bool, **allowed: Any) -> None:
+    """Serve the HTTP API and the web page.
 
-    Raises:
-        ConfigError: Everything that is wrong with the configuration.
-        ServeError: The address cannot be used, or may not be without a token.
+    Until the program is asked to stop.
     """
-    settings = read_settings(args)
-    source, plugins = args.config_source()
-    listening = _listen(args.host, args.port)
+    terminal = context.terminal
+    options = ServeOptions(host=host, port=port, **allowed)
+    settings = read_settings(options, terminal)
+    source, plugins = context.config_source()
+    listening = _listen(host, port)
     try:
         from ..app import create_app
         from .server import Server
 
         name = "none, the demo's" if isinstance(source, dict) else str(source.path)
         if isinstance(source, dict):
-            args.terminal.say(
-                "no config found, so the rehearsal model answers; flexchat init openai writes a config", "dim"
-            )
+            terminal.say("no config found, so the rehearsal model answers; flexchat init openai writes a config", "dim")
             source = {**source, "conversations": {"provider": "sqlite"}}
-        app = create_app(source, plugins=plugins, settings=settings, watch=args.reload)
+        app = create_app(source, plugins=plugins, settings=settings, watch=reload)
         url = _url(listening)
         if app.serving.notes:
             count = "1 note" if len(app.serving.notes) == 1 else f"{len(app.serving.notes)} notes"
-            args.terminal.say(f"{name}: {count}; flexchat check shows them", "dim")
+            terminal.say(f"{name}: {count}; flexchat check shows them", "dim")
 
         def started() -> None:
-            args.terminal.out(f"FlexChat at {url}/ (config: {name})")
-            if not _is_loopback(args.host):
-                for line in _for_others(args, listening.getsockname()[1]):
-                    args.terminal.say(line)
-            if args.open:
+            terminal.out(f"FlexChat at {url}/ (config: {name})")
+            if not _is_loopback(host):
+                for line in _for_others(options, listening.getsockname()[1]):
+                    terminal.say(line)
+            if open_page:
                 import webbrowser
 
                 webbrowser.open(f"{url}/")
 
         with contextlib.suppress(KeyboardInterrupt):
-            server = Server(app, started, verbose=args.verbose, waiting=lambda text: args.terminal.say(text, "dim"))
+            server = Server(app, started, verbose=terminal.verbose, waiting=lambda text: terminal.say(text, "dim"))
             asyncio.run(server.serve(sockets=[listening]))
     finally:
         listening.close()
-    return 0
 
 
-def read_settings(args: argparse.Namespace, environ: Mapping[str, str] | None = None) -> Settings:
+def read_settings(options: ServeOptions, terminal: Terminal, environ: Mapping[str, str] | None = None) -> Settings:
     """Return what the command line and the environment allow.
 
     Raises:
@@ -136,37 +139,39 @@ def read_settings(args: argparse.Namespace, environ: Mapping[str, str] | None = 
     from ..serving import Settings
 
     environ = os.environ if environ is None else environ
-    if not 0 <= args.port <= 65_535:
-        raise ServeError(f"--port {args.port}: ports are 0 to 65535")
-    if not 0 <= args.unheard_seconds <= MOST_UNHEARD_SECONDS:
+    if options.edit and options.read_only:
+        raise ServeError("--edit lets others change the configuration, --read-only nobody: use only one of them")
+    if not 0 <= options.port <= 65_535:
+        raise ServeError(f"--port {options.port}: ports are 0 to 65535")
+    if not 0 <= options.unheard_seconds <= MOST_UNHEARD_SECONDS:
         most = f"{MOST_UNHEARD_SECONDS:,}"
-        raise ServeError(f"--unheard-seconds {args.unheard_seconds:g}: it takes 0 to {most} seconds")
-    tokens = _read_tokens(Path(args.token_file), args.terminal) if args.token_file else {}
+        raise ServeError(f"--unheard-seconds {options.unheard_seconds:g}: it takes 0 to {most} seconds")
+    tokens = _read_tokens(Path(options.token_file), terminal) if options.token_file else {}
     if environ.get("FLEXCHAT_TOKEN"):
         tokens[_usable(environ["FLEXCHAT_TOKEN"], "FLEXCHAT_TOKEN")] = TENANT
-    loopback = _is_loopback(args.host)
+    loopback = _is_loopback(options.host)
     if not loopback and not tokens:
         raise ServeError(
-            f"--host {args.host}: others could reach this server, so it needs a token: "
+            f"--host {options.host}: others could reach this server, so it needs a token: "
             "set FLEXCHAT_TOKEN or name a --token-file (a good one: "
             "python -c 'import secrets; print(secrets.token_urlsafe(32))')"
         )
-    for origin in args.allow_origin:
+    for origin in options.allow_origin:
         scheme, _, rest = origin.partition("://")
         if scheme not in ("http", "https") or not rest or "/" in rest:
             raise ServeError(f"--allow-origin {origin}: write it as https://app.example, without a path")
     return Settings(
         tokens=tokens,
-        hosts=_hosts(args.host, args.allow_host),
-        origins=tuple(args.allow_origin),
-        edit=(loopback or args.edit) and not args.read_only,
-        allow_env=frozenset(args.allow_env),
-        unheard_seconds=args.unheard_seconds,
-        resume=not args.no_resume,
+        hosts=_hosts(options.host, options.allow_host),
+        origins=tuple(options.allow_origin),
+        edit=(loopback or options.edit) and not options.read_only,
+        allow_env=frozenset(options.allow_env),
+        unheard_seconds=options.unheard_seconds,
+        resume=not options.no_resume,
     )
 
 
-def _hosts(host: str, allowed: list[str]) -> tuple[str, ...]:
+def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
     wild = host in ("0.0.0.0", "::", "")
     own = [socket.gethostname()] if wild else [host]
     return tuple(dict.fromkeys(["localhost", "127.0.0.1", "::1", *own, *allowed]))
@@ -244,15 +249,12 @@ def _url(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _for_others(args: argparse.Namespace, port: int) -> list[str]:
+def _for_others(options: ServeOptions, port: int) -> list[str]:
     """Return who else can reach a server that listens on the network, by which names, and how they sign in."""
-    names = [name for name in _hosts(args.host, args.allow_host) if not _is_loopback(name) and name != "*"]
+    names = [name for name in _hosts(options.host, options.allow_host) if not _is_loopback(name) and name != "*"]
     places = " or ".join(f"http://{f'[{name}]' if ':' in name else name}:{port}/" for name in names)
-    token = f"a token of {args.token_file}" if args.token_file else "the token in FLEXCHAT_TOKEN"
+    token = f"a token of {options.token_file}" if options.token_file else "the token in FLEXCHAT_TOKEN"
     return [
         f"others on the network can reach it: {places} (--allow-host adds a name or an address)",
         f"they sign in on the page with {token}; programs send Authorization: Bearer TOKEN",
     ]
-
-
-SERVE = Command(name="serve", summary="serve the HTTP API and the web page", add_arguments=add_arguments, run=run)
