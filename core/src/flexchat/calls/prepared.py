@@ -40,6 +40,10 @@ class PreparedTools:
         self._handlers = handlers
         self._known: dict[str, tuple[ToolDefinition, PreparedTool]] = {}
 
+    def is_slow(self, tool: ToolDefinition) -> bool:
+        """Return whether a tool has yet to be prepared, which imports what reads its settings."""
+        return tool.name not in self._known and isinstance(tool.implementation.settings, Mapping)
+
     def of(self, tool: ToolDefinition) -> PreparedTool:
         """Return everything needed to call a tool.
 

@@ -32,7 +32,8 @@ from ..plugin.contracts import Fetcher, Retriever, ToolContext, ToolHandler
 from ..plugin.current import current_call
 from ..plugin.foreign import contained
 from ..plugin.hooks import HookCall, ToolGate
-from ..plugin.threads import STILL_RUNNING
+from ..plugin.threads import STILL_RUNNING, run_in_thread
+from ..schema.check import load
 from ..schema.wording import joined, quoted
 from ..tools.registry import ToolRegistry
 from ..tools.sources import ToolSources
@@ -121,7 +122,13 @@ class CheckArguments:
         """Set call.arguments to the checked arguments."""
         assert call.tool is not None
         try:
-            checked = self.prepared.of(call.tool).checker.check(call.arguments)
+            if self.prepared.is_slow(call.tool):  # imports take long, and would hold up every other turn
+                await run_in_thread(self.prepared.of, call.tool)
+            checker = self.prepared.of(call.tool).checker
+            checked = checker.check_if_loaded(call.arguments)
+            if checked is None:
+                await run_in_thread(load)
+                checked = checker.check(call.arguments)
         except (ToolError, RecursionError) as error:
             return self.outcomes.of_trouble(call.name, error)
         call.notes += checked.notes

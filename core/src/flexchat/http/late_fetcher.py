@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import AbstractAsyncContextManager
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..domain.fetching import Fetched, FetchedStream, FetchRequest
@@ -28,11 +29,17 @@ class LateFetcher:
 
     async def fetch(self, request: FetchRequest, **limits: Any) -> Fetched:
         """Send a request; see GuardedFetcher.fetch."""
+        if self._fetcher is None:
+            await asyncio.to_thread(_load)
         return await self._made().fetch(request, **limits)
 
-    def stream(self, request: FetchRequest, *, timeout_s: float = 10.0) -> AbstractAsyncContextManager[FetchedStream]:
+    @contextlib.asynccontextmanager
+    async def stream(self, request: FetchRequest, *, timeout_s: float = 10.0) -> AsyncGenerator[FetchedStream, None]:
         """Send a request; see GuardedFetcher.stream."""
-        return self._made().stream(request, timeout_s=timeout_s)
+        if self._fetcher is None:
+            await asyncio.to_thread(_load)
+        async with self._made().stream(request, timeout_s=timeout_s) as streamed:
+            yield streamed
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -47,3 +54,9 @@ class LateFetcher:
             domains = None if self._domains is None else tuple(self._domains)
             self._fetcher = GuardedFetcher(AddressRule(self._allow, domains), mask=self._mask)
         return self._fetcher
+
+
+def _load() -> None:
+    """Import all that the first request needs; if something is not installed, the request itself says so."""
+    with contextlib.suppress(ImportError):
+        from . import connections, fetch_trouble, fetcher, guard  # noqa: F401

@@ -39,11 +39,21 @@ class CheckedArguments:
         return tuple(map(str, self.findings))
 
 
+_loaded: list[bool] = []
+
+
+def load() -> None:
+    """Import what the check of an unusual call needs. An event loop has that done in a thread."""
+    from . import coerce, engine  # noqa: F401
+
+    _loaded.append(True)
+
+
 class ArgumentChecker:
     """Checks calls of one tool.
 
     Costs nothing until the first call; a valid call of a simple schema then costs a microsecond or two, and any other
-    imports jsonschema.
+    needs jsonschema, which takes 0.1 s to import.
 
     Args:
         schema: The tool's parameters, accepted by schema.limits.schema_problems.
@@ -58,6 +68,15 @@ class ArgumentChecker:
 
     def check(self, params: Mapping[str, Any]) -> CheckedArguments:
         """Return what may be used and what is wrong. Never raises, whatever params is, and never changes it."""
+        checked = self.check_if_loaded(params)
+        if checked is None:
+            load()
+            checked = self.check_if_loaded(params)
+            assert checked is not None
+        return checked
+
+    def check_if_loaded(self, params: Mapping[str, Any]) -> CheckedArguments | None:
+        """Return the same; None if something has to be imported for it: see load."""
         if type(params) is not dict and not isinstance(params, Mapping):
             wrong = Finding("the arguments must be an object", f"got {with_type(params)}")
             return CheckedArguments(params={}, findings=(wrong.scrubbed(),))
@@ -70,11 +89,15 @@ class ArgumentChecker:
         if problems:
             return CheckedArguments(params=params, findings=_plain(problems))
         checked = CheckedArguments(params=params) if fast(params) else self._ask(params)
-        if not checked.findings and (strange := not_finite(params)):  # if the schema does not give the type
+        if (
+            checked is not None and not checked.findings and (strange := not_finite(params))
+        ):  # if the schema does not give the type
             return CheckedArguments(params=params, findings=_plain(strange))
         return checked
 
-    def _ask(self, params: Mapping[str, Any]) -> CheckedArguments:
+    def _ask(self, params: Mapping[str, Any]) -> CheckedArguments | None:
+        if not _loaded:
+            return None
         from .engine import TooMuchWorkError
 
         try:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 import datetime
 import difflib
+import sys
 import uuid
 import zoneinfo
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat.plugin import ToolContext
+from flexchat.plugin import ToolContext, run_in_thread
 
 from . import engine, parameters
 from .errors import ParameterError
+
+_ARITHMETIC = f"{__package__}.arithmetic"
+
+
+def _load_arithmetic() -> None:
+    from . import arithmetic  # noqa: F401
 
 
 async def math_eval(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
@@ -27,7 +34,9 @@ async def math_eval(params: Mapping[str, Any], context: ToolContext) -> dict[str
         raise ParameterError('math_eval requires a non-empty string "expression" parameter')
     if "[" in expression and not engine.is_loaded():
         await asyncio.to_thread(engine.load)
-    from .arithmetic import evaluate  # every command loads this module, few calculate
+    if _ARITHMETIC not in sys.modules:  # every command loads this module, few calculate
+        await run_in_thread(_load_arithmetic)
+    from .arithmetic import evaluate
 
     return {"result": evaluate(expression)}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,13 +16,22 @@ from flexchat.plugin import (
     ToolSourceContext,
     ToolSourceType,
     hookimpl,
+    run_in_thread,
 )
 
 from .openapi.settings import OpenApiConfig, OperationSettings
 from .settings import HttpToolSettings, usual
 
 
+async def _load(module: str) -> None:
+    """Import a module of this package, in a thread: that takes long."""
+    name = f"{__package__}.{module}"
+    if name not in sys.modules:
+        await run_in_thread(importlib.import_module, name)
+
+
 async def _run(settings: HttpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
+    await _load("tool")
     from .tool import run
 
     return await run(settings, params, context)
@@ -41,6 +52,7 @@ async def _open_document(config: OpenApiConfig, context: ToolSourceContext) -> T
 
 
 async def _call_operation(settings: OperationSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
+    await _load("openapi.calling")
     from .openapi.calling import run
 
     return await run(settings, params, context)
