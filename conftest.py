@@ -1,17 +1,22 @@
 """What all tests share."""
 
+import functools
+import gc
+import importlib.metadata
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# No deadline: the machines are slow at times. In CI the examples are more, and the same in every run.
+# No deadline: the machines are slow at times. In CI the examples are the same in every run.
 CI = "CI" in os.environ
-settings.register_profile("flexchat", deadline=None, derandomize=CI, max_examples=100 if CI else 30)
-settings.load_profile("flexchat")
+settings.register_profile("few", deadline=None, derandomize=CI, max_examples=15)
+settings.register_profile("many", deadline=None, derandomize=CI, max_examples=100)  # ./dev test --all
+settings.load_profile("many" if CI else "few")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,6 +35,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.flaky(reruns=2))
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Collect no garbage while modules are imported: nearly all they make stays."""
+    gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """From here on, garbage is looked for only in what tests make, not in hundreds of imported modules."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """Async tests run on asyncio: FlexChat needs nothing else."""
@@ -42,6 +59,29 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     folder = tmp_path_factory.getbasetemp() / "data" / os.urandom(8).hex()
     monkeypatch.setenv("FLEXCHAT_DATA", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def installed_packages() -> Iterator[None]:
+    """What is installed is read once for each search path: a thousand tests open a command line or a FlexChat."""
+    read = importlib.metadata.entry_points
+
+    def modified(folder: str) -> int:
+        try:
+            return os.stat(folder or ".").st_mtime_ns
+        except OSError:
+            return 0
+
+    @functools.cache
+    def known(path: tuple[tuple[str, int], ...], **group: str) -> importlib.metadata.EntryPoints:
+        return read(**group)
+
+    def entry_points(**group: str) -> importlib.metadata.EntryPoints:
+        return known(tuple((folder, modified(folder)) for folder in sys.path), **group)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(importlib.metadata, "entry_points", entry_points)
+        yield
 
 
 @pytest.fixture

@@ -27,9 +27,11 @@ from flexchat_gemini.request import RequestWriter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 HERE = "https://here.example"
 HI = UserMessage(content="hi")
-few = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 
 NUMBERS = st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -235,7 +237,7 @@ def replaced(value: Any, place: tuple[Any, ...], by: Any) -> Any:
     return [replaced(v, place[1:], by) if at == place[0] else v for at, v in enumerate(value)]
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(st.sampled_from(places(RICH)), JSON | st.just({"text": "x"}) | st.just([{}]), st.booleans(), st.booleans())
 async def test_any_json_anywhere_is_a_result_or_an_error_of_ours(
     place: tuple[Any, ...], by: Any, has_error: bool, stream: bool
@@ -268,7 +270,7 @@ LISTS: list[tuple[str, Any]] = [
 ]
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.sampled_from([(kind, body, at) for kind, body in LISTS for at in places(body)]), JSON)
 async def test_any_json_in_a_list_is_a_result_or_an_error_of_ours(
     case: tuple[str, Any, tuple[Any, ...]], by: Any
@@ -288,7 +290,7 @@ async def test_any_json_in_a_list_is_a_result_or_an_error_of_ours(
         pass
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=80) | st.binary(max_size=40).map(lambda raw: b"data: " + raw + b"\n\n"))
 def test_any_bytes_are_events_or_an_error_of_ours(raw: bytes) -> None:
     """A stream of anything."""

@@ -1,5 +1,6 @@
 """Every refusal has its class; its text says what to do, and holds no key."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -148,6 +149,16 @@ def test_keys_are_masked_and_pages_are_cut() -> None:
 
     assert KEY not in str(found)
     assert len(str(found)) < 1000
+
+
+def test_a_long_text_takes_time_in_proportion_to_its_length(cpu_growth: Callable[..., float]) -> None:
+    """Whatever status it comes with."""
+
+    def read(size: int) -> None:
+        for status in (None, 400, 404, 500):
+            error(status, {"error": "x" * size})
+
+    assert cpu_growth(read, 10_000, 100_000) < 30
 
 
 def test_what_a_service_says_of_asking_again_is_heard() -> None:

@@ -30,6 +30,8 @@ from flexchat_openai.chat_stream import ChatStream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 HERE = "https://here.example"
 DONE = b"data: [DONE]\n\n"
 
@@ -824,7 +826,7 @@ def cut(text: str, sizes: Iterable[int]) -> list[str]:
     return [*pieces, text[at:]]
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(messages, st.lists(st.integers(1, 4), max_size=4), st.integers(1, 40))
 def test_a_streamed_answer_equals_the_whole_one(message: dict[str, Any], sizes: list[int], step: int) -> None:
     """Law: however an answer is cut into deltas and bytes, AnswerEnd holds what an unstreamed exchange returns."""
@@ -861,7 +863,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.lists(json_values.map(lambda v: {"choices": [{"delta": v}]}) | json_values, max_size=4), st.booleans())
 def test_any_json_gives_an_answer_or_an_error_of_ours(values: list[Any], as_stream: bool) -> None:
     """Law: no shape of JSON, however odd, raises anything but a ProviderError."""

@@ -15,6 +15,8 @@ from flexchat_openai.provider import OpenAIProvider
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 
 def provider(handler: Callable[[httpx.Request], httpx.Response]) -> OpenAIProvider:
     return OpenAIProvider(OpenAIConfig(base_url="https://h.example/v1"), transport=httpx.MockTransport(handler))
@@ -159,7 +161,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(values)
 async def test_any_json_gives_vectors_or_an_error_of_ours(body: Any) -> None:
     """Law: no shape of JSON raises anything but a ProviderError."""

@@ -31,6 +31,8 @@ from flexchat_openai.responses_stream import ResponsesStream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 HERE = "https://here.example"
 APIS = ("chat", "responses")
 
@@ -290,7 +292,7 @@ def read_and_write(form: str, body: Any) -> None:
         assert isinstance(sent(api, [message], origin), list)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data(), st.sampled_from([400, 401, 404, 422, 429, 500, None]))
 def test_any_error_body_is_an_error_of_ours(data: st.DataObject, status: int | None) -> None:
     """Law: whatever a refusal says, it becomes one of our errors, with a text."""

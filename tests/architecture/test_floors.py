@@ -1,6 +1,7 @@
 """The floors rule: a module imports its own folder and lower floors, nothing else of FlexChat."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,7 @@ def modules(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.py"))
 
 
+@functools.cache
 def imported(path: Path, package: str) -> list[str]:
     """Absolute names of everything a module imports, relative imports resolved."""
     names = []

@@ -1,6 +1,7 @@
 """docs/requirements.md: which requirement is covered by which test. Run this file to write it anew."""
 
 import ast
+import functools
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -52,11 +53,15 @@ def ids_in(text: str) -> set[tuple[str, int]]:
     return found
 
 
+@functools.cache
 def found_by_id() -> dict[tuple[str, int], list[str]]:
     tests = defaultdict(list)
-    files = [p for p in ROOT.glob("**/test_*.py") if not any(x.startswith(".") for x in p.relative_to(ROOT).parts)]
-    for path in sorted(files):
-        for node in ast.walk(ast.parse(path.read_text())):
+    folders = [path for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    for path in sorted(path for folder in folders for path in folder.glob("**/test_*.py")):
+        text = path.read_text()
+        if not ID.search(text):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 for key in ids_in(ast.get_docstring(node) or ""):
                     tests[key].append(f"{path.relative_to(ROOT)}::{node.name}")

@@ -95,7 +95,7 @@ def key(case) -> tuple[str, str, bool]:
     return fault.name, dialect.name, streamed
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def outcomes() -> dict[tuple[str, str, bool], Outcome]:
     return asyncio.run(all_outcomes())
 

@@ -274,6 +274,7 @@ def test_from_its_own_loop_it_refuses_instead_of_waiting_for_itself():
         assert sync.respond("x").response.tool_calls[0].result.result == "inner"
 
 
+@pytest.mark.slow
 def test_a_program_that_forgets_everything_ends():
     """An open stream and an unclosed SyncFlexChat do not keep the interpreter."""
     program = """

@@ -15,6 +15,8 @@ from flexchat_openai.dialects import LOOSE, STRICT
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 pytestmark = pytest.mark.slow
 
 ALL = (LOOSE, STRICT, PARAMETERS, JSON_SCHEMA, TOOLS, anthropic.LOOSE, anthropic.STRICT)
@@ -314,7 +316,7 @@ def damaged(draw):
     return schema
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(schema=SCHEMAS.map(lambda schema: {**schema, "type": "object"}) | damaged() | JSON)
 def test_any_json_value_is_rewritten_or_refused(schema):
     """Never an exception; the input stays; the result is JSON; none exactly where there is an error."""
@@ -328,7 +330,7 @@ def test_any_json_value_is_rewritten_or_refused(schema):
         assert made == rewrite(schema, dialect)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(schema=SCHEMAS.map(lambda schema: {**schema, "type": "object"}))
 def test_what_is_rewritten_needs_no_rewriting(schema):
     """Rewriting again gives the same schema and has nothing to say; strict rules and Google's type agree."""
@@ -445,7 +447,7 @@ def in_json_schema(schema):
     return {"anyOf": [made, {"type": "null"}]} if schema.get("nullable") else made
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(case=schema_and_value())
 def test_what_fits_the_original_fits_what_is_sent(case):
     """What is sent is weaker than the original, or as strong: no call that we would take is kept from the model."""

@@ -424,6 +424,7 @@ def test_two_windows(visit, serve, slow_model):
     expect(second.locator(".session-items > li")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_without_conversations_the_page_says_that_nothing_is_kept(visit, serve, slow_model):
     """Before anything is written, and again when it is gone."""
     slow_model.go.set()
@@ -454,6 +455,7 @@ path = "c.db"
 """
 
 
+@pytest.mark.slow
 def test_a_message_whose_answer_is_lost_is_not_answered_twice(visit, serve):
     server = serve(KEPT)
     page = visit(server.url)

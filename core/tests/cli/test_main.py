@@ -274,6 +274,7 @@ def test_the_version_loads_no_plugin_and_nothing_heavy():
     assert done.stdout.splitlines()[1] == "[]"
 
 
+@pytest.mark.slow
 def test_version_and_help_are_fast(tmp_path):
     """Four times what Python takes to start with asyncio, once compiled; twice that fails the test."""
     compiled = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}

@@ -9,6 +9,8 @@ from flexchat.config.document import walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 WHOLE = {
     "llms": {"robot": {"provider": "scripted", "replies": [{"text": "hi"}], "default_model": "m", "retries": 1}},
     "responses": [
@@ -68,7 +70,7 @@ def test_any_value_in_place_of_a_table(table, value, host):
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     place=st.sampled_from(PLACES),
     value=st.sampled_from(VALUES)

@@ -9,6 +9,8 @@ from flexchat.config.positions import locate_json, locate_toml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 KEYS = st.sampled_from(["a", "b", "a-b", "1", "x y", "é", 'q"', "back\\slash", "", "tab\t", "[x]", "a.b", "#", "'"])
 SCALARS = (
     st.booleans()
@@ -181,7 +183,7 @@ def toml_string(text: str) -> str:
     return '"' + "".join(escapes.get(c) or (c if c.isprintable() else f"\\U{ord(c):08X}") for c in text) + '"'
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(TABLES, st.integers(0, 10**6))
 def test_every_place_of_a_toml_text_is_found_where_it_was_written(table, seed):
     """For any data in any style of writing, the scanner knows the line of each key, header and element."""
@@ -193,7 +195,7 @@ def test_every_place_of_a_toml_text_is_found_where_it_was_written(table, seed):
     assert {place for place, _ in walk(table)} == set(writer.lines)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(TABLES, st.integers(0, 10**6))
 def test_every_place_of_a_json_text_is_found_where_it_was_written(table, seed):
     """For any data in any layout, the scanner knows the line of each key and element."""
@@ -214,7 +216,7 @@ TOML_PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(TOML_PIECES, max_size=25).map("".join) | st.text(max_size=40))
 def test_the_toml_scanner_takes_any_text(text):
     """It never raises, and what the parser accepts is found completely."""

@@ -15,6 +15,8 @@ from flexchat.errors import ConfigError, Problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 CORE = ("provider", "default_model", "description", "retries", "retry_delay_ms")
 
 
@@ -480,7 +482,7 @@ max_iterations = 1979-05-27|[responses.tools]|allowed_tools = []|a = 1|comment =
 ).map(lambda line: line + "\n")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(TOML_PIECES, max_size=12).map("".join) | st.text(max_size=60) | st.binary(max_size=60))
 @pytest.mark.parametrize("suffix", [".toml", ".json"])
 def test_any_file_is_either_read_or_refused_with_problems(tmp_path_factory, suffix, content):
@@ -515,7 +517,7 @@ ODD = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.sampled_from(PLACES), ODD)
 def test_one_odd_value_anywhere_is_either_fine_or_a_problem(place, odd):
     """Whatever stands at whatever place of a good configuration: no other error, and a path with every problem."""

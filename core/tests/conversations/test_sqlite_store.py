@@ -352,6 +352,7 @@ def appending(path, name, most):
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 async def test_two_processes_that_begin_one_file_together_lose_no_turn(tmp_path):
     path = tmp_path / "c.db"
     processes = [appending(path, name, 100) for name in "ab"]

@@ -56,6 +56,8 @@ FLOODS = {
     "chunks of one byte": (head("transfer-encoding: chunked"), b"1\r\nx\r\n" * 2_000, FetchError),
 }  # fmt: skip
 
+LONG = {"promises of an answer", "chunks of one byte"}
+
 
 @pytest.fixture
 async def fetcher():
@@ -65,7 +67,9 @@ async def fetcher():
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("flood", FLOODS)
+@pytest.mark.parametrize(
+    "flood", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in FLOODS]
+)
 async def test_a_flood_is_given_up(serve, fetcher, flood):
     """Whatever it claims to be; the connection is closed, so that the other side stops."""
     first, then, kind = FLOODS[flood]

@@ -11,6 +11,8 @@ from flexchat.schema.patterns import NOT_BLANK
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 WEATHER = {
     "type": "object",
     "properties": {
@@ -340,7 +342,7 @@ SHAPES = {
 
 
 @given(st.dictionaries(st.sampled_from("abcdex") | st.text(max_size=3), json_data, max_size=5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_whatever_a_model_sends_gets_an_answer(params):
     """No arguments make the checker raise, and what it accepts it accepts again, unchanged."""
     checker = ArgumentChecker({"type": "object", **SHAPES})

@@ -7,6 +7,8 @@ from flexchat.schema.check import ArgumentChecker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 
 def checked(schema, value):
     return ArgumentChecker({"type": "object", "properties": {"x": schema}}).check({"x": value})
@@ -160,7 +162,7 @@ def test_many_texts_are_read_and_few_notes_written():
     st.one_of(st.integers(-(10**20), 10**20), st.booleans(), st.floats(allow_nan=False, allow_infinity=False)),
     st.sampled_from(["integer", "number", "boolean"]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_spelt_value_is_read_exactly_if_it_would_be_valid_itself(value, kind):
     """Reading "v" gives v where v is valid, and a refusal where it is not."""
     import json

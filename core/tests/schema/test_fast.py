@@ -6,6 +6,8 @@ from flexchat.schema.fast import compile_fast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 names = st.sampled_from(["a", "b", "c"])
 scalars = (
     st.none() | st.booleans() | st.integers(-3, 9) | st.sampled_from([0.5, 2.0, -1.0, 1e30]) | st.text("ab", max_size=3)
@@ -56,7 +58,7 @@ schemas = st.recursive(st.booleans() | some_of(st.just({})), some_of, max_leaves
 
 @pytest.mark.slow
 @given(schemas, values)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_what_is_fast_said_to_be_valid_is_valid(schema, value):
     """Whenever the fast path says valid, jsonschema says valid (differential)."""
     if compile_fast(schema)(value):

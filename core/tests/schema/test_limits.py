@@ -10,6 +10,8 @@ from flexchat.schema.limits import schema_problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 
 def problem(schema):
     [found] = schema_problems({"type": "object", **schema})
@@ -244,7 +246,7 @@ def test_the_walk_agrees_with_the_meta_schema(dialect):
     newer = {"prefixItems", "$defs", "maxContains", "dependentRequired", "unevaluatedProperties", "contentSchema"}
 
     @given(schemas_over(schemas))
-    @settings(max_examples=500, deadline=None)
+    @settings(max_examples=examples(500), deadline=None)
     def law(schema):
         if dialect and newer & set(str(schema).replace("'", " ").split()):
             return  # words that draft-07 does not know, and the walk does
@@ -265,7 +267,7 @@ def test_the_walk_agrees_with_the_meta_schema(dialect):
 @given(
     schemas_over(schemas), st.lists(junk, max_size=3) | st.dictionaries(st.sampled_from("ab"), junk, max_size=2) | junk
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_an_accepted_schema_checks_any_value_as_jsonschema_does(schema, value):
     """No accepted schema makes the checker raise; it differs from jsonschema in what it can read from texts only."""
     tool = {"type": "object", "properties": {"x": schema}}

@@ -17,6 +17,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from examples import examples
+
 FAILED = ProviderOverloadedError("it burns")
 
 
@@ -268,4 +270,4 @@ class BreakerLaws(RuleBasedStateMachine):
 
 
 TestBreakerLaws = BreakerLaws.TestCase
-TestBreakerLaws.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestBreakerLaws.settings = settings(max_examples=examples(60), stateful_step_count=50, deadline=None)

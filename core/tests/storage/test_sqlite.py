@@ -216,6 +216,7 @@ async def test_a_value_no_database_can_hold_is_a_storage_error(db, value):
         await db.write(put(value))
 
 
+@pytest.mark.slow
 async def test_a_file_that_another_process_writes_for_too_long_is_a_sentence(db, monkeypatch):
     monkeypatch.setattr("flexchat.storage.sqlite.BUSY_S", 0.05)
     await db.write(put("a"))
@@ -246,6 +247,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_processes_that_make_the_same_new_files_at_once_do_not_disturb_each_other(tmp_path):
     words = [sys.executable, "-c", BEGINNING, str(tmp_path)]
     processes = [subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]

@@ -150,6 +150,7 @@ def test_a_tool_whose_hash_was_forged_too_must_still_be_one(lock, wrong):
     assert (found.tools, {*found.edited}) == ({}, {"find"})
 
 
+@pytest.mark.slow
 def test_a_huge_file_is_told_unread(lock):
     """It has no content, only a size."""
     with lock.path.open("wb") as file:

@@ -238,6 +238,7 @@ async def test_a_turn_does_not_hang_on_a_source(config, host, shop, monkeypatch)
     assert time.monotonic() - started < 2
 
 
+@pytest.mark.slow
 async def test_a_source_that_ignores_its_end_holds_up_nobody(config, host, shop, monkeypatch):
     monkeypatch.setattr(live_source, "CLOSING_S", 0.05)
     let_go = asyncio.Event()

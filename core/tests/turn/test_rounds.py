@@ -20,6 +20,8 @@ from flexchat.turn.run import read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 
 class Log:
     """Runs tools a few event-loop steps long, and remembers when each began and ended."""
@@ -92,7 +94,7 @@ async def events_of(loop, *asked):
     return [event async for event in loop.events(asked)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["free", "alone", "unknown"]), st.integers(0, 3)), max_size=7))
 def test_every_call_has_one_answer_in_its_place_and_exclusive_ones_run_alone(asked):
     """Nothing runs beside an exclusive call, nothing overtakes it, and the records keep the order of the calls."""

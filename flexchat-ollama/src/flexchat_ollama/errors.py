@@ -57,12 +57,12 @@ _ROWS = (
     ),
     Row(
         "unsupported",
-        matches=r"(?=.*does not support).*thinking",
+        matches=r"^(?=.*does not support).*thinking",
         text="{model} cannot think: leave out reasoning (think), or choose a model that can ({text})",
     ),
     Row(
         "unsupported",
-        matches=r"(?=.*does not support).*(chat|completion)",
+        matches=r"^(?=.*does not support).*(chat|completion)",
         text="{model} does not chat: choose a model that does ({text})",
     ),
     Row("unsupported", says=("does not support",), text="{model} cannot do what is asked: {text}"),
@@ -80,7 +80,7 @@ _ROWS = (
     Row(
         "no_model",
         status=(404, None),
-        matches=r"(?=.*model).*not found",
+        matches=r"^(?=.*model).*not found",
         text="{host} has no model {model}: `ollama pull {model}` fetches it, `ollama list` shows what is there",
     ),
     Row("not_found", status=(404,), text="{host} finds nothing here: {text}"),

@@ -14,6 +14,8 @@ from flexchat_builtin.functions import CONSTANTS, FUNCTIONS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 pytestmark = pytest.mark.slow
 
 numbers = st.one_of(
@@ -43,7 +45,7 @@ noise = st.text(st.sampled_from("0123456789.+-*/%^()<>=!?:, eEpi_mod") | st.char
 
 
 @pytest.mark.timed
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(st.one_of(expressions, noise))
 def test_any_text_gives_a_finite_number_or_the_calculators_own_error_at_once(text):
     """No input raises anything but MathError, returns NaN or infinity, or takes a second: the first loads numexpr."""
@@ -73,7 +75,7 @@ def whole_number_expressions(draw, depth=3):
     return f"({left} {operator} {right})", value, max(abs(value), most_a, most_b)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(whole_number_expressions())
 def test_whole_numbers_are_exact_up_to_2_53_and_never_wrap(made):
     """Below 2^53 the result is the exact one; above, it has the exact one's size: no integer wraps silently."""

@@ -10,6 +10,8 @@ from flexchat_builtin.floats import compute
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 PAIRS = {"+", "-", "*", "/", "^", "atan2"}
 OF_NUMBERS = sorted(TEMPLATES.keys() - {"sum", "prod"})
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -3.0, 1 / 3, 1e308, 5e-324, 710.0, -746.0, math.inf, -math.inf, math.nan]
@@ -32,7 +34,7 @@ def test_the_edges_of_every_operation_are_those_of_numexpr(name):
             assert is_same(compute(name, *operands), expected), (name, operands)
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(st.sampled_from(OF_NUMBERS), FLOATS, FLOATS)
 def test_any_two_numbers_give_what_numexpr_gives(name, a, b):
     operands = (a, b) if name in PAIRS else (a,)
@@ -67,7 +69,7 @@ def worth(expression):
         return str(error)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(EXPRESSIONS)
 def test_a_list_of_one_number_is_worth_what_the_number_is(expression):
     """The same value or the same error on both ways: numbers by Python, lists by numexpr."""

@@ -9,6 +9,8 @@ from flexchat_builtin.errors import MathError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 VALUES = [
     ("[1, 2, 3]", [1, 2, 3]),
     ("[ -1, 2.5,\t1e3, pi, 1 + 1, sum([1, 2]), 50%]", [-1, 2.5, 1000, math.pi, 2, 3, 0.5]),
@@ -129,7 +131,7 @@ def test_a_long_list_of_numbers_fits():
 NUMBERS = st.lists(st.floats(-1e6, 1e6, allow_nan=False) | st.integers(-99, 99), min_size=2, max_size=30)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(NUMBERS, st.sampled_from(["sum", "prod", "mean", "median", "std", "variance", "min", "max", "hypot"]))
 def test_a_function_of_a_list_is_that_of_its_numbers(numbers, name):
     """sum([1, 2]) is sum(1, 2), up to the last digits."""
@@ -146,7 +148,7 @@ def test_a_function_of_a_list_is_that_of_its_numbers(numbers, name):
         assert values[1] == pytest.approx(values[0], rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(NUMBERS, st.sampled_from("+-/^"), st.sampled_from(["2", "0.5", "-3", "7.25"]))
 def test_an_operation_on_a_list_is_that_on_each_number(numbers, operator, other):
     """The first number without a result gives the error of the whole."""
@@ -175,7 +177,7 @@ PIECES = st.lists(
 
 
 @pytest.mark.timed
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(NOISE | PIECES)
 def test_any_text_gives_finite_numbers_or_the_calculators_own_error_at_once(text):
     started = time.thread_time()

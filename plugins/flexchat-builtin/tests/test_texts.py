@@ -139,6 +139,7 @@ def test_a_search_takes_linear_time(pattern):
     assert time.thread_time() - started < 2
 
 
+@pytest.mark.slow
 def test_a_search_is_given_up_where_every_match_reads_everything():
     """Linear time for each of 100,000 matches is still too much."""
     with pytest.raises(ParameterError, match="given up after 1 s"):

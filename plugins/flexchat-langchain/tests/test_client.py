@@ -18,6 +18,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Too
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
+from examples import examples
+
 
 class Scripted(BaseChatModel):
     """Says what it is told, streamed in pieces if it is a list, and remembers what it was asked."""
@@ -102,7 +104,7 @@ def check(answer):
     assert isinstance(answer.messages[-1], AIMessage | ToolMessage)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(whole, max_size=3))
 def test_every_call_is_answered_once(script):
     """Whatever a model says: calls doubled, unread, unknown, without ids, cut or filtered (LC-11, LC-16)."""
@@ -112,7 +114,7 @@ def test_every_call_is_answered_once(script):
     assert len(made.chat_model.asked) <= 3
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(pieces, max_size=2))
 def test_every_streamed_call_is_answered_once(script):
     """Pieces that fit together, and pieces that do not."""

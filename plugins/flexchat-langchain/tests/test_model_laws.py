@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core import messages as lc
 
+from examples import examples
+
 CONFIG = {
     "llms": {"it": {"provider": "scripted", "default_model": "m"}},
     "responses": [{"llm": "it", "tools": {"enabled": True, "max_iterations": 50}}],
@@ -45,7 +47,7 @@ rounds = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(rounds=rounds, streams=st.booleans())
 def test_every_call_is_answered_once_and_run_by_whose_it_is(rounds, streams):
     """Whatever the order of own and bound calls, broken ones among them: the history is whole at every request."""

@@ -151,6 +151,7 @@ def test_loading_the_plugin_and_making_a_provider_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_runtime_keeps_no_id_of_the_device_and_reports_nothing(tmp_path):
     """ONNX Runtime does both from 1.29 on; in an environment of continuous integration it does neither anyway."""
     program = """

@@ -11,6 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
+from examples import examples
+
 NUMBERS = st.one_of(
     st.integers(-(2**63), 2**63 - 1),
     st.floats(allow_nan=False, allow_infinity=False),
@@ -52,7 +54,7 @@ def passes(connection, where, metadata):
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(where=WHERES, metadata=st.dictionaries(FIELDS, ANYTHING, max_size=4))
 @example(where={"a": 2**60}, metadata={"a": 2.0**60})
 @example(where={"a": {"$gt": 2.0**60}}, metadata={"a": 2**60 + 1})
@@ -73,7 +75,7 @@ def test_a_half_character_in_a_filter_equals_nothing(connection):
 
 
 @given(metadata=st.dictionaries(st.text(max_size=3), ANYTHING, max_size=3))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_what_filters_read_is_legal_json(metadata):
     """Facts are JSON in which no number is a constant that PostgreSQL does not know."""
     json.loads(facts(metadata), parse_constant=pytest.fail)

@@ -202,6 +202,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 async def test_processes_that_start_and_append_at_once_keep_every_turn(store, dsn, schema):
     """They make the tables once, and each one's turns stay in its order."""
     started = (asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, dsn, schema, name) for name in "ab")

@@ -8,6 +8,8 @@ from flexchat_testing import HashingEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 QUESTIONS = (
     '"', '""', "AND", "OR", "NOT", "a AND", "NEAR(a b)", "title:x", "{title text}: x", "a*", "^a", "-a", "a + b", "(",
     ")", "fox' OR 1=1 --", "collection : 1", "\0", "a\0b", "\ud800", "fox \ud800", "_", "__a__", "🦊", "狐", "é",
@@ -36,7 +38,7 @@ async def test_no_question_is_an_operator(store):
         assert bool(hits.documents) == bool(question.replace("\0", "").strip())
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(exclude_categories=()), max_size=20))
 async def test_any_question_is_answered(store, text):
     """Whatever it is made of."""

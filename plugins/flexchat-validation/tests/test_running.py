@@ -23,6 +23,8 @@ from flexchat_validation.store import ValidationStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 CASES = tuple(
     Case(name=f"case {n}", message=f"question {n}", calls=(ExpectedCall(tool="calculator"),)) for n in range(4)
 )
@@ -178,7 +180,7 @@ async def test_a_run_that_is_stopped_is_resumed_with_what_it_misses(flexchat_app
     trouble=st.lists(st.sampled_from([None, None, None, "rate", "auth"]), min_size=1, max_size=7),
     concurrency=st.integers(1, 4),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_whatever_stops_a_run_resuming_it_makes_everything_planned_once(
     flexchat_app, tmp_path_factory, stops, trouble, concurrency
 ):

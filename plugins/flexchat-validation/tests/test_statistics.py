@@ -147,6 +147,7 @@ def test_nor_does_a_planned_look_in_between(planned):
     assert ever(LINE, "not_validated", planned) <= 0.05
 
 
+@pytest.mark.slow
 def test_a_single_planned_look_is_wrong_in_three_percent_at_most():
     """Exact, for every plan up to 200 tests and a model on the line."""
     for tests in range(1, 201):

@@ -170,6 +170,7 @@ def test_what_was_recorded_is_there_for_another_tracker_at_once(tmp_path):
     second.close()
 
 
+@pytest.mark.slow
 def test_two_processes_record_at_once_and_nothing_is_lost(tmp_path):
     """The store is a database (DS-14)."""
     code = (

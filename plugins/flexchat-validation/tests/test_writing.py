@@ -19,6 +19,8 @@ from flexchat_validation.writing import add_cases, case_data, toml_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
 VALUE = st.recursive(
     st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
@@ -61,7 +63,7 @@ def read(path):
 
 
 @pytest.mark.parametrize("suffix", ["toml", "json"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cases=st.lists(CASE, min_size=1, max_size=2, unique_by=lambda case: case.name))
 def test_what_is_written_reads_back_equal(tmp_path, suffix, cases):
     path = tmp_path / f"cases.{suffix}"

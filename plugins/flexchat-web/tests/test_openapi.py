@@ -16,6 +16,7 @@ def operations(document):
             yield path, method, operation
 
 
+@pytest.mark.slow
 async def test_it_fits_the_official_schema_of_openapi_31(document):
     definitions = pytest.importorskip("schemathesis.specs.openapi.definitions")
     jsonschema.Draft202012Validator(definitions.OPENAPI_31).validate(document)

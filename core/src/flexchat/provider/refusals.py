@@ -134,7 +134,8 @@ class Row:
         status: One of these; None stands for an error in the middle of a stream, without a status.
         codes: Codes of the report, see Report.names.
         says: Phrases of its text, in lower case.
-        matches: A pattern found in its text, in lower case.
+        matches: A pattern found in its text, in lower case. One that begins with ``.*`` or a lookahead needs a ``^``,
+            or a long text takes time in the square of its length.
         path: The requested path starts with it.
         param: The field it is about.
         is_json: Whether the body is JSON.

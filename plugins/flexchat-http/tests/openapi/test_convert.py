@@ -188,6 +188,7 @@ def test_a_relative_server_of_a_file_needs_one_to_be_set():
     assert "set server" in convert(library(data, "file:///docs/openapi.json")).left_out[0].why
 
 
+@pytest.mark.slow
 def test_too_many_operations_are_refused_unless_chosen():
     data = document({f"/{n}": {"get": {}} for n in range(MAX_TOOLS + 1)})
 

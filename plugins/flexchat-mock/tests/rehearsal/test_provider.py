@@ -24,6 +24,8 @@ from flexchat_mock.rehearsal.provider import HONESTY, RehearsalProvider, answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 PAGES = Path(__file__).parents[3] / "flexchat-web" / "src" / "flexchat_web" / "static" / "js" / "pages"
 TEXT = {"type": "string"}
 
@@ -197,7 +199,7 @@ SAYINGS = (
 MESSAGES = st.lists(st.sampled_from(SAYINGS.split("|")), max_size=12).map(" ".join) | st.text(max_size=80)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(MESSAGES, st.lists(st.tuples(NAMES, st.dictionaries(NAMES, SCHEMAS | JSON, max_size=3), JSON), max_size=3), JSON)
 def test_any_message_and_any_tools_have_an_honest_answer(message, described, result):
     """Whatever a schema, a message or a result is: calls that are JSON, or a text whose last line says what this is."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from flexchat_rag.commands import progress
 
 CONFIG = """
@@ -94,6 +95,7 @@ def test_a_store_that_cannot_be_filled_says_so(run):
     assert "'documents' (provider memory) can be searched, but not filled" in ran.err
 
 
+@pytest.mark.slow
 def test_stopping_is_no_failure(run, tmp_path):
     """Ctrl-C: what is stored is kept, and the same command goes on."""
     for n in range(3000):

@@ -9,6 +9,8 @@ from flexchat_rag.store.filters import filter_sql
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 pytestmark = pytest.mark.slow
 
 FIELDS = st.sampled_from(("a", "b.c", 'say "x"', "back\\slash", "$eq", "ä", "", "[0]"))
@@ -46,7 +48,7 @@ def cases(draw):
 @example(({"a": True}, {"a": 1}))
 @example(({"a": False}, {"a": {"$gte": 0}}))
 @example(({"a": "1"}, {"a": {"$lt": 2}}))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(cases())
 def test_sql_and_holds_agree(case):
     """Whatever the metadata and the filter, types and missing fields included."""

@@ -8,6 +8,8 @@ from flexchat_web.markdown import LONGEST, rendered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
+
 
 async def test_health_tells_version_and_kinds_of_services(told):
     """No token is asked for."""
@@ -98,7 +100,7 @@ def test_an_image_is_a_link_to_it():
 
 
 @given(st.text(alphabet="[]()<>!*_`~|>#-+ \n\tab\\&;:/", max_size=300))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_every_tag_is_one_of_markdowns(text):
     """Whatever signs meet."""
     known = set("p a em strong code pre s ul ol li blockquote hr br table thead tbody tr th td".split())  # noqa: SIM905

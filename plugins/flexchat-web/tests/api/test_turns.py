@@ -343,6 +343,7 @@ async def test_a_turn_that_runs_in_another_server_is_told_here_too(told, waiting
     assert (await other.get(f"/api/turns/{id[:8]}/events")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_of_two_servers_one_takes_a_turn_up(told, waiting, listening):
     first = await listening()
     id = (await begin(first, 4, conversation="c"))[0][2]["id"]

@@ -156,6 +156,7 @@ def program(tmp_path):
         process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.timed
 def test_the_demo_serves_says_where_and_ends_cleanly_with_a_stream_open(program):
     """One line when it listens; Ctrl-C or SIGTERM ends it within seconds, whatever is open."""
@@ -192,6 +193,7 @@ implementation = { type = "mock", mock_response = "waited", delay_ms = 20000 }
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timed
 def test_a_stream_that_is_open_ends_with_an_error_and_the_terminal_says_for_what_it_waits(program, config_file):
     """Ctrl-C: who reads the stream learns that its answer is not complete."""
@@ -214,6 +216,7 @@ def test_a_stream_that_is_open_ends_with_an_error_and_the_terminal_says_for_what
     assert "stopping: 1 stream is open" in err
 
 
+@pytest.mark.slow
 def test_a_server_that_others_can_reach_says_so_and_how_they_sign_in(program, monkeypatch):
     """By which names, with which token; which it does not show."""
     monkeypatch.setenv("FLEXCHAT_TOKEN", "0123456789abcdef")
@@ -228,6 +231,7 @@ def test_a_server_that_others_can_reach_says_so_and_how_they_sign_in(program, mo
     assert "0123456789abcdef" not in err
 
 
+@pytest.mark.slow
 def test_a_tokens_file_guards_the_real_server(program, tmp_path, config_file):
     file = tmp_path / "tokens"
     file.write_text("alice 0123456789abcdef\n")

@@ -513,6 +513,7 @@ async def test_a_reference_stays_beside_masks_of_the_same_entry(file, new_client
 LARGE = '[llms.robot]\nprovider = "rehearsal"\n' + '# a comment\n[[responses]]\nllm = "robot"\nmodel = "r1"\n' * 400
 
 
+@pytest.mark.slow
 async def test_a_long_configuration_is_worked_on_apart_with_the_same_answers(client, monkeypatch):
     """Checked, changed, compared: in another process as in this one."""
     from flexchat_web.config import configuration
