@@ -1,0 +1,96 @@
+"""The implementation type "mcp": a call of a server's tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError
+
+from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .results import problem_of, text_of, value_of
+from .settings import McpToolSettings
+from .source import McpSource, said
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+_MOST_ERROR_CHARS = 8_000
+
+
+async def run(settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
+    """Call a tool and return what its answer says.
+
+    Raises:
+        ToolError: The server or the tool refused or failed, or the definition is no longer the accepted one.
+        EffectUnknownError: The tool changes something, and its answer was lost.
+    """
+    if context.source is None:
+        raise ToolError("this tool belongs to an MCP server that the configuration no longer has")
+    name, tool = context.source.name, settings.tool
+    is_write = context.tool.effect == "write"
+    try:
+        source = cast(McpSource, await context.source.opened())
+        await source.check(tool, settings.hash)
+        name_of_key, key = source.config.idempotency_meta, context.key
+        meta = {name_of_key: key} if name_of_key is not None and key is not None else None
+        result = await source.server.ask(_request(tool, params, meta), may_repeat=not is_write)
+    except ToolSourceError as error:
+        raise ToolError(f"the MCP server '{name}' cannot be used: {error}") from None
+    except ServerUnusableError as error:
+        raise ToolError(f"the MCP server '{name}' cannot be used: {error}") from None
+    except AnswerTooLargeError as error:
+        text = f"the answer of the MCP server '{name}' cannot be read: {error}"
+        if is_write:
+            raise EffectUnknownError(text, hint="it was called, and answered too much") from None
+        raise ToolError(text, hint="ask for less at once") from None
+    except AnswerLostError as error:
+        text = f"the MCP server '{name}' did not answer: {error}"
+        if is_write and error.may_have_acted:
+            raise EffectUnknownError(text) from None
+        raise ToolError(text, retryable=not error.may_have_acted) from None
+    except (ToolError, TimeoutError):
+        raise
+    except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
+        raise _refused(name, error, is_write=is_write) from None
+    return _value(result, settings, is_write=is_write)
+
+
+def _request(tool: str, params: Mapping[str, Any], meta: Mapping[str, Any] | None) -> Any:
+    async def request(client: Client) -> dict[str, Any]:
+        from .connection import call_tool
+
+        return await call_tool(client, tool, params, meta)
+
+    return request
+
+
+def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bool) -> Any:
+    """Return what a result says.
+
+    Raises:
+        ToolError: It says that the tool failed, asks something, or is not what the tool's outputSchema says.
+    """
+    if result.get("resultType") == "input_required":
+        kinds = sorted({str(asked.get("method", "")) for asked in (result.get("inputRequests") or {}).values()})
+        said = f" ({', '.join(kinds)})" if kinds else ""
+        raise ToolError(f"the tool asks something{said} that cannot be answered here; it has not run")
+    if result.get("isError"):
+        texts = [text for block in result.get("content", ()) if (text := text_of(block)) is not None]
+        raise ToolError("\n".join(texts)[:_MOST_ERROR_CHARS] or "the tool failed and does not say why")
+    if settings.output is not None and not is_write:  # what has changed something is not turned into a failure
+        if "structuredContent" not in result:
+            raise ToolError("the tool's answer lacks the structured content that it promises")
+        problem = problem_of(result["structuredContent"], settings.output)
+        if problem is not None:
+            raise ToolError(f"the tool's answer is not what it promises: {problem}")
+    return value_of(result, settings.output)
+
+
+def _refused(name: str, error: Exception, *, is_write: bool) -> ToolError:
+    """Return what a refusal by the protocol, or an answer that is none, means."""
+    from pydantic import ValidationError
+
+    if isinstance(error, ValidationError) and is_write:
+        return EffectUnknownError(f"the MCP server '{name}': {said(error)}")
+    return ToolError(f"the MCP server '{name}' refused the call: {said(error)}")

@@ -1,0 +1,265 @@
+"""One connection to a server, from its start to its end: a task that owns the SDK's client.
+
+The SDK is imported here and below, so this module is imported when a server is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import mcp_types as types
+from flexchat import __version__
+from flexchat.plugin import Fetcher
+from mcp import Client
+from mcp.client._transport import TransportStreams
+from mcp.shared.exceptions import MCPError
+from pydantic import TypeAdapter, ValidationError
+
+from .errors import LOST, NOT_SENT, TOO_LARGE, AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .process import ServerProcess
+from .settings import MODERN, McpConfig
+
+log = logging.getLogger(__name__)
+
+Kind = TypeVar("Kind")
+PROBE_S = 1.0
+"""Seconds a server has to show that it is alive after a call of it was given up."""
+_CLOSING_S = 1.0
+_RAW: Any = TypeAdapter(dict[str, Any])
+
+
+class Connection:
+    """A connection. ``open`` it before use; it closes itself when its server ends.
+
+    Attributes:
+        name: What the config calls the server.
+        version: Of the protocol, once open.
+        why: Why it has ended; empty while it has not.
+        busy: How many requests are waiting for an answer.
+    """
+
+    def __init__(
+        self,
+        config: McpConfig,
+        name: str,
+        folder: Path,
+        *,
+        fetcher: Fetcher | None,
+        mask: Callable[[str], str],
+        tools_changed: Callable[[], None],
+    ) -> None:
+        self._config, self.name, self._folder = config, name, folder
+        self._fetcher, self._mask, self._tools_changed = fetcher, mask, tools_changed
+        self.version = self.why = ""
+        self.busy = 0
+        self.process: ServerProcess | None = None
+        self._client: Client | None = None
+        self._ending = asyncio.Event()
+        self._owner: asyncio.Task[None] | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is over, or about to be."""
+        return self._ending.is_set()
+
+    @property
+    def client(self) -> Client:
+        """The SDK's client.
+
+        Raises:
+            ServerUnusableError: The connection is not open.
+        """
+        if self._client is None or self.has_ended:
+            raise ServerUnusableError(self.why or "it is not connected")
+        return self._client
+
+    async def open(self, era: str) -> None:
+        """Start the server, or reach it, and agree on a version of the protocol.
+
+        Args:
+            era: "auto", "legacy" or a version, as the SDK calls them.
+
+        Raises:
+            ServerUnusableError: It did not come to that within start_ms.
+        """
+        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Not in the turn that happens to need it: it belongs to all of them.
+        self._owner = asyncio.get_running_loop().create_task(self._own(era, opened), context=contextvars.Context())
+        limit_s = self._config.start_ms / 1000
+        try:
+            async with asyncio.timeout(limit_s):
+                await asyncio.shield(opened)
+        except TimeoutError:
+            last = f"; its last words: {self.process.stderr[-1]}" if self.process and self.process.stderr else ""
+            self._end(f"it did not answer within {limit_s:g} s of its start{last}")
+            await self.aclose()
+            raise ServerUnusableError(self.why) from None
+        except BaseException:
+            opened.cancel()
+            self._end("its start was cancelled")
+            await self.aclose()
+            raise
+
+    async def ask(self, request: Callable[[Client], Awaitable[Kind]]) -> Kind:
+        """Wait for the answer to a request.
+
+        Raises:
+            ServerUnusableError: The connection is not open; nothing was asked.
+            AnswerLostError: There is no answer.
+            AnswerTooLargeError: It was longer than max_bytes.
+            MCPError: The server refused.
+            ValidationError: Its answer is not what the protocol says.
+        """
+        client = self.client
+        self.busy += 1
+        try:
+            return await request(client)
+        except MCPError as error:
+            raise self._told(error) from None
+        finally:
+            self.busy -= 1
+
+    async def is_alive(self) -> bool:
+        """Ask for something small; a server that does not answer is ended."""
+        try:
+            async with asyncio.timeout(PROBE_S):
+                if self.version >= MODERN:
+                    await self.client.session.list_tools()
+                else:
+                    await self.client.session.send_ping()
+        except TimeoutError:
+            self._end("it stopped answering")
+            return False
+        except (MCPError, ValidationError, ServerUnusableError):
+            return not self.has_ended
+        return True
+
+    async def aclose(self, why: str = "it was closed") -> None:
+        """End it, with the server's process. Returns when nothing is left of it."""
+        self._end(why)
+        owner = self._owner
+        if owner is not None:
+            await asyncio.wait([owner], timeout=_CLOSING_S)
+            if not owner.done():
+                owner.cancel()
+                await asyncio.wait([owner], timeout=_CLOSING_S)
+        if self.process is not None:
+            await self.process.end()
+
+    def _end(self, why: str) -> None:
+        self.why = self.why or why
+        self._ending.set()
+
+    def _told(self, error: MCPError) -> Exception:
+        """Return what an error means: some are ours, or the SDK's own, and say that there is no answer."""
+        match error.code:
+            case code if code == NOT_SENT:
+                return AnswerLostError(error.message, may_have_acted=False)
+            case code if code == LOST:
+                return AnswerLostError(error.message)
+            case code if code == TOO_LARGE:
+                return AnswerTooLargeError(f"its answer is longer than {self._config.max_bytes:,} bytes")
+            case types.CONNECTION_CLOSED | types.REQUEST_TIMEOUT:
+                return AnswerLostError(self.why or error.message)
+        return error
+
+    async def _own(self, era: str, opened: asyncio.Future[None]) -> None:
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                transport = await self._transport(stack)
+                client = Client(
+                    transport,
+                    mode=era,
+                    message_handler=self._heard,
+                    client_info=types.Implementation(name="flexchat", version=__version__),
+                    cache=None,
+                )
+                await stack.enter_async_context(client)
+                self._client, self.version = client, client.protocol_version
+                if not opened.done():
+                    opened.set_result(None)
+                listening = asyncio.create_task(self._listen(client))
+                try:
+                    await self._ending.wait()
+                finally:
+                    listening.cancel()
+                    await asyncio.wait([listening])
+        except BaseException as error:  # noqa: BLE001  the SDK raises groups of anything
+            if self.process is not None:
+                await self.process.settled()
+            self._end(self._said(error))
+        finally:
+            self._end("it was closed")
+            if not opened.done():
+                opened.set_exception(ServerUnusableError(self.why))
+            if self.process is not None:
+                await self.process.end()
+
+    async def _transport(self, stack: contextlib.AsyncExitStack) -> AbstractAsyncContextManager[TransportStreams]:
+        config = self._config
+        if config.url is not None:
+            from .http import http_transport
+
+            if self._fetcher is None:
+                raise ServerUnusableError("there is no client for addresses")
+            return http_transport(config, self._fetcher)
+        from .stdio import stdio_transport
+
+        self.process = await ServerProcess.start(
+            config.argv, env=config.env, cwd=_folder_of(config, self._folder), mask=self._mask
+        )
+        return stdio_transport(self.process, name=self.name, max_bytes=config.max_bytes, ended=self._end)
+
+    async def _heard(self, message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._tools_changed()
+
+    async def _listen(self, client: Client) -> None:
+        """Hear of changes from servers without a session, which only tell those who ask."""
+        tools = client.server_capabilities.tools
+        if self.version < MODERN or tools is None or not tools.list_changed:
+            return
+        with contextlib.suppress(Exception):  # it is a help, no more: lists have an age
+            async with client.listen(tools_list_changed=True) as events:
+                async for _ in events:
+                    self._tools_changed()
+
+    def _said(self, error: BaseException) -> str:
+        """Return why it could not be opened, or broke, in words."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, ServerUnusableError):
+            return str(error)
+        if isinstance(error, MCPError):
+            return self._mask(str(self._told(error)))
+        if isinstance(error, ValidationError):
+            return "it answered something that is not MCP"
+        return self._mask(f"{type(error).__name__}: {error}")
+
+
+def _folder_of(config: McpConfig, folder: Path) -> Path:
+    return folder / Path(config.cwd or "").expanduser()
+
+
+async def call_tool(
+    client: Client, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Call a tool; return the result as the protocol writes it.
+
+    Not with client.call_tool, which lists the tools and checks the result by what the server says now.
+
+    Raises:
+        ValidationError: The result is none.
+    """
+    params = types.CallToolRequestParams(name=name, arguments=dict(arguments), _meta=meta)  # type: ignore[arg-type]
+    result: dict[str, Any] = await client.session.send_request(types.CallToolRequest(params=params), _RAW)
+    is_question = result.get("resultType") == "input_required"
+    (types.InputRequiredResult if is_question else types.CallToolResult).model_validate(result, by_name=False)
+    return result

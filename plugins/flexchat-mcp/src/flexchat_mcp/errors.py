@@ -1,0 +1,33 @@
+"""What may go wrong with a server."""
+
+from __future__ import annotations
+
+from flexchat.plugin import FlexChatError
+
+# Codes of JSON-RPC errors that our own transports answer with in a server's place; none that the protocol uses.
+NOT_SENT = 7_801
+"""The request did not reach the server."""
+LOST = 7_802
+"""The request may have reached the server, and there is no answer."""
+TOO_LARGE = 7_803
+"""The answer was longer than max_bytes."""
+
+
+class ServerUnusableError(FlexChatError):
+    """The server cannot be started or reached, or says nothing that can be used; nothing was asked of it."""
+
+
+class AnswerLostError(FlexChatError):
+    """A request has no answer, and will not get one.
+
+    Attributes:
+        may_have_acted: Whether the server may have done what it was asked.
+    """
+
+    def __init__(self, text: str, *, may_have_acted: bool = True) -> None:
+        self.may_have_acted = may_have_acted
+        super().__init__(text)
+
+
+class AnswerTooLargeError(FlexChatError):
+    """The server answered with more than max_bytes; it has done what it was asked, or refused."""

@@ -1,0 +1,182 @@
+"""What a person should look at before accepting a server's tools. Pure.
+
+Source of the cases: tool poisoning and shadowing as published by Invariant Labs (2025) and OWASP's MCP Top 10 (MCP03),
+and Unicode's tag characters (U+E0000 to U+E007F), which show nothing and are read by models.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+LONGEST = 16_384
+"""Characters of a description that a model is shown."""
+
+_SHOWN = 60
+_NORMAL_LENGTH = 4_096
+# Characters that show nothing or change what is shown: controls, zero width, bidirectional, tags, variation selectors.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\uffff\U000e0000-\U000e0fff]"
+)
+_ORDERS = tuple(
+    (re.compile(pattern, re.IGNORECASE), why)
+    for why, pattern in {
+        "has a tag that models obey": r"<\s*/?\s*(important|system|secret|instructions?|assistant)\b[^>]{0,40}>",
+        "overrides instructions": (
+            r"\b(ignore|disregard|forget)\b.{0,40}\b(previous|prior|above|earlier|other|system)\b"
+        ),
+        "hides something from the user": (
+            r"\b(do not|don't|never|without)\b.{0,30}\b(tell|mention|inform|notify|show|reveal|ask)\w*\b.{0,30}"
+            r"\b(user|human|person|anyone)\b"
+        ),
+        "tells when other tools are to be used": (
+            r"\b(before|prior to|whenever|every time|always)\b.{0,40}\b(us(e|ing)|call(ing)?|invok(e|ing))\b.{0,30}"
+            r"\b(this|any|other|another|all|every)\b.{0,20}\btools?\b"
+        ),
+        "names a file that holds secrets": (
+            r"(~/\.|/etc/|\bid_rsa\b|\.ssh\b|\.env\b|\.aws\b|mcp\.json|\bcredentials?\s+file|\bprivate\s+key)"
+        ),
+        "sends something somewhere": (
+            r"\b(send|forward|post|upload|exfiltrate|bcc|copy)\b.{0,60}(https?://|[\w.+-]+@[\w-]+\.\w)"
+        ),
+        "asks for the conversation or the prompt": (
+            r"\b(conversation history|system prompt|previous messages|chat history|entire context)\b"
+        ),
+        "asks for secrets in an argument": (
+            r"\b(pass|include|put|provide|add)\b.{0,60}"
+            r"\b(contents? of (the|that|your|this) file|api[ _-]?keys?|passwords?|secrets?|access tokens?)\b"
+        ),
+        "takes the place of other tools": (
+            r"\b(instead of|rather than|replaces?|supersedes?)\b.{0,40}\btools?\b"
+            r"|\bother tools?\b.{0,40}\b(deprecated|unsafe|broken)\b"
+        ),
+    }.items()
+)
+_LONG_CODE = re.compile(r"[A-Za-z0-9+/]{120,}={0,2}")
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """Something about a tool.
+
+    Attributes:
+        tool: The server's name for it.
+        place: Where: "description", "parameters.properties.city.description", "name".
+        what: A sentence.
+    """
+
+    tool: str
+    place: str
+    what: str
+
+
+def findings(tools: Iterable[Mapping[str, Any]], *, others: Mapping[str, Iterable[str]] | None = None) -> list[Finding]:
+    """Return what is suspicious about a server's tools.
+
+    It finds known tricks and is no proof of honesty: a server can do anything when it is called.
+
+    Args:
+        tools: As the server lists them: name, title, description, inputSchema, outputSchema, annotations.
+        others: Names of the tools that exist besides, by what has them: "docs", "tools.registry".
+    """
+    found: list[Finding] = []
+    seen: dict[str, str] = {}
+    for tool in tools:
+        name = str(tool.get("name", ""))
+        for place, text in texts(tool):
+            found += [Finding(tool=name, place=place, what=what) for what in _of_text(place, text)]
+        look = skeleton(name)
+        if look in seen and seen[look] != name:
+            found.append(Finding(tool=name, place="name", what=f"looks like '{seen[look]}' of the same server"))
+        seen.setdefault(look, name)
+        found += [Finding(tool=name, place="name", what=what) for what in _imitated(name, others or {})]
+    return found
+
+
+def texts(tool: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield every text of a tool's definition, and its place."""
+    for key, value in tool.items():
+        yield from _texts(value, {"inputSchema": "parameters", "outputSchema": "output"}.get(key, key))
+
+
+def cleaned(text: str) -> str:
+    """Return a text without the characters that nobody sees, and not endlessly long."""
+    plain = _HIDDEN.sub("", text)
+    return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
+
+
+def clean_schema(schema: Any) -> Any:
+    """Return a schema whose descriptions and titles are cleaned; all else stays."""
+    if isinstance(schema, Mapping):
+        return {
+            key: cleaned(value) if key in ("description", "title") and isinstance(value, str) else clean_schema(value)
+            for key, value in schema.items()
+        }
+    return [clean_schema(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def skeleton(name: str) -> str:
+    """Return a name's look: two names with the same one can be mistaken for each other."""
+    plain = unicodedata.normalize("NFKD", name).translate(_LOOK_ALIKES).casefold()
+    letters = "".join(char for char in plain if char.isalnum())
+    return letters.translate(_SAME_LOOK)
+
+
+# Cyrillic and Greek letters that look like Latin ones (Unicode TS 39, confusables, in part); digits like letters.
+_LOOK_ALIKES = str.maketrans("аеорсухіјѕԁɡһκονρτυαβεικмнтвАВЕКМНОРСТХ", "aeopcyxijsdghkovptuabeikmhtbABEKMHOPCTX")
+_SAME_LOOK = str.maketrans("01l5", "oiis")
+
+
+def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield f"{place}.{_visible(str(key))}", str(key)
+            yield from _texts(item, f"{place}.{_visible(str(key))}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts(item, f"{place}[{index}]")
+
+
+def _of_text(place: str, text: str) -> Iterator[str]:
+    hidden = _HIDDEN.findall(text)
+    if hidden:
+        codes = ", ".join(dict.fromkeys(f"U+{ord(char):04X}" for char in hidden[:8]))
+        secret = "".join(chr(ord(char) - 0xE0000) for char in hidden if 0xE0020 <= ord(char) < 0xE007F)
+        said = f", which spell: {_short(secret)}" if secret else ""
+        yield f"has {len(hidden)} characters that nobody sees ({codes}){said}"
+    plain = " ".join(unicodedata.normalize("NFKC", _HIDDEN.sub("", text)).split())[: 4 * LONGEST]
+    for pattern, why in _ORDERS:
+        match = pattern.search(plain)
+        if match is not None:
+            yield f"{why}: “{_short(match[0])}”"
+    if _LONG_CODE.search(plain):
+        yield "has a long piece of encoded text"
+    if re.search(r"\n[ \t]*\n[ \t\n]{20,}", text):
+        yield "has a gap of empty lines, below which a reader may not look"
+    if place == "description" and len(text) > _NORMAL_LENGTH:
+        yield f"is {len(text):,} characters long"
+
+
+def _imitated(name: str, others: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    for owner, names in others.items():
+        for other in names:
+            if other == name:
+                yield f"is also the name of a tool of '{owner}': give the server a prefix"
+            elif skeleton(other) == skeleton(name):
+                yield f"looks like '{other}' of '{owner}'"
+
+
+def _visible(text: str) -> str:
+    return _HIDDEN.sub("", text)
+
+
+def _short(text: str) -> str:
+    text = _HIDDEN.sub("", text)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

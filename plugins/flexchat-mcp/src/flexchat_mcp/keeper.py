@@ -1,0 +1,118 @@
+"""Runs a server's command and leaves nothing of it behind, whatever happens to the process that wanted it.
+
+Not imported: ``process.py`` runs this file with ``python -I -S``, as the leader of a session of its own:
+``keeper.py ALIVE COMMAND…``. ALIVE is the reading end of a pipe that its starter holds open. When the pipe closes,
+because the starter wants that or was killed, everything the command has started is ended. The command's stdin, stdout
+and stderr are the starter's pipes: no message passes through here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+
+TERM_S = 0.8
+"""Seconds between the polite signal and the other one."""
+
+
+def main(alive: int, command: list[str]) -> int:
+    """Run the command; return its exit code, 128 + n if signal n ended it."""
+    os.set_inheritable(alive, False)
+    adopt_orphans()
+    wake, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    for caught in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(caught, lambda *_: None)  # not SIG_IGN, which the command would inherit
+    try:
+        child = os.posix_spawnp(command[0], command, os.environ)
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+        return 127
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)  # so that the pipes end with the command
+    code: int | None = None
+    while code is None:
+        ready = select.select([alive, wake], [], [])[0]
+        if wake in ready:
+            os.read(wake, 512)
+            code = reaped(child)
+        if alive in ready and code is None:
+            break
+    end_all()
+    return 0 if code is None else code
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever the command leaves behind, where the system has that (Linux)."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+def reaped(child: int) -> int | None:
+    """Collect processes that have ended; return the command's exit code if it is among them."""
+    found = None
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            if pid == child:
+                code = os.waitstatus_to_exitcode(status)
+                found = code if code >= 0 else 128 - code
+    return found
+
+
+def end_all() -> None:
+    """End every process that is left: politely, then not."""
+    os.killpg(0, signal.SIGTERM)
+    for pid in children():
+        send(pid, signal.SIGTERM)
+    until = time.monotonic() + TERM_S
+    while time.monotonic() < until:
+        reaped(0)
+        if not children():
+            return
+        time.sleep(0.01)
+    while found := children():  # killing one may make us the parent of others
+        for pid in found:
+            send(pid, signal.SIGKILL)
+        time.sleep(0.005)
+        reaped(0)
+    if sys.platform != "linux":
+        os.killpg(0, signal.SIGKILL)
+
+
+def send(pid: int, number: int) -> None:
+    """Send a signal to a process, with its group if it leads one."""
+    with contextlib.suppress(OSError):
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, number)
+    with contextlib.suppress(OSError):
+        os.kill(pid, number)
+
+
+def children() -> list[int]:
+    """Return the ids of our child processes that have not been collected; elsewhere than on Linux, of none."""
+    found = []
+    own = str(os.getpid()).encode()
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdecimal():
+                with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                    state, parent = file.read().rpartition(b")")[2].split()[:2]
+                    if parent == own and state not in (b"Z", b"X"):
+                        found.append(int(name))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,109 @@
+"""Takes what a server writes to stdout apart into messages, and does not let it flood us. Pure."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+
+import attrs
+
+NONSENSE_BYTES = 2**18
+"""How much that is no message a server may write between two messages: prints of its libraries."""
+WINDOW_S = 10.0
+"""The length of the window in which at most _FLOOD × max_bytes (at least of 1 MiB) may arrive without an answer."""
+_FLOOD = 16
+
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,64}")')
+_HEAD = 512
+
+
+class FloodError(Exception):
+    """It sends more than anybody asked for; the text says what."""
+
+
+@attrs.frozen
+class Oversized:
+    """An answer that is longer than max_bytes and was not kept.
+
+    Attributes:
+        id: Of the request, as it stands in the message; None if it could not be found.
+    """
+
+    id: int | str | None
+
+
+class Lines:
+    """Splits bytes into lines, one message each, in linear time.
+
+    Args:
+        max_bytes: The longest line. Of a longer one that answers a request only its id is kept.
+        clock: time.monotonic, but for tests.
+    """
+
+    def __init__(self, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._max, self._clock = max_bytes, clock
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._nonsense = 0
+        self._since, self._unasked = clock(), 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | Oversized]:
+        """Yield the lines that are complete now, without their ends.
+
+        Raises:
+            FloodError: A line never ends, or more and more arrives that answers nothing.
+        """
+        self._count(len(chunk))
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            self._keep(line)
+            made = self._line()
+            if made:
+                yield made
+        self._keep(rest)
+
+    def answered(self) -> None:
+        """Note that an answer was among it."""
+        self._nonsense, self._unasked, self._since = 0, 0, self._clock()
+
+    def understood(self) -> None:
+        """Note that a line was a message."""
+        self._nonsense = 0
+
+    def nonsense(self, size: int) -> None:
+        """Note that a line was none.
+
+        Raises:
+            FloodError: There have been too many of them.
+        """
+        self._nonsense += size
+        if self._nonsense > NONSENSE_BYTES:
+            raise FloodError(f"it printed more than {NONSENSE_BYTES:,} bytes on stdout that are no messages")
+
+    def _count(self, size: int) -> None:
+        now = self._clock()
+        if now - self._since > WINDOW_S:
+            self._since, self._unasked = now, 0
+        self._unasked += size
+        most = _FLOOD * max(self._max, 2**20)
+        if self._unasked > most:
+            raise FloodError(f"it sent more than {most:,} bytes in {WINDOW_S:g} s without an answer")
+
+    def _keep(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size <= self._max or not self._pieces:
+            self._pieces.append(piece)
+        else:
+            self._pieces = [b"".join(self._pieces)[:_HEAD]]
+
+    def _line(self) -> bytes | Oversized:
+        line, size = b"".join(self._pieces), self._size
+        self._pieces, self._size = [], 0
+        if size <= self._max:
+            return line
+        found = _ID.search(line[:_HEAD])
+        if found is None:
+            return Oversized(None)
+        text = found[1].decode("ascii", "replace")
+        return Oversized(text.strip('"') if text.startswith('"') else int(text))

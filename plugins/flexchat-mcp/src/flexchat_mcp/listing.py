@@ -1,0 +1,142 @@
+"""A server's tools: listed page by page, and as tools of a source."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+from flexchat.plugin import SourcedTool, ToolSourceError
+
+from .inspect import clean_schema, cleaned
+from .settings import McpConfig
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+MOST_PAGES, MOST_TOOLS = 200, 2_000
+"""A longer list is refused: it never ends, or no model can use it."""
+USUAL_LIFE_S = 300.0
+"""How long a list counts as fresh whose server says nothing about that."""
+SHORTEST_LIFE_S = 10.0
+"""A list is asked for no more often, whatever the server says."""
+
+_DEFINES = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")
+
+
+@attrs.frozen
+class Listing:
+    """What a server listed.
+
+    Attributes:
+        tools: As the protocol writes them, in the server's order.
+        until: When it is to be asked for again, by time.monotonic().
+        connection: Which connection of the server it was asked of, counted from 1.
+    """
+
+    tools: Sequence[Mapping[str, Any]]
+    until: float
+    connection: int = 0
+
+
+async def listed(client: Client) -> Listing:
+    """Ask for all pages.
+
+    Raises:
+        ToolSourceError: The list does not end.
+    """
+    tools: list[Mapping[str, Any]] = []
+    cursor: str | None = None
+    seen: set[str] = set()
+    lives: list[float] = []
+    if client.server_capabilities.tools is None:
+        return Listing([], time.monotonic() + USUAL_LIFE_S)
+    for _ in range(MOST_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        tools += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
+        if len(tools) > MOST_TOOLS:
+            raise ToolSourceError(f"it lists more than {MOST_TOOLS:,} tools")
+        if "ttl_ms" in page.model_fields_set:
+            lives.append(max(page.ttl_ms / 1000, SHORTEST_LIFE_S))
+        cursor = page.next_cursor
+        if cursor is None:
+            return Listing(tools, time.monotonic() + min([*lives, USUAL_LIFE_S]))
+        if cursor in seen:
+            break
+        seen.add(cursor)
+    raise ToolSourceError("its list of tools does not end: a page leads back, or there are too many")
+
+
+def wanted(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[Mapping[str, Any]]:
+    """Return the tools that the config includes and does not exclude."""
+
+    def fits(name: str, patterns: Sequence[str]) -> bool:
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+    return [
+        tool
+        for tool in tools
+        if (not config.include or fits(tool["name"], config.include)) and not fits(tool["name"], config.exclude)
+    ]
+
+
+def unused(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[str]:
+    """Return the patterns of the config that fit no tool."""
+    names = [tool["name"] for tool in tools]
+    patterns = dict.fromkeys([*config.include, *config.exclude, *(key for key in config.effects if key not in _HINTS)])
+    return [pattern for pattern in patterns if not fnmatch.filter(names, pattern)]
+
+
+def sourced(tool: Mapping[str, Any], config: McpConfig) -> SourcedTool:
+    """Return a tool as its source gives it; what nobody sees is taken out of its texts."""
+    title = tool.get("title") or tool.get("annotations", {}).get("title")
+    settings: dict[str, Any] = {"tool": tool["name"], "hash": digest(tool)}
+    if title:
+        settings["title"] = cleaned(title)
+    if "outputSchema" in tool:
+        settings["output"] = clean_schema(tool["outputSchema"])
+    if tool.get("annotations"):
+        settings["annotations"] = {key: value for key, value in tool["annotations"].items() if key != "title"}
+    effect = effect_of(tool, config.effects)
+    return SourcedTool(
+        name=tool["name"],
+        description=cleaned(tool.get("description") or "") or cleaned(title or "") or tool["name"],
+        parameters={"type": "object", **clean_schema(tool["inputSchema"])},
+        implementation="mcp",
+        settings=settings,
+        effect=effect,
+        honours_key=config.idempotency_meta is not None and effect == "write",
+        timeout_ms=config.call_timeout_ms,
+    )
+
+
+def digest(tool: Mapping[str, Any]) -> str:
+    """Return a hash of everything in a definition that a model or a program may rely on."""
+    data = {key: tool[key] for key in _DEFINES if key in tool}
+    text = json.dumps(data, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+Effect = Literal["read", "idempotent", "write"]
+_HINTS: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    "readOnlyHint": lambda hints: hints.get("readOnlyHint") is True,
+    "idempotentHint": lambda hints: hints.get("idempotentHint") is True,
+}
+
+
+def effect_of(tool: Mapping[str, Any], effects: Mapping[str, Effect]) -> Effect:
+    """Return what a tool changes, as the config says: by its name, by the first pattern, by a hint it believes."""
+    name, hints = tool["name"], tool.get("annotations", {})
+    if name in effects:
+        return effects[name]
+    for pattern, effect in effects.items():
+        if pattern not in _HINTS and fnmatch.fnmatchcase(name, pattern):
+            return effect
+    for hint, holds in _HINTS.items():
+        if hint in effects and holds(hints):
+            return effects[hint]
+    return "write"

@@ -1,0 +1,51 @@
+"""What this package brings. Light: the SDK is loaded when a server is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from flexchat.plugin import (
+    ImplementationType,
+    ToolContext,
+    ToolSource,
+    ToolSourceContext,
+    ToolSourceType,
+    hookimpl,
+)
+
+from .settings import McpConfig, McpToolSettings
+
+
+async def _open(config: McpConfig, context: ToolSourceContext) -> ToolSource:
+    from .source import open_source
+
+    return await open_source(config, context)
+
+
+async def _call(settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
+    from .calling import run
+
+    return await run(settings, params, context)
+
+
+@hookimpl
+def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:
+    """Offer the tools of MCP servers."""
+    yield ToolSourceType(
+        name="mcp",
+        config_class=McpConfig,
+        open=_open,
+        summary="the tools of an MCP server: command or url, env, headers, include, exclude, effects, trust",
+    )
+
+
+@hookimpl
+def flexchat_register_implementation_types() -> Iterable[ImplementationType]:
+    """Offer calls of those tools."""
+    yield ImplementationType(
+        name="mcp",
+        settings_class=McpToolSettings,
+        run=_call,
+        summary="calls a tool of an MCP server; made by the tool source mcp",
+    )

@@ -1,0 +1,170 @@
+"""A server's process: in a group of its own, its stderr kept, and gone when it should be."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from .errors import ServerUnusableError
+
+INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
+"""Variables a server gets unless its env says otherwise: none that may hold a secret."""
+
+STDIN_S = 0.6
+"""Seconds a server has to end once its stdin is closed."""
+KEEPER_S = 1.6
+"""Seconds its keeper then has to end all of it."""
+KEPT_LINES, KEPT_CHARS = 60, 400
+"""How much is kept of what it writes to stderr: lines, and characters of each."""
+
+_KEEPER = Path(__file__).with_name("keeper.py")
+
+
+class ServerProcess:
+    """One running server command. Made by ``start``.
+
+    Attributes:
+        process: The keeper, whose id is that of the process group.
+        stderr: The last lines the server wrote there, masked.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, alive: int, mask: Callable[[str], str]) -> None:
+        self.process = process
+        self.stderr: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
+        self._alive, self._mask = alive, mask
+        self._reading = asyncio.get_running_loop().create_task(self._read_stderr())
+        self._ending: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(
+        cls, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, mask: Callable[[str], str]
+    ) -> ServerProcess:
+        """Start a command.
+
+        Raises:
+            ServerUnusableError: There is no such program or folder, or it cannot be started.
+        """
+        if os.name != "posix":
+            raise ServerUnusableError("commands of MCP servers need a POSIX system; use a url")
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        variables = {**inherited, **env}
+        program = _program(argv[0], variables.get("PATH"), cwd)
+        reading, alive = os.pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", str(_KEEPER), str(reading), program, *argv[1:]),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=variables,
+                cwd=cwd,
+                pass_fds=(reading,),
+                start_new_session=True,
+                limit=2**18,
+            )
+        except (OSError, ValueError) as error:
+            os.close(alive)
+            raise ServerUnusableError(f"{argv[0]} cannot be started: {error}") from None
+        except BaseException:
+            os.close(alive)  # if it was started after all, its keeper ends it now
+            raise
+        finally:
+            os.close(reading)
+        return cls(process, alive, mask)
+
+    @property
+    def how_it_ended(self) -> str:
+        """Why it is no longer there, for people: exit code or signal, and its last words."""
+        code = self.process.returncode
+        if code is None:
+            said = "it closed its stdout"
+        elif code > 128 or code < 0:
+            number = code - 128 if code > 128 else -code
+            said = f"it was ended by signal {_signal_name(number)}"
+        else:
+            said = f"it ended with exit code {code}"
+        return f"{said}; its last words: {self.stderr[-1]}" if self.stderr else said
+
+    async def settled(self) -> None:
+        """Wait until it has ended and its stderr was read, for a moment."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await asyncio.shield(self._reading)
+                await self.process.wait()
+
+    async def end(self) -> None:
+        """End it and everything it has started; takes STDIN_S + KEEPER_S at most, and goes on if cancelled."""
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
+        process = self.process
+        if process.stdin is not None:
+            process.stdin.close()
+        await self._ended_within(STDIN_S)
+        os.close(self._alive)
+        await self._ended_within(KEEPER_S)
+        if process.returncode is None or self._reading.done() is False:
+            with contextlib.suppress(OSError):  # usually there is nobody left
+                os.killpg(process.pid, signal.SIGKILL)
+        await self._ended_within(0.3)
+        self._reading.cancel()
+        transport = getattr(process, "_transport", None)  # otherwise its pipes warn when they are collected
+        if transport is not None:
+            transport.close()
+
+    async def _ended_within(self, seconds: float) -> None:
+        # Not process.wait() alone: it also waits for pipes that a survivor may hold.
+        until = asyncio.get_running_loop().time() + seconds
+        while self.process.returncode is None and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+    async def _read_stderr(self) -> None:
+        stream, rest = self.process.stderr, b""
+        assert stream is not None
+        while chunk := await stream.read(2**14):
+            *lines, rest = (rest + chunk).split(b"\n")
+            rest = rest[: 4 * KEPT_CHARS]
+            for line in lines[-KEPT_LINES:]:
+                self._keep(line)
+        self._keep(rest)
+
+    def _keep(self, line: bytes) -> None:
+        text = line[: 4 * KEPT_CHARS].decode("utf-8", "replace").strip()
+        if text:
+            self.stderr.append(self._mask(text)[:KEPT_CHARS])
+
+
+def _program(name: str, path: str | None, cwd: Path) -> str:
+    """Return where a program is.
+
+    Raises:
+        ServerUnusableError: There is none, or no folder to run it in.
+    """
+    if not cwd.is_dir():
+        raise ServerUnusableError(f"cwd is not a folder: {cwd}")
+    if "/" in name:
+        found = cwd / Path(name).expanduser()
+        if not found.is_file():
+            raise ServerUnusableError(f"there is no program {found}")
+        return str(found)
+    where = shutil.which(name, path=path)
+    if where is None:
+        raise ServerUnusableError(f"there is no program '{name}' on the PATH")
+    return where
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

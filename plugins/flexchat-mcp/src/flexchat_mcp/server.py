@@ -1,0 +1,294 @@
+"""A configured server: connected when something is asked of it, restarted within limits, ended when nobody asks."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import importlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import attrs
+from flexchat.host import Mask, secrets_of_environment
+from flexchat.plugin import Fetcher, run_in_thread
+
+from .errors import AnswerLostError, ServerUnusableError
+from .settings import MODERN, McpConfig
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+    from .connection import Connection
+
+log = logging.getLogger(__name__)
+
+Kind = TypeVar("Kind")
+WINDOW_S = 60.0
+"""How long an end of the server counts against its restarts."""
+
+
+@attrs.frozen(kw_only=True)
+class ServerState:
+    """What is known about a server.
+
+    Attributes:
+        status: "stopped": nothing has been asked of it, or nothing for a while. "broken": see ``trouble``.
+        version: Of the protocol, once it was connected.
+        trouble: Why it could not be connected, or last ended.
+        pid: Of its process group.
+        stderr: The last lines it wrote there.
+        ends: How often it has ended without being told to.
+    """
+
+    status: Literal["stopped", "running", "broken"]
+    version: str = ""
+    trouble: str = ""
+    pid: int | None = None
+    stderr: tuple[str, ...] = ()
+    ends: int = 0
+
+
+class Server:
+    """One server of a config.
+
+    Args:
+        name: What the config calls it.
+        folder: Where relative paths start.
+        tools_changed: Called when it says that its tools have changed, and when it was connected again.
+    """
+
+    def __init__(
+        self,
+        config: McpConfig,
+        name: str,
+        *,
+        folder: Path | None = None,
+        fetcher: Fetcher | None = None,
+        tools_changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.config, self.name = config, name
+        self.mask = Mask([*config.secrets(), *secrets_of_environment()])
+        self.connections = 0
+        self._folder, self._fetcher, self._tools_changed = folder or Path(), fetcher, tools_changed
+        self._era: Literal["auto", "legacy"] = "auto" if config.protocol == "auto" else "legacy"
+        self._stderr: tuple[str, ...] = ()
+        self._connection: Connection | None = None
+        self._opening: asyncio.Task[Connection] | None = None
+        self._probing: asyncio.Task[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        self._dropped: set[Connection] = set()
+        self._ends: collections.deque[float] = collections.deque(maxlen=1_000)
+        self._version = self._trouble = ""
+        self._total_ends = 0
+        self._is_closed = False
+
+    @property
+    def state(self) -> ServerState:
+        """What is known about it."""
+        connection = self._connection
+        process = connection.process if connection is not None else None
+        is_running = connection is not None and not connection.has_ended
+        return ServerState(
+            status="running" if is_running else "broken" if self._trouble else "stopped",
+            version=self._version,
+            trouble=self._trouble,
+            pid=process.process.pid if process is not None and is_running else None,
+            stderr=tuple(process.stderr) if process is not None else self._stderr,
+            ends=self._total_ends,
+        )
+
+    async def ask(self, request: Callable[[Client], Awaitable[Kind]], *, may_repeat: bool = False) -> Kind:
+        """Ask something of the server, connecting it if need be.
+
+        Args:
+            request: Makes the request.
+            may_repeat: Whether it may be asked again, once and of a fresh server, if its answer is lost.
+
+        Raises:
+            ServerUnusableError: It cannot be connected; nothing was asked.
+            AnswerLostError: There is no answer.
+            AnswerTooLargeError, MCPError, ValidationError: As Connection.ask.
+        """
+        while True:
+            connection = await self.connected()
+            try:
+                return await connection.ask(request)
+            except AnswerLostError as lost:
+                self._drop(connection, str(lost))
+                if not may_repeat:
+                    raise
+                may_repeat = False
+            except asyncio.CancelledError:
+                self._doubt(connection)
+                raise
+            finally:
+                self._rest(connection)
+
+    async def connected(self) -> Connection:
+        """Return the open connection, opening one if there is none.
+
+        Raises:
+            ServerUnusableError: There cannot be one.
+        """
+        if self._probing is not None:
+            await asyncio.wait([self._probing])
+        if self._is_closed:
+            raise ServerUnusableError("it is closed")
+        connection = self._connection
+        if connection is not None and not connection.has_ended:
+            return connection
+        if connection is not None:
+            self._drop(connection, connection.why)
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_task(self._open())
+            self._opening.add_done_callback(self._opened)
+        return await asyncio.shield(self._opening)
+
+    async def aclose(self) -> None:
+        """End it for good, and everything it has started."""
+        self._is_closed = True
+        if self._idle is not None:
+            self._idle.cancel()
+        for task in (self._opening, self._probing):
+            if task is not None:
+                task.cancel()
+        if self._opening is not None:
+            await asyncio.wait([self._opening], timeout=2)
+        left = [*self._dropped, *([self._connection] if self._connection is not None else [])]
+        self._connection, self._dropped = None, set()
+        await asyncio.gather(*(connection.aclose() for connection in left))
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    async def _open(self) -> Connection:
+        self._check_restarts()
+        try:
+            await run_in_thread(importlib.import_module, "flexchat_mcp.connection")  # the SDK takes 0.7 s to load
+        except ImportError as error:
+            raise ServerUnusableError(f"the MCP SDK cannot be loaded: {error}") from None
+        eras = ("auto", "legacy") if self._era == "auto" and self.config.url is None else (self._era,)
+        for number, era in enumerate(eras):
+            try:
+                connection = await self._try(era)
+                break
+            except ServerUnusableError as error:
+                # Some older servers end when the first thing they read is not a handshake.
+                if number + 1 < len(eras) and "exit code" in str(error):
+                    continue
+                self._forget_era()
+                self._note_end(str(error))
+                raise ServerUnusableError(self._trouble) from None
+        self._version, self._trouble = connection.version, ""
+        if connection.version < MODERN:
+            self._era = "legacy"
+        self._connection = connection
+        self.connections += 1
+        if self.connections > 1:
+            self._tools_changed()  # it may be another version of itself
+        self._rest(connection)
+        return connection
+
+    async def _try(self, era: str) -> Connection:
+        from .connection import Connection
+
+        connection = Connection(
+            self.config,
+            self.name,
+            self._folder,
+            fetcher=self._fetcher,
+            mask=self.mask,
+            tools_changed=self._tools_changed,
+        )
+        try:
+            await connection.open(era)
+        except BaseException:
+            self._remember(connection)
+            await asyncio.shield(asyncio.ensure_future(connection.aclose()))
+            raise
+        return connection
+
+    def _forget_era(self) -> None:
+        """Ask again which era it is: what was remembered may no longer be so."""
+        if self.config.protocol == "auto":
+            self._era = "auto"
+
+    def _check_restarts(self) -> None:
+        now = time.monotonic()
+        while self._ends and now - self._ends[0] > WINDOW_S:
+            self._ends.popleft()
+        if len(self._ends) > self.config.restarts:
+            wait_s = self._ends[0] + WINDOW_S - now
+            times = "once" if len(self._ends) == 1 else f"{len(self._ends)} times"
+            raise ServerUnusableError(
+                f"it has ended {times} within a minute, and is started again in {wait_s:.0f} s: {self._trouble}"
+            )
+
+    def _drop(self, connection: Connection, why: str) -> None:
+        """Forget a connection that has ended or broken; the next request makes another."""
+        if self._connection is not connection:
+            return
+        self._connection = None
+        self._remember(connection)
+        self._note_end(connection.why or why)
+        if connection.has_ended or not connection.busy:  # over HTTP, other requests have answers of their own
+            self._close(connection, why)
+        else:
+            self._dropped.add(connection)
+
+    def _remember(self, connection: Connection) -> None:
+        if connection.process is not None:
+            self._stderr = tuple(connection.process.stderr)
+
+    def _note_end(self, why: str) -> None:
+        if self._is_closed:
+            return
+        self._trouble = self.mask(why)
+        self._ends.append(time.monotonic())
+        self._total_ends += 1
+        log.warning("MCP server '%s': %s", self.name, self._trouble)
+
+    def _close(self, connection: Connection, why: str) -> None:
+        task = asyncio.get_running_loop().create_task(connection.aclose(why))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def _opened(self, task: asyncio.Task[Any]) -> None:
+        self._opening = None
+        if not task.cancelled():
+            task.exception()  # whoever waited has got it
+
+    def _doubt(self, connection: Connection) -> None:
+        """See whether a server is alive that did not answer in time, unless it still works for somebody else."""
+        if connection.busy or connection.has_ended or self._probing is not None or self.config.url is not None:
+            return
+        self._probing = asyncio.get_running_loop().create_task(self._probe(connection))
+
+    async def _probe(self, connection: Connection) -> None:
+        try:
+            if not await connection.is_alive():
+                self._drop(connection, connection.why)
+        finally:
+            self._probing = None
+
+    def _rest(self, connection: Connection) -> None:
+        """Let an unused command run for idle_ms; close a connection that was dropped when nobody waits any more."""
+        if connection is not self._connection:
+            if not connection.busy and connection in self._dropped:
+                self._dropped.discard(connection)
+                self._close(connection, "it was dropped")
+            return
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if self.config.idle_ms and self.config.url is None and not connection.busy and not self._is_closed:
+            loop = asyncio.get_running_loop()
+            self._idle = loop.call_later(self.config.idle_ms / 1000, self._retire, connection)
+
+    def _retire(self, connection: Connection) -> None:
+        if self._connection is connection and not connection.busy:
+            self._connection = None
+            self._close(connection, "it was not used")

@@ -1,0 +1,101 @@
+"""What a [[tools.mcp]] table may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+from flexchat.plugin import key, secret_key
+
+MODERN = "2026-07-28"
+"""The revision of the protocol without a handshake."""
+
+
+@attrs.frozen(kw_only=True)
+class McpAuth:
+    """Credentials for a server over HTTP."""
+
+    bearer: str | None = secret_key("Token sent as Authorization: Bearer.")
+
+
+@attrs.frozen(kw_only=True)
+class McpConfig:
+    """A server whose tools are tools of the chat: a command that is started, or a URL."""
+
+    command: str | tuple[str, ...] | None = key(
+        'Program that is the server, and talks over its stdin and stdout: "uvx", or a list with its arguments. No '
+        "shell reads it.",
+        default=None,
+    )
+    args: tuple[str, ...] = key("Arguments of the command.", default=())
+    env: Mapping[str, str] = key(
+        "Environment variables of the command, besides PATH, HOME, USER, LOGNAME, SHELL, TERM and LANG.",
+        factory=dict,
+        repr=False,
+    )
+    cwd: str | None = key("Folder the command runs in. Default: the config's.", default=None)
+    url: str | None = key("Address of a server over HTTP.", default=None)
+    transport: Literal["http", "sse"] = key(
+        "How the URL is spoken to: streamable HTTP, or the older SSE that some servers still have.", default="http"
+    )
+    headers: Mapping[str, str] = key("Headers sent with each request to the URL.", factory=dict, repr=False)
+    auth: McpAuth | None = key(  # noqa: RUF009
+        "Credentials for the URL: { bearer = … }.", default=None
+    )
+    protocol: Literal["auto", "handshake"] = key(
+        "Era of the protocol: handshake for that before 2026-07-28. Default: the server is asked, once.",
+        default="auto",
+    )
+    include: tuple[str, ...] = key('Which tools, by the server\'s names: "read_*". Default: all.', default=())
+    exclude: tuple[str, ...] = key("Which of those not; written as for include.", default=())
+    effects: Mapping[str, Literal["read", "idempotent", "write"]] = key(
+        'What tools change: { "list_*" = "read" }. The server\'s own hints count only if they are named here: '
+        '{ readOnlyHint = "read", idempotentHint = "idempotent" }. Default: write.',
+        factory=dict,
+    )
+    trust: bool = key(
+        "Whether a tool whose definition has changed may still be called as it was accepted. Default: not before the "
+        "change is accepted.",
+        default=False,
+    )
+    idempotency_meta: str | None = key(
+        "Key in _meta for the call's key, if the server acts once per key: example.com/idempotency-key. Means "
+        "honours_key.",
+        default=None,
+    )
+    call_timeout_ms: int | None = key("Milliseconds a call may take.", min=1, max=10**9, default=None)
+    start_ms: int = key("Milliseconds the server may take to start.", min=1, max=10**7, default=30_000)
+    idle_ms: int = key("Milliseconds after which an unused command is ended; 0: never.", min=0, default=600_000)
+    restarts: int = key("How often a minute a server that ended is started again.", min=0, max=1_000, default=5)
+    max_bytes: int = key("Longest message from the server, in bytes.", min=1_024, max=256 * 2**20, default=4 * 2**20)
+
+    def __attrs_post_init__(self) -> None:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("a server has either a command or a url")
+        if self.command is not None and not "".join(self.argv[:1]):
+            raise ValueError("command is empty")
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command with its arguments; empty for a URL."""
+        if self.command is None:
+            return ()
+        first = (self.command,) if isinstance(self.command, str) else tuple(self.command)
+        return (*first, *self.args)
+
+    def secrets(self) -> list[str]:
+        """Return what must not be shown: all that is sent or set on purpose, short words aside."""
+        token = [self.auth.bearer] if self.auth is not None and self.auth.bearer else []
+        return [*token, *self.headers.values(), *self.env.values()]
+
+
+@attrs.frozen(kw_only=True)
+class McpToolSettings:
+    """The implementation table of a server's tool, as it is kept in the lock."""
+
+    tool: str = key("The server's name for it.")
+    hash: str = key("SHA-256 of its definition: name, title, description, schemas, annotations.")
+    title: str | None = key("Its title, for people.", default=None)
+    output: Mapping[str, Any] | None = key("JSON Schema of its structured content.", default=None)
+    annotations: Mapping[str, Any] | None = key("The server's hints about it.", default=None)

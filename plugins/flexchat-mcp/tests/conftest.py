@@ -1,0 +1,126 @@
+"""A real server process with faults, and chats whose tools it has."""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import attrs
+import pytest
+from flexchat import FlexChat
+from flexchat.plugin import ToolSourceContext
+from flexchat_mcp.settings import McpConfig
+from flexchat_mcp.source import McpSource
+
+SERVER = Path(__file__).resolve().parents[3] / "tests" / "servers" / "mcp_server.py"
+ERAS = ("modern", "handshake")
+
+
+@attrs.frozen
+class Folder:
+    """The folder of one server: what it is to do, and what it has done."""
+
+    path: Path
+
+    def command(self, era="both", *faults):
+        return [
+            sys.executable,
+            "-S",
+            str(SERVER),
+            str(self.path),
+            "--era",
+            era,
+            *(f"--fault={each}" for each in faults),
+        ]
+
+    def fault(self, fault):
+        (self.path / "fault").write_text(fault)
+
+    def tools(self, *tools):
+        (self.path / "tools.json").write_text(json.dumps(tools))
+
+    def lines(self, name):
+        path = self.path / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def pids(self, name="starts"):
+        return [int(line) for line in self.lines(name)]
+
+
+def lives(pid):
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+async def until(condition, within_s=5.0):
+    end = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < end, "it did not come to that"
+        await asyncio.sleep(0.01)
+
+
+def gone(pids, within_s=3.0):
+    """Whether all these processes are gone in time."""
+    until = time.monotonic() + within_s
+    while any(map(lives, pids)):
+        if time.monotonic() > until:
+            return False
+        os.sched_yield()
+    return True
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The server's folder; no process of it is left afterwards."""
+    made = Folder(tmp_path)
+    yield made
+    left = [pid for pid in [*made.pids(), *made.pids("children")] if not gone([pid])]
+    for pid in left:
+        with contextlib.suppress(OSError):
+            os.kill(pid, 9)
+    assert left == []
+
+
+@pytest.fixture
+async def source_of(folder):
+    """Open the server as a source, without a chat."""
+    sources, told = [], []
+
+    def make(era="both", *faults, **rest):
+        config = McpConfig(**{"command": tuple(folder.command(era, *faults)), **rest})
+        context = ToolSourceContext(name="fake", folder=folder.path, changed=lambda: told.append(1))
+        sources.append(McpSource(config, context))
+        sources[-1].told = told
+        return sources[-1]
+
+    yield make
+    for source in sources:
+        await source.aclose()
+
+
+@pytest.fixture
+async def chat_of(folder):
+    """Open a chat with the server's tools, from a file."""
+    chats = []
+
+    def make(era="both", *faults, others=(), **rest):
+        table = {"name": "fake", "command": folder.command(era, *faults), **rest}
+        config = {
+            "llms": {"r": {"provider": "rehearsal"}},
+            "responses": [{"llm": "r", "model": "any", "tools": {"allowed_tools": ["fake/*"]}}],
+            "tools": {"mcp": [table, *others]},
+        }
+        path = folder.path / "chat.json"
+        path.write_text(json.dumps(config))
+        chats.append(FlexChat.from_config(path))
+        return chats[-1]
+
+    yield make
+    for chat in chats:
+        await chat.aclose()

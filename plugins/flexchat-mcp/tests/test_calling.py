@@ -1,0 +1,252 @@
+"""Calls, and everything that may happen to them: the model gets a sentence, the turn goes on, effects happen once."""
+
+import asyncio
+import json
+import time
+
+import pytest
+from flexchat_mcp.connection import call_tool
+
+from .conftest import ERAS, gone, until
+
+pytestmark = pytest.mark.anyio
+
+
+def effects(folder):
+    return len(folder.lines("effects"))
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_tool_is_called(chat_of, folder, era):
+    chat = chat_of(era)
+
+    found = await chat.call_tool("add", {"a": 1, "b": 2})
+
+    assert (found.success, found.result) == (True, "3")
+    state = chat.tools.sources.by_name["fake"]._source.server.state
+    assert (state.status, state.version) == ("running", {"modern": "2026-07-28", "handshake": "2025-11-25"}[era])
+
+
+async def test_wrong_arguments_do_not_get_to_the_server(chat_of, folder):
+    chat = chat_of()
+
+    found = await chat.call_tool("add", {"a": "one"})
+
+    assert "Invalid parameters" in found.error
+    assert folder.lines("calls") == []
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("fault", ["die", "half", "say why and die"])
+async def test_a_write_whose_answer_was_lost_is_unknown_and_not_sent_again(chat_of, folder, era, fault):
+    chat = chat_of(era)
+    folder.fault(fault)
+
+    found = await chat.call_tool("count", {"n": 1})
+
+    assert not found.success
+    assert "the MCP server 'fake' did not answer: it ended with exit code" in found.error
+    assert "it is unknown whether 'count' took effect" in found.hint
+    assert effects(folder) == 1
+    if fault.startswith("say"):
+        assert "its last words: boom: no more room" in found.error
+    assert (await chat.call_tool("count", {"n": 2})).result == "counted"
+    assert effects(folder) == 2
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("fault", ["die", "half"])
+async def test_a_read_is_asked_again_of_a_fresh_server_once(chat_of, folder, era, fault):
+    chat = chat_of(era, effects={"add": "read"})
+    folder.fault(fault)
+    assert (await chat.call_tool("add", {"a": 1})).result == "1"
+    folder.fault(f"always {fault}")
+    found = await chat.call_tool("add", {"a": 1})
+
+    assert "did not answer" in found.error
+    assert len(folder.lines("calls")) == 4
+
+
+async def test_a_server_that_takes_keys_gets_the_same_one_again(chat_of, folder):
+    """Of a call that is made again with its key, after its answer was lost."""
+    chat = chat_of(idempotency_meta="example.com/key", restarts=50)
+    assert chat.tools.sources is not None
+    folder.fault("die")
+    await chat.call_tool("count", {}, key="order-7")
+    await chat.call_tool("count", {}, key="order-7")
+    metas = [json.loads(line)["meta"] for line in folder.lines("calls")]
+
+    assert all(len(meta["example.com/key"]) == 64 for meta in metas)
+    assert len({meta["example.com/key"] for meta in metas}) == 1
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_call_that_takes_too_long_is_cancelled(chat_of, folder, era):
+    """The server hears of it, and goes on to live if it does."""
+    chat = chat_of(era, call_timeout_ms=200)
+    await chat.call_tool("add", {"a": 1})
+    folder.fault("hang until cancelled")
+
+    found = await chat.call_tool("count", {})
+
+    assert found.error == "Tool execution timed out after 200ms"
+    assert "it is unknown whether 'count' took effect" in found.hint
+    assert (await chat.call_tool("add", {"a": 2})).result == "2"
+    assert len(folder.lines("cancelled")) == 1
+    assert len(folder.lines("starts")) == 1
+
+
+@pytest.mark.slow
+async def test_a_server_that_stands_still_is_ended_and_started_again(chat_of, folder):
+    chat = chat_of(call_timeout_ms=300)
+    await chat.call_tool("add", {"a": 1})
+    folder.fault("stop")
+    assert "timed out" in (await chat.call_tool("count", {})).error
+
+    started = time.monotonic()
+    found = [await chat.call_tool("add", {"a": 2}) for _ in range(6)]
+
+    assert found[-1].result == "2"
+    assert time.monotonic() - started < 4
+    assert len(folder.lines("starts")) == 2
+    assert await asyncio.to_thread(gone, folder.pids()[:1], 4)
+
+
+async def test_a_turn_that_is_cancelled_leaves_the_server_to_others(chat_of, folder):
+    chat = chat_of()
+    await chat.call_tool("add", {"a": 1})
+    folder.fault("hang until cancelled")
+    call = asyncio.ensure_future(chat.call_tool("count", {}))
+    await until(lambda: folder.lines("effects"))
+    other = await chat.call_tool("add", {"a": 5})
+    call.cancel()
+    await asyncio.wait([call])
+
+    assert other.result == "5"
+    assert (await chat.call_tool("add", {"a": 6})).result == "6"
+    assert len(folder.lines("starts")) == 1
+
+
+@pytest.mark.parametrize("fault", ["flood", "nonsense", "endless line"])
+async def test_a_server_that_floods_is_ended(chat_of, folder, fault):
+    chat = chat_of(max_bytes=100_000, call_timeout_ms=20_000)
+    await chat.call_tool("add", {"a": 1})
+    folder.fault(fault)
+
+    found = await chat.call_tool("count", {})
+
+    assert "did not answer: it " in found.error
+    assert ("printed" if fault == "nonsense" else "sent") in found.error
+    assert (await chat.call_tool("add", {"a": 2})).result == "2"
+    assert await asyncio.to_thread(gone, folder.pids()[:1])
+
+
+@pytest.mark.parametrize(("tool", "unknown"), [("add", False), ("count", True)])
+async def test_an_answer_that_is_too_large_is_said(chat_of, folder, tool, unknown):
+    """The server lives. What was to change something has done so, perhaps."""
+    chat = chat_of(max_bytes=100_000, effects={"add": "read"})
+    folder.fault("large 500000")
+
+    found = await chat.call_tool(tool, {"a": 1})
+
+    assert "its answer is longer than 100,000 bytes" in found.error
+    assert ("unknown whether" in found.hint) is unknown
+    assert (await chat.call_tool("add", {"a": 2})).result == "2"
+    assert len(folder.lines("starts")) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timed
+async def test_a_large_answer_takes_linear_time(source_of, folder):
+    """Of 30 MB, about 1 s. The SDK's own transport takes 7 s for 10 MB, and more than a minute for 30 MB."""
+    source = source_of(max_bytes=40 * 2**20)
+    await source.tools()
+    folder.fault("large 30000000")
+    started = time.monotonic()
+    result = await source.server.ask(lambda client: call_tool(client, "add", {"a": 1}))
+
+    assert len(result["content"][0]["text"]) == 30_000_000
+    assert time.monotonic() - started < 8
+
+
+async def test_prints_on_stdout_are_borne(chat_of, folder, caplog):
+    chat = chat_of("both", "print first")
+    folder.fault("print")
+
+    assert (await chat.call_tool("count", {})).result == "fine"
+    assert [r.message for r in caplog.records if "prints on its stdout" in r.message] == [
+        "MCP server 'fake' prints on its stdout, which is for messages"
+    ]
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("refuse", "the MCP server 'fake' refused the call: Unknown tool: add (-32602)"),
+        ("not a result", "its answer is not what MCP says: content: Input should be a valid list"),
+        ({"content": [{"type": "text", "text": "no such city"}], "isError": True}, "no such city"),
+        ({"content": [], "isError": True}, "the tool failed and does not say why"),
+    ],
+)
+async def test_what_the_server_refuses_is_said(chat_of, folder, era, fault, said):
+    chat = chat_of(era, effects={"*": "read"})
+    folder.fault(fault if isinstance(fault, str) else json.dumps(fault))
+
+    found = await chat.call_tool("add", {"a": 1})
+
+    assert said in found.error
+    assert "MCP says: MCP" not in found.error
+    assert (await chat.call_tool("add", {"a": 2})).result == "2"
+
+
+async def test_a_question_is_declined_in_words(chat_of, folder):
+    chat = chat_of("modern")
+    folder.fault("ask")
+
+    found = await chat.call_tool("add", {"a": 1})
+
+    assert found.error == "the tool asks something (elicitation/create) that cannot be answered here; it has not run"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"structuredContent": {"n": "x"}}, "the tool's answer is not what it promises: $.n: 'x' is not of type"),
+        ({}, "the tool's answer lacks the structured content that it promises"),
+    ],
+)
+async def test_structured_content_is_held_to_what_was_accepted(chat_of, folder, content, said):
+    """A write that broke its promise has happened all the same."""
+    output = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    schema = {"type": "object"}
+    folder.tools(
+        {"name": "look", "description": "Look.", "inputSchema": schema, "outputSchema": output},
+        {"name": "count", "description": "Count.", "inputSchema": schema, "outputSchema": output},
+    )
+    chat = chat_of(effects={"look": "read"})
+    fault = json.dumps({"content": [{"type": "text", "text": "hm"}], **content})
+
+    folder.fault(fault)
+    found = await chat.call_tool("look", {})
+    folder.fault(fault)
+    written = await chat.call_tool("count", {})
+
+    assert said in found.error
+    assert written.success
+
+
+async def test_one_broken_server_does_not_touch_another(chat_of, folder, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    command = [*folder.command()[:3], str(other)]
+    chat = chat_of("both", "never start", start_ms=300, others=[{"name": "good", "command": command, "prefix": "g_"}])
+
+    broken, good = await asyncio.gather(chat.call_tool("add", {"a": 1}), chat.call_tool("g_add", {"a": 1}))
+
+    assert good.result == "1"
+    assert broken.error == "Tool 'add' not found"
+    missing = chat.tools.sources.missing(["fake/*"])
+    assert missing == [
+        "tool source 'fake': it did not answer within 0.3 s of its start; its last words: starting, with token=***"
+    ]

@@ -1,0 +1,78 @@
+"""A tool's answer as a value."""
+
+import pytest
+from flexchat_mcp.results import problem_of, text_of, value_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+WRAPPED = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
+
+
+def text(words, **rest):
+    return {"type": "text", "text": words, **rest}
+
+
+@pytest.mark.parametrize(
+    ("result", "output", "value"),
+    [
+        ({"content": [text("3")]}, None, "3"),
+        ({"content": []}, None, ""),
+        ({"content": [text("a"), text("b")]}, None, "a\nb"),
+        ({"content": [text('{"a": 1}')], "structuredContent": {"a": 1}}, None, {"a": 1}),
+        ({"content": [], "structuredContent": {"a": 1}}, None, {"a": 1}),
+        ({"content": [text("3")], "structuredContent": {"result": 3}}, WRAPPED, 3),
+        ({"content": [text("3")], "structuredContent": {"result": 3}}, None, {"text": "3", "structured": {"result": 3}}),  # noqa: E501
+        ({"content": [text("1"), text("2")], "structuredContent": {"result": [1, 2]}}, WRAPPED, [1, 2]),
+        ({"content": [text("Two found.")], "structuredContent": {"n": 2}}, None, {"text": "Two found.", "structured": {"n": 2}}),  # noqa: E501
+        ({"content": [text("null")], "structuredContent": None}, None, None),
+        ({"content": [text("for you", annotations={"audience": ["user"]}), text("for it")]}, None, "for it"),
+        ({"content": [text("x", annotations={"audience": ["user", "assistant"]})]}, None, "x"),
+    ],
+)  # fmt: skip
+def test_what_an_answer_says(result, output, value):
+    assert value_of(result, output) == value
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        ({"type": "image", "data": "AAAA", "mimeType": "image/png"}, "[image image/png, 3 bytes: not shown]"),
+        ({"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}, "[audio audio/wav, 3 bytes: not shown]"),
+        ({"type": "image", "data": "?", "mimeType": "image/png"}, "[image image/png, 0 bytes: not shown]"),
+        ({"type": "resource_link", "name": "a.txt", "uri": "file:///a.txt"}, "a.txt: file:///a.txt"),
+        ({"type": "resource", "resource": {"uri": "x:y", "text": "hello"}}, "hello"),
+        ({"type": "resource", "resource": {"uri": "x:y", "blob": "AAAA", "mimeType": "a/b"}}, "[resource x:y a/b, 3 bytes: not shown]"),  # noqa: E501
+        ({"type": "hologram", "x": 1}, '{"type": "hologram", "x": 1}'),
+    ],
+)  # fmt: skip
+def test_what_is_no_text_is_described(block, said):
+    assert text_of(block) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "output", "problem"),
+    [
+        ({"a": 1}, {"type": "object", "properties": {"a": {"type": "integer"}}}, None),
+        ({"a": "1"}, {"type": "object", "properties": {"a": {"type": "integer"}}}, "$.a: '1' is not of type 'integer'"),
+        ({}, {"type": "object", "required": ["a"]}, "$: 'a' is missing"),
+        ([1], {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}, None),
+        (["x"], {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}, "$[0]: 'x' is not of type 'integer'"),  # noqa: E501
+        ({}, {"$ref": "#/$defs/nowhere"}, None),
+        ({}, {"type": 7}, None),
+        (7, True, None),
+    ],
+)  # fmt: skip
+def test_structured_content_is_held_to_its_schema(value, output, problem):
+    assert problem_of(value, output) == problem
+
+
+@given(JSON)
+def test_nothing_structured_is_lost(value):
+    found = value_of({"content": [text("so it is")], "structuredContent": value})
+
+    assert found == value or found == {"text": "so it is", "structured": value}

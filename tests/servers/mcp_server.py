@@ -1,0 +1,225 @@
+"""An MCP server over stdio without the SDK, of either era, whose faults a test switches.
+
+``mcp_server.py FOLDER [--era modern|handshake|both] [--fault NAME]…``. FOLDER/tools.json has its tools, read anew for
+each list; FOLDER/effects gets a line for each call of a tool that changes something; FOLDER/starts one for each start.
+FOLDER/fault holds the fault of the next call; it is removed when it is taken, unless it begins with "always ".
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
+OUT = threading.Lock()
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a"]}
+TOOLS = [
+    {"name": "add", "description": "Add two numbers.", "inputSchema": SCHEMA},
+    {"name": "count", "description": "Count something, for good.", "inputSchema": {"type": "object"}},
+]
+
+
+class Server:
+    def __init__(self, arguments):
+        self.folder, self.era, self.faults = Path(arguments.folder), arguments.era, set(arguments.fault)
+        self.is_modern = False
+        self.cancelled = set()
+
+    def note(self, name, text):
+        with open(self.folder / name, "a") as file:
+            file.write(f"{text}\n")
+
+    def write(self, text):
+        with OUT:
+            os.write(1, text.encode() if isinstance(text, str) else text)
+
+    def send(self, message):
+        self.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+
+    def result(self, asked, **result):
+        more = {"resultType": "complete"} if self.is_modern and "resultType" not in result else {}
+        self.send({"id": asked["id"], "result": {**more, **result}})
+
+    def error(self, asked, code, message):
+        self.send({"id": asked["id"], "error": {"code": code, "message": message}})
+
+    def tools(self):
+        path = self.folder / "tools.json"
+        return json.loads(path.read_text()) if path.exists() else TOOLS
+
+    def fault(self):
+        path = self.folder / "fault"
+        try:
+            fault = path.read_text().strip()
+        except FileNotFoundError:
+            return ""
+        if fault.startswith("always "):
+            return fault.removeprefix("always ")
+        path.unlink()
+        return fault
+
+    def serve(self):
+        self.note("starts", os.getpid())
+        sys.stderr.write("starting, with token=hunter2-secret\n")
+        sys.stderr.flush()
+        if "leave a child" in self.faults:
+            child = subprocess.Popen(["sleep", "600"], start_new_session="daemon" in self.faults)
+            self.note("children", child.pid)
+        if "never start" in self.faults:
+            time.sleep(600)
+        if "print first" in self.faults:
+            self.write("Welcome to the server!\n")
+        if "print without end" in self.faults:
+            while True:
+                self.write("x" * 1000 + "\n")
+        for line in sys.stdin:
+            asked = json.loads(line)
+            if "id" in asked and "method" in asked:
+                self.is_modern = "io.modelcontextprotocol/protocolVersion" in (asked.get("params") or {}).get(
+                    "_meta", {}
+                )
+                if asked["method"] == "tools/call":
+                    threading.Thread(target=self.answer, args=(asked,), daemon=True).start()
+                else:
+                    self.answer(asked)
+            elif asked.get("method") == "notifications/cancelled":
+                self.note("cancelled", asked["params"]["requestId"])
+                self.cancelled.add(asked["params"]["requestId"])
+        if "ignore the end" in self.faults:
+            time.sleep(600)
+
+    def answer(self, asked):
+        method = asked["method"]
+        if method == "server/discover" and self.era != "handshake":
+            self.result(
+                asked,
+                supportedVersions=[MODERN],
+                capabilities={"tools": {"listChanged": "tell" in self.faults}},
+                ttlMs=0,
+                cacheScope="private",
+            )
+        elif method == "server/discover" and "die of discover" in self.faults:
+            os._exit(3)
+        elif method == "initialize" and self.era != "modern":
+            self.result(
+                asked,
+                protocolVersion=HANDSHAKE,
+                capabilities={"tools": {"listChanged": True}},
+                serverInfo={"name": "fake", "version": "1"},
+            )
+        elif method == "ping":
+            self.result(asked)
+        elif method == "tools/list":
+            self.list(asked)
+        elif method == "tools/call":
+            self.call(asked)
+        elif method == "subscriptions/listen":
+            self.listen(asked)
+        else:
+            self.error(asked, -32601, "Method not found")
+
+    def list(self, asked):
+        self.note("lists", "")
+        tools = self.tools()
+        fresh = {"ttlMs": int((self.folder / "ttl").read_text()) if (self.folder / "ttl").exists() else 60_000}
+        fresh = {**fresh, "cacheScope": "private"} if self.is_modern else {}
+        if "hang lists" in self.faults:
+            return
+        if "endless pages" in self.faults:
+            at = int((asked.get("params") or {}).get("cursor", "0"))
+            self.result(asked, tools=[{**tools[0], "name": f"t{at}"}], nextCursor=str(at + 1), **fresh)
+        elif "circle of pages" in self.faults:
+            self.result(asked, tools=[], nextCursor="again", **fresh)
+        elif "pages" in self.faults:
+            at = int((asked.get("params") or {}).get("cursor", "0"))
+            more = {"nextCursor": str(at + 1)} if at + 1 < len(tools) else {}
+            self.result(asked, tools=tools[at : at + 1], **more, **fresh)
+        else:
+            self.result(asked, tools=tools, **fresh)
+
+    def listen(self, asked):
+        def ticking():
+            key = "io.modelcontextprotocol/subscriptionId"
+            about = {"_meta": {key: asked["id"]}}
+            self.send(
+                {
+                    "method": "notifications/subscriptions/acknowledged",
+                    "params": {**about, "notifications": {"toolsListChanged": True}},
+                }
+            )
+            seen = None
+            while True:
+                path = self.folder / "tools.json"
+                now = path.stat().st_mtime_ns if path.exists() else None
+                if seen is not None and now != seen:
+                    self.send({"method": "notifications/tools/list_changed", "params": about})
+                seen = now or 0
+                time.sleep(0.02)
+
+        threading.Thread(target=ticking, daemon=True).start()
+
+    def call(self, asked):
+        params = asked["params"]
+        name, arguments = params["name"], params.get("arguments") or {}
+        fault = self.fault()
+        self.note("calls", json.dumps({"name": name, "meta": params.get("_meta", {}), "fault": fault}))
+        if name == "count":
+            self.note("effects", json.dumps(arguments))
+        if fault == "die":
+            os._exit(7)
+        elif fault == "say why and die":
+            sys.stderr.write("boom: no more room\n")
+            sys.stderr.flush()
+            os._exit(7)
+        elif fault == "half":
+            self.write('{"jsonrpc": "2.0", "id": 99, "resu')
+            os._exit(0)
+        elif fault == "hang":
+            time.sleep(600)
+        elif fault == "stop":
+            os.kill(os.getpid(), 19)
+        elif fault == "hang until cancelled":
+            while asked["id"] not in self.cancelled:
+                time.sleep(0.005)
+        elif fault.startswith("large "):
+            self.result(asked, content=[{"type": "text", "text": "x" * int(fault.split()[1])}])
+        elif fault == "flood":
+            while True:
+                self.send({"method": "notifications/message", "params": {"level": "info", "data": "y" * 100_000}})
+        elif fault == "nonsense":
+            while True:
+                self.write("not a message\n")
+        elif fault == "endless line":
+            while True:
+                self.write("z" * 100_000)
+        elif fault == "print":
+            self.write("debug: adding\n{]\n\x00\xff\n")
+            self.result(asked, content=[{"type": "text", "text": "fine"}])
+        elif fault == "refuse":
+            self.error(asked, -32602, "Unknown tool: add")
+        elif fault == "not a result":
+            self.result(asked, content="?")
+        elif fault == "ask":
+            request = {"method": "elicitation/create", "params": {"mode": "form", "message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}}  # fmt: skip # noqa: E501
+            self.result(asked, resultType="input_required", inputRequests={"q": request}, requestState="s")
+        elif fault.startswith("{"):
+            self.result(asked, **json.loads(fault))
+        elif name == "add":
+            total = arguments.get("a", 0) + arguments.get("b", 0)
+            self.result(asked, content=[{"type": "text", "text": str(total)}])
+        elif name == "count":
+            self.result(asked, content=[{"type": "text", "text": "counted"}])
+        else:
+            self.result(asked, content=[{"type": "text", "text": f"Unknown tool: {name}"}], isError=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--era", default="both", choices=["modern", "handshake", "both"])
+    parser.add_argument("--fault", action="append", default=[])
+    Server(parser.parse_args()).serve()
