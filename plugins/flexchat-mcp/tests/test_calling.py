@@ -83,13 +83,13 @@ async def test_a_server_that_takes_keys_gets_the_same_one_again(chat_of, folder)
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_call_that_takes_too_long_is_cancelled(chat_of, folder, era):
     """The server hears of it, and goes on to live if it does."""
-    chat = chat_of(era, call_timeout_ms=200)
-    await chat.call_tool("add", {"a": 1})
+    chat = chat_of(era, call_timeout_ms=400)
+    await chat.tools.sources.look("fake")
     folder.fault("hang until cancelled")
 
     found = await chat.call_tool("count", {})
 
-    assert found.error == "Tool execution timed out after 200ms"
+    assert found.error == "Tool execution timed out after 400ms"
     assert "it is unknown whether 'count' took effect" in found.hint
     assert (await chat.call_tool("add", {"a": 2})).result == "2"
     assert len(folder.lines("cancelled")) == 1
@@ -98,8 +98,8 @@ async def test_a_call_that_takes_too_long_is_cancelled(chat_of, folder, era):
 
 @pytest.mark.slow
 async def test_a_server_that_stands_still_is_ended_and_started_again(chat_of, folder):
-    chat = chat_of(call_timeout_ms=300)
-    await chat.call_tool("add", {"a": 1})
+    chat = chat_of(call_timeout_ms=400)
+    await chat.tools.sources.look("fake")
     folder.fault("stop")
     assert "timed out" in (await chat.call_tool("count", {})).error
 
@@ -246,7 +246,6 @@ async def test_one_broken_server_does_not_touch_another(chat_of, folder, tmp_pat
 
     assert good.result == "1"
     assert broken.error == "Tool 'add' not found"
-    missing = chat.tools.sources.missing(["fake/*"])
-    assert missing == [
-        "tool source 'fake': it did not answer within 0.3 s of its start; its last words: starting, with token=***"
-    ]
+    (missing,) = chat.tools.sources.missing(["fake/*"])
+    assert missing.startswith("tool source 'fake': it did not answer within 0.3 s of its start")
+    assert "hunter2" not in missing

@@ -48,7 +48,7 @@ async def test_a_server_that_does_not_start_is_given_up(source_of, folder, fault
         await source.tools()
 
     assert str(caught.value).startswith(("it did not answer within 0.3 s of its start", "it printed more than"))
-    assert gone(folder.pids())
+    assert await asyncio.to_thread(gone, folder.pids())
 
 
 async def test_a_server_that_does_not_list_is_left_when_nobody_waits(source_of, folder):
@@ -58,14 +58,14 @@ async def test_a_server_that_does_not_list_is_left_when_nobody_waits(source_of, 
             await source.tools()
     await source.aclose()
 
-    assert gone(folder.pids())
+    assert await asyncio.to_thread(gone, folder.pids())
 
 
 async def test_an_unused_server_is_ended_and_started_again_when_needed(source_of, folder):
     source = source_of(idle_ms=100)
     await alive(source)
     await until(lambda: source.server.state.status == "stopped")
-    assert gone(folder.pids())
+    assert await asyncio.to_thread(gone, folder.pids())
 
     assert await alive(source) == 2
     assert source.server.state.ends == 0
@@ -122,7 +122,7 @@ async def test_nothing_is_left_of_a_closed_server(source_of, folder, faults):
     await alive(source)
     await source.aclose()
 
-    assert gone([*folder.pids(), *folder.pids("children")])
+    assert await asyncio.to_thread(gone, [*folder.pids(), *folder.pids("children")])
 
 
 async def test_its_stderr_is_kept_without_secrets(source_of, folder):
@@ -149,5 +149,5 @@ async def test_chaos(source_of, folder, era):
         slowest = max(slowest, time.monotonic() - started)
     await source.aclose()
 
-    assert gone(folder.pids())
+    assert await asyncio.to_thread(gone, folder.pids())
     assert slowest < 2
