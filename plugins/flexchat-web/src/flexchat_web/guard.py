@@ -237,7 +237,7 @@ class _Answer:
         self.begun = False
         self._send, self._headers = send, headers
 
-    async def __call__(self, message: Mapping[str, Any]) -> None:
+    async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self.begun = True
             own = [*message.get("headers", ())]

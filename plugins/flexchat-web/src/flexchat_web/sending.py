@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from .operations import Event, Json, Reply, Stream, Written
@@ -16,7 +16,7 @@ KEEP_ALIVE_SECONDS = 15.0
 SLOW_READER_SECONDS = 60.0
 """How long one piece of a stream may wait for the client to read; then the connection is closed."""
 
-Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 def encoded(data: Any) -> bytes:
