@@ -37,7 +37,7 @@ def refused(path) -> str:
         ("a.toml", b"\xef\xbb\xbfa = 1", ":1: the file starts with a byte order mark; save it as UTF-8 without one"),
         ("a.toml", "a = 1".encode("utf-16"), ":1: the file starts with a byte order mark"),
         ("a.toml", b"#" * (MAX_BYTES + 1), ": the file is larger than 8 MiB"),
-        ("a.yaml", b"a: 1", ": a configuration is a .toml or a .json file"),
+        ("a.ini", b"a: 1", ": a configuration is a .toml, .yaml or .json file"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_a_reason(tmp_path, name, content, text):

@@ -188,7 +188,8 @@ def blocks(language: str) -> list[str]:
 
 def test_the_examples_of_the_documentation_are_read_without_a_problem(tmp_path):
     """TC-104: docs/config.md, the TOML one by the schema as well."""
-    toml, (old,) = "\n".join(blocks("toml")), blocks("json")
+    toml = "\n".join(block for block in blocks("toml") if "include = " not in block)
+    (old,) = blocks("json")
     for name, text in (("flexchat.toml", toml), ("config.json", old)):
         path = tmp_path / name
         path.write_text(text, encoding="utf-8")
@@ -197,6 +198,29 @@ def test_the_examples_of_the_documentation_are_read_without_a_problem(tmp_path):
 
         assert [*map(str, reading.problems), *map(str, reading.notes)] == []
     assert [*jsonschema.Draft202012Validator(SCHEMA).iter_errors(tomli.loads(toml))] == []
+
+
+def test_the_examples_in_yaml_and_in_several_files_are_read_without_a_problem(tmp_path):
+    """As the page says where they are; the catch-all stands in the file included last."""
+    alone, included = blocks("yaml")
+    (main,) = [block for block in blocks("toml") if "include = " in block]
+    files = {
+        "flexchat.yaml": alone,
+        "flexchat.toml": main,
+        "rules/support.yaml": included,
+        "tools.toml": "",
+        "prompts/invoices.md": "Invoices.",
+        "prompts/support.md": "Support.",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    several, one = (read_config(tmp_path / name, environ={}) for name in ("flexchat.toml", "flexchat.yaml"))
+
+    assert [*map(str, (*several.problems, *several.notes, *one.problems, *one.notes))] == []
+    assert [rule.prompt for rule in several.finish().responses] == ["Invoices.", "Support.", "Be brief."]
+    assert len(one.finish().responses) == 2
 
 
 def test_the_documentation_names_every_key():

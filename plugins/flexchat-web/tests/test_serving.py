@@ -164,6 +164,32 @@ async def test_a_watched_file_is_reloaded_when_it_changes(new_app, config_file, 
         await asyncio.wait({watching})
 
 
+async def test_included_files_and_prompts_are_watched_too(new_app, config_file, monkeypatch):
+    """Also while one of them is broken."""
+    monkeypatch.setattr("flexchat_web.serving.POLL_SECONDS", 0.01)
+    more = config_file.parent / "more.json"
+    more.write_text('{"limits": {"message_chars": 11}}')
+    config_file.write_text('include = ["more.json"]\n' + toml("hello"))
+    serving = new_app().serving
+    watching = asyncio.create_task(serving.watch())
+
+    async def limit():
+        async with serving.chat() as chat:
+            return chat.config.limits.message_chars
+
+    try:
+        assert await limit() == 11
+        more.write_text('{"limits": ')
+        await until(lambda: serving.config_problems)
+        assert serving.config_problems[0].source.endswith("more.json")
+        more.write_text('{"limits": {"message_chars": 22}}')
+        await until(lambda: serving.generation == 2)
+        assert await limit() == 22
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
+
+
 async def test_a_file_that_was_changed_since_it_was_read_is_reloaded(config_file, plugins, monkeypatch):
     """flexchat serve reads it before the server is there, and hands on what it has read."""
     monkeypatch.setattr("flexchat_web.serving.POLL_SECONDS", 0.01)

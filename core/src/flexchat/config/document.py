@@ -20,6 +20,8 @@ from .wording import printable, spoken_kind, spoken_path, spoken_value
 
 MAX_BYTES = 8 * 1024 * 1024
 """The largest configuration file accepted."""
+SUFFIXES = (".toml", ".yaml", ".yml", ".json")
+"""How the names of configuration files end; what a file is read as follows from it."""
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
 _TOO_LONG_A_NUMBER = "a number is too long to be read"
@@ -44,6 +46,8 @@ class ConfigDocument:
         moved: Places written elsewhere: place in data to place in the file.
         problems: The problems found so far.
         content: The bytes of the file; empty if not read from a file.
+        files: The included files, as named, of the places that they wrote; see including.py.
+        others: The bytes of the files read besides its own: included ones, and prompts.
     """
 
     source: str = ""
@@ -53,6 +57,8 @@ class ConfigDocument:
     moved: Mapping[KeyPath, KeyPath] = attrs.field(factory=dict, repr=False)
     problems: tuple[Problem, ...] = ()
     content: bytes = attrs.field(default=b"", repr=False)
+    files: Mapping[KeyPath, str] = attrs.field(factory=dict, repr=False)
+    others: Mapping[Path, bytes] = attrs.field(factory=dict, repr=False)
 
     def problem(self, place: KeyPath, text: str, at: KeyPath | None = None) -> Problem:
         """Return a problem with its path as written, and the line of that place or its nearest parent.
@@ -60,15 +66,23 @@ class ConfigDocument:
         Args:
             at: The place whose line counts; default: place itself.
         """
+        where = self._nearest(at or place)
         return Problem(
-            path=spoken_path(self.written(place)), text=text, source=self.source, line=self.line(at or place)
+            path=spoken_path(self.written(place)),
+            text=text,
+            source=self.files.get(where, self.source),
+            line=self.lines.get(where),
         )
 
     def line(self, place: KeyPath) -> int | None:
         """Return the line of a place or of its nearest existing parent; None if there is none."""
+        return self.lines.get(self._nearest(place))
+
+    def _nearest(self, place: KeyPath) -> KeyPath:
+        """Return where in the file a place, or its nearest parent that has a line, was written."""
         written = self.written(place)
         parents = (written[:length] for length in range(len(written), 0, -1))
-        return next((self.lines[parent] for parent in parents if parent in self.lines), None)
+        return next((parent for parent in parents if parent in self.lines), ())
 
     def written(self, place: KeyPath) -> KeyPath:
         """Return where in the file a place was written."""
@@ -79,23 +93,23 @@ class ConfigDocument:
 
 
 def read_document(path: str | Path) -> ConfigDocument:
-    """Read a .toml or .json file.
+    """Read a .toml, .yaml or .json file.
 
     Raises:
-        ConfigError: It is missing, unreadable, too large, not UTF-8, not TOML or JSON, or nested too deeply.
+        ConfigError: It is missing, unreadable, too large, not UTF-8, not what its name says, or nested too deeply.
     """
     return parse_document(read_content(path), path)
 
 
 def read_content(path: str | Path) -> bytes:
-    """Return the bytes of a .toml or .json file, without parsing it.
+    """Return the bytes of a .toml, .yaml or .json file, without parsing it.
 
     Raises:
         ConfigError: It has another suffix, or is missing, unreadable or too large.
     """
     path, source = Path(path), str(path)
-    if path.suffix.lower() not in (".toml", ".json"):
-        raise _failed(source, "a configuration is a .toml or a .json file")
+    if path.suffix.lower() not in SUFFIXES:
+        raise _failed(source, "a configuration is a .toml, .yaml or .json file")
     try:
         return read_file(path, most=MAX_BYTES)
     except OSError as error:
@@ -104,16 +118,19 @@ def read_content(path: str | Path) -> bytes:
 
 
 def parse_document(content: str | bytes, path: str | Path) -> ConfigDocument:
-    """Parse a text, or its bytes, as the .toml or .json file at that path, which need not exist.
+    """Parse a text, or its bytes, as the .toml, .yaml or .json file at that path, which need not exist.
 
     Raises:
-        ConfigError: It is not UTF-8, not TOML or JSON, or nested too deeply.
+        ConfigError: It is not UTF-8, not what its name says, or nested too deeply.
     """
     source = str(path)
     text = _decoded(content, source) if isinstance(content, bytes) else content
-    if Path(path).suffix.lower() == ".json":
+    suffix = Path(path).suffix.lower()
+    if suffix == ".json":
         data = _parse_json(text, source)
         lines, twice = locate_json(text)
+    elif suffix in (".yaml", ".yml"):
+        data, lines, twice = _parse_yaml(text, source)
     else:
         data = _parse_toml(text, source)
         lines, twice = locate_toml(text), []
@@ -145,6 +162,15 @@ def walk(value: Any, place: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
             yield from walk(item, (*place, key))
 
 
+def check_size(document: ConfigDocument) -> None:
+    """Refuse a document that is nested too deeply, or has too many values.
+
+    Raises:
+        ConfigError: It is.
+    """
+    _check_depth(document.data, document.source)
+
+
 def _failed(source: str, text: str, line: int | None = None) -> ConfigError:
     return ConfigError([Problem(path="", text=text, source=source, line=line)])
 
@@ -160,7 +186,7 @@ def _decoded(raw: bytes, source: str) -> str:
 
 def _similar(path: Path) -> str:
     try:
-        names = {entry.stem: entry.name for entry in path.parent.iterdir() if entry.suffix in (".toml", ".json")}
+        names = {entry.stem: entry.name for entry in path.parent.iterdir() if entry.suffix in SUFFIXES}
     except (OSError, ValueError):
         return ""
     hint = did_you_mean(path.stem, names)  # the shared suffix .toml does not make names similar
@@ -211,6 +237,23 @@ def _parse_json(text: str, source: str) -> dict[str, Any]:
         raise _failed(source, f"a configuration is one table: {{…}}, not {spoken_kind(data)}", 1)
     _check_depth(data, source)
     return data
+
+
+def _parse_yaml(text: str, source: str) -> tuple[dict[str, Any], dict[KeyPath, int], list[tuple[KeyPath, int, int]]]:
+    from . import yaml_reading
+
+    if len(text) > yaml_reading.MAX_BYTES:
+        raise _failed(source, f"a YAML configuration has at most {yaml_reading.MAX_BYTES // 1024:,} KiB")
+    try:
+        data, lines, twice = yaml_reading.read_yaml(text, max_depth=MAX_DEPTH, max_values=MAX_VALUES)
+    except ImportError:
+        raise _failed(source, "YAML needs a reader: pip install 'flexchat-core[yaml]'") from None
+    except yaml_reading.YamlError as error:
+        raise _failed(source, f"this is not a YAML configuration: {printable(str(error))}", error.line) from None
+    if not isinstance(data, dict):
+        raise _failed(source, f"a configuration is one table of keys and values, not {spoken_kind(data)}", 1)
+    _check_depth(data, source)
+    return copied(data), lines, twice  # what an alias stands for is one object in several places
 
 
 def _too_deep(source: str) -> ConfigError:

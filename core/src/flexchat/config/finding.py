@@ -11,7 +11,7 @@ from ..files import is_there, working_folder
 
 log = logging.getLogger(__name__)
 
-FILE_NAMES = ("flexchat.toml", "flexchat.json")
+FILE_NAMES = ("flexchat.toml", "flexchat.yaml", "flexchat.yml", "flexchat.json")
 """Default names of a configuration; the first wins."""
 
 
@@ -20,8 +20,8 @@ def find_config(
 ) -> Path | None:
     """Return the configuration file to use: the named one, or FLEXCHAT_CONFIG, or one in the folder.
 
-    A folder may be named instead of a file. Of flexchat.toml and flexchat.json, the first is used, with a warning in
-    the log. None if there is neither; something that is not a file is returned, and reading it reports that.
+    A folder may be named instead of a file. Of several with a default name, the first is used, with a warning in the
+    log. None if there is none; something that is not a file is returned, and reading it reports that.
 
     Raises:
         PathError: The working folder no longer exists.

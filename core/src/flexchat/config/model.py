@@ -90,6 +90,7 @@ class TopicTable:
         "Your own prompt template; {{currentTopic}}, {{conversationContext}}, {{userMessage}} are filled in.",
         default=None,
     )
+    prompt_file: str | None = key("A file below this one's folder that holds the prompt.", default=None)
     max_tokens: int = key("Maximum length of the answer, in tokens.", min=1, default=200)
 
     @property
@@ -278,6 +279,7 @@ class ResponseRule:
     name: str | None = key("What the rule is called in output. Default: its number.", default=None)
     model: str | None = key("Model. Default: the entry's default_model.", default=None)
     prompt: str = key("System prompt; {{variables}} are filled in.", default="")
+    prompt_file: str | None = key("A file below this one's folder that holds the prompt.", default=None)
     match: Mapping[str, Any] = key("Conditions on the profile; without any, the rule answers everything.", factory=dict)
     max_tokens: int | None = key("Maximum length of an answer, in tokens.", min=1, default=None)
     temperature: float | None = key("Sampling temperature, 0 to 2; 0 is a value.", min=0, max=2, default=None)
@@ -366,4 +368,8 @@ class Config:
     plugins: PluginsTable = key("Plugins.", factory=PluginsTable)
     limits: LimitsTable = key("Ceilings of one turn.", factory=LimitsTable)
     network: NetworkTable = key("Which addresses tools may reach.", factory=NetworkTable)
+    include: tuple[str, ...] = key(
+        "More files of this configuration, in its folder or below: tables are merged, lists follow each other.",
+        default=(),
+    )
     tables: Mapping[str, Any] = attrs.field(factory=dict)

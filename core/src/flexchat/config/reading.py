@@ -13,6 +13,7 @@ from ..domain.masking import MASK
 from ..errors import ConfigError, FlexChatError, Problem, did_you_mean
 from .check import check, keys_in_the_file, written_secrets
 from .document import MOST_PROBLEMS, ConfigDocument, and_more, document_of, read_document
+from .including import with_included
 from .model import Config, own_keys
 from .normalise import normalise
 from .positions import KeyPath
@@ -79,8 +80,8 @@ class ReadConfig:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the bytes read, in hexadecimal digits."""
-        return digest_of(self.written.content)
+        """SHA-256 of the bytes of all its files, in hexadecimal digits; see digest_of."""
+        return digest_of(self.written.content, *self.document.others.values())
 
     @property
     def problems(self) -> list[Problem]:
@@ -222,11 +223,15 @@ class _Told:
         return [*self.some, document.problem((), and_more(more))] if more > 0 else [*self.some]
 
 
-def digest_of(content: bytes) -> str:
-    """Return a digest of a file's content: its SHA-256 in hexadecimal digits."""
+def digest_of(content: bytes, *others: bytes) -> str:
+    """Return a digest of a configuration: the SHA-256 of its file, and of the others it is read from, in hexadecimal
+    digits."""
     import hashlib  # loads OpenSSL: only when needed
 
-    return hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256(content)
+    for other in others:
+        digest.update(hashlib.sha256(other).digest())
+    return digest.hexdigest()
 
 
 def read_config(
@@ -238,7 +243,7 @@ def read_config(
     """Read core's part of a configuration.
 
     Args:
-        source: A .toml or .json file, one already read, or its content as a mapping. For an earlier result of
+        source: A .toml, .yaml or .json file, one already read, or its content as a mapping. For an earlier result of
             read_config, returns a copy without later additions; then no file is read, and nothing is replaced.
         environ: Where ${NAME} is looked up. Default: the process's environment for a file; for a mapping, nothing is
             replaced.
@@ -254,16 +259,17 @@ def read_config(
         written = source
     else:
         written = document_of(source) if isinstance(source, Mapping) else read_document(source)
-    document, notes = normalise(written)
+    whole = with_included(written)
+    document, notes = normalise(whole)
     if is_file:
         notes += keys_in_the_file(document)
     if environ is None and not is_file:
-        return ReadConfig(document, written=written, problems=written.problems, notes=notes, tools=tools)
+        return ReadConfig(document, written=written, problems=whole.problems, notes=notes, tools=tools)
     expanded = expand_variables(document, os.environ if environ is None else environ)
     return ReadConfig(
         expanded.document,
         written=written,
-        problems=(*written.problems, *expanded.problems),
+        problems=(*whole.problems, *expanded.problems),
         notes=notes,
         secrets=expanded.secrets,
         hidden=expanded.places,

@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import functools
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 
-_Seen = tuple[tuple[int, ...], str]
+_Seen = tuple[tuple[tuple[int, ...], ...], str]
 """A version of the file: its stat data and the digest of its bytes."""
 
 _NOT_YET = ()
@@ -98,6 +99,7 @@ class Facts:
     written: Mapping[str, Any]
     in_memory: bool
     folder: Path
+    others: tuple[str, ...]
     notes: tuple[Problem, ...]
     config_problems: tuple[Problem, ...]
     secrets: Callable[[str], str]
@@ -139,6 +141,7 @@ class Serving:
 
     def __init__(self, source: Path | ReadConfig | Mapping[str, Any], plugins: PluginHost, settings: Settings) -> None:
         self.plugins = plugins
+        self._others: tuple[Path, ...] = ()
         read, chat = self._read(source)
         self.source: Path | Mapping[str, Any] = read.path or read.written.data
         self.settings = settings
@@ -192,6 +195,12 @@ class Serving:
         return self.source.absolute().parent if isinstance(self.source, Path) else Path.cwd()
 
     @property
+    def others(self) -> tuple[str, ...]:
+        """The files that the configuration's file includes, and those of its prompts, seen from its folder."""
+        folder = os.path.realpath(self.folder)
+        return tuple(os.path.relpath(path, folder) for path in self._others)
+
+    @property
     def notes(self) -> tuple[Problem, ...]:
         """The notes on the current configuration."""
         return self._current.chat.notes
@@ -213,6 +222,7 @@ class Serving:
             written=self.written,
             in_memory=self.in_memory,
             folder=self.folder,
+            others=self.others,
             notes=self.notes,
             config_problems=self.config_problems,
             secrets=self._current.chat.mask,
@@ -305,6 +315,7 @@ class Serving:
 
     def _read(self, source: Path | ReadConfig | ConfigDocument | Mapping[str, Any]) -> tuple[ReadConfig, FlexChat]:
         read = read_config(source)
+        self._others = tuple(read.document.others)  # even if it cannot be used: mending one of them is a change
         return read, FlexChat.from_config(read, plugins=self.plugins)
 
     def _put_in_force(self, chat: FlexChat) -> _Lent:
@@ -326,23 +337,36 @@ class Serving:
             self._lent.discard(lent)
             await lent.chat.aclose()
 
-    def _facts(self) -> tuple[int, ...] | None:
+    def _facts(self) -> tuple[tuple[int, ...], ...] | None:
+        """Return what the system says of the configuration's files; None if it has none, or it is gone."""
         if not isinstance(self.source, Path):
             return None
-        try:
-            facts = self.source.stat()
-        except OSError:
-            return None
-        return facts.st_mtime_ns, facts.st_size, facts.st_ino
+        files = [_facts_of(path) for path in (self.source, *self._others)]
+        return tuple(files) if files[0] else None
 
     def _fingerprint(self, before: _Seen | None = None) -> _Seen | None:
-        """Return what tells one state of the file from another; None if there is no file or it cannot be read."""
+        """Return what tells one state of the files from another; None if there is no file or it cannot be read."""
         facts = self._facts()
         if facts is None or not isinstance(self.source, Path):
             return None
         if before is not None and facts == before[0]:
             return before
         try:
-            return facts, digest_of(read_file(self.source, most=MAX_BYTES))
+            return facts, digest_of(read_file(self.source, most=MAX_BYTES), *map(_content_of, self._others))
         except OSError:
             return None
+
+
+def _facts_of(path: Path) -> tuple[int, ...]:
+    try:
+        facts = path.stat()
+    except OSError:
+        return ()
+    return facts.st_mtime_ns, facts.st_size, facts.st_ino
+
+
+def _content_of(path: Path) -> bytes:
+    try:
+        return read_file(path, most=MAX_BYTES)
+    except OSError:
+        return b""

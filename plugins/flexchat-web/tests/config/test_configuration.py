@@ -6,6 +6,7 @@ import stat
 import tomllib
 
 import pytest
+from flexchat.config.document import parse_document
 
 SECRET = "sk-live-abcdefghijkl"
 TOML = f"""\
@@ -200,6 +201,7 @@ BY_HAND = [
     '[stores.d]\nprovider = "sqlite"\npath = "/etc/x.db"\n',
     '[stores.d]\nprovider = "memory"\npaths = ["/etc/passwd"]\n',
     '[conversations]\nprovider = "sqlite"\npath = "/tmp/other.db"\n',
+    '[topic]\nprompt_file = "flexchat.toml"\n',
 ]
 
 
@@ -396,12 +398,70 @@ async def test_a_posted_configuration_serves_in_memory_and_expands_nothing(api, 
     assert (await shown(api))["editable"] is True
 
 
-@pytest.mark.parametrize("format_", ["toml", "json"])
+@pytest.fixture
+async def split(file, new_client):
+    """A server whose configuration is in several files."""
+    (file.parent / "more.yaml").write_text("responses:\n- llm: ai\n  prompt_file: p.md\n")
+    (file.parent / "p.md").write_text("From a file.")
+    file.write_text(
+        'include = ["more.yaml"]\n' + TOML.replace('prompt = "Be kind."', 'prompt_file = "p.md"\nmatch.topic = "x"')
+    )
+    return await new_client()
+
+
+async def test_a_file_with_others_is_shown_and_saved_as_it_is(split, file):
+    """What they brought serves, and is not in the text."""
+    told = await shown(split)
+    assert (told["others"], told["in_force"]) == (["p.md", "more.yaml"], True)
+    assert len(told["config"]["responses"]) == 1
+    text = told["text"].replace('topic = "x"', 'topic = "y"')
+
+    assert (await put(split, text)).status_code == 200
+    assert file.read_text() == text.replace("********", SECRET)
+    assert (await shown(split))["others"] == ["p.md", "more.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('["more.yaml"]', '["more.yaml", "other.toml"]'),
+        ('["more.yaml"]', "[]"),
+        ('prompt_file = "p.md"', 'prompt_file = "flexchat.toml"'),
+        ('prompt_file = "p.md"', 'prompt_file = "../x"'),
+    ],
+)
+async def test_no_request_names_another_file_to_be_read(split, file, old, new):
+    """Neither with a text nor with tables."""
+    told, before = await shown(split), file.read_text()
+
+    answer = await put(split, told["text"].replace(old, new))
+    assert (answer.status_code, "by hand" in answer.text, file.read_text()) == (422, True, before)
+    posted = tomllib.loads(told["text"].replace(old, new))
+    answer = await split.post("/api/config/reload", json=posted)
+    assert answer.status_code == 400
+    assert "by hand" in answer.text
+
+
+async def test_yaml_files_are_as_good(tmp_path, new_client, monkeypatch):
+    """With their comments."""
+    monkeypatch.setenv("SOME_KEY", "x")
+    file = tmp_path / "flexchat.yaml"
+    text = f"# Ours.\nllms:\n  ai: {{provider: openai, api_key: {SECRET}, default_model: m}}\n"
+    text += "responses:\n- llm: ai # first\n"
+    file.write_text(text)
+    api = await new_client(file)
+    told = await shown(api)
+    assert (told["format"], told["text"]) == ("yaml", text.replace(SECRET, "'********'"))
+    assert (await put(api, told["text"].replace("first", "only"))).status_code == 200
+    assert file.read_text() == told["text"].replace("first", "only").replace("********", SECRET)
+
+
+@pytest.mark.parametrize("format_", ["toml", "yaml", "json"])
 async def test_export_has_no_secret(api, format_):
     answer = await api.get(f"/api/config/export?format={format_}")
     assert SECRET not in answer.text
     assert "attachment" in answer.headers["content-disposition"]
-    data = json.loads(answer.text) if format_ == "json" else tomllib.loads(answer.text)
+    data = parse_document(answer.text, f"x.{format_}").data
     assert data == tomllib.loads(TOML.replace(SECRET, "********"))
 
 

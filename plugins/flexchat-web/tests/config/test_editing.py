@@ -1,13 +1,13 @@
 """Texts of configurations: changed at one place, shown without secrets."""
 
 import copy
-import json
 import tomllib
 
 import pytest
 from flexchat.config.document import parse_document, walk
 from flexchat.domain.masking import Mask
 from flexchat_web.config.editing import edit, set_values
+from flexchat_web.config.file import written_as
 from flexchat_web.config.secrets import MASKED, same_target, secret_places, shown, shown_unread
 from flexchat_web.problems import ApiError
 from hypothesis import given
@@ -135,12 +135,11 @@ TABLES = st.recursive(
 
 @given(TABLES, st.data())
 def test_an_edit_changes_exactly_that_place_and_the_text_stays_readable(table, data):
-    """Law, for a text that was itself made by edits, at any place, in both formats."""
+    """Law, for a text that was itself made by edits, at any place, in each format."""
     places = [place for place, _ in walk(table)]
     place = data.draw(st.sampled_from(places)) if places else ("new",)
     value = data.draw(SCALARS | TABLES)
-    for source in ("flexchat.toml", "flexchat.json"):
-        empty = "# head\n" if source.endswith("toml") else "{}"
+    for source, empty in (("flexchat.toml", "# head\n"), ("flexchat.yaml", "# head\n"), ("flexchat.json", "{}")):
         text = edit(empty, source, [{"path": [key], "value": item} for key, item in table.items()])
         assert parse_document(text, source).data == table
         wanted = copy.deepcopy(table)
@@ -203,11 +202,11 @@ token = { type = "string", description = "shown" }
 """
 
 
-@pytest.mark.parametrize("format_", ["toml", "json"])
+@pytest.mark.parametrize("format_", ["toml", "yaml", "json"])
 def test_a_secret_is_never_shown_and_the_rest_is(plugins, monkeypatch, format_):
     """In settings, headers, addresses, defaults, comments, and wherever a known secret is repeated."""
     monkeypatch.setenv("SOME_API_KEY", "ENV-SECRET-7")
-    text = SECRETS if format_ == "toml" else json.dumps(tomllib.loads(SECRETS), indent=2)
+    text = SECRETS if format_ == "toml" else written_as(tomllib.loads(SECRETS), format_)
     document = parse_document(text, f"flexchat.{format_}")
     seen = shown(text, document, plugins, Mask())
     assert "secret-" not in seen.lower()

@@ -8,7 +8,7 @@ from typing import Any
 from flexchat import FlexChat, Problem
 
 TEXT = {"type": "string"}
-FORMAT = {"enum": ["toml", "json"]}
+FORMAT = {"enum": ["toml", "yaml", "json"]}
 FLAW = {
     "type": "object",
     "description": "A problem or note, with its place.",

@@ -95,6 +95,7 @@ def _showing(call: Call) -> Reply:
             "text": text,
             "config": tables_of(text, file.format),
             "version": file.version,
+            "others": call.serving.others,
             "editable": call.may_edit and file.path is not None,
             "in_force": _serves(call.serving, file),
             "problems": flaws_as_data(problems or call.serving.config_problems),
@@ -224,8 +225,11 @@ def _exporting(call: Call) -> Reply:
         if problems:
             raise ApiError(409, f"{file.name} cannot be read, so only its own text can be exported", kind="config-file")
         text = written_as(file.parse(text).data, wanted)
-    media = "application/json" if wanted == "json" else "application/toml"
-    return Text(text, media_type=media, headers={"content-disposition": f'attachment; filename="flexchat.{wanted}"'})
+    return Text(
+        text,
+        media_type=f"application/{wanted}",
+        headers={"content-disposition": f'attachment; filename="flexchat.{wanted}"'},
+    )
 
 
 def _shown(serving: Serving, file: ConfigFile) -> tuple[str, tuple[Problem, ...]]:
@@ -375,6 +379,11 @@ OPERATIONS = (
                     "text": TEXT,
                     "config": TABLES,
                     "version": TEXT,
+                    "others": {
+                        "type": "array",
+                        "items": TEXT,
+                        "description": "Files it includes, and its prompts' files; they are changed by hand only.",
+                    },
                     "editable": {"type": "boolean"},
                     "in_force": {"type": "boolean", "description": "Whether this is the configuration in use."},
                     "problems": FLAWS,
@@ -487,9 +496,9 @@ OPERATIONS = (
         summary="Export the configuration as a file, with secrets masked.",
         tag="configuration",
         handle=export,
-        query={"format": {"type": "string", "enum": ["toml", "json"]}},
+        query={"format": {"type": "string", "enum": ["toml", "yaml", "json"]}},
         answers={200: None},
-        media=("application/toml", "application/json"),
+        media=("application/toml", "application/yaml", "application/json"),
         problems=(409,),
     ),
 )

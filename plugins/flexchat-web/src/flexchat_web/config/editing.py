@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from collections.abc import Mapping, Sequence
@@ -14,13 +15,14 @@ from flexchat.host import KeyPath, parse_document
 from tomlkit.exceptions import TOMLKitError
 
 from ..problems import ApiError
+from .yaml_text import changed_yaml
 
 
 def edit(text: str, source: str, changes: Sequence[Mapping[str, Any]]) -> str:
     """Return a text with changes made, one after the other.
 
     Args:
-        source: Name of the file: .toml or .json.
+        source: Name of the file: .toml, .yaml or .json.
         changes: ``{path, value}`` sets; ``{path, remove: true}`` removes; ``{path, insert, before?}`` adds to a list;
             ``{path, move_to}`` moves an item within its list.
 
@@ -56,7 +58,7 @@ def _changed(text: str, source: str, change: Mapping[str, Any], where: str) -> s
     wanted = copy.deepcopy(parse_document(text, source).data)
     if not place:
         raise ApiError(422, f"{where}: the path is empty")
-    if not _is_json(source):
+    if _format(source) == "toml":
         for name in ("value", "insert"):
             null = _null(change[name], name) if name in change else ""
             if null:
@@ -67,8 +69,10 @@ def _changed(text: str, source: str, change: Mapping[str, Any], where: str) -> s
 
 def _written(text: str, source: str, wanted: Any, write: Any) -> str:
     """Return the wanted data as text: by changing the text if that works, else rewritten."""
-    if _is_json(source):
+    if _format(source) == "json":
         return json.dumps(wanted, indent=_indent(text), ensure_ascii=False) + "\n"
+    if _format(source) == "yaml":
+        return _written_yaml(text, source, wanted, write)
     try:
         document = tomlkit.parse(text)
         write(document)
@@ -81,6 +85,17 @@ def _written(text: str, source: str, wanted: Any, write: Any) -> str:
         return tomlkit.dumps(wanted)
     except (TOMLKitError, TypeError, ValueError) as error:
         raise ApiError(422, f"this cannot be written as TOML: {error}") from None
+
+
+def _written_yaml(text: str, source: str, wanted: Any, write: Any) -> str:
+    with contextlib.suppress(ConfigError, ApiError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        changed = changed_yaml(text, write)
+        if parse_document(changed, source).data == wanted:
+            return changed
+    # Written anew it would lose its comments, and what stands for several places with an anchor.
+    raise ApiError(
+        422, "this cannot be changed in place, perhaps because an alias (*) stands there: edit the file by hand"
+    )
 
 
 def _apply(data: Any, place: KeyPath, change: Mapping[str, Any], where: str) -> None:
@@ -167,8 +182,9 @@ def _null(value: Any, place: str) -> str:
     return next((found for key, item in items if (found := _null(item, f"{place}.{key}"))), "")
 
 
-def _is_json(source: str) -> bool:
-    return Path(source).suffix.lower() == ".json"
+def _format(source: str) -> str:
+    suffix = Path(source).suffix.lower()
+    return {".json": "json", ".yaml": "yaml", ".yml": "yaml"}.get(suffix, "toml")
 
 
 def _indent(text: str) -> int:

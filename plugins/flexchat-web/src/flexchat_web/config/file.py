@@ -15,8 +15,10 @@ from flexchat.store import replacing
 
 from ..problems import ApiError
 from ..serving import Serving
+from .yaml_text import dumped_yaml
 
-Format = Literal["toml", "json"]
+Format = Literal["toml", "yaml", "json"]
+_FORMATS: dict[str, Format] = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
 
 @attrs.frozen(kw_only=True)
@@ -43,7 +45,7 @@ class ConfigFile:
         """Return a text of this file, read.
 
         Raises:
-            ConfigError: It is not TOML or JSON.
+            ConfigError: It is not what the file's name says.
         """
         return parse_document(text, self.path if self.path is not None else self.name)
 
@@ -71,6 +73,8 @@ def written_as(data: Mapping[str, Any], format: Format) -> str:
     """Return tables as the text of a file."""
     if format == "json":
         return json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"  # TOML has dates, too
+    if format == "yaml":
+        return dumped_yaml(data)
     return tomlkit.dumps(_without_null(data))
 
 
@@ -101,7 +105,7 @@ def changed_meanwhile(name: str) -> ApiError:
 
 
 def _format(path: Path) -> Format:
-    return "json" if path.suffix.lower() == ".json" else "toml"
+    return _FORMATS.get(path.suffix.lower(), "toml")
 
 
 def _version(raw: bytes) -> str:

@@ -41,6 +41,7 @@ def refused(
         *_code(posted, file),
         *_sources(posted, file),
         *_network(posted, file),
+        *_files(posted, file),
         *_classes(posted, file),
         *_paths(posted, file),
         *_databases(posted, file, allow_env),
@@ -96,6 +97,16 @@ def _network(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Proble
     if posted.data.get("network") != file.get("network"):
         text = f"which addresses tools may reach cannot be changed here: {_BY_HAND}"
         yield posted.problem(("network",), text)
+
+
+def _files(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
+    """Refuse other files to be read; rules may change places with theirs."""
+    if not _same(posted.data.get("include"), file.get("include")):
+        yield posted.problem(("include",), f"which files are included cannot be changed here: {_BY_HAND}")
+    known = {value for place, value in walk(dict(file)) if place[-1] == "prompt_file" and isinstance(value, str)}
+    for place, value in walk(posted.data):
+        if place[-1] == "prompt_file" and isinstance(value, str) and value not in known:
+            yield posted.problem(place, f"file paths cannot be added or changed here: {_BY_HAND}")
 
 
 def _runs(tool: Mapping[str, Any]) -> tuple[Any, Any]:

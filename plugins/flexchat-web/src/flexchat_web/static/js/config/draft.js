@@ -39,7 +39,7 @@ class Draft {
   }
 
   #take(answer) {
-    Object.assign(this, { name: answer.name, format: answer.format || "toml", text: answer.text, saved: answer.text, version: answer.version, editable: answer.editable, inForce: answer.in_force, theirs: null });
+    Object.assign(this, { name: answer.name, format: answer.format || "toml", text: answer.text, saved: answer.text, version: answer.version, editable: answer.editable, others: answer.others || [], inForce: answer.in_force, theirs: null });
     this.notes = answer.notes || [];
     this.data = answer.config ?? null;
     this.savedData = this.data;

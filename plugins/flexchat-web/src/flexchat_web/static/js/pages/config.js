@@ -59,7 +59,7 @@ export async function mount(root) {
 
   root.replaceChildren(
     pageHead("Config", h("span", {}, h("code", {}, draft.name), " ", state), copyButton(() => draft.text, "Copy the text"), exportMenu(), discard, apply),
-    ...[reasons(draft, server)].filter(Boolean),
+    ...[reasons(draft, server), others(draft)].filter(Boolean),
     outside,
     views,
     panes,
@@ -243,9 +243,16 @@ function reasons(draft, server) {
   return alert("warn", h("p", {}, why));
 }
 
+/** Name the files that are read together with this one; they are not changed here. */
+function others(draft) {
+  if (!draft.others.length) return null;
+  const names = draft.others.flatMap((name, at) => [at ? ", " : "", h("code", {}, name)]);
+  return h("p", { class: "small-text" }, "Read together with ", names, ". Change those by hand.");
+}
+
 function exportMenu() {
   const item = (format, label) => h("a", { class: "menu-item", href: `api/config/export?format=${format}`, download: `flexchat.${format}` }, label);
-  const node = h("details", { class: "menu" }, h("summary", { class: "button" }, "Export"), h("div", { class: "menu-items" }, item("toml", "As TOML"), item("json", "As JSON")));
+  const node = h("details", { class: "menu" }, h("summary", { class: "button" }, "Export"), h("div", { class: "menu-items" }, item("toml", "As TOML"), item("yaml", "As YAML"), item("json", "As JSON")));
   node.addEventListener("click", (event) => event.target.closest(".menu-item") && (node.open = false));
   node.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && node.open) {

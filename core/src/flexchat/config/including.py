@@ -1,0 +1,236 @@
+"""A configuration in several files: ``include`` names more files, ``prompt_file`` the text of a prompt.
+
+Both name files in the configuration's folder or below, and only a configuration that is read from a file can have them:
+what comes over HTTP must not make a server read files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..domain.copies import copied
+from ..errors import ConfigError, Problem, did_you_mean
+from ..files import is_there, read_file
+from .document import ConfigDocument, check_size, parse_document, read_content
+from .positions import KeyPath
+from .wording import spoken_kind
+
+MAX_FILES = 100
+"""The most files one configuration is read from."""
+MAX_LEVELS = 8
+"""How deep files may include files."""
+MAX_PROMPT_BYTES = 1024 * 1024
+_PROMPTS: tuple[KeyPath, ...] = (("topic",), ("responses", "*"))
+"""The tables that have a prompt."""
+_OWN = ("include", "$schema", "comment")
+"""Top-level keys that each file has for itself, as all that begin with an underscore."""
+
+
+def with_included(document: ConfigDocument) -> ConfigDocument:
+    """Return a document with all that its files hold: tables are merged, and lists follow each other, its own first.
+
+    Problems are added to those of the document: a file that cannot be used, and a value that two files have.
+    """
+    if not document.source:
+        return attrs.evolve(document, problems=(*document.problems, *_homeless(document)))
+    if "include" not in document.data and next(_with_prompt_file(document), None) is None:
+        return document
+    whole = _Whole(document)
+    whole.add(document, level=0)
+    return whole.result()
+
+
+def _homeless(document: ConfigDocument) -> Iterator[Problem]:
+    if "include" in document.data:
+        yield document.problem(("include",), "other files are included only by a configuration that is a file")
+    for place, _ in _with_prompt_file(document):
+        text = "a prompt's file is read only for a configuration that is a file; put the text into 'prompt'"
+        yield document.problem((*place, "prompt_file"), text)
+
+
+def _with_prompt_file(document: ConfigDocument) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
+    for pattern in _PROMPTS:
+        tables = document.data.get(str(pattern[0]))
+        found: list[tuple[KeyPath, Any]]
+        if len(pattern) == 1:
+            found = [(pattern, tables)]
+        else:
+            found = [((pattern[0], n), table) for n, table in enumerate(tables if isinstance(tables, list) else ())]
+        for place, table in found:
+            if isinstance(table, dict) and "prompt_file" in table:
+                yield place, table
+
+
+class _Whole:
+    """A configuration while its files are put together.
+
+    ``files`` has the file of each place that another one than the configuration's own wrote.
+    """
+
+    def __init__(self, document: ConfigDocument) -> None:
+        self._document = document
+        self._root = Path(os.path.realpath(document.folder))
+        self._data: dict[str, Any] = {}
+        self._lines: dict[KeyPath, int] = {}
+        self._files: dict[KeyPath, str] = {}
+        self._problems: list[Problem] = []
+        self._read: dict[Path, str] = {Path(os.path.realpath(document.source)): document.source}
+        self._others: dict[Path, bytes] = {}
+
+    def add(self, document: ConfigDocument, level: int) -> None:
+        """Add a file's content, and then that of the files it includes."""
+        document = self._with_prompts(attrs.evolve(document, data=copied(document.data)))
+        shifts: dict[KeyPath, int] = {}
+        own = {key: value for key, value in document.data.items() if level == 0 or not _is_its_own(key)}
+        self._merge(self._data, own, (), document, shifts)
+        for place, line in document.lines.items():
+            if level and _is_its_own(place[0]):
+                continue
+            moved = _moved(place, shifts)
+            if moved not in self._lines:
+                self._lines[moved] = line
+                if level:
+                    self._files[moved] = document.source
+        self._problems += document.problems
+        for number, name in enumerate(self._names(document)):
+            included = self._included(document, ("include", number), name, level + 1)
+            if included is not None:
+                self.add(included, level + 1)
+
+    def result(self) -> ConfigDocument:
+        """Return the whole."""
+        whole = attrs.evolve(
+            self._document,
+            data=self._data,
+            lines=self._lines,
+            files=self._files,
+            others=self._others,
+            problems=tuple(self._problems),
+        )
+        check_size(whole)
+        return whole
+
+    def _names(self, document: ConfigDocument) -> list[Any]:
+        names = document.data.get("include", [])
+        return names if isinstance(names, list) else []  # reported when core's keys are structured
+
+    def _included(self, document: ConfigDocument, place: KeyPath, name: Any, level: int) -> ConfigDocument | None:
+        path = self._below(document, place, name)
+        if path is None:
+            return None
+        real = Path(os.path.realpath(path))
+        if real in self._read:
+            text = f"{name} is included already, or includes this file: {self._read[real]}"
+            self._problem(document, place, text)
+            return None
+        if level > MAX_LEVELS:
+            self._problem(document, place, f"files include files more than {MAX_LEVELS} deep")
+            return None
+        if len(self._read) >= MAX_FILES:
+            self._problem(document, place, f"a configuration has at most {MAX_FILES} files")
+            return None
+        self._read[real], self._others[real] = str(path), b""
+        try:
+            self._others[real] = content = read_content(path)
+            return parse_document(content, path)
+        except ConfigError as error:
+            self._problems += [attrs.evolve(each, text=each.text + _of(document, place)) for each in error.problems]
+            return None
+
+    def _with_prompts(self, document: ConfigDocument) -> ConfigDocument:
+        lines = dict(document.lines)
+        for place, table in _with_prompt_file(document):
+            at = (*place, "prompt_file")
+            if "prompt" in table:
+                self._problem(document, at, "'prompt' is written, too: keep one of them")
+                continue
+            path = self._below(document, at, table["prompt_file"])
+            if path is None:
+                continue
+            real = Path(os.path.realpath(path))
+            self._others.setdefault(real, b"")
+            try:
+                self._others[real] = read_file(path, most=MAX_PROMPT_BYTES)
+                table["prompt"] = self._others[real].decode("utf-8-sig").strip()
+            except OSError as error:
+                self._problem(document, at, f"{path}: {error.strerror or error}{_similar(path, error)}")
+            except UnicodeDecodeError as error:
+                line = error.object.count(b"\n", 0, error.start) + 1
+                self._problem(document, at, f"{path}:{line}: the file is not UTF-8")
+            else:
+                if at in lines:
+                    lines[*place, "prompt"] = lines[at]
+        return attrs.evolve(document, lines=lines)
+
+    def _below(self, document: ConfigDocument, place: KeyPath, name: Any) -> Path | None:
+        """Return the file of that name, which is in the configuration's folder or below."""
+        if not isinstance(name, str):
+            self._problem(document, place, f"expected the name of a file, got {spoken_kind(name)}")
+            return None
+        if not name.strip() or "\0" in name:
+            self._problem(document, place, "expected the name of a file")
+            return None
+        path = Path(document.folder) / name
+        real = Path(os.path.realpath(path))
+        if os.path.isabs(name) or name.startswith("~") or not real.is_relative_to(self._root):
+            text = f"{name} is not below the configuration's folder, {self._root}: only files there are read"
+            self._problem(document, place, text)
+            return None
+        return path
+
+    def _merge(
+        self,
+        into: dict[str, Any],
+        table: dict[str, Any],
+        place: KeyPath,
+        document: ConfigDocument,
+        shifts: dict[KeyPath, int],
+    ) -> None:
+        for key, value in table.items():
+            at = (*place, key)
+            there = into.get(key)
+            if key not in into:
+                into[key] = value
+            elif isinstance(there, dict) and isinstance(value, dict):
+                self._merge(there, value, at, document, shifts)
+            elif isinstance(there, list) and isinstance(value, list):
+                shifts[at] = len(there)
+                there += value
+            else:
+                other = self._files.get(at, self._document.source)
+                text = f"is written in {other}, too (line {self._lines.get(at)}): keep one of them"
+                self._problem(document, at, text)
+
+    def _problem(self, document: ConfigDocument, place: KeyPath, text: str) -> None:
+        self._problems.append(document.problem(place, text))
+
+
+def _is_its_own(key: Any) -> bool:
+    return key in _OWN or (isinstance(key, str) and key.startswith("_"))
+
+
+def _moved(place: KeyPath, shifts: dict[KeyPath, int]) -> KeyPath:
+    """Return the place in the whole of a place in a file."""
+    for length in range(1, len(place)):
+        if place[:length] in shifts and isinstance(index := place[length], int):
+            return (*place[:length], index + shifts[place[:length]], *place[length + 1 :])
+    return place
+
+
+def _of(document: ConfigDocument, place: KeyPath) -> str:
+    line = document.line(place)
+    return f" (included by {document.source}{'' if line is None else f', line {line}'})"
+
+
+def _similar(path: Path, error: OSError) -> str:
+    if is_there(path) or not isinstance(error, FileNotFoundError):
+        return ""
+    try:
+        return did_you_mean(path.name, [entry.name for entry in path.parent.iterdir()])
+    except OSError:
+        return ""

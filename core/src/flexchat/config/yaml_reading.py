@@ -1,0 +1,238 @@
+"""Reads YAML 1.2 as JSON data, and finds the line of each part.
+
+The data is put together from the parser's events: so aliases are bounded, keys written twice are found, nothing but
+data is ever made, and nesting ends where a configuration's does.
+
+Source: yaml.org/spec/1.2.2 §10.3 (core schema); merge keys (``<<``) as in YAML 1.1, which people use.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import attrs
+
+from .positions import KeyPath
+
+MAX_BYTES = 1024 * 1024
+"""The largest YAML text accepted: its parser is written in Python and takes a second for this much."""
+
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_WORDS |= {sign + word: float(sign + "inf") for sign in ("", "+", "-") for word in (".inf", ".Inf", ".INF")}
+_WORDS |= dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan)
+_INT = re.compile(r"[-+]?[0-9]{1,4000}|0o[0-7]{1,4000}|0x[0-9a-fA-F]{1,4000}")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_HINTS = {
+    "mapping values are not allowed here": "put a text that contains ': ' in quotes",
+    "that cannot start any token": "indent with spaces, and put a text that begins with a special character in quotes",
+}
+
+
+class YamlError(ValueError):
+    """The text is not YAML, or more than data.
+
+    Attributes:
+        line: Where, from 1; None if unknown.
+    """
+
+    def __init__(self, line: int | None, text: str) -> None:
+        self.line = line
+        super().__init__(text)
+
+
+def read_yaml(
+    text: str, *, max_depth: int, max_values: int
+) -> tuple[Any, dict[KeyPath, int], list[tuple[KeyPath, int, int]]]:
+    """Return the only document of a text: its data, the lines of its places, and the keys written twice.
+
+    The parts of a value that an alias stands for are at the line of the alias. An empty text is an empty table.
+
+    Args:
+        max_values: How many values there may be, those that aliases stand for included.
+
+    Raises:
+        YamlError: It is not YAML, has tags or several documents, or is too large or too deep.
+        ImportError: ruamel.yaml is not installed.
+    """
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    builder = _Builder(max_depth, max_values)
+    try:
+        for event in YAML(typ="safe", pure=True).parse(text):
+            builder.take(event)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = " ".join(str(part) for part in (error.context, error.problem) if part)
+        hint = next((f" ({hint})" for part, hint in _HINTS.items() if part in said), "")
+        raise YamlError(mark.line + 1 if mark else None, said + hint) from None
+    except YAMLError as error:
+        raise YamlError(None, str(error).splitlines()[0]) from None
+    return builder.root, builder.lines, builder.twice
+
+
+@attrs.define
+class _Open:
+    """A table or list that has not ended.
+
+    Attributes:
+        size: The values in it so far, itself included.
+        key: In a table, the key whose value comes next; None if a key comes next.
+    """
+
+    value: Any
+    place: KeyPath
+    anchor: str | None
+    size: int = 1
+    key: str | None = None
+    keys: dict[str, int] = attrs.field(factory=dict)
+    merged: dict[str, Any] = attrs.field(factory=dict)
+
+
+class _Builder:
+    """Puts a document together from events."""
+
+    def __init__(self, max_depth: int, max_values: int) -> None:
+        self.root: Any = {}
+        self.lines: dict[KeyPath, int] = {}
+        self.twice: list[tuple[KeyPath, int, int]] = []
+        self._max_depth, self._max_values = max_depth, max_values
+        self._values = self._documents = 0
+        self._open: list[_Open] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+
+    def take(self, event: Any) -> None:
+        """Take the next event."""
+        # By their names: the classes would load ruamel.yaml together with this module.
+        kind, line = type(event).__name__, event.start_mark.line + 1
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            raise YamlError(line, f"tags are not allowed: write the value without {_spoken(str(tag))}")
+        if kind == "DocumentStartEvent":
+            self._begin(event, line)
+        elif kind == "ScalarEvent":
+            self._scalar(event, line)
+        elif kind == "MappingStartEvent":
+            self._collection({}, event, line)
+        elif kind == "SequenceStartEvent":
+            self._collection([], event, line)
+        elif kind in ("MappingEndEvent", "SequenceEndEvent"):
+            self._end(line)
+        elif kind == "AliasEvent":
+            self._alias(event.anchor, line)
+
+    def _begin(self, event: Any, line: int) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            raise YamlError(line, "a second document begins here; a configuration is one")
+        if event.version is not None and tuple(event.version) != (1, 2):
+            raise YamlError(line, f"%YAML {event.version[0]}.{event.version[1]}: only YAML 1.2 is read")
+
+    def _scalar(self, event: Any, line: int) -> None:
+        top = self._open[-1] if self._open else None
+        if top is not None and isinstance(top.value, dict) and top.key is None:
+            self._take_key(top, _joined(event.value), line)
+            return
+        value = _joined(event.value) if event.style else _plain(event.value)
+        self._put(value, 1, event.anchor, line)
+
+    def _take_key(self, top: _Open, key: str, line: int) -> None:
+        top.key = key
+        if key == "<<":
+            return
+        place = (*top.place, key)
+        if key in top.keys:
+            self.twice.append((place, top.keys[key], line))
+        top.keys[key] = self.lines[place] = line
+
+    def _collection(self, value: Any, event: Any, line: int) -> None:
+        top = self._open[-1] if self._open else None
+        if top is not None and isinstance(top.value, dict) and top.key is None:
+            raise YamlError(line, "a key is a text, not a table or a list")
+        if len(self._open) >= self._max_depth:
+            raise YamlError(line, f"tables and lists are nested more than {self._max_depth} deep")
+        if event.anchor is not None:
+            self._anchors.pop(event.anchor, None)  # an alias of it inside of it has no value yet
+        self._open.append(_Open(value, self._next_place(line), event.anchor))
+
+    def _next_place(self, line: int) -> KeyPath:
+        if not self._open:
+            return ()
+        top = self._open[-1]
+        if isinstance(top.value, dict):
+            return (*top.place, top.key or "")
+        place = (*top.place, len(top.value))
+        self.lines[place] = line
+        return place
+
+    def _end(self, line: int) -> None:
+        done = self._open.pop()
+        if isinstance(done.value, dict):
+            for key, value in done.merged.items():
+                done.value.setdefault(key, value)
+        self._put(done.value, done.size, done.anchor, line)
+
+    def _alias(self, anchor: str, line: int) -> None:
+        if anchor not in self._anchors:
+            inside = any(each.anchor == anchor for each in self._open)
+            why = "stands within its own value" if inside else "has no anchor before it"
+            raise YamlError(line, f"the alias *{_spoken(anchor)} {why}")
+        value, size = self._anchors[anchor]
+        top = self._open[-1] if self._open else None
+        if top is not None and isinstance(top.value, dict) and top.key is None:
+            if not isinstance(value, str):
+                raise YamlError(line, "a key is a text, not a table or a list")
+            self._take_key(top, value, line)
+            return
+        self._put(value, size, None, line)
+
+    def _put(self, value: Any, size: int, anchor: str | None, line: int) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = (value, size)
+        if not self._open:
+            self.root = {} if value is None else value
+            return
+        top = self._open[-1]
+        top.size += size
+        if top.size > self._max_values:
+            raise YamlError(line, f"there are more than {self._max_values:,} values, those of aliases included")
+        if isinstance(top.value, list):
+            self.lines.setdefault((*top.place, len(top.value)), line)
+            top.value.append(value)
+            return
+        key, top.key = top.key or "", None
+        if key != "<<":
+            top.value[key] = value
+            return
+        for each in value if isinstance(value, list) else [value]:
+            if not isinstance(each, dict):
+                raise YamlError(line, "<< takes a table, or a list of tables")
+            for name, part in each.items():
+                self.lines.setdefault((*top.place, name), line)
+                top.merged.setdefault(name, part)
+
+
+def _plain(text: str) -> Any:
+    """Return the value of a text without quotes."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INT.fullmatch(text):
+        return int(text, 0) if text[1:2] in ("o", "x") else int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _joined(text: str) -> str:
+    """Return a text in which two escapes for one character, as JSON writes them, are that character."""
+    if not any("\ud800" <= c <= "\udbff" for c in text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _spoken(text: str) -> str:
+    return text[:40].encode("unicode_escape").decode("ascii")
