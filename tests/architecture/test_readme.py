@@ -1,4 +1,4 @@
-"""The README's Python runs, and its config is one."""
+"""The Python of the README and of the tour runs, and their configs are some."""
 
 import re
 import subprocess
@@ -9,18 +9,29 @@ import pytest
 from flexchat.assembly import check_config
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "README.md").read_text()
-PYTHON = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-TOML = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+README, TOUR = ROOT / "README.md", ROOT / "docs" / "index.md"
+TOML = [text for page in (README, TOUR) for text in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)]
 
 
-def test_the_python_examples_run():
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [(README, ["{'city': 'Rome'}"]), (TOUR, ["{'city': 'Rome'}", "[get_weather {'city': 'Oslo'}]"])],
+    ids=["README", "tour"],
+)
+def test_the_python_examples_run(page, told):
     """One after the other, as a reader would paste them."""
-    done = subprocess.run([sys.executable, "-c", "\n".join(PYTHON)], capture_output=True, text=True)
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
-    assert "{'city': 'Rome'}" in done.stdout
-    assert "[get_weather {'city': 'Oslo'}]" in done.stdout
+    for text in told:
+        assert text in done.stdout
+
+
+def test_the_readme_is_two_screens():
+    """What is longer belongs in docs/."""
+    assert len(README.read_text().splitlines()) <= 110
 
 
 @pytest.mark.parametrize("text", TOML)
@@ -38,6 +49,6 @@ def test_the_config_is_valid(text, tmp_path, monkeypatch):
 
 def test_links_lead_somewhere():
     """Every relative link of the README and the docs."""
-    for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
