@@ -228,6 +228,14 @@ def test_what_is_no_turn_is_refused_with_its_place(path, value, words):
     assert words in str(caught.value)
 
 
+def test_a_class_whose_types_were_resolved_is_read_as_strictly():
+    """Libraries do that: cattrs, when it structures a document."""
+    attrs.resolve_types(Document)
+
+    with pytest.raises(TurnDataError, match=r"Document\.text: str was expected, got 5"):
+        Turn.from_dict({**made_turn().to_dict(), "profile": {"topic": "t", "documents": [{"text": 5}]}})
+
+
 @pytest.mark.parametrize("value", [None, [], "turn", 7, {}, {"id": "x"}])
 def test_what_is_nothing_like_a_turn_is_refused(value):
     with pytest.raises(TurnDataError, match="this is no turn: "):

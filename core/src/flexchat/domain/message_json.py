@@ -354,8 +354,9 @@ def _made(cls: type[T], found: Any, /, **read: Callable[[Any], Any]) -> T:
     for field in attrs.fields(cls):  # type: ignore[arg-type]  # T is an attrs class
         if field.init and field.name in found:
             value = found[field.name]
-            if not _fits(value, str(field.type)):
-                raise ValueError(f"{cls.__name__}.{field.name}: {field.type} was expected, got {value!r:.40}")
+            annotation = _annotations(cls)[field.name]  # type: ignore[arg-type]  # a class is hashable
+            if not _fits(value, annotation):
+                raise ValueError(f"{cls.__name__}.{field.name}: {annotation} was expected, got {value!r:.40}")
             make = read.get(field.name)
             try:
                 values[field.name] = value if make is None or value is None else make(value)
@@ -365,6 +366,12 @@ def _made(cls: type[T], found: Any, /, **read: Callable[[Any], Any]) -> T:
         return cls(**values)
     except TypeError as error:
         raise ValueError(f"{cls.__name__} is incomplete: {error}") from None
+
+
+@functools.cache
+def _annotations(cls: type) -> dict[str, str]:
+    """Return the annotations as they are written; those of attrs' fields change once somebody resolves them."""
+    return {name: str(annotation) for name, annotation in cls.__annotations__.items()}
 
 
 def _fits(value: Any, annotation: str) -> bool:
