@@ -1,121 +1,255 @@
 """FlexChat: chat with tool calling, assembled from plugins and described in a config file.
 
-This is the door for using it as a library. To extend it, see flexchat.plugin.
+This is the door for using it as a library. To extend it, see flexchat.plugin. A name is imported on first access: the
+program ``flexchat`` is inside this package, and does not need all of it to show its help.
 """
 
+import importlib
 import logging
+from typing import TYPE_CHECKING, Any
 
-from .app import FlexChat
-from .domain import (
-    AnswerEnd,
-    AssistantMessage,
-    ChatOptions,
-    ChatRequest,
-    ChatResponse,
-    Citation,
-    CollectionChoice,
-    ConversationInfo,
-    ConversationTurn,
-    Document,
-    Effect,
-    Embeddings,
-    Implementation,
-    MediaPart,
-    Message,
-    ModelInfo,
-    ModelRequestFinished,
-    ModelRequestStarted,
-    PhaseFinished,
-    PhaseRecord,
-    PhaseStarted,
-    Profile,
-    ReasoningDelta,
-    ResponseFormat,
-    Round,
-    StreamEvent,
-    SystemMessage,
-    TextDelta,
-    ToolCall,
-    ToolCallRecord,
-    ToolDefinition,
-    ToolFinished,
-    ToolMessage,
-    ToolResult,
-    ToolRetry,
-    ToolStarted,
-    Turn,
-    TurnCancelled,
-    TurnFailed,
-    TurnFinished,
-    TurnInfo,
-    TurnResumed,
-    TurnStarted,
-    Usage,
-    UserMessage,
-)
-from .domain.history import read_history, write_history
-from .domain.journal import JournaledTurn, JournalEntry, ToldEvent
-from .domain.sourced import SourcedTool, ToolChange
-from .domain.version import __version__ as __version__
-from .errors import (
-    CannotSettleError,
-    ChatClosedError,
-    ChatRequestError,
-    ConfigError,
-    ContentFilterError,
-    ContextLengthError,
-    EffectUnknownError,
-    FailedTurnError,
-    FlexChatError,
-    ForgottenAnswerError,
-    ForgottenEventsError,
-    InterruptedTurnError,
-    KeyReusedError,
-    LostTurnError,
-    ModelNotFoundError,
-    NestedTurnError,
-    NoMatchingRuleError,
-    PluginError,
-    Problem,
-    ProviderAuthError,
-    ProviderConnectionError,
-    ProviderError,
-    ProviderOverloadedError,
-    ProviderProtocolError,
-    ProviderRateLimitError,
-    ProviderRequestError,
-    ProviderTimeoutError,
-    RequestRefusedError,
-    ResponseFormatError,
-    RetrievalError,
-    StorageError,
-    StuckTurnError,
-    ToolDefinitionError,
-    ToolError,
-    ToolsLockError,
-    ToolSourceError,
-    TurnDataError,
-    TurnNotWaitingError,
-    TurnRunningError,
-    TurnTimeoutError,
-    UnknownCollectionError,
-    UnknownConversationError,
-    UnknownEffectError,
-    UnknownLLMError,
-    UnknownNameError,
-    UnknownToolFormatError,
-    UnknownToolSourceError,
-    UnknownTurnError,
-)
-from .plugin.contracts import ToolContext
-from .plugin.hooks import ModelRequest
-from .sync import SyncFlexChat
-from .tools.python_function import FunctionTool, tool
-from .tools.sources import SourceState
-from .turn.handle import TurnHandle
-from .turn.keeping import new_conversation_id
-from .turn.keyed import JoinedTurn
-from .turn.run import Explanation
+if TYPE_CHECKING:
+    from .app import FlexChat
+    from .domain import (
+        AnswerEnd,
+        AssistantMessage,
+        ChatOptions,
+        ChatRequest,
+        ChatResponse,
+        Citation,
+        CollectionChoice,
+        ConversationInfo,
+        ConversationTurn,
+        Document,
+        Effect,
+        Embeddings,
+        Implementation,
+        MediaPart,
+        Message,
+        ModelInfo,
+        ModelRequestFinished,
+        ModelRequestStarted,
+        PhaseFinished,
+        PhaseRecord,
+        PhaseStarted,
+        Profile,
+        ReasoningDelta,
+        ResponseFormat,
+        Round,
+        StreamEvent,
+        SystemMessage,
+        TextDelta,
+        ToolCall,
+        ToolCallRecord,
+        ToolDefinition,
+        ToolFinished,
+        ToolMessage,
+        ToolResult,
+        ToolRetry,
+        ToolStarted,
+        Turn,
+        TurnCancelled,
+        TurnFailed,
+        TurnFinished,
+        TurnInfo,
+        TurnResumed,
+        TurnStarted,
+        Usage,
+        UserMessage,
+    )
+    from .domain.history import read_history, write_history
+    from .domain.journal import JournaledTurn, JournalEntry, ToldEvent
+    from .domain.sourced import SourcedTool, ToolChange
+    from .domain.version import __version__ as __version__
+    from .errors import (
+        CannotSettleError,
+        ChatClosedError,
+        ChatRequestError,
+        ConfigError,
+        ContentFilterError,
+        ContextLengthError,
+        EffectUnknownError,
+        FailedTurnError,
+        FlexChatError,
+        ForgottenAnswerError,
+        ForgottenEventsError,
+        InterruptedTurnError,
+        KeyReusedError,
+        LostTurnError,
+        ModelNotFoundError,
+        NestedTurnError,
+        NoMatchingRuleError,
+        PluginError,
+        Problem,
+        ProviderAuthError,
+        ProviderConnectionError,
+        ProviderError,
+        ProviderOverloadedError,
+        ProviderProtocolError,
+        ProviderRateLimitError,
+        ProviderRequestError,
+        ProviderTimeoutError,
+        RequestRefusedError,
+        ResponseFormatError,
+        RetrievalError,
+        StorageError,
+        StuckTurnError,
+        ToolDefinitionError,
+        ToolError,
+        ToolsLockError,
+        ToolSourceError,
+        TurnDataError,
+        TurnNotWaitingError,
+        TurnRunningError,
+        TurnTimeoutError,
+        UnknownCollectionError,
+        UnknownConversationError,
+        UnknownEffectError,
+        UnknownLLMError,
+        UnknownNameError,
+        UnknownToolFormatError,
+        UnknownToolSourceError,
+        UnknownTurnError,
+    )
+    from .plugin.contracts import ToolContext
+    from .plugin.hooks import ModelRequest
+    from .sync import SyncFlexChat
+    from .tools.python_function import FunctionTool, tool
+    from .tools.sources import SourceState
+    from .turn.handle import TurnHandle
+    from .turn.keeping import new_conversation_id
+    from .turn.keyed import JoinedTurn
+    from .turn.run import Explanation
+
+_HOMES = {
+    "app": ("FlexChat",),
+    "domain": (
+        "AnswerEnd",
+        "AssistantMessage",
+        "ChatOptions",
+        "ChatRequest",
+        "ChatResponse",
+        "Citation",
+        "CollectionChoice",
+        "ConversationInfo",
+        "ConversationTurn",
+        "Document",
+        "Effect",
+        "Embeddings",
+        "Implementation",
+        "MediaPart",
+        "Message",
+        "ModelInfo",
+        "ModelRequestFinished",
+        "ModelRequestStarted",
+        "PhaseFinished",
+        "PhaseRecord",
+        "PhaseStarted",
+        "Profile",
+        "ReasoningDelta",
+        "ResponseFormat",
+        "Round",
+        "StreamEvent",
+        "SystemMessage",
+        "TextDelta",
+        "ToolCall",
+        "ToolCallRecord",
+        "ToolDefinition",
+        "ToolFinished",
+        "ToolMessage",
+        "ToolResult",
+        "ToolRetry",
+        "ToolStarted",
+        "Turn",
+        "TurnCancelled",
+        "TurnFailed",
+        "TurnFinished",
+        "TurnInfo",
+        "TurnResumed",
+        "TurnStarted",
+        "Usage",
+        "UserMessage",
+    ),
+    "domain.history": (
+        "read_history",
+        "write_history",
+    ),
+    "domain.journal": (
+        "JournaledTurn",
+        "JournalEntry",
+        "ToldEvent",
+    ),
+    "domain.sourced": (
+        "SourcedTool",
+        "ToolChange",
+    ),
+    "domain.version": ("__version__",),
+    "errors": (
+        "CannotSettleError",
+        "ChatClosedError",
+        "ChatRequestError",
+        "ConfigError",
+        "ContentFilterError",
+        "ContextLengthError",
+        "EffectUnknownError",
+        "FailedTurnError",
+        "FlexChatError",
+        "ForgottenAnswerError",
+        "ForgottenEventsError",
+        "InterruptedTurnError",
+        "KeyReusedError",
+        "LostTurnError",
+        "ModelNotFoundError",
+        "NestedTurnError",
+        "NoMatchingRuleError",
+        "PluginError",
+        "Problem",
+        "ProviderAuthError",
+        "ProviderConnectionError",
+        "ProviderError",
+        "ProviderOverloadedError",
+        "ProviderProtocolError",
+        "ProviderRateLimitError",
+        "ProviderRequestError",
+        "ProviderTimeoutError",
+        "RequestRefusedError",
+        "ResponseFormatError",
+        "RetrievalError",
+        "StorageError",
+        "StuckTurnError",
+        "ToolDefinitionError",
+        "ToolError",
+        "ToolsLockError",
+        "ToolSourceError",
+        "TurnDataError",
+        "TurnNotWaitingError",
+        "TurnRunningError",
+        "TurnTimeoutError",
+        "UnknownCollectionError",
+        "UnknownConversationError",
+        "UnknownEffectError",
+        "UnknownLLMError",
+        "UnknownNameError",
+        "UnknownToolFormatError",
+        "UnknownToolSourceError",
+        "UnknownTurnError",
+    ),
+    "plugin.contracts": ("ToolContext",),
+    "plugin.hooks": ("ModelRequest",),
+    "sync": ("SyncFlexChat",),
+    "tools.python_function": (
+        "FunctionTool",
+        "tool",
+    ),
+    "tools.sources": ("SourceState",),
+    "turn.handle": ("TurnHandle",),
+    "turn.keeping": ("new_conversation_id",),
+    "turn.keyed": ("JoinedTurn",),
+    "turn.run": ("Explanation",),
+}
+"""The names of each module."""
+
+_PLACES = {name: module for module, names in _HOMES.items() for name in names}
 
 # A library is silent until its user configures logging.
 logging.getLogger("flexchat").addHandler(logging.NullHandler())
@@ -233,3 +367,15 @@ __all__ = [
     "tool",
     "write_history",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name on first access."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'flexchat' has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES})
