@@ -13,7 +13,9 @@ import click
 from ..app import FlexChat
 from ..domain import ChatRequest
 from ..domain.text import counted
+from ..request import Asked
 from . import standard_input
+from .answering import Answering, answering_options
 from .context import CommandContext
 from .conversations_store import Keeping, keeping_options, open_kept, say_continued
 from .opening import demo_option, introduce, require_config
@@ -35,6 +37,7 @@ def message_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command
 @message_options
 @click.option("--no-stream", is_flag=True, help="print the answer when it is complete, and nothing but the answer")
+@answering_options
 @variables_option
 @demo_option
 @keeping_options("default: if the configuration has [conversations]")
@@ -44,6 +47,7 @@ def ask(
     message: tuple[str, ...],
     no_stdin: bool,
     no_stream: bool,
+    answering: Answering,
     variables: Mapping[str, Any],
     keeping: Keeping,
 ) -> None:
@@ -53,10 +57,11 @@ def ask(
     """
     text = read_message(message, context.terminal, use_stdin=not no_stdin)
     request = ChatRequest(user_message=text, variables=variables)
-    chat = context.open_chat()
-    require_config(context)
-    introduce(chat, context)
-    asyncio.run(_ask(chat, request, context, keeping, streamed=not no_stream))
+    chat = answering.open(context)
+    if answering.model is None:
+        require_config(context)
+        introduce(chat, context)
+    asyncio.run(_ask(chat, request, answering.asked, context, keeping, streamed=not no_stream))
 
 
 def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool) -> str:
@@ -101,7 +106,13 @@ def _beside(terminal: Terminal) -> str:
 
 
 async def _ask(
-    chat: FlexChat, request: ChatRequest, context: CommandContext, keeping: Keeping, *, streamed: bool
+    chat: FlexChat,
+    request: ChatRequest,
+    asked: Asked,
+    context: CommandContext,
+    keeping: Keeping,
+    *,
+    streamed: bool,
 ) -> None:
     async with contextlib.AsyncExitStack() as closing:
         await closing.enter_async_context(chat)
@@ -110,6 +121,6 @@ async def _ask(
             closing.push_async_callback(kept.aclose)
             say_continued(kept, context, keeping)
         if context.json:
-            context.terminal.json((await (kept or chat).respond(request)).to_dict())
+            context.terminal.json((await (kept or chat).respond(request, **asked)).to_dict())
         else:
-            await show_turn((kept or chat).stream(request), context.terminal, streamed=streamed)
+            await show_turn((kept or chat).stream(request, **asked), context.terminal, streamed=streamed)

@@ -9,17 +9,19 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import click
 
 from ..app import FlexChat
 from ..domain import ChatRequest, Message, Turn
 from ..errors import FlexChatError, StorageError, did_you_mean
+from .answering import Answering, answering_options
 from .context import CommandContext
 from .conversations_store import Keeping, KeptChat, conversation_store, keeping_options, open_kept, say_continued
 from .opening import demo_option, introduce, require_config
 from .prompt_variables import variables_option
 from .standard_input import expect_utf8, saying_what_is_waited_for
-from .terminal import StreamError, Terminal
+from .terminal import StreamError
 from .tool_text import signature, summary
 from .transcript import show_turn
 from .usage import FAILED, OK, UsageError
@@ -27,6 +29,8 @@ from .usage import FAILED, OK, UsageError
 _HELP = {
     "/tools": "list the tools",
     "/new": "start a new conversation",
+    "/model": "let another model answer: /model openai/gpt-5.2; without a name: say which answered last",
+    "/system": "set the system prompt: /system TEXT; without a text: the configuration's again",
     "/help": "show this",
     "/quit": "end (so do /exit, exit, quit and Ctrl-D)",
 }
@@ -35,11 +39,12 @@ _ENDS = ("/quit", "/exit", "quit", "exit", None)
 
 
 @click.command
+@answering_options
 @variables_option
 @demo_option
 @keeping_options(f"default: at a terminal unless {_NO_KEEP} is set, or if configured")
 @click.pass_obj
-def chat(context: CommandContext, variables: Mapping[str, Any], keeping: Keeping) -> int:
+def chat(context: CommandContext, answering: Answering, variables: Mapping[str, Any], keeping: Keeping) -> int:
     """Hold a conversation.
 
     It is held on the terminal, or with the lines of standard input. With --json, one line of JSON is printed per turn.
@@ -48,9 +53,10 @@ def chat(context: CommandContext, variables: Mapping[str, Any], keeping: Keeping
     terminal = context.terminal
     if sys.stdin is None:
         raise StreamError("chat reads standard input, which is closed")
-    chat = context.open_chat()
-    require_config(context)
-    introduce(chat, context)
+    chat = answering.open(context)
+    if answering.model is None:
+        require_config(context)
+        introduce(chat, context)
     interactive = terminal.interactive()
     if interactive:
         _edit_lines()
@@ -61,8 +67,8 @@ def chat(context: CommandContext, variables: Mapping[str, Any], keeping: Keeping
         kept = None
         try:
             kept = runner.run(_open_kept(chat, context, keeping, interactive=interactive))
-            talk = _Talk(chat, kept, terminal, runner, variables, as_json=context.json, interactive=interactive)
-            failures = talk.go()
+            with _Talk(chat, kept, context, answering, runner, variables, interactive=interactive) as talk:
+                failures = talk.go()
         finally:
             if kept is not None:
                 runner.run(kept.aclose())
@@ -96,22 +102,34 @@ class _Talk:
         self,
         chat: FlexChat,
         kept: KeptChat | None,
-        terminal: Terminal,
+        context: CommandContext,
+        answering: Answering,
         runner: asyncio.Runner,
         variables: Mapping[str, Any],
         *,
-        as_json: bool,
         interactive: bool,
     ) -> None:
         self._chat = chat
         self._kept = kept
-        self._terminal = terminal
+        self._context = context
+        self._answering = answering
+        self._terminal = context.terminal
         self._runner = runner
         self._variables = variables
-        self._json = as_json
+        self._json = context.json
         self._interactive = interactive
         self._history: tuple[Message, ...] = ()
         self._topic: str | None = None
+        self._asked_last = ""
+        self._replaced: list[FlexChat] = []
+
+    def __enter__(self) -> _Talk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the chats that took the place of the first."""
+        for chat in self._replaced:
+            self._runner.run(chat.aclose())
 
     def go(self) -> int:
         """Answer line after line; return how many turns failed."""
@@ -140,7 +158,14 @@ class _Talk:
             return None
 
     def _command(self, line: str) -> None:
-        match line.split()[0]:
+        name, _, text = line.partition(" ")
+        match name:
+            case "/model" if not text.strip():
+                self._terminal.say(self._asked_last or "no model has answered yet")
+            case "/model":
+                self._answer_otherwise(attrs.evolve(self._answering, model=text.strip()))
+            case "/system":
+                self._answer_otherwise(attrs.evolve(self._answering, system=text.strip() or None))
             case "/tools":
                 tools = self._chat.tools.get_registry().list()
                 for tool in tools:
@@ -157,6 +182,19 @@ class _Talk:
                     self._terminal.say(f"{name:8}{what}")
             case unknown:
                 self._terminal.say(f"no command {unknown}{_hint(unknown)}; /help lists them")
+
+    def _answer_otherwise(self, answering: Answering) -> None:
+        """Let another model, or another system prompt, answer from now on; the conversation goes on."""
+        try:
+            chat = answering.open(self._context)
+        except FlexChatError as error:
+            self._terminal.error(str(error))
+            return
+        self._replaced.append(chat)
+        self._chat, self._answering = chat, answering
+        if self._kept is not None:
+            self._kept.continue_with(chat)
+        self._terminal.say("from the next message on", "dim")
 
     def _turn(self, message: str) -> bool:
         """Answer a message and return whether that went well."""
@@ -176,6 +214,7 @@ class _Talk:
                 self._terminal.json({"error": str(error), "type": type(error).__name__, **ended}, one_line=True)
             return False
         self._remember(turn)
+        self._asked_last = f"{turn.response.llm}/{turn.response.model}"
         return True
 
     def _remember(self, turn: Turn | None) -> None:
@@ -188,10 +227,10 @@ class _Talk:
         request = ChatRequest(user_message=message, history=self._history, topic=self._topic, variables=self._variables)
         try:
             if self._json:
-                turn = await (self._kept or self._chat).respond(request)
+                turn = await (self._kept or self._chat).respond(request, **self._answering.asked)
                 self._terminal.json(turn.to_dict(), one_line=True)
                 return turn
-            return await show_turn((self._kept or self._chat).stream(request), self._terminal)
+            return await show_turn((self._kept or self._chat).stream(request, **self._answering.asked), self._terminal)
         except asyncio.CancelledError as stopped:
             self._remember(getattr(stopped, "turn", None))
             raise

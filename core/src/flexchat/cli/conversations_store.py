@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 import click
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ..app import FlexChat
     from ..plugin.contracts import ConversationStore
+    from ..request import Asked
 
 _PAGE = 200
 _SHORT_ID = 8
@@ -180,13 +181,22 @@ class KeptChat:
         chat.keep_in(conversations.store)
         self._id = continued.id if continued else new_conversation_id()
 
-    async def respond(self, message: str | ChatRequest) -> Turn:
+    async def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn:
         """Answer a message and keep the turn."""
-        return await self._chat.respond(message, conversation=self._id, tenant=self._conversations.tenant)
+        return await self._chat.respond(message, **{**asked, **self._kept})
 
-    def stream(self, message: str | ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+    def stream(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message piece by piece; with its last event the turn is kept."""
-        return self._chat.stream(message, conversation=self._id, tenant=self._conversations.tenant)
+        return self._chat.stream(message, **{**asked, **self._kept})
+
+    @property
+    def _kept(self) -> Any:
+        return {"conversation": self._id, "tenant": self._conversations.tenant}
+
+    def continue_with(self, chat: FlexChat) -> None:
+        """Let another chat answer from now on, in the same conversation."""
+        chat.keep_in(self._conversations.store)
+        self._chat = chat
 
     def begin(self) -> None:
         """Start another conversation with the next message."""

@@ -14,7 +14,7 @@ from ..errors import ConfigError, FlexChatError, Problem, did_you_mean
 from .check import check, keys_in_the_file, written_secrets
 from .document import MOST_PROBLEMS, ConfigDocument, and_more, document_of, read_document
 from .including import with_included
-from .model import Config, own_keys
+from .model import Config, ResponseRule, own_keys
 from .normalise import normalise
 from .positions import KeyPath
 from .structure import Flaw, structure
@@ -174,6 +174,14 @@ class ReadConfig:
         if problems or self.config is None:
             raise ConfigError(problems)
         return self.config
+
+    def with_rules(self, change: Callable[[ResponseRule], ResponseRule]) -> ReadConfig:
+        """Return the same configuration with every rule changed; problems keep the places of what is written."""
+        config, flaws = self._read["structured"]
+        if config is None:
+            return self._anew(())
+        changed = attrs.evolve(config, responses=tuple(map(change, config.responses)))
+        return ReadConfig(self.document, written=self.written, **{**self._read, "structured": (changed, flaws)})
 
     def _anew(self, tools: Collection[str]) -> ReadConfig:
         return ReadConfig(self.document, written=self.written, tools=tools, **self._read)
