@@ -82,6 +82,7 @@ HOMES = {
         "flexchat_mock/commands/",
         "flexchat_http/commands/",
         "flexchat_rag/commands/",
+        "flexchat_mcp/commands/",
     ),
 }
 DOORS = ("flexchat", "flexchat.plugin", "flexchat.provider", "flexchat.store", "flexchat.host")

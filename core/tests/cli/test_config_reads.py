@@ -49,6 +49,12 @@ READ_IT = {
     "effects settle": ("abc", "done"),
     "effects show": ("abc",),
     "explain": ("hello",),
+    "mcp add": ("time", "uvx"),
+    "mcp call": ("time", "now"),
+    "mcp doctor": (),
+    "mcp import": ("servers.json",),
+    "mcp inspect": (),
+    "mcp list": (),
     "models": (),
     "plugins": (),
     "rag add": ("text.md",),
@@ -92,6 +98,7 @@ def reads(monkeypatch, tmp_path, script):
     path = script('{ text = "hi" }')
     path.write_text(path.read_text() + MORE)
     (tmp_path / "text.md").write_text("hello")
+    (tmp_path / "servers.json").write_text('{"mcpServers": {"time": {"command": "uvx"}}}')
     opened.clear()
     monkeypatch.setattr(sys.modules[__name__], "_watching", True)
     return opened

@@ -1,0 +1,1 @@
+"""flexchat mcp …: looking at servers, trying them out, and adding them."""

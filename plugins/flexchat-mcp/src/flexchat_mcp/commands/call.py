@@ -1,0 +1,61 @@
+"""flexchat mcp call: a tool of a server, called as the server knows it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from flexchat import FlexChat
+from flexchat.host import FAILED, OK, CommandContext, UsageError, argument, did_you_mean, read_arguments
+from flexchat.plugin import ToolSourceError
+
+from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from ..listing import sourced
+from ..results import value_of
+from ..source import said
+from .opening import chosen, complete_server, opened
+
+
+@click.command
+@argument("server", metavar="SERVER", shell_complete=complete_server, help="the server's name in the config")
+@argument("tool", metavar="TOOL", help="the server's name for the tool")
+@argument("arguments", metavar="KEY=VALUE", nargs=-1, help="its arguments; or one JSON object")
+@click.pass_obj
+def call(context: CommandContext, server: str, tool: str, arguments: tuple[str, ...]) -> int:
+    """Call a tool of an MCP server, whether it was accepted or not.
+
+    For trying out a server: the call is not in the ledger, and no plugin is asked about it. flexchat tools call is
+    what a model's call would be.
+    """
+    terminal, chat = context.terminal, context.open_tools()[0]
+    (name,) = chosen(chat, server)
+    try:
+        result = asyncio.run(_called(chat, name, tool, arguments))
+    except (ServerUnusableError, ToolSourceError, AnswerLostError, AnswerTooLargeError) as error:
+        raise UsageError(f"{name}: {error}") from None
+    if context.json:
+        terminal.json(result)
+    else:
+        value = value_of(result)
+        terminal.out(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2))
+    return FAILED if result.get("isError") else OK
+
+
+async def _called(chat: FlexChat, name: str, tool: str, words: Sequence[str]) -> Mapping[str, Any]:
+    async with chat, opened(chat, name) as source:
+        tools = {each["name"]: each for each in (await source.listing()).tools}
+        if tool not in tools:
+            known = ", ".join(tools) or "none"
+            raise UsageError(f"{name} has no tool '{tool}'{did_you_mean(tool, tools)}; it has: {known}")
+        arguments = read_arguments(words, sourced(tools[tool], source.config).definition(name))
+        from ..connection import call_tool
+
+        try:
+            return await source.server.ask(lambda client: call_tool(client, tool, arguments))
+        except (ServerUnusableError, AnswerLostError, AnswerTooLargeError):
+            raise
+        except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
+            raise UsageError(f"{name} refused the call: {said(error)}") from None

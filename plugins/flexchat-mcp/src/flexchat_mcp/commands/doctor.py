@@ -1,0 +1,82 @@
+"""flexchat mcp doctor: starts each server, and says what works and what does not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import click
+from flexchat import FlexChat
+from flexchat.host import FAILED, OK, CommandContext, Terminal, argument
+from flexchat.plugin import ToolSourceError
+
+from ..listing import unused
+from .opening import chosen, complete_server, opened, spoken_target
+
+_LAST_LINES = 5
+
+
+@click.command
+@argument(
+    "server", metavar="SERVER", required=False, shell_complete=complete_server, help="only this one (default: all)"
+)
+@click.pass_obj
+def doctor(context: CommandContext, server: str | None) -> int:
+    """Start MCP servers and say what works and what does not.
+
+    No tool is called. The exit status is 1 if something does not work.
+    """
+    terminal, chat = context.terminal, context.open_tools()[0]
+    found = asyncio.run(_examined(chat, chosen(chat, server)))
+    if context.json:
+        terminal.json(found)
+    else:
+        for each in found:
+            _show(terminal, each)
+    return FAILED if any(each["trouble"] for each in found) else OK
+
+
+async def _examined(chat: FlexChat, names: list[str]) -> list[dict[str, Any]]:
+    async with chat:
+        return await asyncio.gather(*(_examine(chat, name) for name in names))
+
+
+async def _examine(chat: FlexChat, name: str) -> dict[str, Any]:
+    live = chat.tools.sources.by_name[name]
+    async with opened(chat, name) as source:
+        started, trouble, tools, notes = time.monotonic(), "", 0, []
+        try:
+            listing = await source.listing()
+            tools = len(listing.tools)
+            notes += [f"'{pattern}' fits no tool" for pattern in unused(listing.tools, source.config)]
+        except ToolSourceError as error:
+            trouble = str(error)
+        took_ms = round((time.monotonic() - started) * 1000)
+        if not trouble and took_ms / 1000 > live.setup.timeout_s:
+            notes.append(f"it took longer than its timeout_ms of {live.setup.timeout_s * 1000:g}: raise that")
+        state = source.server.state
+        return {
+            "server": name,
+            "runs": spoken_target(source.config),
+            "trouble": trouble,
+            "version": state.version,
+            "tools": tools,
+            "took_ms": took_ms,
+            "notes": notes,
+            "stderr": list(state.stderr),
+        }
+
+
+def _show(terminal: Terminal, found: dict[str, Any]) -> None:
+    if found["trouble"]:
+        terminal.out(f"{found['server']}: {found['trouble']}", "red")
+        terminal.out(f"  it runs: {found['runs']}")
+    else:
+        tools = "1 tool" if found["tools"] == 1 else f"{found['tools']} tools"
+        terminal.out(f"{found['server']}: works; {tools}, MCP {found['version']}, after {found['took_ms']:,} ms")
+    for note in found["notes"]:
+        terminal.out(f"  {note}")
+    if found["trouble"] or terminal.verbose:
+        for line in found["stderr"][-_LAST_LINES:]:
+            terminal.out(f"  stderr: {line}", "dim")

@@ -1,0 +1,40 @@
+"""flexchat mcp import: the servers of another program's file into the config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from flexchat.host import FILE_NAME, CommandContext, UsageError, argument, read_file
+
+from .adding import add
+from .entries import EntriesError, read_entries
+
+_MOST_BYTES = 4 * 2**20
+
+
+@click.command
+@argument("file", metavar="FILE", type=FILE_NAME, help="claude_desktop_config.json, .cursor/mcp.json, .vscode/mcp.json")
+@click.option("--only", multiple=True, metavar="NAME", help="only this server; repeatable")
+@click.option("--yes", is_flag=True, help="do not ask")
+@click.pass_obj
+def import_(context: CommandContext, file: str, only: tuple[str, ...], yes: bool) -> int:
+    """Add the MCP servers of another program's file to the configuration.
+
+    It reads the files of Claude Desktop, Cursor and VS Code. What will run is shown first. Nothing is started.
+    """
+    try:
+        text = read_file(Path(file), most=_MOST_BYTES).decode("utf-8")
+        entries, left_out = read_entries(text)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file}: it is not UTF-8") from None
+    except EntriesError as error:
+        raise UsageError(f"{file}: {error}") from None
+    for said in left_out:
+        context.terminal.say(said)
+    unknown = [name for name in only if name not in {entry.name for entry in entries}]
+    if unknown:
+        raise UsageError(f"{file} has no server '{unknown[0]}'; it has: {', '.join(e.name for e in entries) or 'none'}")
+    return add(context, [entry for entry in entries if not only or entry.name in only], is_agreed=yes)

@@ -1,0 +1,111 @@
+"""flexchat mcp inspect: what servers list now, and what of that is suspicious."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from flexchat import FlexChat, FlexChatError
+from flexchat.host import FAILED, OK, CommandContext, Terminal, argument
+from flexchat.plugin import ToolSourceError
+
+from ..inspect import Finding, cleaned, findings
+from ..listing import effect_of, wanted
+from ..settings import McpConfig
+from .opening import chosen, complete_server, opened
+
+_LONGEST = 110
+
+
+@click.command
+@argument(
+    "server", metavar="SERVER", required=False, shell_complete=complete_server, help="only this one (default: all)"
+)
+@click.pass_obj
+def inspect_(context: CommandContext, server: str | None) -> int:
+    """Show the tools of MCP servers as they are now, and what is suspicious about them.
+
+    It finds hidden characters, instructions to the model, and names that imitate other tools. Nothing is accepted.
+    The exit status is 1 if something was found.
+    """
+    terminal, chat = context.terminal, context.open_tools()[0]
+    names = chosen(chat, server)
+    looked = asyncio.run(_looked(chat, names))
+    data, failed = [], False
+    for name in names:
+        found = looked[name]
+        if isinstance(found, FlexChatError):
+            failed = True
+            terminal.error(f"{name}: {found}")
+            data.append({"server": name, "error": str(found)})
+            continue
+        config = chat.tools.sources.by_name[name].settings
+        suspicious = findings(found, others=_others(chat, name, looked))
+        failed = failed or bool(suspicious)
+        data.append(_as_data(name, found, config, suspicious))
+        if not context.json:
+            _show(terminal, name, found, config, suspicious)
+    if context.json:
+        terminal.json(data)
+    return FAILED if failed else OK
+
+
+Looked = Mapping[str, "Sequence[Mapping[str, Any]] | FlexChatError"]
+
+
+async def _looked(chat: FlexChat, names: Sequence[str]) -> Looked:
+    async def look(name: str) -> Sequence[Mapping[str, Any]] | FlexChatError:
+        async with opened(chat, name) as source:
+            try:
+                return wanted((await source.listing()).tools, source.config)
+            except ToolSourceError as error:
+                return error
+
+    async with chat:
+        return dict(zip(names, await asyncio.gather(*map(look, names)), strict=True))
+
+
+def _others(chat: FlexChat, name: str, looked: Looked) -> dict[str, list[str]]:
+    """Return the names of all other tools, as a model knows them, without those that the server's prefix keeps away."""
+    prefix = chat.tools.sources.by_name[name].setup.prefix
+    others: dict[str, list[str]] = {}
+    for tool in chat.tools.get_registry().list():
+        if tool.source != name:
+            others.setdefault(tool.source or "tools.registry", []).append(tool.name)
+    for other, found in looked.items():
+        if other != name and not isinstance(found, FlexChatError):
+            first = chat.tools.sources.by_name[other].setup.prefix
+            others[other] = [first + tool["name"] for tool in found]
+    return {
+        owner: [each.removeprefix(prefix) for each in names if each.startswith(prefix)]
+        for owner, names in others.items()
+    }
+
+
+def _as_data(
+    name: str, tools: Sequence[Mapping[str, Any]], config: McpConfig, found: Sequence[Finding]
+) -> dict[str, Any]:
+    return {
+        "server": name,
+        "tools": [
+            {"name": tool["name"], "effect": effect_of(tool, config.effects), "definition": tool} for tool in tools
+        ],
+        "findings": [{"tool": each.tool, "place": each.place, "what": each.what} for each in found],
+    }
+
+
+def _show(
+    terminal: Terminal, name: str, tools: Sequence[Mapping[str, Any]], config: McpConfig, found: Sequence[Finding]
+) -> None:
+    terminal.out(f"{name}: {len(tools)} tools" if len(tools) != 1 else f"{name}: 1 tool", "bold")
+    width = max((len(tool["name"]) for tool in tools), default=0)
+    for tool in tools:
+        about = " ".join(cleaned(tool.get("description") or "").split())
+        line = f"  {tool['name']:{width}}  {effect_of(tool, config.effects):10}  {about}"
+        terminal.out(line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…")
+    for each in found:
+        terminal.out(f"  {each.tool}: {each.place} {each.what}", "red")
+    if not found:
+        terminal.say("nothing suspicious was found, which proves nothing about what the server does", "dim")

@@ -1,0 +1,62 @@
+"""The servers of a configuration, for commands: nothing that is asked here accepts anything."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import AsyncIterator
+
+import click
+from flexchat import FlexChat
+from flexchat.host import CommandContext, Mask, UsageError, did_you_mean, secrets_of_environment
+from flexchat.plugin import ToolSourceContext
+
+from ..settings import McpConfig
+from ..source import McpSource
+
+NOT_CONFIGURED = "no MCP servers: the configuration has no [[tools.mcp]] tables, or tools.enabled is false"
+
+
+def servers(chat: FlexChat) -> list[str]:
+    """Return the names of a chat's MCP servers, in the order of the config."""
+    return [name for name, source in chat.tools.sources.by_name.items() if isinstance(source.settings, McpConfig)]
+
+
+def chosen(chat: FlexChat, name: str | None) -> list[str]:
+    """Return the servers a command is about: one, or all.
+
+    Raises:
+        UsageError: There is none, or none of that name.
+    """
+    known = servers(chat)
+    if not known:
+        raise UsageError(NOT_CONFIGURED)
+    if name is None:
+        return known
+    if name not in known:
+        raise UsageError(f"no MCP server is called '{name}'{did_you_mean(name, known)}; configured: {', '.join(known)}")
+    return [name]
+
+
+def complete_server(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the servers whose names begin so."""
+    context: CommandContext = ctx.obj
+    return [name for name in servers(context.open_tools()[0]) if name.startswith(incomplete)]
+
+
+@contextlib.asynccontextmanager
+async def opened(chat: FlexChat, name: str) -> AsyncIterator[McpSource]:
+    """Use a server for a while, by itself: what it lists is not taken into the lock."""
+    live = chat.tools.sources.by_name[name]
+    context = ToolSourceContext(name=name, folder=live.setup.folder, fetcher=chat.tools.fetcher)
+    source = McpSource(live.settings, context)
+    try:
+        yield source
+    finally:
+        await source.aclose()
+
+
+def spoken_target(config: McpConfig) -> str:
+    """Return what is run or reached, in a line, without secrets."""
+    mask = Mask([*config.secrets(), *secrets_of_environment()])
+    return mask(config.url if config.url is not None else shlex.join(config.argv))

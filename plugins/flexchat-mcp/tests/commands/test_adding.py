@@ -1,0 +1,109 @@
+"""flexchat mcp add and import: what will run is shown, and a person says yes."""
+
+import json
+import tomllib
+
+import pytest
+
+FILE = {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"], "env": {"API_KEY": "sk-very-secret-1"}}}}
+
+
+def tables(path):
+    return tomllib.loads(path.read_text())["tools"]["mcp"]
+
+
+def test_a_command_is_added(config, run):
+    path = config()
+    before = path.read_text()
+    status, out, err = run("add", "time", "--yes", "--env", "LEVEL=3", "--", "uvx", "mcp-server-time", "--local")
+
+    assert status == 0
+    assert path.read_text().startswith(before)
+    assert tables(path)[1] == {"name": "time", "command": ["uvx", "mcp-server-time", "--local"], "env": {"LEVEL": "3"}}
+    assert "time runs on this machine, with your rights:\n  uvx mcp-server-time --local\n" in out
+    assert 'allowed_tools = ["time/*"]' in err
+    assert run("list")[0] == 0
+
+
+def test_a_url_is_added(config, run, monkeypatch):
+    monkeypatch.setenv("KEY", "x")
+    path = config()
+    run("add", "far", "https://x.example/sse", "--sse", "--header", "Authorization=Bearer ${KEY}", "--yes")
+
+    assert tables(path)[1] == {
+        "name": "far",
+        "url": "https://x.example/sse",
+        "transport": "sse",
+        "headers": {"Authorization": "Bearer ${KEY}"},
+    }
+
+
+def test_nothing_is_added_if_nobody_says_yes(config, run):
+    path = config()
+    before = path.read_text()
+    status, _, err = run("add", "time", "uvx", "mcp-server-time")
+
+    assert status == 2
+    assert "a person must agree to what will run: run this at a terminal, or with --yes" in err
+    assert path.read_text() == before
+
+
+def test_a_file_is_imported_without_showing_its_secrets(config, run, folder):
+    path = config()
+    (folder.path / "claude.json").write_text(json.dumps(FILE))
+    status, out, _ = run("import", "claude.json", "--yes")
+
+    assert status == 0
+    assert "sk-very-secret-1" not in out
+    assert "API_KEY = ***" in out
+    assert "API_KEY will stand in the config; ${API_KEY} takes it from the environment" in out
+    assert tables(path)[1]["env"] == {"API_KEY": "sk-very-secret-1"}
+    status, _, err = run("import", "claude.json", "--yes")
+    assert "time is left out: flexchat.toml has a server of that name" in err
+    assert len(tables(path)) == 2
+
+
+def test_a_json_config_is_not_changed(config, run, folder):
+    data = tomllib.loads(config().read_text())
+    (folder.path / "flexchat.toml").unlink()
+    path = folder.path / "flexchat.json"
+    path.write_text(json.dumps(data))
+    status, out, _ = run("add", "time", "uvx", "mcp-server-time")
+
+    assert status == 0
+    assert json.loads(out.partition("by hand:\n")[2]) == {
+        "mcp": [{"name": "time", "command": ["uvx", "mcp-server-time"]}]
+    }
+    assert json.loads(path.read_text()) == data
+
+
+def test_a_config_written_in_another_way_is_left_alone(config, run, folder):
+    path = folder.path / "flexchat.toml"
+    text = config().read_text().partition("[[tools")[0] + '[tools]\nmcp = [{ name = "a", command = "b" }]\n'
+    path.write_text(text)
+    status, _, err = run("add", "time", "--yes", "uvx")
+
+    assert status == 2
+    assert err
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["add", "a b", "x"], "'a b' is not 1 to 64 letters"),
+        (["add", "a", "https://x.example", "y"], "a URL has neither arguments nor variables"),
+        (["add", "a", "x", "--sse"], "--header and --sse are for a URL"),
+        (["add", "a", "x", "--env", "NAME"], "--env NAME: write NAME=VALUE"),
+        (["import", "nowhere.json"], "nowhere.json cannot be read: "),
+        (["import", "flexchat.toml"], "flexchat.toml: it is not JSON"),
+        (["import", "good.json", "--only", "tim"], "good.json has no server 'tim'; it has: time"),
+    ],
+)
+def test_what_is_wrong_is_said(config, run, folder, words, said):
+    config()
+    (folder.path / "good.json").write_text(json.dumps(FILE))
+    status, _, err = run(*words)
+
+    assert status == 2
+    assert said in err
