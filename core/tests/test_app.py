@@ -128,7 +128,7 @@ def test_a_mistyped_provider_that_is_not_installed_says_its_package():
         FlexChat.from_model("opnai/gpt-5.2", plugins=PluginHost())
 
     assert "did you mean 'openai'?" in str(caught.value)
-    assert "pip install flexchat-openai" in str(caught.value)
+    assert "pip install ./flexchat-openai" in str(caught.value)
 
 
 def test_a_models_name_may_hold_slashes():

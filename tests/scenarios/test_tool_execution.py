@@ -273,7 +273,7 @@ async def test_error_result_structure(make_manager, make_tool, weather):
     assert (await run(made, "unknown_type", {"location": "x"})).error == "Unknown implementation type: acme"  # TC-48
     http = await run(made, "http_tool", {"location": "x"})
     assert http.error == "HTTP tools are not yet supported (coming in v2)"  # TC-47
-    assert "pip install flexchat-http" in http.hint
+    assert "pip install ./plugins/flexchat-http" in http.hint
 
 
 async def test_success_result_structure(make_manager, make_tool):

@@ -88,7 +88,7 @@ def test_without_the_providers_package_the_first_step_installs_it(run):
     ran = run("init", "openai", "--no-plugin", "openai")
 
     assert ran.status == 0
-    assert "pip install flexchat-openai" in ran.out
+    assert "pip install ./flexchat-openai" in ran.out
 
 
 def test_without_the_tools_package_the_file_names_no_tools(run, tmp_path):

@@ -330,7 +330,7 @@ def test_a_command_of_a_package_that_is_missing_says_what_to_install(run, monkey
     ran = run(*words)
 
     assert ran.status == 2
-    assert f"pip install {package}" in ran.err
+    assert f"pip install ./plugins/{package}" in ran.err
 
 
 def test_a_group_shows_the_commands_of_plugins_too(capsys):

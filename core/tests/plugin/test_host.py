@@ -215,7 +215,7 @@ def test_strict_mode_raises():
 def test_a_missing_name_says_what_to_install():
     """A first-party name names its package; a near name is suggested."""
     host = PluginHost()
-    assert "pip install flexchat-mock" in host.implementation_types.missing("mock")
+    assert "pip install ./plugins/flexchat-mock" in host.implementation_types.missing("mock")
     host.register(offering("roll"), "dice")
     assert "did you mean 'builtin roll'?" in host.handlers.missing(("builtin", "rol"))
 

@@ -2,9 +2,11 @@
 
 import re
 
+import pytest
+from flexchat.plugin import packages
 from flexchat.plugin.commands import installed_commands
 from flexchat.plugin.host import PluginHost
-from flexchat.plugin.packages import _packages, package_with
+from flexchat.plugin.packages import _packages, how_to_install, package_with
 
 
 def test_a_name_says_its_package():
@@ -12,6 +14,20 @@ def test_a_name_says_its_package():
     assert package_with("provider", "openai") == "flexchat-openai"
     assert package_with("implementation type", "mock") == "flexchat-mock"
     assert package_with("command", "openai") is None
+
+
+def test_from_a_checkout_its_folders_are_installed(tmp_path, monkeypatch):
+    """They are on no registry yet; elsewhere the name is all there is."""
+    assert how_to_install("flexchat-openai") == "pip install ./flexchat-openai"
+    assert how_to_install("flexchat-mock") == "pip install ./plugins/flexchat-mock"
+    monkeypatch.setattr(packages, "__file__", str(tmp_path / "lib/site-packages/flexchat/plugin/packages.py"))
+    assert how_to_install("flexchat-openai") == "pip install flexchat-openai"
+
+
+@pytest.mark.parametrize("package", sorted({*_packages().values()}))
+def test_every_package_is_in_the_checkout(package):
+    """Under the name that a hint says."""
+    assert how_to_install(package).startswith("pip install ./")
 
 
 def test_every_kind_is_one_that_plugins_can_offer():

@@ -438,7 +438,7 @@ def test_a_source_that_is_written_wrong_is_a_problem(host, tables, told):
 
 
 def test_the_package_that_brings_a_source_is_named():
-    with pytest.raises(ConfigError, match="it comes with the package flexchat-http: pip install flexchat-http"):
+    with pytest.raises(ConfigError, match=r"the package flexchat-http: pip install \./plugins/flexchat-http"):
         FlexChat.from_config({"tools": {"openapi": [{"document": "x"}]}}, plugins=PluginHost())
 
 

@@ -45,8 +45,8 @@ def test_where_it_is_not_installed_the_note_says_what_to_install(monkeypatch):
 
     _, (note,) = check_config(CONFIG, installed_plugins())
 
-    text = "this table is not read: it comes with the package flexchat-validation: pip install flexchat-validation"
-    assert note.text == text
+    get_it = "pip install ./plugins/flexchat-validation"
+    assert note.text == f"this table is not read: it comes with the package flexchat-validation: {get_it}"
 
 
 def test_its_commands_are_hinted_at_where_it_is_missing():

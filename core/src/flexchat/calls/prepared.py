@@ -10,7 +10,7 @@ import attrs
 from ..domain import ToolDefinition
 from ..errors import ToolError
 from ..plugin.contracts import ImplementationType
-from ..plugin.packages import package_with
+from ..plugin.packages import how_to_install, package_with
 from ..schema.check import ArgumentChecker
 from ..tools.handler_settings import Handlers, structured_settings
 
@@ -58,7 +58,7 @@ class PreparedTools:
             name, there = tool.implementation.type, ", ".join(self._types) or "none"
             text = _NOT_YET.get(name, f"Unknown implementation type: {name}")
             package = package_with("implementation type", name)
-            get_it = f"pip install {package}; " if package else ""
+            get_it = f"{how_to_install(package)}; " if package else ""
             raise ToolError(text, hint=f"{get_it}the installed plugins bring: {there}")
         settings, of_handler = tool.implementation.settings, tool.implementation.handler_settings
         if isinstance(settings, Mapping):

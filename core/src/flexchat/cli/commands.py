@@ -12,7 +12,7 @@ import click
 from ..errors import did_you_mean
 from ..plugin.commands import summary_of
 from ..plugin.foreign import contained, error_name
-from ..plugin.packages import package_with
+from ..plugin.packages import how_to_install, package_with
 from .parameters import common_options, with_common_options
 from .usage import OK, UsageError
 
@@ -211,7 +211,7 @@ class CommandGroup(click.Group):
             return UsageError(commands.missing(full))
         package = package_with("command", full) or (package_with("command", first) if not self._words else None)
         if package is not None:
-            return UsageError(f"the command '{full}' comes with the package {package}: pip install {package}")
+            return UsageError(f"the command '{full}' comes with the package {package}: {how_to_install(package)}")
         own, theirs = self._inside(ctx)
         known = [*own, *theirs, *(name.split()[0] for name in (*own, *theirs) if not self._words)]
         hint = did_you_mean(full, [*dict.fromkeys(known)])

@@ -17,7 +17,8 @@ from .zero_config import zero_config
 
 QUESTION = "What is 17% of 230, and what time is it in Tokyo?"
 NEXT_STEP = (
-    "The tools ran for real, the model is a rehearsal. A real one: flexchat init openai (or: ollama, gemini, local)"
+    "The tools ran for real, the model is a rehearsal. "
+    "A real one: flexchat init openai (or: ollama, gemini, anthropic, local)"
 )
 _INDENT = "       "
 

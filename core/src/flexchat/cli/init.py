@@ -10,7 +10,7 @@ import attrs
 import click
 
 from ..errors import did_you_mean
-from ..plugin.packages import package_with
+from ..plugin.packages import how_to_install, package_with
 from .context import CommandContext
 from .parameters import argument
 from .usage import UsageError
@@ -127,7 +127,7 @@ def init(context: CommandContext, kind: str, force: bool) -> None:
     _write(file, text_of(starter, [name for name in _TOOLS if name in host.tools.by_name]), force=force)
     steps = [*starter.first]
     if starter.provider not in host.providers.by_name:
-        steps.insert(0, f"pip install {package_with('provider', starter.provider)}")
+        steps.insert(0, how_to_install(package_with("provider", starter.provider) or ""))
     _report(file, steps, kind, context)
 
 

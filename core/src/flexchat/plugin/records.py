@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from ..errors import PluginConflictError, nearest
-from .packages import package_with, packaged_names
+from .packages import how_to_install, package_with, packaged_names
 
 
 @attrs.frozen(kw_only=True)
@@ -110,7 +110,7 @@ class Records:
         its = [r for r in troubled if package and r.package.startswith(package + " ")]
         told = [f"plugin '{r.name}' {r.status}: {r.reason}" for r in its or troubled]
         if package and not its:
-            told.append(f"it comes with the package {package}: pip install {package}")
+            told.append(f"it comes with the package {package}: {how_to_install(package)}")
         return told
 
 

@@ -24,7 +24,7 @@ QUESTION = "How do I limit how long a turn may take?"
 STORE = COLLECTION = "demo"
 NEXT_STEP = (
     "The search ran for real, the answer is quoted by a rehearsal model. Yours: flexchat rag add PATH … fills a store "
-    "that stays, flexchat init openai (or: ollama, gemini, local) connects a real model"
+    "that stays, flexchat init openai (or: ollama, gemini, anthropic, local) connects a real model"
 )
 _TOP_K = 4
 _INDENT = "       "
