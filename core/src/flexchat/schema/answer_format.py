@@ -13,7 +13,7 @@ import attrs
 from ..domain import ResponseFormat
 from ..domain.copies import with_own_tables
 from ..errors import ChatRequestError, said_of_json
-from .annotations import UnsayableError, form_of
+from .annotations import Form, UnsayableError, form_of
 from .check import ArgumentChecker
 from .from_pydantic import at_root, hoisted
 from .limits import schema_problems
@@ -147,11 +147,18 @@ def _class_form(wanted: Any) -> AnswerFormat:
     found_schema = at_root(found.schema)
     if found_schema.get("type") == "object":
         form = _of_format(ResponseFormat(name=name, schema=found_schema))
-        return attrs.evolve(form, read=lambda value: found.read(dict(value), ()))
+        return attrs.evolve(form, read=lambda value: _read_whole(found, value))
     # Services accept only objects: anything else is wrapped in one.
     schema = hoisted({"type": "object", "properties": {"result": found.schema}, "required": ["result"]})
     form = _of_format(ResponseFormat(name=name, schema=schema))
     return attrs.evolve(form, key="result", read=lambda value: found.read(value["result"], ("result",)))
+
+
+def _read_whole(form: Form, value: Mapping[str, Any]) -> Any:
+    try:
+        return form.read(dict(value), ())
+    except ValueError as error:  # a form's words are those for a tool's arguments
+        raise ValueError(str(error).replace("the arguments", "the answer", 1)) from None
 
 
 def _no_constant(name: str) -> Any:
