@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 OWN = {
     "ask": ("ask:ask", "answer one message"),
     "chat": ("chat:chat", "hold a conversation"),
+    "batch": ("batch:batch", "answer many prompts, in order; the same command goes on if it is cut off"),
     "conversations list": ("conversations:list_", "list kept conversations, most recently used first"),
     "conversations show": ("conversations:show", "print a conversation"),
     "conversations rename": ("conversations:rename", "give a conversation another title"),

@@ -16,7 +16,7 @@ from ..plugin.foreign import error_name
 from .commands import COMPLETE_VARIABLE, CommandGroup
 from .context import CommandContext
 from .log import log_to_stderr
-from .terminal import Terminal
+from .terminal import StreamError, Terminal
 from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError
 
 _MOST_PROBLEMS = 20
@@ -39,6 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             terminal.fall_silent()
             return PIPE_CLOSED
+        except StreamError as error:  # the JSON of an error that came before
+            terminal.error(str(error))
+            return FAILED
 
 
 def _end_at_the_next_interrupt(*, is_program: bool) -> None:

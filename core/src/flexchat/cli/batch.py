@@ -1,0 +1,186 @@
+"""flexchat batch: many prompts, their answers in the same order; a batch that was cut off goes on where it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+import os
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any
+
+import click
+
+from ..app import FlexChat
+from ..domain import Turn
+from ..domain.text import counted
+from ..errors import FlexChatError, ProviderAuthError
+from ..files import located, read_file
+from ..request import read_request
+from . import standard_input
+from .batch_progress import Progress, progress_of
+from .batch_prompts import Prompt, read_prompts
+from .context import CommandContext
+from .conversations_store import conversation_store, tenant_option
+from .opening import demo_option, introduce, require_config
+from .parameters import argument
+from .terminal import Terminal
+from .usage import FAILED, OK, UsageError
+
+_MOST_BYTES = 256 * 1024 * 1024
+_STANDARD_INPUT = "standard input"
+
+
+@click.command
+@argument("file", help='the prompts, one JSON value per line: a text, or {"message": …, "id": …}; - for standard input')
+@click.option(
+    "--parallel",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=4,
+    help="prompts answered at a time (default: 4); max_parallel in the config limits each service",
+)
+@click.option("--fresh", is_flag=True, help="ask everything again, whatever an earlier run has answered")
+@click.option("--keep/--no-keep", default=True, help="keep what is needed to go on (default), or nothing")
+@tenant_option
+@demo_option
+@click.pass_obj
+def batch(context: CommandContext, file: str, parallel: int, fresh: bool, keep: bool, tenant: str) -> int:
+    """Answer many prompts, in order; the same command goes on if it is cut off.
+
+    One line of JSON per prompt goes to standard output, in the order of the prompts: {"id", "answer", …} or {"id",
+    "error", …}; with --json each has the whole turn. If the batch is cut off, the same command goes on: what was
+    answered is not asked again, and no tool runs twice.
+    """
+    source, text = _read(file, context.terminal)
+    chat = context.open_chat()
+    require_config(context)
+    introduce(chat, context)
+    read = functools.partial(
+        read_request, message_chars=chat.config.limits.message_chars, stores=chat.stores, variables={}
+    )
+    prompts = read_prompts(text, source, read)
+    config = context.config_file()
+    where = [os.path.realpath(file) if file != "-" else text, str(config and os.path.realpath(config)), tenant]
+    name = hashlib.sha256("\0".join(where).encode(errors="surrogatepass")).hexdigest()[:32]
+    with contextlib.ExitStack() as closing:
+        progress = closing.enter_context(progress_of(name, fresh=fresh)) if keep else None
+        return asyncio.run(_Batch(chat, context, prompts, progress, tenant).run(parallel))
+
+
+class _Batch:
+    """One run of the command."""
+
+    def __init__(
+        self, chat: FlexChat, context: CommandContext, prompts: Sequence[Prompt], progress: Progress | None, tenant: str
+    ) -> None:
+        self._chat, self._context, self._terminal = chat, context, context.terminal
+        self._prompts, self._progress, self._tenant = prompts, progress, tenant
+        self._written = self._failed = self._earlier = 0
+
+    async def run(self, parallel: int) -> int:
+        """Write all answers; return the exit status."""
+        async with contextlib.AsyncExitStack() as closing:
+            await closing.enter_async_context(self._chat)
+            if self._progress is not None:
+                store, _ = conversation_store(self._context)
+                closing.push_async_callback(store.aclose)
+                self._chat.keep_in(store)
+            answers = await closing.enter_async_context(
+                contextlib.aclosing(in_order(self._prompts, self._ask, parallel))
+            )
+            try:
+                async for prompt, outcome in answers:
+                    self._write(prompt, outcome)
+            finally:
+                self._say_how_it_went()
+        if self._progress is not None and not self._failed:
+            self._progress.done()
+        return FAILED if self._failed else OK
+
+    async def _ask(self, prompt: Prompt) -> Turn:
+        if self._progress is None:
+            return await self._chat.respond(prompt.request, tenant=self._tenant)
+        name = self._progress.name(prompt)
+        return await self._chat.respond(prompt.request, conversation=name, key=name, tenant=self._tenant)
+
+    def _write(self, prompt: Prompt, outcome: Turn | FlexChatError) -> None:
+        if isinstance(outcome, ProviderAuthError):  # the others would be refused, too
+            raise outcome
+        self._written += 1
+        if isinstance(outcome, FlexChatError):
+            self._failed += 1
+            line: dict[str, Any] = {"id": prompt.id, "error": str(outcome), "type": type(outcome).__name__}
+        else:
+            self._earlier += outcome.is_repeat
+            line = {"id": prompt.id, **({"turn": outcome.to_dict()} if self._context.json else _spoken(outcome))}
+        self._terminal.json(line, one_line=True)
+        failed = f", {self._failed} failed" if self._failed else ""
+        self._terminal.status(f"{self._written} of {len(self._prompts)} answered{failed}")
+
+    def _say_how_it_went(self) -> None:
+        all_of_them = len(self._prompts)
+        parts = [f"{self._written - self._failed} of {counted(all_of_them, 'prompt')} answered"]
+        parts += [f"{self._earlier} of them by an earlier run"] if self._earlier else []
+        parts += [f"{self._failed} failed"] if self._failed else []
+        text = ", ".join(parts)
+        if self._progress is not None and (self._failed or self._written < all_of_them):
+            text += "; the same command goes on from there"
+        self._terminal.say(text, "dim")
+
+
+async def in_order(
+    prompts: Sequence[Prompt], ask: Callable[[Prompt], Awaitable[Turn]], parallel: int
+) -> AsyncGenerator[tuple[Prompt, Turn | FlexChatError], None]:
+    """Yield each prompt with its turn, or the error it ended with, in the order of the prompts.
+
+    Args:
+        parallel: How many are asked at a time.
+    """
+    slots = asyncio.Semaphore(parallel)
+
+    async def one(prompt: Prompt) -> Turn | FlexChatError:
+        async with slots:
+            try:
+                return await ask(prompt)
+            except FlexChatError as error:
+                return error
+
+    tasks = deque((prompt, asyncio.create_task(one(prompt))) for prompt in prompts)
+    try:
+        while tasks:
+            prompt, task = tasks[0]
+            await asyncio.wait({task})  # to await the task itself would cancel it first, and start another
+            tasks.popleft()
+            yield prompt, task.result()
+    finally:
+        for _, task in tasks:
+            task.cancel()
+        await asyncio.gather(*(task for _, task in tasks), return_exceptions=True)
+
+
+def _spoken(turn: Turn) -> dict[str, Any]:
+    answer: dict[str, Any] = {"answer": turn.content}
+    if turn.response.parsed is not None:
+        answer["parsed"] = turn.response.data
+    answer |= {"llm": turn.response.llm, "model": turn.response.model}
+    usage = turn.response.usage
+    if usage is not None:
+        answer["usage"] = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    if turn.response.tool_calls:
+        answer["tools"] = [record.tool for record in turn.response.tool_calls]
+    return answer
+
+
+def _read(file: str, terminal: Terminal) -> tuple[str, str]:
+    if file == "-":
+        return _STANDARD_INPUT, standard_input.read_text(terminal)
+    try:
+        return file, read_file(located(file), most=_MOST_BYTES).decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{file}:{line}: is not UTF-8; iconv -t UTF-8 converts it") from None

@@ -1,0 +1,161 @@
+"""flexchat batch: many prompts, their answers in order, and what happens when it is cut off."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from flexchat.cli.batch import in_order
+from flexchat.cli.batch_prompts import Prompt
+from flexchat.domain import ChatRequest
+from flexchat.errors import ProviderError
+
+CONFIG = """
+[llms.bot]
+provider = "rehearsal"
+
+[[responses]]
+llm = "bot"
+model = "m"
+tools.enabled = true
+
+[[tools.registry]]
+name = "pay"
+description = "Pay the bill"
+parameters = { type = "object", properties = {} }
+effect = "write"
+implementation = { type = "python", function = "shop:pay" }
+"""
+SHOP = """
+import os
+
+def pay():
+    number = len(open("paid.txt").read().split()) if os.path.exists("paid.txt") else 0
+    with open("paid.txt", "a") as file:
+        file.write("paid\\n")
+    if number == int(os.environ.get("DIE_AT", "-1")):
+        os._exit(9)
+    return {"number": number}
+"""
+
+
+def prompts(count):
+    return [Prompt(line=n, id=n, request=ChatRequest(user_message=str(n)), digest=str(n)) for n in range(count)]
+
+
+async def test_answers_come_in_the_order_of_the_prompts_and_no_more_are_asked_at_a_time_than_allowed():
+    """The first is the slowest, and one fails."""
+    now = most = 0
+    go_on = [asyncio.Event() for _ in range(6)]
+
+    async def ask(prompt):
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await go_on[prompt.id].wait()
+        now -= 1
+        if prompt.id == 3:
+            raise ProviderError("it is down", provider="x")
+        return prompt.id
+
+    found = []
+
+    async def read():
+        async for prompt, outcome in in_order(prompts(6), ask, 3):
+            found.append((prompt.id, outcome if isinstance(outcome, int) else str(outcome)))
+
+    reading = asyncio.create_task(read())
+    for number in (2, 1, 5, 4, 3, 0):
+        go_on[number].set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+    await reading
+
+    assert found == [(0, 0), (1, 1), (2, 2), (3, "it is down"), (4, 4), (5, 5)]
+    assert most == 3
+
+
+async def test_who_stops_reading_stops_the_asking():
+    """Nothing goes on in the background."""
+    left = []
+
+    async def ask(prompt):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.append(prompt.id)
+
+    answers = in_order(prompts(5), ask, 2)
+    reading = asyncio.create_task(anext(answers))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.wait({reading})
+
+    assert left == [0, 1]
+
+
+@pytest.fixture
+def batch(tmp_path, monkeypatch):
+    """Return a function that runs the command in a process: its status, its lines, and what it said."""
+    (tmp_path / "flexchat.toml").write_text(CONFIG)
+    (tmp_path / "shop.py").write_text(SHOP)
+
+    def run(text, *options, **environment):
+        (tmp_path / "p.jsonl").write_text(text)
+        done = subprocess.run(
+            [Path(sys.executable).with_name("flexchat"), "batch", "p.jsonl", *options],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+        )
+        return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+    run.paid = lambda: (tmp_path / "paid.txt").read_text().count("paid") if (tmp_path / "paid.txt").exists() else 0
+    return run
+
+
+@pytest.mark.slow
+def test_each_prompt_has_a_line(batch):
+    """With its own id or its number; what was written wrong is said before anything is asked."""
+    status, lines, said = batch('"Hello"\n\n{"message": "Pay the bill", "id": "b"}\n')
+    assert (status, [line["id"] for line in lines], lines[1]["tools"]) == (0, [1, "b"], ["pay"])
+    assert "2 of 2 prompts answered" in said
+
+    status, lines, said = batch('"Pay the bill"\n{"mesage": "Hello"}\n')
+    assert (status, lines, batch.paid()) == (2, [], 1)
+    assert "p.jsonl:2: has the unknown key 'mesage' (did you mean 'message'?)" in said
+
+    status, lines, _ = batch('"Hello"\n', "--json")
+    assert (status, lines[0]["id"], lines[0]["turn"]["model"]) == (0, 1, "m")
+
+
+@pytest.mark.slow
+def test_a_batch_that_was_killed_goes_on_and_pays_nothing_twice(batch):
+    """Killed while the third payment is made: those before are not made again, and it is unknown, never repeated."""
+    text = "".join(f'{{"message": "Pay the bill", "id": "bill {n}"}}\n' for n in range(5))
+
+    status, lines, _ = batch(text, "--parallel", "1", DIE_AT="2")
+    assert (status, len(lines), batch.paid()) == (9, 2, 3)
+
+    status, lines, said = batch(text, "--parallel", "1")
+    assert (status, [line["id"] for line in lines]) == (0, [f"bill {n}" for n in range(5)])
+    assert batch.paid() == 5
+    assert "5 of 5 prompts answered, 3 of them by an earlier run" in said
+
+    status, lines, said = batch(text, "--parallel", "1")
+    assert (status, len(lines), batch.paid()) == (0, 5, 10), "one that was done is asked again"
+    assert "earlier" not in said
+
+
+@pytest.mark.slow
+def test_with_nothing_kept_it_begins_at_the_start(batch):
+    """As asked for."""
+    for _ in range(2):
+        assert batch('"Pay the bill"\n', "--no-keep")[0] == 0
+
+    assert batch.paid() == 2
