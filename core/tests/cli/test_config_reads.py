@@ -49,6 +49,7 @@ READ_IT = {
     "effects settle": ("abc", "done"),
     "effects show": ("abc",),
     "explain": ("hello",),
+    "logs": (),
     "mcp add": ("time", "uvx"),
     "mcp call": ("time", "now"),
     "mcp doctor": (),

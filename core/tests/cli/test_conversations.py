@@ -327,3 +327,44 @@ def test_what_ctrl_c_stops_is_kept(run, script, tmp_path, monkeypatch, person, c
     (turn,) = json.loads(run("--json", "conversations", "show", info["id"]).out)["turns"]
     assert [m["role"] for m in turn["messages"]] == ["user", "assistant", "tool"]
     assert "*(stopped before it was done)*" in run("conversations", "show", info["id"]).out
+
+
+def test_show_without_an_id_shows_the_last(run, kept):
+    assert "no conversation is kept yet" in run("conversations", "show").err
+    run("ask", "one")
+    run("ask", "two")
+
+    assert run("conversations", "show").out.startswith("# two\n")
+
+
+def test_logs_are_the_last_turns_of_all_conversations_the_newest_last(run, kept):
+    assert "no turn is kept" in run("logs").err
+    for words in (["one"], ["two"], ["-c", "three"], ["four"]):
+        assert run("ask", *words).status == 0
+
+    assert [line for line in run("logs").out.splitlines() if line.startswith(">")] == ["> two", "> three", "> four"]
+    assert [turn["message"] for turn in json.loads(run("logs", "-n", "2", "--json").out)] == ["three", "four"]
+    assert run("logs", "-r").out == f"{json.loads(run('logs', '--json').out)[-1]['answer']}\n"
+    id = json.loads(run("logs", "-n", "2", "--json").out)[0]["conversation"]
+    assert [turn["message"] for turn in json.loads(run("logs", "--json", "--conversation", id[:8]).out)] == [
+        "two",
+        "three",
+    ]
+    found = json.loads(run("logs", "--search", "three", "--json").out)
+    assert [turn["message"] for turn in found] == ["two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-n", "0"], "--limit is at least 1, not 0"),
+        (["-n", "x"], "--limit: expected a whole number"),
+        (["--conversation", "a", "--search", "b"], "use only one of them"),
+        (["--conversation", "zzz"], "zzz"),
+    ],
+)
+def test_what_logs_cannot_show_is_a_sentence(run, kept, words, said):
+    ran = run("logs", *words)
+
+    assert (ran.status in (1, 2), ran.out) == (True, "")
+    assert said in ran.err

@@ -24,6 +24,7 @@ OWN = {
     "ask": ("ask:ask", "answer one message"),
     "chat": ("chat:chat", "hold a conversation"),
     "batch": ("batch:batch", "answer many prompts, in order; the same command goes on if it is cut off"),
+    "logs": ("logs:logs", "print the last turns of kept conversations"),
     "conversations list": ("conversations:list_", "list kept conversations, most recently used first"),
     "conversations show": ("conversations:show", "print a conversation"),
     "conversations rename": ("conversations:rename", "give a conversation another title"),

@@ -58,14 +58,20 @@ def list_(context: CommandContext, search: str | None, limit: int, tenant: str) 
 
 
 @click.command
-@_id
+@argument(
+    "id",
+    metavar="ID",
+    required=False,
+    shell_complete=complete_conversation,
+    help="its id, or the start of it (default: the last one)",
+)
 @tenant_option
 @click.pass_obj
-def show(context: CommandContext, id: str, tenant: str) -> None:
+def show(context: CommandContext, id: str | None, tenant: str) -> None:
     """Print a conversation."""
 
     async def work(conversations: Conversations) -> None:
-        info = await find(conversations, id)
+        info = await find(conversations, id) if id is not None else await _last(conversations)
         if context.json:
             context.terminal.json(await conversations.export_json(info.id))
         else:
@@ -155,6 +161,13 @@ def export(context: CommandContext, ids: tuple[str, ...], all_: bool, output: st
             context.terminal.say(f"{count} written to {output}", "dim")
 
     _with_store(context, tenant, work)
+
+
+async def _last(conversations: Conversations) -> ConversationInfo:
+    found = await conversations.list(limit=1)
+    if not found:
+        raise UsageError("no conversation is kept yet: flexchat ask --keep keeps one")
+    return found[0]
 
 
 def _with_store(context: CommandContext, tenant: str, work: Callable[[Conversations], Awaitable[None]]) -> None:
