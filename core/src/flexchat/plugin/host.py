@@ -55,6 +55,7 @@ CORE_TABLES = frozenset(
     {
         "conversations",
         "embedding",
+        "include",
         "intent",
         "limits",
         "llms",
