@@ -35,6 +35,7 @@ path = "conversations.db"
 
 READ_IT = {
     "ask": ("hello",),
+    "batch": ("prompts.jsonl",),
     "cases check": (),
     "cases list": (),
     "chat": (),
@@ -99,6 +100,7 @@ def reads(monkeypatch, tmp_path, script):
     path = script('{ text = "hi" }')
     path.write_text(path.read_text() + MORE)
     (tmp_path / "text.md").write_text("hello")
+    (tmp_path / "prompts.jsonl").write_text('"hello"\n')
     (tmp_path / "servers.json").write_text('{"mcpServers": {"time": {"command": "uvx"}}}')
     opened.clear()
     monkeypatch.setattr(sys.modules[__name__], "_watching", True)
