@@ -276,3 +276,22 @@ def test_a_key_named_like_a_secret_that_holds_an_address_decides_whom_secrets_go
 def test_a_long_line_that_cannot_be_read_takes_no_longer_than_it_is_long(line):
     """Going back over every letter for every letter would hold the server for hours."""
     assert "secret" not in shown_unread(line + "\n[", str)
+
+
+def test_the_credentials_of_a_tool_source_are_secret_by_any_name(plugins):
+    """Of an OpenAPI document by its schemes' names, of an MCP server as a token."""
+    text = """
+[[tools.openapi]]
+document = "shop.json"
+auth = { shop = "plain-words-1" }
+
+[[tools.mcp]]
+url = "https://x.example/mcp"
+auth = { bearer = "plain-words-2" }
+"""
+    data = parse_document(text, "f.toml").data
+
+    assert secret_places(data, plugins, Mask()) == {
+        ("tools", "openapi", 0, "auth", "shop"): "plain-words-1",
+        ("tools", "mcp", 0, "auth", "bearer"): "plain-words-2",
+    }

@@ -197,6 +197,8 @@ def _decides(place: KeyPath, value: Any) -> bool:
 def _named_secret(place: KeyPath, data: Mapping[str, Any], plugins: PluginHost) -> bool:
     depth = {**dict.fromkeys(SERVICES, 2), "conversations": 1}.get(str(place[0]))
     if depth is None:
+        if place[0] == "tools" and place[1:2] != ("registry",) and place[3:4] == ("auth",):
+            return True  # of a tool source: credentials, by any names
         return place[0] != "validation" and isinstance(place[-1], str) and is_secret_name(place[-1])
     inside = place[depth:]
     return is_secret_place(inside) or any(inside[: len(m)] == m for m in _marked(data, place[:depth], plugins))
