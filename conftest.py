@@ -18,6 +18,9 @@ settings.register_profile("few", deadline=None, derandomize=CI, max_examples=15)
 settings.register_profile("many", deadline=None, derandomize=CI, max_examples=100)  # ./dev test --all
 settings.load_profile("many" if CI else "few")
 
+# No test reaches the keyring of the person who runs it, nor does a program that a test starts.
+os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Say what the markers mean that the tests of every package use."""

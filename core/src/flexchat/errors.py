@@ -448,6 +448,12 @@ class PathError(FlexChatError):
         super().__init__(f"'{path}': {reason}")
 
 
+class KeyStorageError(FlexChatError):
+    """A key cannot be stored or read; the text says which one, why, and what to do, and does not contain it."""
+
+    exit_status = 2
+
+
 class StorageError(FlexChatError):
     """A database or its file cannot be used; the text says which one, why, and what to do."""
 

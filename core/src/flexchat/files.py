@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -147,3 +148,21 @@ def _in_words(path: str | Path) -> Iterator[None]:
         if number == errno.ENOENT and os.path.islink(path):
             text = f"the link leads to something that does not exist: {os.readlink(path)}"
         raise OSError(number, text, str(path)) from None
+
+
+def data_folder() -> Path:
+    """Return this user's data folder: FLEXCHAT_DATA or, if not set, where the platform wants such data.
+
+    Raises:
+        PathError: This user's home folder is unknown.
+
+    Source: XDG Base Directory specification; Apple's and Microsoft's locations on their systems.
+    """
+    named = os.environ.get("FLEXCHAT_DATA")
+    if named:
+        return located(named)
+    if sys.platform == "darwin":
+        return located("~/Library") / "Application Support" / "flexchat"
+    if os.name == "nt":
+        return located(os.environ.get("LOCALAPPDATA") or "~/AppData/Local") / "flexchat"
+    return located(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "flexchat"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .cli.usage import FAILED, INTERRUPTED, OK, UNUSABLE, UsageError
     from .config.document import MAX_BYTES, ConfigDocument, document_of, parse_document, read_document, walk
     from .config.finding import find_config
+    from .config.keys import variable_value
     from .config.model import (
         Config,
         ConversationsTable,
@@ -172,6 +173,7 @@ _HOMES = {
         "structure",
         "structure_mapping",
     ),
+    "config.keys": ("variable_value",),
     "config.variables": ("expand_variables",),
     "config.wording": (
         "is_secret_name",
@@ -397,6 +399,7 @@ __all__ = [
     "tokens_of",
     "tool_name",
     "tool_words",
+    "variable_value",
     "walk",
     "why_no_answer",
     "with_hint",

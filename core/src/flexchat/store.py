@@ -36,7 +36,7 @@ from .errors import (
     UnknownEffectError,
     UnknownTurnError,
 )
-from .files import located, open_file
+from .files import data_folder, located, open_file
 from .plugin.contracts import (
     ConversationStore,
     ConversationStoreType,
@@ -56,7 +56,6 @@ from .plugin.foreign import error_name, error_text
 from .plugin.hookspecs import hookimpl
 from .plugin.ranking import fused, reranked
 from .plugin.threads import run_in_thread
-from .storage.folder import data_folder
 from .storage.replacing import replacing
 
 if TYPE_CHECKING:

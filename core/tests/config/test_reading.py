@@ -106,7 +106,8 @@ BROKEN_JSON = """\
 EXPECTED = [
     (
         "llms.gpt.api_key: environment variable OPENAI_API_KEY is not set: "
-        "export it first (for the text itself write $${OPENAI_API_KEY})"
+        "export it first, or store it with flexchat keys set OPENAI_API_KEY "
+        "(for the text itself write $${OPENAI_API_KEY})"
     ),
     'llms.gpt.timeout_s: expected a number, got the text "60"; leave out the quotes',
     "llms.gpt: unknown key 'base_uri' (did you mean 'base_url'?)",

@@ -10,7 +10,7 @@ ENVIRON = {"KEY": "sk-12345678", "HOST": "h", "EMPTY": ""}
 
 
 def expanded(text: str) -> str:
-    return expand_variables(ConfigDocument(data={"a": [text]}), ENVIRON).document.data["a"][0]
+    return expand_variables(ConfigDocument(data={"a": [text]}), ENVIRON.get).document.data["a"][0]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_variable_that_is_not_set_is_a_problem_that_names_it_and_its_place():
         source="c.toml", data={"llms": {"gpt": {"api_key": "${NO_KEY}"}}}, lines={("llms", "gpt"): 3}
     )
 
-    done = expand_variables(document, {})
+    done = expand_variables(document, {}.get)
 
     text = "environment variable NO_KEY is not set: export it first (for the text itself write $${NO_KEY})"
     assert [str(p) for p in done.problems] == [f"c.toml:3: llms.gpt.api_key: {text}"]
@@ -50,19 +50,19 @@ def test_a_variable_that_is_not_set_is_a_problem_that_names_it_and_its_place():
 
 def test_values_from_the_environment_are_secrets_unless_they_are_short():
     """A word of one letter would be masked out of every sentence. Defaults stand in the file and are none."""
-    done = expand_variables(ConfigDocument(data={"a": "${KEY}", "b": "${HOST}", "c": "${X:-abcdefgh}"}), ENVIRON)
+    done = expand_variables(ConfigDocument(data={"a": "${KEY}", "b": "${HOST}", "c": "${X:-abcdefgh}"}), ENVIRON.get)
 
     assert done.secrets == {"sk-12345678"}
     assert done.places == {("a",), ("b",)}
 
 
 def test_keys_are_not_replaced():
-    assert expand_variables(ConfigDocument(data={"${KEY}": 1}), ENVIRON).document.data == {"${KEY}": 1}
+    assert expand_variables(ConfigDocument(data={"${KEY}": 1}), ENVIRON.get).document.data == {"${KEY}": 1}
 
 
 def test_what_a_variable_holds_is_not_looked_at_again():
     """A key that contains a placeholder is used as it is."""
-    done = expand_variables(ConfigDocument(data={"a": "${A}"}), {"A": "${B}", "B": "b"})
+    done = expand_variables(ConfigDocument(data={"a": "${A}"}), {"A": "${B}", "B": "b"}.get)
 
     assert done.document.data == {"a": "${B}"}
 
@@ -70,6 +70,6 @@ def test_what_a_variable_holds_is_not_looked_at_again():
 @given(st.text(alphabet="${}:-AB_ x", max_size=30))
 def test_any_text_is_expanded_without_an_error(text):
     """And one without a placeholder stays what it is."""
-    done = expand_variables(ConfigDocument(data={"a": text}), {"A": "1"})
+    done = expand_variables(ConfigDocument(data={"a": text}), {"A": "1"}.get)
 
     assert done.document.data["a"] == text or "${" in text

@@ -8,6 +8,7 @@ import attrs
 import pytest
 from flexchat import FlexChat
 from flexchat.assembly import installed_plugins
+from flexchat.config.keys import store_key
 from flexchat.config.model import LLMEntry
 from flexchat.domain.keys import secret_key
 from flexchat.llms.open import Configured, open_llm, secret_values, with_usual_key
@@ -66,6 +67,20 @@ def test_a_key_of_the_environment_goes_only_to_its_host(settings, environment, f
     keyed = with_usual_key(Keyed(**settings))
 
     assert (keyed.key, keyed.token) == found
+
+
+def test_a_stored_key_comes_after_the_environment_and_goes_only_to_its_host(monkeypatch):
+    """And is masked from then on."""
+    for name in ("ACME_KEY", "ACME_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    store_key("ACME_KEY", "stored-secret", in_file=True)
+
+    assert with_usual_key(Keyed()).key == "stored-secret"
+    assert with_usual_key(Keyed(base_url="https://evil.example")).key is None
+    assert with_usual_key(Keyed(key="mine")).key == "mine"
+    assert "stored-secret" in secret_values([])
+    monkeypatch.setenv("ACME_TOKEN", "environment")
+    assert with_usual_key(Keyed()).key == "environment"
 
 
 def test_a_variable_that_holds_no_key_is_named(monkeypatch):

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 from flexchat.errors import StorageError
-from flexchat.storage.folder import data_folder
+from flexchat.files import data_folder
 from flexchat.storage.sqlite import Database
 
 OURS = 0x12345

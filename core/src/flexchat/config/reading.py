@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from ..errors import ConfigError, FlexChatError, Problem, did_you_mean
 from .check import check, keys_in_the_file, written_secrets
 from .document import MOST_PROBLEMS, ConfigDocument, and_more, document_of, read_document
 from .including import with_included
+from .keys import variable_value
 from .model import Config, ResponseRule, own_keys
 from .normalise import normalise
 from .positions import KeyPath
@@ -253,8 +253,8 @@ def read_config(
     Args:
         source: A .toml, .yaml or .json file, one already read, or its content as a mapping. For an earlier result of
             read_config, returns a copy without later additions; then no file is read, and nothing is replaced.
-        environ: Where ${NAME} is looked up. Default: the process's environment for a file; for a mapping, nothing is
-            replaced.
+        environ: Where ${NAME} is looked up. Default: for a file, the process's environment and then the stored keys;
+            for a mapping, nothing is replaced.
         tools: Names of tools given in code, and SOURCE/* for tool sources given in code.
 
     Raises:
@@ -273,7 +273,7 @@ def read_config(
         notes += keys_in_the_file(document)
     if environ is None and not is_file:
         return ReadConfig(document, written=written, problems=whole.problems, notes=notes, tools=tools)
-    expanded = expand_variables(document, os.environ if environ is None else environ)
+    expanded = expand_variables(document, variable_value if environ is None else environ.get)
     return ReadConfig(
         expanded.document,
         written=written,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 
-from ..errors import Problem
+from ..errors import KeyStorageError, Problem
 from .document import ConfigDocument
+from .keys import is_key_name
 from .positions import KeyPath
+from .wording import is_secret_name
 
 SHORTEST_SECRET = 6
 """Characters; masking a shorter value would hide ordinary words."""
@@ -35,11 +37,14 @@ class Expanded:
     places: frozenset[KeyPath] = frozenset()
 
 
-def expand_variables(document: ConfigDocument, environ: Mapping[str, str]) -> Expanded:
+def expand_variables(document: ConfigDocument, look_up: Callable[[str], str | None]) -> Expanded:
     """Replace ``${NAME}`` and ``${NAME:-default}`` in every text; ``$${`` stands for ``${``. Keys stay as they are.
 
     The default is used if the variable is not set or empty, as in a shell. Everything else stays as written, and so
     does the placeholder of a variable that is not set, which is a problem.
+
+    Args:
+        look_up: Returns a variable's value, None if it is not set; may raise KeyStorageError, which is a problem, too.
     """
     problems: list[Problem] = []
     secrets: set[str] = set()
@@ -58,11 +63,16 @@ def expand_variables(document: ConfigDocument, environ: Mapping[str, str]) -> Ex
         if found["escaped"]:
             return "$"
         name, default = found["name"], found["default"]
-        set_to = environ.get(name)
+        try:
+            set_to = look_up(name)
+        except KeyStorageError as error:
+            problems.append(document.problem(place, str(error)))
+            return found[0]
         if default is not None and not set_to:
             return default
         if set_to is None:
-            hint = f"export it first (for the text itself write $${{{name}}})"
+            store = f", or store it with flexchat keys set {name}" if is_key_name(name) and is_secret_name(name) else ""
+            hint = f"export it first{store} (for the text itself write $${{{name}}})"
             problems.append(document.problem(place, f"environment variable {name} is not set: {hint}"))
             return found[0]
         places.add(place)

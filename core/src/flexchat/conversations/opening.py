@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..config.model import ConversationsTable, EffectsTable, own_keys
 from ..errors import did_you_mean
+from ..files import data_folder
 from ..plugin.contracts import ConversationStore, ConversationStoreType, EffectLedger
-from ..storage.folder import data_folder
 from .sqlite_journal import SqliteJournal
 from .sqlite_store import FILE_NAME, SQLITE, SqliteConversations, sqlite_ledger_alone
 

@@ -15,9 +15,8 @@ from ..domain.journal import TurnEnd
 from ..domain.message_json import turn_from_json, turn_to_json
 from ..domain.text import storable
 from ..errors import StorageError, UnknownConversationError
-from ..files import located
+from ..files import data_folder, located
 from ..plugin.contracts import ConversationStoreType
-from ..storage.folder import data_folder
 from ..storage.sqlite import Database
 from . import sqlite_keys, sqlite_ledger
 from .sqlite_journal import EVENT_TABLES, SqliteJournal, delete_turns_of, ended

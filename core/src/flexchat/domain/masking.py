@@ -77,11 +77,24 @@ def _forms(secret: str) -> Iterable[str]:
     return secret, quote(raw, safe=""), quote(raw), quote_plus(raw)
 
 
+_remembered: set[str] = set()
+
+
+def remember_secret(value: str) -> None:
+    """Make sure that a stored key, which no variable or setting contains, is masked like those."""
+    if len(value) >= _SHORTEST:
+        _remembered.add(value)
+
+
 def secrets_of_environment(environ: Mapping[str, str] | None = None) -> frozenset[str]:
-    """Return the values of environment variables whose names mark them as secret (…_KEY, …_TOKEN, …)."""
+    """Return the values of environment variables whose names mark them as secret (…_KEY, …_TOKEN, …).
+
+    Without ``environ``, also the stored keys that this process has read.
+    """
     variables = os.environ if environ is None else environ
-    return frozenset(
+    found = {
         value
         for name, value in variables.items()
         if _SECRET_NAME.search(name) and name not in _NO_SECRETS and len(value) >= _SHORTEST
-    )
+    }
+    return frozenset(found | _remembered if environ is None else found)

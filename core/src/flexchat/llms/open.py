@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import attrs
 
+from ..config.keys import key_for
 from ..config.model import LLMEntry, StoreEntry, own_keys
 from ..domain.masking import secrets_of_environment
 from ..plugin.contracts import ChatProvider, DocumentStoreType, ProviderType
@@ -65,25 +65,34 @@ def read_entries(reading: ReadConfig, section: str, records: Records) -> dict[st
 
 
 def with_usual_key(settings: Any) -> Any:
-    """Return a service's settings; if they hold no secret, with the key that the environment has for its host.
+    """Return a service's settings; if they hold no secret, with the key that is known for its host.
 
-    Which variables those are, a field says: see secret_key. The key is used over HTTPS only.
+    The environment comes first, then what ``flexchat keys set`` stored. Which variables those are, a field says: see
+    secret_key. The key is used over HTTPS only.
 
     Raises:
         ValueError: The variable holds something that is no key.
+        KeyStorageError: A stored key cannot be read.
     """
     fields = [field for field in attrs.fields(type(settings)) if field.metadata.get("secret")]
     if any(getattr(settings, field.name) for field in fields):
         return settings
     address = urlsplit(getattr(settings, "base_url", ""))
-    for field in fields:
-        for name in _usual_variables(field, address.hostname or "") if address.scheme == "https" else ():
-            if value := os.environ.get(name, "").strip():
-                try:
-                    return attrs.evolve(settings, **{field.alias or field.name: value})
-                except ValueError as error:
-                    raise ValueError(f"environment variable {name}: {error}") from None
+    for field in fields if address.scheme == "https" else ():
+        found = key_for(_usual_variables(field, address.hostname or ""))
+        if found is not None:
+            name, value = found
+            try:
+                return attrs.evolve(settings, **{field.alias or field.name: value})
+            except ValueError as error:
+                raise ValueError(f"environment variable {name}: {error}") from None
     return settings
+
+
+def variables_of(kind: ProviderType) -> tuple[str, ...]:
+    """Return the variables that usually hold the keys of a provider's services."""
+    fields = attrs.fields(kind.config_class)
+    return tuple(name for f in fields for names in f.metadata.get("variables", {}).values() for name in names)
 
 
 def _usual_variables(field: attrs.Attribute[Any], host: str) -> Sequence[str]:

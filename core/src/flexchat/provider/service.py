@@ -219,7 +219,7 @@ class Service:
         if self._variable is not None:
             raise ProviderAuthError(
                 f"there is no key for {self.host}: set the environment variable {self._variable}, or "
-                f"{self._refusals.key.partition(',')[0]}",
+                f"{self._refusals.key.partition(',')[0]}, or store it: flexchat keys set {self._variable}",
                 provider=self.provider,
             )
 

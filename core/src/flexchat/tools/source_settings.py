@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from ..config.model import SourceEntry, ToolsTable, own_keys
 from ..config.wording import shortened
 from ..errors import did_you_mean
-from ..files import located
+from ..files import data_folder, located
 from ..plugin.host import PluginHost
 from ..plugin.packages import package_with
 from ..plugin.tool_sources import OpenSource
-from ..storage.folder import data_folder
 from .live_source import SourceSetup
 from .lock import LOCK_NAME
 

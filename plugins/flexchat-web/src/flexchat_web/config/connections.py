@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from flexchat.host import (
     own_keys,
     secrets_of_environment,
     structure_mapping,
+    variable_value,
 )
 from flexchat.provider import ChatProvider
 from flexchat.store import DocumentStoreContext, Retriever
@@ -185,7 +185,7 @@ def _expanded(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> d
         raise ApiError(422, f"{MASKED} hides the secret: write it again, or test the saved connection by its name")
     if problems:
         raise ApiError(422, f"{problems[0].path}: {problems[0].text}", flaws=problems)
-    expanded = expand_variables(posted, {key: os.environ[key] for key in allowed if key in os.environ})
+    expanded = expand_variables(posted, lambda name: variable_value(name) if name in allowed else None)
     if expanded.problems:
         raise ApiError(422, expanded.problems[0].text, flaws=expanded.problems)
     settings: dict[str, Any] = expanded.document.data[section]["tested"]
