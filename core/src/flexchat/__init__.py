@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     )
     from .domain.history import read_history, write_history
     from .domain.journal import JournaledTurn, JournalEntry, ToldEvent
+    from .domain.prices import Cost, ModelPrice, Price
     from .domain.sourced import SourcedTool, ToolChange
     from .domain.version import __version__ as __version__
     from .errors import (
@@ -179,6 +180,11 @@ _HOMES = {
         "JournalEntry",
         "ToldEvent",
     ),
+    "domain.prices": (
+        "Cost",
+        "ModelPrice",
+        "Price",
+    ),
     "domain.sourced": (
         "SourcedTool",
         "ToolChange",
@@ -270,6 +276,7 @@ __all__ = [
     "ContextLengthError",
     "ConversationInfo",
     "ConversationTurn",
+    "Cost",
     "Document",
     "Effect",
     "EffectUnknownError",
@@ -291,6 +298,7 @@ __all__ = [
     "MediaPart",
     "Message",
     "ModelInfo",
+    "ModelPrice",
     "ModelNotFoundError",
     "ModelRequest",
     "ModelRequestFinished",
@@ -301,6 +309,7 @@ __all__ = [
     "PhaseRecord",
     "PhaseStarted",
     "PluginError",
+    "Price",
     "Problem",
     "Profile",
     "ProviderAuthError",

@@ -21,6 +21,7 @@ from .domain.filters import AllOf, AnyOf, Compare, Condition, holds, read_filter
 from .domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
 from .domain.keys import key, secret_key
 from .domain.message_json import turn_from_json, turn_to_dict, turn_to_json
+from .domain.prices import Cost
 from .domain.text import storable
 from .errors import (
     CannotSettleError,
@@ -73,6 +74,7 @@ __all__ = [
     "ConversationStore",
     "ConversationStoreType",
     "ConversationTurn",
+    "Cost",
     "Database",
     "Document",
     "DocumentStore",

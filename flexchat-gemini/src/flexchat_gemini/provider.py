@@ -18,6 +18,7 @@ from flexchat.provider import (
     Key,
     Message,
     ModelInfo,
+    ModelPrice,
     ProviderError,
     Refusal,
     Service,
@@ -30,6 +31,7 @@ from .config import GeminiConfig
 from .embeddings import BATCHES, ONE_BY_ONE, embed_request, normalised, read_embeddings
 from .errors import REFUSALS, VERTEX_REFUSALS, is_about_batches, knows_no_json_schema
 from .models import read_models
+from .prices import price_of
 from .request import RequestWriter
 from .traits import traits_of
 
@@ -87,6 +89,10 @@ class GeminiProvider:
     def combines_tools_and_format(self, model: str) -> bool:
         """Return whether this model takes both; see ToolsOrFormatProvider."""
         return traits_of(model).combines
+
+    def price_of(self, model: str) -> ModelPrice | None:
+        """Return what a model costs at the Gemini API itself; see PricedProvider."""
+        return price_of(model) if self.endpoint == f"https://{_GEMINI_HOST}" else None
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Return the answer to one request; see ChatProvider."""

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 from flexchat.plugin import ChatResult
-from flexchat.provider import SSE_DONE, Answer, ChatEvent, ChatOptions, Embeddings, Key, Message, ModelInfo, Service
+from flexchat.provider import (
+    SSE_DONE,
+    Answer,
+    ChatEvent,
+    ChatOptions,
+    Embeddings,
+    Key,
+    Message,
+    ModelInfo,
+    ModelPrice,
+    Service,
+)
 
 from .chat_request import ChatRequestWriter
 from .chat_stream import ChatStream
@@ -17,6 +28,7 @@ from .embeddings import BATCHES, embeddings_fields, read_embeddings
 from .errors import REFUSALS
 from .hosts import COMBINING_HOSTS, OPENAI_HOST
 from .models import read_models
+from .prices import price_of
 from .traits import traits_of
 
 if TYPE_CHECKING:
@@ -90,6 +102,10 @@ class OpenAIProvider:
     def combines_tools_and_format(self, model: str) -> bool:
         """Return whether this server accepts both; see ToolsOrFormatProvider."""
         return self._combines
+
+    def price_of(self, model: str) -> ModelPrice | None:
+        """Return what a model costs at OpenAI itself; see PricedProvider."""
+        return price_of(model) if self.endpoint == f"https://{OPENAI_HOST}" else None
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Return the answer to one request; see ChatProvider."""

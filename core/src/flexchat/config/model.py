@@ -7,6 +7,7 @@ Field comments (metadata "help") become the descriptions in the JSON Schema that
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Literal
 
 import attrs
@@ -20,6 +21,32 @@ def own_keys(cls: type) -> frozenset[str]:
     return frozenset(field.name for field in attrs.fields(cls)) - {"settings", "tables", "sources"}
 
 
+def _six_places(instance: object, attribute: attrs.Attribute[Any], value: float | None) -> None:
+    if value is not None and Decimal(repr(value)) != round(Decimal(repr(value)), 6):
+        raise ValueError(f"{attribute.name} may have 6 decimal places, got {value!r}")
+
+
+def _rate(help: str) -> Any:
+    return key(help, min=0, max=1_000_000, default=None, validator=_six_places)
+
+
+@attrs.frozen(kw_only=True)
+class PriceEntry:
+    """One [llms.NAME.prices.MODEL] table: what a model costs, in US dollars per million tokens."""
+
+    input: float | None = _rate("What it reads; together with output.")
+    output: float | None = _rate("What it writes; together with input.")
+    cached_input: float | None = _rate("What it reads from the service's cache. Default: as input.")
+    cache_write: float | None = _rate("What the service caches. Default: as input.")
+    reasoning: float | None = _rate("What it thinks. Default: as output.")
+    window: int | None = key("Tokens it can read.", min=1, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        others = self.cached_input, self.cache_write, self.reasoning
+        if (self.input is None) != (self.output is None) or (self.input is None and any(o is not None for o in others)):
+            raise ValueError("a price needs both input and output; window alone needs neither")
+
+
 @attrs.frozen(kw_only=True)
 class LLMEntry:
     """One [llms.NAME] table: a model's service. All other keys belong to the provider's plugin."""
@@ -31,6 +58,9 @@ class LLMEntry:
     retry_delay_ms: int = key("Wait before the first retry; doubles each time, with jitter.", min=0, default=500)
     max_parallel: int | None = key(
         "Requests it gets at a time; others wait, within their turn's time. Default: no limit.", min=1, default=None
+    )
+    prices: Mapping[str, PriceEntry] = key(
+        "Prices by model, in place of the known ones; * for all others: { input = 0, output = 0 }.", factory=dict
     )
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 

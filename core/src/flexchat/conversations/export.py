@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
-
 from ..domain import (
     AssistantMessage,
     ConversationInfo,
@@ -20,6 +18,7 @@ from ..domain import (
     UserMessage,
 )
 from ..domain.message_json import turn_to_dict
+from ..domain.prices import Cost
 
 _LONGEST_RESULT = 500
 _FENCE = "```"
@@ -27,7 +26,8 @@ _FENCE = "```"
 
 def to_json(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> dict[str, Any]:
     """Return everything kept of a conversation as JSON data."""
-    return {**attrs.asdict(info), "turns": [{**turn_to_dict(turn), "status": turn.status} for turn in turns]}
+    told = [{**turn_to_dict(turn), "status": turn.status, "cost": turn.cost.to_dict()} for turn in turns]
+    return {**info.to_dict(), "cost": Cost.total(turn.cost for turn in turns).to_dict(), "turns": told}
 
 
 def to_markdown(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> str:
@@ -38,7 +38,26 @@ def to_markdown(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> st
     blocks = [f"# {info.title or info.id}", f"{to_the_minute(info.started_at)} to {to_the_minute(info.used_at)}"]
     for turn in turns:
         blocks += _blocks(turn)
+    if any(turn.rounds for turn in turns):
+        blocks.append(f"*Cost: {_cost(turns)}*")
     return "\n\n".join(blocks) + "\n"
+
+
+def _cost(turns: Sequence[ConversationTurn]) -> str:
+    """Return what a conversation cost, and each of its rules if there are several."""
+    total = Cost.total(turn.cost for turn in turns)
+    rules = cost_by_rule(turns)
+    parts = [f"{name}: {cost}" for name, cost in rules.items()] if len(rules) > 1 else []
+    return "; ".join([", ".join([str(total), *parts]), *total.unpriced])
+
+
+def cost_by_rule(turns: Sequence[ConversationTurn]) -> dict[str, Cost]:
+    """Return what turns cost, by the rule that answered: its name, or its number; "no rule" if none did."""
+    by_rule: dict[str, list[Cost]] = {}
+    for turn in turns:
+        name = turn.rule_name or ("no rule" if turn.rule is None else f"rule {turn.rule}")
+        by_rule.setdefault(name, []).append(turn.cost)
+    return {name: Cost.total(costs) for name, costs in by_rule.items()}
 
 
 def _blocks(turn: ConversationTurn) -> Iterator[str]:

@@ -13,6 +13,7 @@ import attrs
 from ..domain import ConversationInfo, ConversationTurn, TurnStatus
 from ..domain.journal import TurnEnd
 from ..domain.message_json import turn_from_json, turn_to_json
+from ..domain.prices import Cost
 from ..domain.text import storable
 from ..errors import StorageError, UnknownConversationError
 from ..files import data_folder, located
@@ -53,10 +54,18 @@ CREATE TABLE turns (
 """
 # A column in addition to the turn's JSON, for the list of conversations. Turns in old files are all done.
 _STATUS = "ALTER TABLE turns ADD COLUMN status TEXT NOT NULL DEFAULT 'done';"
-_MIGRATIONS = (_TABLES, _STATUS, sqlite_ledger.TABLES, JOURNAL_TABLES, EVENT_TABLES, sqlite_keys.TABLES)
+# What all turns cost, in trillionths of a dollar (NULL if none is priced), and how many are not fully priced. Not a
+# column of turns: a list of conversations would read all their texts to get at it.
+_COST = """
+ALTER TABLE conversations ADD COLUMN cost INTEGER;
+ALTER TABLE conversations ADD COLUMN unpriced INTEGER NOT NULL DEFAULT 0;
+UPDATE conversations SET unpriced = turns;
+"""
+_MIGRATIONS = (_TABLES, _STATUS, sqlite_ledger.TABLES, JOURNAL_TABLES, EVENT_TABLES, sqlite_keys.TABLES, _COST)
 
 _INFO = (
-    "id, title, turns, started_at, used_at, topic, (SELECT status FROM turns WHERE number = conversations.last_turn)"
+    "id, title, turns, started_at, used_at, topic, (SELECT status FROM turns WHERE number = conversations.last_turn), "
+    "cost, unpriced"
 )
 
 
@@ -215,6 +224,8 @@ def _added(conversation: str, turn: ConversationTurn, tenant: str) -> Callable[[
     except ValueError as error:
         raise StorageError(f"conversations: {error}") from None
     title, topic, folded = turn.title, storable(turn.topic), turn.text.casefold()
+    cost = turn.cost
+    paid = cost.trillionths, int(not cost.is_complete)
     at = storable(turn.at) or datetime.now(UTC).isoformat(timespec="milliseconds")
 
     def add(database: sqlite3.Connection) -> None:
@@ -225,10 +236,12 @@ def _added(conversation: str, turn: ConversationTurn, tenant: str) -> Callable[[
         ).fetchall()
         for (number,) in added:
             database.execute(
-                "INSERT INTO conversations (tenant, id, title, topic, turns, started_at, used_at, last_turn) "
-                "VALUES (?, ?, ?, ?, 1, ?, ?, ?) ON CONFLICT DO UPDATE SET turns = turns + 1, "
-                "topic = excluded.topic, used_at = excluded.used_at, last_turn = excluded.last_turn",
-                (*key, title, topic, at, at, number),
+                "INSERT INTO conversations "
+                "(tenant, id, title, topic, turns, started_at, used_at, last_turn, cost, unpriced) "
+                "VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET turns = turns + 1, "
+                "topic = excluded.topic, used_at = excluded.used_at, last_turn = excluded.last_turn, "
+                "cost = coalesce(cost + excluded.cost, cost, excluded.cost), unpriced = unpriced + excluded.unpriced",
+                (*key, title, topic, at, at, number, *paid),
             )
 
     return add
@@ -273,8 +286,8 @@ def _found(database: sqlite3.Connection, key: tuple[str, ...]) -> ConversationIn
     return _info(row)
 
 
-def _info(row: tuple[str, str, int, str, str, str, TurnStatus]) -> ConversationInfo:
-    id, title, turns, started_at, used_at, topic, status = row
+def _info(row: tuple[str, str, int, str, str, str, TurnStatus, int | None, int]) -> ConversationInfo:
+    id, title, turns, started_at, used_at, topic, status, cost, unpriced = row
     return ConversationInfo(
         id=id,
         title=title,
@@ -283,6 +296,7 @@ def _info(row: tuple[str, str, int, str, str, str, TurnStatus]) -> ConversationI
         used_at=used_at,
         topic=topic,
         status=status,
+        cost=Cost.of_turns(cost, unpriced),
     )
 
 

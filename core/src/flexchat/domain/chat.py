@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 import attrs
 
 from .messages import AssistantMessage, Message, ToolCall
+from .prices import Cost, Price
 from .tools import ToolCallRecord
 
 
@@ -214,6 +215,7 @@ class Round:
         elapsed_ms: Milliseconds from request to answer, without the tools it asked for.
         reasoning: What the model thought, if the service shows it.
         usage: Tokens of this answer alone; None if the service did not say.
+        price: Of the model that answered, when it did; None if none was known.
     """
 
     llm: str
@@ -222,6 +224,17 @@ class Round:
     finish_reason: str | None = None
     reasoning: str = ""
     usage: Usage | None = None
+    price: Price | None = None
+
+    @property
+    def cost(self) -> Cost:
+        """What it cost."""
+        if self.price is None:
+            return Cost(unpriced=(f"no price is known for {self.model or 'the model'} of {self.llm}",))
+        amount = self.price.amount(self.usage)
+        if amount is None:
+            return Cost(unpriced=(f"{self.llm} did not say how many tokens {self.model} read and wrote",))
+        return Cost(amount=amount)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON data."""
@@ -232,6 +245,8 @@ class Round:
             "finish_reason": self.finish_reason,
             "reasoning": self.reasoning,
             "usage": self.usage.to_dict() if self.usage else None,
+            "price": self.price.to_dict() if self.price else None,
+            "cost": self.cost.to_dict(),
         }
 
 

@@ -9,10 +9,11 @@ import attrs
 
 from .chat import Round, Usage
 from .messages import AssistantMessage, Message, UserMessage
+from .prices import Cost
 from .retrieval import Citation
 from .text import storable
 from .tools import ToolCallRecord
-from .turn import PhaseRecord, TurnStatus
+from .turn import PhaseRecord, TurnStatus, cost_of
 
 LONGEST_TITLE = 80
 
@@ -66,6 +67,13 @@ class ConversationTurn:
     shown: str | None = None
 
     @property
+    def cost(self) -> Cost:
+        """What it cost, at the prices of then; see Turn.cost. One kept by an older FlexChat is unpriced."""
+        if self.llm and not self.rounds and not any(phase.rounds for phase in self.phases):
+            return Cost(unpriced=("it was kept without prices",))
+        return cost_of(self.rounds, self.phases, self.status, self.rule)
+
+    @property
     def title(self) -> str:
         """The title of a conversation that begins with this turn: the user's first words, at most 80 characters.
 
@@ -107,6 +115,7 @@ class ConversationInfo:
     Attributes:
         started_at, used_at: ISO 8601, UTC.
         topic, status: Those of its last turn.
+        cost: Of all its turns, at the prices of then; None if the store does not add them up.
     """
 
     id: str
@@ -116,3 +125,9 @@ class ConversationInfo:
     used_at: str
     topic: str = ""
     status: TurnStatus = "done"
+    cost: Cost | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        data = attrs.asdict(self, recurse=False)
+        return {**data, "cost": None if self.cost is None else self.cost.to_dict()}

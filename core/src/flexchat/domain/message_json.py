@@ -31,6 +31,7 @@ from .messages import (
     ToolMessage,
     UserMessage,
 )
+from .prices import Price, price_from_dict
 from .retrieval import Citation, CollectionHits, Document, Profile, RagResults
 from .tools import ToolCallRecord, ToolResult
 from .turn import ChatRequest, CollectionChoice, PhaseRecord, Turn, TurnStatus
@@ -183,7 +184,7 @@ def record_from_dict(data: Any) -> ToolCallRecord:
 
 def phase_from_dict(data: Any) -> PhaseRecord:
     """Return the record of a phase that value_to_dict made data of."""
-    return _made(PhaseRecord, data, usage=_usage, warnings=_texts)
+    return _made(PhaseRecord, data, usage=_usage, warnings=_texts, rounds=_rounds)
 
 
 def rag_from_dict(data: Any) -> RagResults:
@@ -222,6 +223,7 @@ def whole_turn_to_dict(turn: Turn[Any]) -> dict[str, Any]:
         "rule_name": turn.rule_name,
         "finish_reason": response.finish_reason,
         "usage": response.usage.to_dict() if response.usage else None,
+        "cost": turn.cost.to_dict(),
         "rounds": [one.to_dict() for one in response.rounds],
         "warnings": list(response.warnings),
         "citations": [citation.to_dict() for citation in turn.citations],
@@ -324,6 +326,8 @@ def _data(item: Any) -> Any:
         return item
     if cls is tuple:
         return [_data(each) for each in item]
+    if cls is Price:
+        return item.to_dict()
     if cls in _MESSAGE_CLASSES:
         return message_to_dict(item)
     if isinstance(item, bytes):
@@ -441,7 +445,7 @@ def _phases(items: Any) -> tuple[PhaseRecord, ...]:
 
 
 def _rounds(items: Any) -> tuple[Round, ...]:
-    return _each(items, lambda item: _made(Round, item, usage=_usage))
+    return _each(items, lambda item: _made(Round, item, usage=_usage, price=price_from_dict))
 
 
 def _tool_calls(items: Any) -> tuple[ToolCallRecord, ...]:

@@ -8,8 +8,9 @@ from typing import Any, Generic, Literal
 import attrs
 
 from ..errors import TurnDataError
-from .chat import ChatResponse, Effort, Parsed, Reasoning, ToolChoice, Usage
+from .chat import ChatResponse, Effort, Parsed, Reasoning, Round, ToolChoice, Usage
 from .messages import Message
+from .prices import Cost
 from .retrieval import Citation, Profile
 from .tools import ToolCallRecord
 
@@ -105,6 +106,7 @@ class PhaseRecord:
         skipped: Why there was nothing to do; empty if it ran.
         warnings: What went wrong in it, and what was done instead.
         usage: Tokens of the model it asked; None if it asked none.
+        rounds: The answers of the models it asked, oldest first; those of phase 6 are ChatResponse.rounds.
     """
 
     phase: str
@@ -114,6 +116,7 @@ class PhaseRecord:
     skipped: str = ""
     warnings: tuple[str, ...] = ()
     usage: Usage | None = None
+    rounds: tuple[Round, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON data, without empty values."""
@@ -123,6 +126,7 @@ class PhaseRecord:
             "skipped": self.skipped,
             "warnings": list(self.warnings),
             "usage": self.usage.to_dict() if self.usage else None,
+            "rounds": [one.to_dict() for one in self.rounds],
         }
         kept = {key: value for key, value in details.items() if value or key == "outcome"}
         return {"phase": self.phase, **kept, "elapsed_ms": round(self.elapsed_ms, 3)}
@@ -171,6 +175,11 @@ class Turn(Generic[Parsed]):
         return self.response.tool_calls or ()
 
     @property
+    def cost(self) -> Cost:
+        """What the models it asked cost, in all its phases; tools, and turns that tools started, are not included."""
+        return cost_of(self.response.rounds, self.phases, self.status, self.rule)
+
+    @property
     def failed_calls(self) -> tuple[ToolCallRecord, ...]:
         """The tool calls that failed, oldest first: refused, wrong arguments, or an error in the tool."""
         return tuple(record for record in self.tool_calls if not record.result.success)
@@ -215,3 +224,16 @@ class Turn(Generic[Parsed]):
             return whole_turn_from_dict(data)
         except ValueError as error:
             raise TurnDataError(f"this is no turn: {error}") from None
+
+
+def cost_of(rounds: Sequence[Round], phases: Sequence[PhaseRecord], status: TurnStatus, rule: int | None) -> Cost:
+    """Return what a turn cost.
+
+    Args:
+        rounds: Those of its answer.
+        rule: None if it ended before one was chosen.
+    """
+    parts = [one.cost for phase in phases for one in phase.rounds] + [one.cost for one in rounds]
+    if status != "done" and rule is not None:
+        parts.append(Cost(unpriced=("the turn did not end, and what was under way may have cost something",)))
+    return Cost.total(parts)

@@ -9,9 +9,11 @@ import attrs
 
 from ..config.model import LLMEntry
 from ..domain import Embeddings, ModelInfo
+from ..domain.prices import ModelPrice
 from ..errors import ProviderError, UnknownLLMError
 from ..plugin.contracts import ChatProvider
 from ..services.endpoints import Endpoint
+from .prices import configured, known_price
 from .retry import Attempts
 from .slots import Slots
 
@@ -35,6 +37,7 @@ class LLM:
         max_parallel: Requests it gets at a time; None for any number.
         slots: What keeps to that: hold one during a request. None if nothing has to.
         streams: Whether the provider can answer piece by piece.
+        prices: Prices that the config sets, by model; "*" for all others.
     """
 
     name: str
@@ -44,8 +47,10 @@ class LLM:
     retries: int = 2
     delay_s: float = 0.5
     max_parallel: int | None = None
+    prices: Mapping[str, ModelPrice] = attrs.field(factory=dict)
     slots: Slots | None = attrs.field(init=False)
     streams: bool = attrs.field(init=False)
+    _known_prices: dict[tuple[str, str | None], ModelPrice | None] = attrs.field(init=False, factory=dict)
 
     @slots.default
     def _slots(self) -> Slots | None:
@@ -58,6 +63,22 @@ class LLM:
     def attempts(self, timeout_s: float | None, model: str | None = None) -> Attempts:
         """Start a request, which may take several attempts; see Attempts."""
         return Attempts(self, timeout_s, model)
+
+    def price_of(self, model: str, answered: str | None = None) -> ModelPrice | None:
+        """Return what a model costs here; None if nobody knows.
+
+        The config comes first, then the table of the provider's package, then genai-prices if it is installed.
+
+        Args:
+            model: As asked for.
+            answered: The model that answered, as the service calls it.
+        """
+        try:
+            return self._known_prices[model, answered]
+        except KeyError:
+            found = known_price(self.provider, self.prices, model, answered)
+            self._known_prices[model, answered] = found
+            return found
 
     async def embed(
         self,
@@ -93,14 +114,17 @@ class Llms(Mapping[str, LLM]):
         """Return providers made in code as services, without retries.
 
         Args:
-            entries: The config's entries, for their default models and max_parallel; None for none.
+            entries: The config's entries, for their default models, max_parallel and prices; None for none.
         """
-        known = {name: (entry.default_model, entry.max_parallel) for name, entry in (entries or {}).items()}
-        return cls(
-            LLM(name=name, provider=each, default_model=model, max_parallel=most)
-            for name, each in providers.items()
-            for model, most in [known.get(name, (None, None))]
-        )
+        known: dict[str, dict[str, Any]] = {
+            name: {
+                "default_model": entry.default_model,
+                "max_parallel": entry.max_parallel,
+                "prices": configured(entry.prices),
+            }
+            for name, entry in (entries or {}).items()
+        }
+        return cls(LLM(name=name, provider=each, **known.get(name, {})) for name, each in providers.items())
 
     def resolve(
         self, llm: str, model: str | None = None, *, beside: Mapping[str, LLM] | None = None

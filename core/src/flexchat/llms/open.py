@@ -16,6 +16,7 @@ from ..plugin.contracts import ChatProvider, DocumentStoreType, ProviderType
 from ..plugin.records import Records
 from ..services.endpoints import Endpoint, Endpoints
 from .llm import LLM
+from .prices import configured
 
 if TYPE_CHECKING:
     from ..config.reading import ReadConfig  # loads cattrs, needed only when a configuration is read
@@ -142,6 +143,7 @@ def open_llm(name: str, service: Configured, entry: LLMEntry, endpoints: Endpoin
         retries=entry.retries,
         delay_s=entry.retry_delay_ms / 1000,
         max_parallel=entry.max_parallel,
+        prices=configured(entry.prices),
     )
 
 

@@ -36,6 +36,7 @@ from ..domain import (
 )
 from ..domain.fetching import Fetched, FetchedStream, FetchRequest
 from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
+from ..domain.prices import ModelPrice
 from ..errors import Problem
 from .call import NO_TURN, Call
 from .current import Cited, current_turn
@@ -49,10 +50,10 @@ ToolEncoder = Callable[[Sequence[ToolDefinition]], list[dict[str, Any]]]
 class ChatProvider(Protocol):
     """One configured LLM service. Opened with the app, closed with it.
 
-    Extra abilities are declared by an extra method: StreamingProvider, EmbeddingProvider, ToolsOrFormatProvider; a
-    missing ability is declared by an attribute: StandInProvider. A provider that talks to a server names it in an
-    attribute ``endpoint``, "https://api.example.com": LLMs with the same endpoint share what is known about its
-    health.
+    Extra abilities are declared by an extra method: StreamingProvider, EmbeddingProvider, ToolsOrFormatProvider,
+    PricedProvider; a missing ability is declared by an attribute: StandInProvider. A provider that talks to a server
+    names it in an attribute ``endpoint``, "https://api.example.com": LLMs with the same endpoint share what is known
+    about its health.
     """
 
     @property
@@ -124,6 +125,16 @@ class ToolsOrFormatProvider(ChatProvider, Protocol):
         """Return whether this model accepts both. A provider without this method always does.
 
         If False, the tools run first, and a last request without them asks for the format.
+        """
+
+
+class PricedProvider(ChatProvider, Protocol):
+    """A provider that knows what models cost."""
+
+    def price_of(self, model: str) -> ModelPrice | None:
+        """Return what a model costs at its service; None if it is not known, or the service is somebody else's.
+
+        Uses no network. A config can set another price. Without this method no price is known.
         """
 
 

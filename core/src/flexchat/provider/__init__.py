@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from ..domain.events import CharacterJoiner
     from ..domain.keys import key, secret_key, web_address
+    from ..domain.prices import ModelPrice, Price
     from ..domain.text import storable
     from ..errors import (
         ContentFilterError,
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from ..plugin.contracts import (
         ChatProvider,
         EmbeddingProvider,
+        PricedProvider,
         ProviderType,
         StandInProvider,
         StreamingProvider,
@@ -113,6 +115,7 @@ if TYPE_CHECKING:
     from .embedding import Batches
     from .history import History, Ids, PerTools, Said, WireTools, leading_instructions, replayed, short_id
     from .options import said, unsaid, unsaid_media
+    from .prices import PriceTable
     from .reading import (
         NDJSON,
         SSE,
@@ -169,6 +172,10 @@ _HOMES = {
         "key",
         "secret_key",
         "web_address",
+    ),
+    "flexchat.domain.prices": (
+        "ModelPrice",
+        "Price",
     ),
     "flexchat.domain.text": ("storable",),
     "flexchat.errors": (
@@ -228,6 +235,7 @@ _HOMES = {
     "flexchat.plugin.contracts": (
         "ChatProvider",
         "EmbeddingProvider",
+        "PricedProvider",
         "ProviderType",
         "StandInProvider",
         "StreamingProvider",
@@ -261,6 +269,7 @@ _HOMES = {
         "unsaid",
         "unsaid_media",
     ),
+    "flexchat.provider.prices": ("PriceTable",),
     "flexchat.provider.reading": (
         "Answer",
         "AnswerReader",
@@ -337,9 +346,13 @@ __all__ = [
     "Message",
     "ModelInfo",
     "ModelNotFoundError",
+    "ModelPrice",
     "NdjsonDecoder",
     "OpaquePart",
     "PerTools",
+    "Price",
+    "PriceTable",
+    "PricedProvider",
     "ProviderAuthError",
     "ProviderConnectionError",
     "ProviderData",

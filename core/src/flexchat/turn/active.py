@@ -138,15 +138,20 @@ class ActiveTurn:
         if result.usage is not None:
             self.usage = result.usage if self.usage is None else self.usage + result.usage
         thought = [part.text for part in result.message.parts if type(part) is ReasoningPart]
-        self.rounds.append(
-            Round(
-                llm=self.who.llm,
-                model=self.who.model or "",
-                elapsed_ms=elapsed_ms,
-                finish_reason=result.finish_reason,
-                reasoning="".join(thought),
-                usage=result.usage,
-            )
+        self.rounds.append(self.round(self.who, result, elapsed_ms, "".join(thought)))
+
+    def round(self, who: Candidates, result: ChatResult, elapsed_ms: float, reasoning: str = "") -> Round:
+        """Return the record of an answer, with the price of the model that gave it."""
+        llm, model = self.engine.llms.get(who.llm), who.model or ""
+        known = None if llm is None else llm.price_of(model, result.model)
+        return Round(
+            llm=who.llm,
+            model=model,
+            elapsed_ms=elapsed_ms,
+            finish_reason=result.finish_reason,
+            reasoning=reasoning,
+            usage=result.usage,
+            price=None if known is None else known.of(result.usage),
         )
 
     def ended(self, response: ChatResponse, **rest: Any) -> Turn:

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from ..domain import PhaseFinished, PhaseRecord, PhaseStarted, Usage
+from ..domain import PhaseFinished, PhaseRecord, PhaseStarted, Round, Usage
 from ..events.sink import Sink
 
 
@@ -26,6 +26,7 @@ class PhaseNotes:
     skipped: str = ""
     warnings: list[str] = attrs.field(factory=list)
     usage: Usage | None = None
+    rounds: list[Round] = attrs.field(factory=list)
     mask: Callable[[str], str] = str
     left: Callable[[], float] = lambda: math.inf
 
@@ -82,6 +83,7 @@ class PhaseLog:
             skipped=notes.skipped,
             warnings=tuple(notes.warnings),
             usage=notes.usage or usage,
+            rounds=tuple(notes.rounds),
         )
         self.records.append(record)
         if sink.wants(PhaseFinished):

@@ -15,6 +15,7 @@ from flexchat.provider import (
     Key,
     Message,
     ModelInfo,
+    ModelPrice,
     ProviderError,
     Refusal,
     Service,
@@ -28,6 +29,7 @@ from .answer import MessagesAnswer
 from .config import AnthropicConfig
 from .errors import REFUSALS, is_about_thinking
 from .models import longest_answer, read_models
+from .prices import price_of
 from .request import FALLBACK_MAX_TOKENS, RequestWriter
 
 if TYPE_CHECKING:
@@ -80,10 +82,15 @@ class AnthropicProvider:
             extra=config.extra_body,
         )
         self._limits: dict[str, int] = {}
+        self._cache_ttl = config.cache_ttl
 
     def tool_format(self, model: str) -> str:
         """Return the one tool format there is."""
         return "anthropic"
+
+    def price_of(self, model: str) -> ModelPrice | None:
+        """Return what a model costs at Anthropic itself; see PricedProvider."""
+        return price_of(model, self._cache_ttl) if self.endpoint == f"https://{ANTHROPIC_HOST}" else None
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Return the answer to one request; see ChatProvider."""

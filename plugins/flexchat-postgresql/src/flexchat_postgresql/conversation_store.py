@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from flexchat.store import (
     ConversationInfo,
     ConversationTurn,
+    Cost,
     StorageError,
     TurnEnd,
     UnknownConversationError,
@@ -30,7 +31,7 @@ LONGEST_KEY = 800
 _INFO = """
     SELECT id, title, turns, started_at, used_at, topic, (
         SELECT t.status FROM {s}.turns t WHERE t.tenant = c.tenant AND t.conversation = c.id AND t.number = c.turns
-    )
+    ), cost, unpriced
     FROM {s}.conversations c WHERE tenant = %s"""
 
 
@@ -98,9 +99,13 @@ class PostgresqlConversations:
         if (await connection.execute(self.connections.sql(added), given)).rowcount:
             used = """
                 UPDATE {s}.conversations SET turns = turns + 1, used_at = %s, topic = %s,
+                    cost = coalesce(cost + %s, cost, %s), unpriced = unpriced + %s,
                     used = nextval(%s::regclass) WHERE tenant = %s AND id = %s"""
             sequence = self.connections.sql("{s}.conversation_uses").as_string(connection)
-            await connection.execute(self.connections.sql(used), (at, storable(turn.topic), sequence, who, which))
+            cost = turn.cost
+            paid = (cost.trillionths, cost.trillionths, int(not cost.is_complete))
+            told = (at, storable(turn.topic), *paid, sequence, who, which)
+            await connection.execute(self.connections.sql(used), told)
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
         """Return its turns, oldest first; the last so many of them, if that is given."""
@@ -213,4 +218,6 @@ def _now() -> str:
 
 def _info(row: tuple[object, ...]) -> ConversationInfo:
     fields = ("id", "title", "turns", "started_at", "used_at", "topic", "status")
-    return ConversationInfo(**dict(zip(fields, row, strict=True)))  # type: ignore[arg-type]  # the columns' types
+    *known, paid, unpriced = row
+    cost = Cost.of_turns(paid, unpriced)  # type: ignore[arg-type]  # the columns' types
+    return ConversationInfo(**dict(zip(fields, known, strict=True)), cost=cost)  # type: ignore[arg-type]

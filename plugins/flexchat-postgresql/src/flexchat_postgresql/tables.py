@@ -119,4 +119,9 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     CREATE INDEX turn_keys_by_age ON {s}.turn_keys (bound_at);
     ALTER TABLE {s}.journal_turns ADD COLUMN key text NOT NULL DEFAULT ''
     """,
+    # What all turns cost, in trillionths of a dollar (NULL if none is priced), and how many are not fully priced.
+    """
+    ALTER TABLE {s}.conversations ADD COLUMN cost bigint, ADD COLUMN unpriced bigint NOT NULL DEFAULT 0;
+    UPDATE {s}.conversations SET unpriced = turns
+    """,
 )

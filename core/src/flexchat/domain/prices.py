@@ -1,0 +1,183 @@
+"""What models cost: prices per million tokens, and what came of them. All in decimal numbers, never in floats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from .chat import Usage
+
+CURRENCY = "USD"
+PLACES = 6
+"""Decimal places of a price: a cost is then a whole number of millionths of a millionth, and sums stay exact."""
+
+_MILLION = Decimal(1_000_000)
+
+
+def _exact(instance: object, attribute: attrs.Attribute[Any], value: Decimal | None) -> None:
+    if value is None:
+        return
+    if not isinstance(value, Decimal) or not value.is_finite() or value < 0:
+        raise ValueError(f"{attribute.name} must be a decimal number of at least 0, got {value!r}")
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and exponent < -PLACES and value != round(value, PLACES):
+        raise ValueError(f"{attribute.name} may have {PLACES} decimal places, got {value}")
+
+
+@attrs.frozen(kw_only=True)
+class Price:
+    """What a model costs at a service, in US dollars per million tokens.
+
+    Attributes:
+        input: What it reads, as far as it is not cached.
+        output: What it writes.
+        cached_input: What it reads from the service's cache; None for the price of input.
+        cache_write: What it reads and the service caches; None for the price of input.
+        reasoning: What it writes as thoughts; None for the price of output.
+        source: Where the price comes from: "config", or a table and its date.
+    """
+
+    input: Decimal = attrs.field(validator=_exact)
+    output: Decimal = attrs.field(validator=_exact)
+    cached_input: Decimal | None = attrs.field(default=None, validator=_exact)
+    cache_write: Decimal | None = attrs.field(default=None, validator=_exact)
+    reasoning: Decimal | None = attrs.field(default=None, validator=_exact)
+    source: str = ""
+
+    def amount(self, usage: Usage | None) -> Decimal | None:
+        """Return what these tokens cost, in US dollars; None if the counts do not say, or contradict each other."""
+        if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+            return None
+        cached, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+        thought = usage.reasoning_tokens or 0
+        read, said = usage.input_tokens - cached - written, usage.output_tokens - thought
+        if min(read, said, cached, written, thought) < 0:
+            return None
+        return (
+            read * self.input
+            + cached * (self.input if self.cached_input is None else self.cached_input)
+            + written * (self.input if self.cache_write is None else self.cache_write)
+            + said * self.output
+            + thought * (self.output if self.reasoning is None else self.reasoning)
+        ) / _MILLION
+
+    def to_dict(self) -> dict[str, str]:
+        """Return it as JSON data: decimal numbers as text."""
+        values = attrs.asdict(self)
+        return {name: plain(v) if isinstance(v, Decimal) else v for name, v in values.items() if v is not None}
+
+
+@attrs.frozen(kw_only=True)
+class ModelPrice:
+    """What is known of a model's price and size.
+
+    Attributes:
+        price: None if only its size is known.
+        window: Tokens it can read; None if unknown.
+        above: Other prices for requests that read more than so many tokens, in ascending order.
+    """
+
+    price: Price | None
+    window: int | None = None
+    above: tuple[tuple[int, Price], ...] = ()
+
+    def of(self, usage: Usage | None) -> Price | None:
+        """Return the price of a request: a long one may cost more, from its first token on."""
+        read = 0 if usage is None else usage.input_tokens or 0
+        longer = [price for limit, price in self.above if read > limit]
+        return longer[-1] if longer else self.price
+
+
+@attrs.frozen(kw_only=True)
+class Cost:
+    """What something cost.
+
+    Attributes:
+        amount: As far as it is known; None if nothing is.
+        unpriced: Why something is missing from the amount, one sentence each; empty if it is the whole cost.
+    """
+
+    amount: Decimal | None = None
+    unpriced: tuple[str, ...] = ()
+    currency: str = CURRENCY
+
+    @classmethod
+    def total(cls, costs: Iterable[Cost]) -> Cost:
+        """Return the sum: exact, whatever the order. Of nothing it is 0."""
+        parts = list(costs)
+        known = [part.amount for part in parts if part.amount is not None]
+        why = tuple(dict.fromkeys(reason for part in parts for reason in part.unpriced))
+        return cls(amount=sum(known, Decimal(0)) if known or not parts else None, unpriced=why)
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost.total((self, other))
+
+    @classmethod
+    def of_turns(cls, trillionths: int | None, unpriced: int) -> Cost:
+        """Return the cost of several turns, as a store adds them up.
+
+        Args:
+            trillionths: The sum in trillionths of a dollar; None if no turn is priced.
+            unpriced: How many turns are not, or only partly, priced.
+        """
+        amount = None if trillionths is None else Decimal(trillionths).scaleb(-2 * PLACES)
+        why = "1 turn is not fully priced" if unpriced == 1 else f"{unpriced:,} turns are not fully priced"
+        return cls(amount=amount, unpriced=(why,) if unpriced else ())
+
+    @property
+    def trillionths(self) -> int | None:
+        """The amount in trillionths of a dollar, always a whole number; None if nothing is known."""
+        return None if self.amount is None else int(self.amount.scaleb(2 * PLACES))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the amount is the whole cost."""
+        return self.amount is not None and not self.unpriced
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data; the amount is a decimal number as text, or null."""
+        amount = None if self.amount is None else plain(self.amount)
+        return {"amount": amount, "currency": self.currency, "unpriced": list(self.unpriced)}
+
+    def __str__(self) -> str:
+        """Return it for people: "$0.0042", "at least $0.0042", "unpriced"."""
+        if self.amount is None:
+            return "unpriced"
+        return f"{'at least ' if self.unpriced else ''}${dollars(self.amount)}"
+
+
+def dollars(amount: Decimal) -> str:
+    """Return an amount for people: to the cent, or with two digits of what is less than a dime."""
+    if amount == 0:
+        return "0"
+    if amount >= Decimal("0.1"):
+        return f"{amount:,.2f}"
+    return plain(round(amount, 1 - amount.adjusted()))
+
+
+def plain(number: Decimal) -> str:
+    """Return a decimal number without exponent and trailing zeros."""
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def price_from_dict(data: Mapping[str, Any]) -> Price:
+    """Return the price that Price.to_dict wrote.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    try:
+        values: dict[str, Any] = {
+            name: v if name == "source" else Decimal(v) for name, v in data.items() if name in _FIELDS
+        }
+        return Price(**values)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise ValueError(f"this is not a price: {error}") from None
+
+
+_FIELDS = frozenset(field.name for field in attrs.fields(Price))

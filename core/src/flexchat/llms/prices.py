@@ -1,0 +1,131 @@
+"""What a model costs: by the config, by the table of the provider's package, by genai-prices if it is installed."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from ..config.model import PriceEntry
+from ..domain.prices import PLACES, ModelPrice, Price
+from ..plugin.contracts import ChatProvider
+from ..plugin.foreign import contained
+
+log = logging.getLogger(__name__)
+
+ALL_OTHERS = "*"
+
+
+def configured(entries: Mapping[str, PriceEntry]) -> dict[str, ModelPrice]:
+    """Return the prices that a config sets, by model."""
+    return {model: _configured(entry) for model, entry in entries.items()}
+
+
+def known_price(
+    provider: ChatProvider, set_prices: Mapping[str, ModelPrice], model: str, answered: str | None = None
+) -> ModelPrice | None:
+    """Return what a model costs at a provider's service; see LLM.price_of."""
+    names = [model, answered] if answered and answered != model else [model]
+    for name in names:
+        if name in set_prices:
+            return _with_window(set_prices[name], provider, names)
+    if ALL_OTHERS in set_prices:
+        return _with_window(set_prices[ALL_OTHERS], provider, names)
+    return _found(provider, names)
+
+
+def _with_window(price: ModelPrice, provider: ChatProvider, names: list[str]) -> ModelPrice:
+    """Return a price of the config; what it leaves out is taken from elsewhere."""
+    if price.price is not None and price.window is not None:
+        return price
+    other = _found(provider, names) or ModelPrice(price=None)
+    if price.price is None:
+        return ModelPrice(price=other.price, window=price.window or other.window, above=other.above)
+    return ModelPrice(price=price.price, window=other.window)
+
+
+def _found(provider: ChatProvider, names: list[str]) -> ModelPrice | None:
+    # The model that answered first: a name such as "latest" stands for others in time.
+    own = getattr(provider, "price_of", None)
+    for name in reversed(names):
+        found = None
+        if own is not None:
+            try:
+                with contained():
+                    found = own(name)
+            except Exception:
+                log.exception("provider %s: its price_of failed", provider.name)
+        if isinstance(found, ModelPrice):
+            return found
+    endpoint = getattr(provider, "endpoint", None)
+    if isinstance(endpoint, str) and endpoint.startswith("https://"):
+        for name in reversed(names):
+            if (known := _of_genai_prices(endpoint, name)) is not None:
+                return known
+    return None
+
+
+def _of_genai_prices(endpoint: str, model: str) -> ModelPrice | None:
+    """Return what genai-prices' data say: those that came with the package, nothing is downloaded."""
+    try:
+        import genai_prices
+        from genai_prices.data_snapshot import get_snapshot
+    except ImportError:
+        return None
+    try:
+        for provider in get_snapshot().providers:
+            if re.match(provider.api_pattern, endpoint) and (found := provider.find_model(model)) is not None:
+                version = getattr(genai_prices, "__version__", "")
+                return _read(found, f"genai-prices {version}".strip())
+    except Exception:  # its interface is young and changes
+        log.warning("genai-prices cannot be read: is its version right?", exc_info=True)
+    return None
+
+
+def _read(found: Any, source: str) -> ModelPrice | None:
+    import datetime
+
+    prices = found.get_prices(datetime.datetime.now(datetime.UTC))
+    if getattr(prices, "requests_kcount", None):
+        return ModelPrice(price=None, window=found.context_window)  # a price per request, which tokens do not say
+    rates = {
+        ours: getattr(prices, theirs, None)
+        for ours, theirs in (
+            ("input", "input_mtok"),
+            ("output", "output_mtok"),
+            ("cached_input", "cache_read_mtok"),
+            ("cache_write", "cache_write_mtok"),
+        )
+    }
+    limits = sorted({tier.start for rate in rates.values() for tier in getattr(rate, "tiers", ())})
+    return ModelPrice(
+        price=_price(rates, 0, source),
+        window=found.context_window,
+        above=tuple((limit, price) for limit in limits if (price := _price(rates, limit, source)) is not None),
+    )
+
+
+def _price(rates: Mapping[str, Any], limit: int, source: str) -> Price | None:
+    if rates["input"] is None or rates["output"] is None:
+        return None
+    return Price(**{name: _rate(rate, limit) for name, rate in rates.items() if rate is not None}, source=source)
+
+
+def _rate(rate: Any, limit: int) -> Decimal:
+    tiers = getattr(rate, "tiers", None)
+    if tiers is not None:
+        reached = [tier.price for tier in tiers if tier.start <= limit]
+        rate = reached[-1] if reached and limit else rate.base
+    return round(Decimal(rate), PLACES)
+
+
+def _configured(entry: PriceEntry) -> ModelPrice:
+    rates = {
+        name: Decimal(repr(rate))
+        for name in ("input", "output", "cached_input", "cache_write", "reasoning")
+        if (rate := getattr(entry, name)) is not None
+    }
+    price = Price(**rates, source="config") if entry.input is not None and entry.output is not None else None
+    return ModelPrice(price=price, window=entry.window)

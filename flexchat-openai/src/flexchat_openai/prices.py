@@ -1,0 +1,22 @@
+"""What OpenAI's models cost: data from model_prices.toml."""
+
+from __future__ import annotations
+
+import functools
+
+from flexchat.provider import ModelPrice, PriceTable
+
+
+def price_of(model: str) -> ModelPrice | None:
+    """Return what a model costs; None for one that is not in the table."""
+    return table().find(model)
+
+
+@functools.cache
+def table() -> PriceTable:
+    """Return the table."""
+    import tomllib
+    from importlib import resources
+
+    text = resources.files(__package__).joinpath("model_prices.toml").read_text("utf-8")
+    return PriceTable(tomllib.loads(text), "flexchat-openai")

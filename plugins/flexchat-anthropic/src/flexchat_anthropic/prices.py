@@ -1,0 +1,27 @@
+"""What Anthropic's models cost: data from model_prices.toml."""
+
+from __future__ import annotations
+
+import functools
+
+from flexchat.provider import ModelPrice, PriceTable
+
+
+def price_of(model: str, cache_ttl: str = "5m") -> ModelPrice | None:
+    """Return what a model costs; None for one that is not in the table.
+
+    Args:
+        cache_ttl: How long the cache keeps what is written to it; an hour costs more than five minutes.
+    """
+    return table(cache_ttl).find(model)
+
+
+@functools.cache
+def table(cache_ttl: str = "5m") -> PriceTable:
+    """Return the table for one of the two times."""
+    import tomllib
+    from importlib import resources
+
+    text = resources.files(__package__).joinpath("model_prices.toml").read_text("utf-8")
+    instead = {"cache_write": "cache_write_1h"} if cache_ttl == "1h" else {}
+    return PriceTable(tomllib.loads(text), "flexchat-anthropic", instead=instead)
