@@ -57,6 +57,7 @@ READ_IT = {
     "mcp import": ("servers.json",),
     "mcp inspect": (),
     "mcp list": (),
+    "keys list": (),
     "models": (),
     "plugins": (),
     "rag add": ("text.md",),
@@ -88,7 +89,17 @@ READ_IT = {
 }
 """The commands that work with the configuration, and what each is called with here."""
 
-LEAVE_IT = {"cases import", "completion", "config schema", "init", "new", "plugins verify", "tools import"}
+LEAVE_IT = {
+    "cases import",
+    "completion",
+    "config schema",
+    "init",
+    "keys delete",
+    "keys set",
+    "new",
+    "plugins verify",
+    "tools import",
+}
 """Those that work without one."""
 
 WRITES_ITS_OWN = {"demo rag"}

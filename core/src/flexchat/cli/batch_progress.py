@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 
 from ..errors import StorageError
-from ..storage.folder import data_folder
+from ..files import data_folder
 from ..turn.keeping import new_conversation_id
 from .batch_prompts import Prompt
 from .usage import UsageError

@@ -8,7 +8,6 @@ import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-import attrs
 import click
 
 from ..conversations.export import to_the_minute
@@ -43,13 +42,14 @@ def list_(context: CommandContext, search: str | None, limit: int, tenant: str) 
                     break
                 found.append(info)
         if context.json:
-            context.terminal.json([attrs.asdict(info) for info in found])
+            context.terminal.json([info.to_dict() for info in found])
             return
         width = max([len(short_id(info)) for info in found], default=0)
         for info in found:
             when, turns = to_the_minute(info.used_at), counted(info.turns, "turn")
             ended = {"done": "", "cancelled": "(stopped) ", "failed": "(failed) "}[info.status]
-            line = f"{short_id(info):{width}}  {when}  {turns:9}  {ended}{info.title or '(no title)'}"
+            cost = f"{info.cost}  " if info.cost is not None and info.cost.amount is not None else ""
+            line = f"{short_id(info):{width}}  {when}  {turns:9}  {cost}{ended}{info.title or '(no title)'}"
             context.terminal.out(_cut(line, context.terminal.width))
         if not found:
             context.terminal.say("no conversation is kept" + (" that contains these words" if search else ""), "dim")

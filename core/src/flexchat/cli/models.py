@@ -9,7 +9,9 @@ import click
 
 from ..app import FlexChat
 from ..domain import ModelInfo
+from ..domain.prices import ModelPrice, plain
 from ..errors import ProviderError
+from ..llms.llm import LLM
 from .context import CommandContext
 from .terminal import Terminal
 from .usage import FAILED, OK
@@ -25,14 +27,15 @@ def models(context: CommandContext) -> int:
     The exit status is 1 if none of them answered.
     """
     terminal = context.terminal
-    answers = asyncio.run(_ask(context.open_chat()))
+    chat = context.open_chat()
+    answers = asyncio.run(_ask(chat))
     if context.json:
-        terminal.json({service: _as_data(answer) for service, answer in answers.items()})
+        terminal.json({service: _as_data(answer, chat.llms[service]) for service, answer in answers.items()})
     for service, answer in answers.items():
         if isinstance(answer, ProviderError):
             terminal.error(f"{service}: {answer}")
         elif not context.json:
-            _print(service, answer, terminal)
+            _print(chat.llms[service], answer, terminal)
     return OK if any(not isinstance(answer, ProviderError) for answer in answers.values()) else FAILED
 
 
@@ -41,18 +44,27 @@ async def _ask(chat: FlexChat) -> dict[str, Answer]:
         return await chat.list_models()
 
 
-def _print(service: str, models: tuple[ModelInfo, ...], terminal: Terminal) -> None:
-    terminal.out(service, "bold")
+def _print(llm: LLM, models: tuple[ModelInfo, ...], terminal: Terminal) -> None:
+    terminal.out(llm.name, "bold")
     for model in models:
         names = [model.name] if model.name and model.name != model.id else []
-        window = [f"{model.context_length:,} tokens"] if model.context_length else []
-        details = ", ".join([*names, *sorted(model.capabilities), *window])
+        known = llm.price_of(model.id) or ModelPrice(price=None)
+        length = model.context_length or known.window
+        window = [f"{length:,} tokens"] if length else []
+        details = ", ".join([*names, *sorted(model.capabilities), *window, *_spoken(known)])
         terminal.out(f"  {model.id}{f'  ({details})' if details else ''}")
     if not models:
         terminal.out("  (the service does not list any)")
 
 
-def _as_data(answer: Answer) -> dict[str, Any]:
+def _spoken(known: ModelPrice) -> list[str]:
+    if known.price is None:
+        return []
+    more = "; long requests cost more" if known.above else ""
+    return [f"${plain(known.price.input)} in and ${plain(known.price.output)} out per million tokens{more}"]
+
+
+def _as_data(answer: Answer, llm: LLM) -> dict[str, Any]:
     if isinstance(answer, ProviderError):
         return {"error": str(answer), "type": type(answer).__name__}
     return {
@@ -61,8 +73,10 @@ def _as_data(answer: Answer) -> dict[str, Any]:
                 "id": model.id,
                 "name": model.name,
                 "capabilities": sorted(model.capabilities),
-                "context_length": model.context_length,
+                "context_length": model.context_length or known.window,
+                "price": None if known.price is None else known.price.to_dict(),
             }
             for model in answer
+            for known in [llm.price_of(model.id) or ModelPrice(price=None)]
         ]
     }

@@ -96,6 +96,12 @@ def common_options() -> Iterable[click.Option]:
             else:
                 setattr(context, param.name, value)
 
+    def use_file(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value and not ctx.resilient_parsing:
+            from ..config.env_file import use_env_file
+
+            use_env_file(value)
+
     def keep_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.obj.terminal.verbose |= value
 
@@ -113,6 +119,15 @@ def common_options() -> Iterable[click.Option]:
     text = "configuration (default: FLEXCHAT_CONFIG, or flexchat.toml or flexchat.json here)"
     return (
         _Common(["--config"], type=FILE_NAME, metavar="FILE", expose_value=False, callback=keep, help=text),
+        _Common(
+            ["--env-file"],
+            type=FILE_NAME,
+            metavar="FILE",
+            is_eager=True,
+            expose_value=False,
+            callback=use_file,
+            help="take variables from a .env file; the environment wins",
+        ),
         _Common(["--json"], is_flag=True, expose_value=False, callback=keep, help="print JSON"),
         _Common(
             ["--no-plugin"],

@@ -43,6 +43,8 @@ async def show_turn(events: AsyncGenerator[StreamEvent, None], terminal: Termina
     assert transcript.turn is not None, "a turn ends with TurnFinished"
     if transcript.turn.citations:
         terminal.say(f"sources: {spoken_sources(transcript.turn.citations)}", "dim")
+    if terminal.interactive() and (spent := spoken_spending(transcript.turn)):
+        terminal.say(spent, "dim")
     for warning in transcript.turn.response.warnings:
         terminal.say(f"note: {warning}", "dim")
     return transcript.turn
@@ -120,6 +122,18 @@ def spoken_sources(citations: Sequence[Citation]) -> str:
     places = list(dict.fromkeys(map(_place, named)))
     more = len(places) - _MOST_SOURCES
     return ", ".join(places[:_MOST_SOURCES]) + (f" and {more} more" if more > 0 else "")
+
+
+def spoken_spending(turn: Turn) -> str:
+    """Return the tokens and the price of a turn: "1,204 tokens in, 88 out, $0.0042"; empty if it asked no model."""
+    rounds = [one for phase in turn.phases for one in phase.rounds] + [*turn.response.rounds]
+    usage = [one.usage for one in rounds if one.usage is not None]
+    if not usage:
+        return ""
+    read, written = sum(u.input_tokens or 0 for u in usage), sum(u.output_tokens or 0 for u in usage)
+    cost = turn.cost
+    why = f" ({cost.unpriced[0]})" if cost.unpriced else ""
+    return f"{read:,} tokens in, {written:,} out, {cost}{why}"
 
 
 def time_of(record: ToolCallRecord) -> str:
