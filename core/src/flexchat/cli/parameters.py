@@ -47,7 +47,7 @@ class FileName(click.Path):
         return super().convert(value, param, ctx)
 
 
-class Spoken(click.ParamType[str]):
+class Spoken(click.ParamType):  # type: ignore[type-arg]  # generic in later versions only
     """A text of a person. Without a locale, Python treats the words as ASCII, but they are UTF-8."""
 
     name = "text"
