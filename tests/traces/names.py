@@ -115,7 +115,9 @@ def of_turn(turn: Turn) -> dict[str, Any]:
 
 def of_phase(record: dict[str, Any]) -> list[Any]:
     """Return what a trace shows of a phase: its name, and what it says of itself."""
-    details = {key: value for key, value in record.items() if key not in ("phase", "elapsed_ms", "outcome") and value}
+    details = {
+        key: value for key, value in record.items() if key not in ("phase", "elapsed_ms", "outcome", "rounds") and value
+    }
     outcome = record["outcome"]
     if isinstance(outcome, dict):
         outcome = {key: value for key, value in outcome.items() if value and key != "text"}

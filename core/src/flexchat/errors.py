@@ -448,14 +448,14 @@ class PathError(FlexChatError):
         super().__init__(f"'{path}': {reason}")
 
 
-class KeyStorageError(FlexChatError):
+class StorageError(FlexChatError):
+    """A database or its file cannot be used; the text says which one, why, and what to do."""
+
+
+class KeyStorageError(StorageError):
     """A key cannot be stored or read; the text says which one, why, and what to do, and does not contain it."""
 
     exit_status = 2
-
-
-class StorageError(FlexChatError):
-    """A database or its file cannot be used; the text says which one, why, and what to do."""
 
 
 class UnknownConversationError(FlexChatError):

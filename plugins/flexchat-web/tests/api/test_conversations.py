@@ -66,7 +66,7 @@ async def test_a_kept_turn_says_what_it_said_when_it_ended(told):
     assert {key: kept[key] for key in live if key in kept and key != "citations"} == {
         key: live[key] for key in live if key in kept and key != "citations"
     }
-    assert {*live} - {*kept} == {"content", "conversation"}
+    assert {*live} - {*kept} == {"content", "conversation", "cost"}
     assert kept["rounds"][1]["reasoning"] == "hm"
 
 
