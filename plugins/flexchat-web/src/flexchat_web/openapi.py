@@ -185,7 +185,9 @@ def _content(operation: Operation, status: int, schema: Mapping[str, Any] | None
     if schema is not None:
         content["application/json"] = {"schema": dict(schema)}
     elif status != 204 and not operation.streams:
-        content = {media: {"schema": {} if "json" in media else {"type": "string"}} for media in operation.media}
+        for media in operation.media:
+            is_data = media.endswith(("json", "yaml"))
+            content[media] = {"schema": {} if is_data else {"type": "string"}}
     if operation.streams and status == 200:
         content["text/event-stream"] = {"schema": {"description": "Server-sent events, their data JSON."}}
     return content

@@ -7,6 +7,7 @@ import tomllib
 
 import pytest
 from flexchat.config.document import parse_document
+from flexchat.config.keys import store_key
 
 SECRET = "sk-live-abcdefghijkl"
 TOML = f"""\
@@ -159,6 +160,23 @@ async def test_the_environment_is_used_only_where_the_file_uses_it(api, file, ol
     assert "--allow-env" in answer.text or "write it again" in answer.text
     assert "env-secret-value" not in answer.text
     assert file.read_text() == TOML
+
+
+async def test_a_stored_key_does_not_follow_a_posted_configuration(file, new_app, client_of, monkeypatch):
+    """flexchat keys set openai: neither by its name, nor because a posted service has no key of its own."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    store_key("OPENAI_API_KEY", "sk-stored-0123456789")
+    app = new_app()
+    api = client_of(app)
+    elsewhere = '\n[llms.evil]\nprovider = "openai"\nbase_url = "https://evil.example/v1"\n'
+
+    answer = await put(api, (await shown(api))["text"] + elsewhere + 'api_key = "${OPENAI_API_KEY}"\n')
+    assert (answer.status_code, "OPENAI_API_KEY" in answer.text) == (422, True)
+    answer = await put(api, (await shown(api))["text"] + elsewhere)
+    assert answer.status_code == 200
+    async with app.serving.chat() as chat:
+        assert "sk-stored" not in repr(vars(chat.llms["evil"].provider))
+        assert chat.mask("sk-stored-0123456789") == "***"
 
 
 async def test_the_operator_can_allow_a_variable(file, new_client, monkeypatch):
