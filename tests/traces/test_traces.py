@@ -30,6 +30,7 @@ def golden():
             (GOLDEN / f"{group}.json").write_text(written(found), "utf-8")
 
 
+@pytest.mark.timed  # some scenes let a limit of some milliseconds run out
 @pytest.mark.parametrize(("group", "name"), SCENES, ids=lambda value: value)
 def test_turn(group, name, golden, caplog):
     trace = both(GROUPS[group][name])

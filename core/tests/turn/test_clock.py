@@ -50,6 +50,27 @@ async def test_a_timeout_inside_is_none_of_the_alarms():
     assert not isinstance(caught.value, TurnTimeoutError)
 
 
+async def test_who_minds_the_time_left_ends_first_even_where_the_process_stands_still():
+    clock, ended = Clock(10), []
+
+    async def work():
+        try:
+            async with asyncio.timeout(clock.left()):
+                time.sleep(0.1)  # noqa: ASYNC251  both times run out while nothing else can run
+                await asyncio.Event().wait()
+        except TimeoutError:
+            for _ in range(20):  # what is inside may need a few steps to end
+                await asyncio.sleep(0)
+            ended.append("inside")
+            clock.look()
+
+    with pytest.raises(TurnTimeoutError):
+        async with clock.alarm():
+            await work()
+
+    assert ended == ["inside"]
+
+
 async def test_who_cancels_gets_the_cancellation():
     async def work():
         async with Clock(10_000).alarm():
@@ -63,8 +84,9 @@ async def test_who_cancels_gets_the_cancellation():
     assert task.cancelled()
 
 
-async def test_an_alarm_and_a_cancellation_at_once_are_a_cancellation():
+async def test_an_alarm_and_a_cancellation_at_once_are_a_cancellation(monkeypatch):
     """The loop has both before the task runs again."""
+    monkeypatch.setattr("flexchat.turn.clock._GRACES", 0)
 
     async def work():
         async with Clock(0).alarm():
@@ -72,8 +94,8 @@ async def test_an_alarm_and_a_cancellation_at_once_are_a_cancellation():
 
     task = asyncio.create_task(work())
     await asyncio.sleep(0)
-    time.sleep(0.03)  # noqa: ASYNC251  the alarm is due with the next look at the timers
-    task.cancel()
+    asyncio.get_running_loop().call_later(0, task.cancel)
+    time.sleep(0.01)  # noqa: ASYNC251  both are due with the next look at the timers
     await asyncio.wait({task})
 
     assert task.cancelled()

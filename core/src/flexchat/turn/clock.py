@@ -8,9 +8,11 @@ from types import TracebackType
 
 from ..errors import TurnTimeoutError
 
-_GRACE_S = 0.02
-"""How long after its time a turn is ended from outside: a tool or service that knows how much time is left usually
-notices first, and can say more about what was going on."""
+_GRACE_S = 0.002
+_GRACES = 10
+"""How long, and how often, a turn whose time is up waits before it is ended from outside: a tool or service that knows
+how much time is left notices first, and can say more about what was going on. Several short waits: if the whole
+process stands still, only one of them passes meanwhile, and whoever was to notice still comes first."""
 
 
 class Clock:
@@ -72,21 +74,34 @@ class Clock:
 class Alarm:
     """See Clock.alarm."""
 
-    __slots__ = ("_clock", "_timeout")
+    __slots__ = ("_clock", "_timeout", "_timer")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._timeout = asyncio.timeout(max(clock.left(), 0) + _GRACE_S)
+        self._timeout = asyncio.timeout(None)
+        self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> None:
         await self._timeout.__aenter__()
+        self._wait(max(self._clock.left(), 0), _GRACES)
+
+    def _wait(self, seconds: float, graces: int) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._rung, graces)
+
+    def _rung(self, graces: int) -> None:
+        if graces:
+            self._wait(_GRACE_S, graces - 1)
+        else:
+            self._timeout.reschedule(0)  # now
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        assert self._timer is not None
+        self._timer.cancel()
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as over:
             raise self._clock.too_late() from over.with_traceback(None)
-        finally:  # breaks a cycle: the timeout holds the task, the task its error, the error this frame
-            del self._timeout
+        finally:  # breaks cycles: the timeout holds the task, the task its error, the error this frame
+            del self._timeout, self._timer
