@@ -61,8 +61,9 @@ def test_the_list_of_commands_and_the_help_of_a_command_say_the_same(name, capsy
 @pytest.mark.parametrize(("words", "said"), [(["hello"], "hello\n"), (["--no-color", "hello", "--loud"], "HELLO\n")])
 def test_its_command_of_ones_own_works(install_commands, capsys, words, said):
     """With the entry point that stands above it."""
-    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    (toml,) = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    section = PAGE.read_text().partition("## A command of your own")[2]
+    (code,) = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    (toml,) = re.findall(r"^```toml\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     entries = tomllib.loads(toml)["project"]["entry-points"]["flexchat.commands"]
     install_commands(code, {name: value.partition(":")[2] for name, value in entries.items()})
 

@@ -58,6 +58,8 @@ READ_IT = {
     "mcp inspect": (),
     "mcp list": (),
     "keys list": (),
+    "prompts list": (),
+    "prompts show": ("any",),
     "models": (),
     "plugins": (),
     "rag add": ("text.md",),

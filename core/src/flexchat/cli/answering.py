@@ -11,12 +11,14 @@ import attrs
 import click
 
 from ..app import FlexChat
-from ..config.model import ResponseRule, RuleTools
+from ..config.model import PromptEntry, ResponseRule, RuleTools
+from ..domain import ChatRequest
 from ..errors import ChatRequestError, ToolDefinitionError, did_you_mean
 from ..request import Asked, read_request
 from .context import CommandContext
 from .parameters import SPOKEN
-from .schema_words import read_schema
+from .prompts import complete_prompt, named_prompt, with_message
+from .schema_words import read_schema, schema_of_words
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class Answering:
         tools: Names of the tools offered, in place of the rule's.
         options: Of the rule, or the provider's settings, by name.
         schema: JSON Schema of the answer.
+        prompt: Name of a prompt of the configuration, and the prompt.
     """
 
     model: str | None = None
@@ -53,6 +56,7 @@ class Answering:
     tools: tuple[str, ...] = ()
     options: Mapping[str, Any] = attrs.field(factory=dict)
     schema: Mapping[str, Any] | None = None
+    prompt: tuple[str, PromptEntry] | None = None
 
     @property
     def asked(self) -> Asked:
@@ -62,6 +66,28 @@ class Answering:
             asked["response_format"] = self.schema
         found: Asked = asked
         return found
+
+    @property
+    def needs_message(self) -> bool:
+        """Whether there is nothing to send without words of the user's."""
+        return self.prompt is None or not self.prompt[1].prompt
+
+    def request(self, message: str, variables: Mapping[str, Any], context: CommandContext, **more: Any) -> ChatRequest:
+        """Return the request that sends a message: as it is, or in the named prompt.
+
+        Args:
+            more: Further fields of the request.
+
+        Raises:
+            UsageError: The prompt needs a variable or a message.
+        """
+        if self.prompt is not None:
+            name, prompt = self.prompt
+            config = context.read_config()
+            own = config.document.data.get("variables") if config is not None else None
+            message = with_message(name, prompt, message, {**(own if isinstance(own, dict) else {}), **variables})
+            variables = {**prompt.variables, **variables}
+        return ChatRequest(user_message=message, variables=variables, **more)
 
     def open(self, context: CommandContext) -> FlexChat:
         """Return the configured chat, as the options change it, or one of the model they name.
@@ -103,6 +129,17 @@ class Answering:
         offered = [host.tools.by_name.get(name, name) for name in added]
         return FlexChat.from_config(changed, plugins=host, tools=offered)
 
+    def in_place_of(self, others: Answering) -> Answering:
+        """Return these, and what the others say where these say nothing."""
+        return Answering(
+            model=self.model or others.model,
+            system=self.system if self.system is not None else others.system,
+            tools=self.tools or others.tools,
+            options={**others.options, **self.options},
+            schema=self.schema if self.schema is not None else others.schema,
+            prompt=self.prompt or others.prompt,
+        )
+
     def _check(self) -> None:
         """Check what they say of each message now, and not when the chat is open."""
         try:
@@ -139,12 +176,23 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
         tools: tuple[str, ...],
         options: Mapping[str, Any],
         schema: Mapping[str, Any] | None,
+        prompt: str | None,
         **values: Any,
     ) -> Any:
         answering = Answering(model=model, system=system, tools=tools, options=options, schema=schema)
+        if prompt is not None:
+            answering = answering.in_place_of(_named(prompt, click.get_current_context().obj))
         return command(*args, answering=answering, **values)
 
     added = (
+        click.option(
+            "-t",
+            "--prompt",
+            metavar="NAME",
+            type=SPOKEN,
+            shell_complete=complete_prompt,
+            help="a named prompt of the configuration, [prompts.NAME]; other options come first",
+        ),
         click.option("-m", "--model", metavar="NAME/MODEL", help="a provider's model, openai/gpt-5.2, or an llm's"),
         click.option("-s", "--system", metavar="TEXT", type=SPOKEN, help="system prompt, in place of the rule's"),
         click.option("-T", "--tool", "tools", metavar="NAME", multiple=True, help="a tool to offer; repeatable"),
@@ -167,6 +215,33 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
     )
     return functools.reduce(lambda done, option: option(done), reversed(added), told)
+
+
+def of_prompt(name: str, prompt: PromptEntry) -> Answering:
+    """Return what a prompt of the configuration says.
+
+    Raises:
+        UsageError: It cannot be used.
+    """
+    schema = prompt.schema
+    answering = Answering(
+        model=prompt.model,
+        system=prompt.system,
+        tools=prompt.tools,
+        options=prompt.options,
+        schema=schema_of_words(schema) if isinstance(schema, str) else schema,
+        prompt=(name, prompt),
+    )
+    answering._check()
+    return answering
+
+
+def _named(name: str, context: CommandContext) -> Answering:
+    prompt = named_prompt(context, name)
+    try:
+        return of_prompt(name, prompt)
+    except UsageError as error:
+        raise UsageError(f"{context.config_file()}: prompts.{name}: {error}") from None
 
 
 def read_options(words: Sequence[str]) -> dict[str, Any]:

@@ -55,8 +55,9 @@ def ask(
 
     The answer goes to standard output, everything else to standard error.
     """
-    text = read_message(message, context.terminal, use_stdin=not no_stdin)
-    request = ChatRequest(user_message=text, variables=variables)
+    needed = answering.needs_message
+    text = read_message(message, context.terminal, use_stdin=not no_stdin, is_needed=needed)
+    request = answering.request(text, variables, context)
     chat = answering.open(context)
     if answering.model is None:
         require_config(context)
@@ -64,8 +65,11 @@ def ask(
     asyncio.run(_ask(chat, request, answering.asked, context, keeping, streamed=not no_stream))
 
 
-def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool) -> str:
+def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool, is_needed: bool = True) -> str:
     """Return the message: the words, followed by the content of a pipe or a file on standard input.
+
+    Args:
+        is_needed: Whether there must be one; it may be empty if not.
 
     Raises:
         UsageError: There is no message, or standard input is not text.
@@ -77,6 +81,9 @@ def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool) -
         raise UsageError("the message is empty")
     if wanted and not use_stdin:
         raise UsageError("a - asks for standard input, and --no-stdin ignores it: give only one of them")
+    if not is_needed and not wanted:
+        beside = _beside(terminal) if use_stdin else ""
+        return "\n\n".join(part for part in (message, beside) if part)
     if not words and not wanted and (not use_stdin or (sys.stdin is not None and sys.stdin.isatty())):
         raise UsageError('ask needs a message: flexchat ask "What is 17% of 230?"')
     if not words or wanted:

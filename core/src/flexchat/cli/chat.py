@@ -13,7 +13,7 @@ import attrs
 import click
 
 from ..app import FlexChat
-from ..domain import ChatRequest, Message, Turn
+from ..domain import Message, Turn
 from ..errors import FlexChatError, StorageError, did_you_mean
 from .answering import Answering, answering_options
 from .context import CommandContext
@@ -224,7 +224,9 @@ class _Talk:
             self._topic = turn.profile.topic or None
 
     async def _answer(self, message: str) -> Turn:
-        request = ChatRequest(user_message=message, history=self._history, topic=self._topic, variables=self._variables)
+        request = self._answering.request(
+            message, self._variables, self._context, history=self._history, topic=self._topic
+        )
         try:
             if self._json:
                 turn = await (self._kept or self._chat).respond(request, **self._answering.asked)

@@ -18,6 +18,7 @@ from .usage import OK, UNUSABLE, UsageError
 if TYPE_CHECKING:
     from ..config.document import ConfigDocument
     from ..config.model import Config, ToolsTable
+    from ..config.reading import ReadConfig
     from ..plugin.host import PluginHost
 
 _MOST_NAMED = 10
@@ -67,10 +68,22 @@ def _check(context: CommandContext) -> tuple[Config | None, list[Problem], list[
         raise UsageError("there is nothing to check: no flexchat.toml or flexchat.json here; flexchat init writes one")
     host = context.installed_plugins(read)
     problems, notes = check_config(read, host)
+    problems += _prompts(read)
     problems = [*ConfigError([*dict.fromkeys(problems)]).problems]  # by file and line, each once
     if problems or read.config is None:
         return None, problems, notes
     return read.config, [], [*notes, *_notes(read.config, read.document, host)]
+
+
+def _prompts(read: ReadConfig) -> Iterator[Problem]:
+    """Yield what is wrong with the named prompts beyond the types of their keys."""
+    from .answering import of_prompt
+
+    for name, prompt in read.config.prompts.items() if read.config is not None else ():
+        try:
+            of_prompt(name, prompt)
+        except UsageError as error:
+            yield read.document.problem(("prompts", name), str(error))
 
 
 def _notes(config: Config, document: ConfigDocument, host: PluginHost) -> Iterator[Problem]:

@@ -50,6 +50,8 @@ OWN = {
     "keys set": ("keys:set_", "store a key: asked for, or read from standard input"),
     "keys list": ("keys:list_", "list the keys and where each comes from"),
     "keys delete": ("keys:delete", "delete a stored key"),
+    "prompts list": ("prompts:list_", "list the named prompts of the configuration"),
+    "prompts show": ("prompts:show", "print a named prompt"),
     "models": ("models:models", "list the models of the configured services"),
     "plugins": ("plugins:plugins", "list the installed plugins"),
     "check": ("check:check", "check a configuration"),

@@ -39,12 +39,24 @@ def read_schema(text: str) -> dict[str, Any]:
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise UsageError(f"--schema {text}: {reason}") from None
+    try:
+        return schema_of_words(text)
+    except UsageError as error:
+        raise UsageError(f"--{error}") from None
+
+
+def schema_of_words(text: str) -> dict[str, Any]:
+    """Return the JSON Schema of an object whose fields are named in words; see read_schema.
+
+    Raises:
+        UsageError: They cannot be read.
+    """
     fields: dict[str, Any] = {}
     for field in re.split(r"\n" if "\n" in text.strip() else ",", text.strip()):
         if field.strip():
             name, schema = _field(field)
             if name in fields:
-                raise UsageError(f"--schema: the field '{name}' is given twice")
+                raise UsageError(f"schema: the field '{name}' is given twice")
             fields[name] = schema
     return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
 
@@ -53,11 +65,11 @@ def _field(text: str) -> tuple[str, dict[str, str]]:
     words, _, meaning = text.partition(":")
     name, *kinds = words.split() or [""]
     if not _NAME.fullmatch(name):
-        raise UsageError(f"--schema: '{name or text.strip()}' cannot name a field: letters, digits, _ and -")
+        raise UsageError(f"schema: '{name or text.strip()}' cannot name a field: letters, digits, _ and -")
     if len(kinds) > 1 or (kinds and kinds[0] not in _TYPES):
         known = ", ".join(_TYPES)
         raise UsageError(
-            f"--schema: '{' '.join(kinds)}' is no type of '{name}'{did_you_mean(kinds[0], _TYPES)}; there are: {known}"
+            f"schema: '{' '.join(kinds)}' is not a type for '{name}'{did_you_mean(kinds[0], _TYPES)}; known: {known}"
         )
     schema = {"type": _TYPES[kinds[0] if kinds else "str"]}
     return name, schema | ({"description": meaning.strip()} if meaning.strip() else {})

@@ -293,12 +293,17 @@ class _Checker:
                 self._problem(("plugins", "require", index), text)
 
     def variables(self) -> None:
-        """Check the config's own variables."""
-        table = self._document.data.get("variables")
-        for name, value in table.items() if isinstance(table, dict) else ():
-            problem = variable_problem(name, value)
-            if problem:
-                self._problem(("variables", name), problem)
+        """Check the config's own variables, and those of named prompts."""
+        prompts = self._document.data.get("prompts")
+        named = prompts.items() if isinstance(prompts, dict) else ()
+        places: list[KeyPath] = [("variables",), *(("prompts", name, "variables") for name, _ in named)]
+        tables = [self._document.data.get("variables")]
+        tables += [prompt.get("variables") if isinstance(prompt, dict) else None for _, prompt in named]
+        for place, table in zip(places, tables, strict=True):
+            for name, value in table.items() if isinstance(table, dict) else ():
+                problem = variable_problem(name, value)
+                if problem:
+                    self._problem((*place, name), problem)
 
     def _pattern(self, place: KeyPath, pattern: str) -> None:
         body, _, flags = pattern.rpartition("/")

@@ -25,7 +25,7 @@ MAX_FILES = 100
 MAX_LEVELS = 8
 """How deep files may include files."""
 MAX_PROMPT_BYTES = 1024 * 1024
-_PROMPTS: tuple[KeyPath, ...] = (("topic",), ("responses", "*"))
+_PROMPTS: tuple[KeyPath, ...] = (("topic",), ("responses", "*"), ("prompts", "*"))
 """The tables that have a prompt."""
 _OWN = ("include", "$schema", "comment")
 """Top-level keys that each file has for itself, as all that begin with an underscore."""
@@ -60,7 +60,10 @@ def _with_prompt_file(document: ConfigDocument) -> Iterator[tuple[KeyPath, dict[
         if len(pattern) == 1:
             found = [(pattern, tables)]
         else:
-            found = [((pattern[0], n), table) for n, table in enumerate(tables if isinstance(tables, list) else ())]
+            items = (
+                tables.items() if isinstance(tables, dict) else enumerate(tables if isinstance(tables, list) else ())
+            )
+            found = [((pattern[0], name), table) for name, table in items]
         for place, table in found:
             if isinstance(table, dict) and "prompt_file" in table:
                 yield place, table

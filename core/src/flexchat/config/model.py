@@ -326,6 +326,26 @@ class ResponseRule:
 
 
 @attrs.frozen(kw_only=True)
+class PromptEntry:
+    """One [prompts.NAME] table: a prompt with a name, for flexchat ask, chat and batch: -t NAME."""
+
+    description: str | None = key("What it is for, in lists.", default=None)
+    prompt: str = key(
+        "The message; {{message}} is what was typed or piped, which otherwise follows. --var sets other {{variables}}.",
+        default="",
+    )
+    prompt_file: str | None = key("A file below this one's folder that holds the prompt.", default=None)
+    system: str | None = key("System prompt, in place of the rule's (-s).", default=None)
+    model: str | None = key("Who answers, as LLM/MODEL or PROVIDER/MODEL (-m).", default=None)
+    tools: tuple[str, ...] = key("Names of the tools offered, in place of the rule's (-T).", default=())
+    options: Mapping[str, Any] = key("Options of a rule or, with model, of the provider (-o).", factory=dict)
+    schema: str | Mapping[str, Any] | None = key(
+        'The form of the answer: a JSON Schema, or fields as in "name, age int" (--schema).', default=None
+    )
+    variables: Mapping[str, Any] = key("Variables that need not be given.", factory=dict)
+
+
+@attrs.frozen(kw_only=True)
 class PluginsTable:
     """[plugins]."""
 
@@ -389,6 +409,7 @@ class Config:
     tools: ToolsTable = key("Tools.", factory=ToolsTable)
     stores: Mapping[str, StoreEntry] = key("Document stores, by name.", factory=dict)
     variables: Mapping[str, Any] = key("Variables of prompts, by name: {{name}}.", factory=dict)
+    prompts: Mapping[str, PromptEntry] = key("Prompts for the command line, by name.", factory=dict)
     topic: TopicTable = key("Phase 1, topic detection.", factory=TopicTable)
     intent: IntentTable = key("Phase 3, intent detection.", factory=IntentTable)
     embedding: EmbeddingChoice | None = key("What makes embeddings.", default=None)

@@ -32,9 +32,11 @@ def substitute_variables(template: str, profile: Profile, own: Mapping[str, Any]
 
     Source: requirements RG-1, RG-2, C21.
     """
-    if "{{" not in template:
-        return template
-    variables = {**(own or {}), **_variables(profile)}
+    return fill_in(template, {**(own or {}), **_variables(profile)}) if "{{" in template else template
+
+
+def fill_in(template: str, variables: Mapping[str, Any]) -> str:
+    """Fill in the variables of a template, as substitute_variables does with those of a prompt."""
 
     def value_of(match: re.Match[str]) -> str:
         value = _look_up(variables, match.group(1))
