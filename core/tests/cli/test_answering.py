@@ -2,14 +2,16 @@
 
 import contextlib
 import json
+import sys
 
 import pytest
 from flexchat.cli.answering import read_options
-from flexchat.cli.schema_words import read_schema
+from flexchat.cli.schema_words import read_schema, schema_of_many
 from flexchat.cli.usage import UsageError
 from flexchat_testing.scripted import ScriptedProvider
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 CONFIG = """
 [llms.bot]
@@ -237,3 +239,81 @@ def test_options_are_json_or_text():
         "d": "",
         "e": True,
     }
+
+
+@pytest.fixture
+def of_ones_own(tmp_path, monkeypatch):
+    """A module beside the configuration."""
+    (tmp_path / "trains.py").write_text(
+        "def next_train(town: str) -> str:\n    'Say when the next train leaves.'\n    return 'at 12:05'\n\n"
+        "number = 1\n\ndef undescribed(a):\n    return a\n"
+    )
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    yield
+    sys.modules.pop("trains", None)
+
+
+@pytest.mark.usefixtures("of_ones_own")
+def test_a_python_function_is_a_tool_without_a_configuration(run):
+    ran = run("ask", "-m", "rehearsal/any", "-T", "trains:next_train", "When does the next train leave, town Rome?")
+
+    assert (ran.status, "at 12:05" in ran.out) == (0, True)
+
+
+@pytest.mark.usefixtures("config", "of_ones_own")
+def test_a_python_function_is_a_tool_beside_those_of_the_configuration(run, asked):
+    ran = run("ask", "-T", "trains:next_train", "-T", "calculator", "hello")
+
+    assert ran.status == 0
+    assert sorted(tool["function"]["name"] for tool in asked[0][2].tools) == ["calculator", "next_train"]
+
+
+@pytest.mark.usefixtures("of_ones_own")
+@pytest.mark.parametrize("model", [["-m", "rehearsal/any"], []])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("trians:next_train", "-T trians:next_train: it cannot be imported: ModuleNotFoundError"),
+        ("trains:next", "-T trains:next: it cannot be imported: AttributeError"),
+        ("broken:any", "-T broken:any: it cannot be imported: ZeroDivisionError"),
+        ("trains:number", "-T trains:number: it is not a function"),
+        ("trains:undescribed", "-T: "),
+    ],
+)
+def test_a_function_that_cannot_be_a_tool_is_said(run, tmp_path, model, name, said):
+    (tmp_path / "flexchat.toml").write_text(CONFIG)
+    ran = run("ask", *model, "-T", name, "hello")
+
+    assert ran.status == 2
+    assert said in ran.err
+
+
+def test_the_environment_names_a_model_where_nothing_else_does(run, asked, monkeypatch, tmp_path):
+    monkeypatch.setenv("FLEXCHAT_MODEL", "rehearsal/any")
+    alone = run("ask", "hello")
+    (tmp_path / "flexchat.toml").write_text(CONFIG)
+    configured = run("ask", "hello")
+
+    assert (alone.status, "rehearsal" in alone.out) == (0, True)
+    assert configured.out == "bot's\n"
+    monkeypatch.setenv("FLEXCHAT_MODEL", "rehersal/any")
+    (tmp_path / "flexchat.toml").unlink()
+    assert "did you mean 'rehearsal'?" in run("ask", "hello").err
+
+
+@pytest.mark.usefixtures("config")
+def test_several_of_a_form(run, asked):
+    run("ask", "--schema-multi", "name, age int", "hello")
+    schema = asked[0][2].response_format.schema
+
+    assert schema["properties"]["items"]["items"]["required"] == ["name", "age"]
+    assert run("ask", "--schema", "a", "--schema-multi", "a", "x").status == 2
+
+
+def test_references_of_a_form_still_point_somewhere():
+    one = {"$defs": {"a": {"type": "string"}}, "type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}}
+
+    many = schema_of_many(one)
+
+    assert Draft202012Validator(many).is_valid({"items": [{"a": "x"}]})
+    assert not Draft202012Validator(many).is_valid({"items": [{"a": 1}]})

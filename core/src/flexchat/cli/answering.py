@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +13,16 @@ import attrs
 import click
 
 from ..app import FlexChat
+from ..calls.manager import ToolLike, as_definition
 from ..config.model import PromptEntry, ResponseRule, RuleTools
-from ..domain import ChatRequest
+from ..domain import ChatRequest, ToolDefinition
 from ..errors import ChatRequestError, ToolDefinitionError, did_you_mean
+from ..plugin.foreign import contained, error_name
 from ..request import Asked, read_request
 from .context import CommandContext
 from .parameters import SPOKEN
 from .prompts import complete_prompt, named_prompt, with_message
-from .schema_words import read_schema, schema_of_words
+from .schema_words import read_schema, schema_of_many, schema_of_words
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +42,10 @@ PER_MESSAGE = (
 """What -o may set, besides the settings of a provider: options of a rule that a message may override."""
 
 
+MODEL = "FLEXCHAT_MODEL"
+"""The variable that names who answers where there is neither -m nor a configuration."""
+
+
 @attrs.frozen(kw_only=True)
 class Answering:
     """What the options say about who answers, and how.
@@ -45,7 +53,7 @@ class Answering:
     Attributes:
         model: "LLM/MODEL" of the configuration, or "PROVIDER/MODEL", which answers without its rules.
         system: System prompt, in place of the rule's.
-        tools: Names of the tools offered, in place of the rule's.
+        tools: Names of the tools offered, in place of the rule's, and functions to make tools of: "module:function".
         options: Of the rule, or the provider's settings, by name.
         schema: JSON Schema of the answer.
         prompt: Name of a prompt of the configuration, and the prompt.
@@ -105,7 +113,7 @@ class Answering:
             host = context.installed_plugins(config)
             try:
                 return FlexChat.from_model(
-                    self.model, prompt=self.system or "", tools=self.tools, plugins=host, **settings
+                    self.model, prompt=self.system or "", tools=map(_imported, self.tools), plugins=host, **settings
                 )
             except ToolDefinitionError as error:
                 raise UsageError(f"-T: {error}") from None
@@ -119,15 +127,19 @@ class Answering:
             return context.open_chat()
         host = context.installed_plugins(config)
         known = _registered(config)
-        added = [name for name in self.tools if name not in known]
-        unknown = [name for name in added if name not in host.tools.by_name and name not in host.tools.conflicts]
+        added = {name: host.tools.by_name.get(name) or _imported(name) for name in self.tools if name not in known}
+        unknown = [name for name, tool in added.items() if tool == name and name not in host.tools.conflicts]
         if unknown:
             there = [*dict.fromkeys([*known, *host.tools.by_name])]
             hint = did_you_mean(unknown[0], there)
             raise UsageError(f"-T {unknown[0]}: no such tool{hint}; there are: {', '.join(there) or 'none'}")
-        changed = config.with_rules(self._changed)
-        offered = [host.tools.by_name.get(name, name) for name in added]
-        return FlexChat.from_config(changed, plugins=host, tools=offered)
+        try:
+            offered = {name: tool if isinstance(tool, str) else as_definition(tool) for name, tool in added.items()}
+        except ToolDefinitionError as error:
+            raise UsageError(f"-T: {error}") from None
+        names = tuple(tool if isinstance(tool := offered.get(name, name), str) else tool.name for name in self.tools)
+        changed = config.with_rules(attrs.evolve(self, tools=names)._changed)
+        return FlexChat.from_config(changed, plugins=host, tools=offered.values())
 
     def in_place_of(self, others: Answering) -> Answering:
         """Return these, and what the others say where these say nothing."""
@@ -176,12 +188,20 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
         tools: tuple[str, ...],
         options: Mapping[str, Any],
         schema: Mapping[str, Any] | None,
+        schema_of_items: Mapping[str, Any] | None,
         prompt: str | None,
         **values: Any,
     ) -> Any:
+        context = click.get_current_context().obj
+        if schema_of_items is not None:
+            if schema is not None:
+                raise UsageError("--schema and --schema-multi both name the form of the answer: use only one of them")
+            schema = schema_of_many(schema_of_items)
         answering = Answering(model=model, system=system, tools=tools, options=options, schema=schema)
         if prompt is not None:
-            answering = answering.in_place_of(_named(prompt, click.get_current_context().obj))
+            answering = answering.in_place_of(_named(prompt, context))
+        if answering.model is None and not context.demo and context.config_file() is None:
+            answering = attrs.evolve(answering, model=os.environ.get(MODEL) or None)
         return command(*args, answering=answering, **values)
 
     added = (
@@ -193,9 +213,21 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
             shell_complete=complete_prompt,
             help="a named prompt of the configuration, [prompts.NAME]; other options come first",
         ),
-        click.option("-m", "--model", metavar="NAME/MODEL", help="a provider's model, openai/gpt-5.2, or an llm's"),
+        click.option(
+            "-m",
+            "--model",
+            metavar="NAME/MODEL",
+            help=f"a provider's model, openai/gpt-5.2, or an llm's (default without a configuration: {MODEL})",
+        ),
         click.option("-s", "--system", metavar="TEXT", type=SPOKEN, help="system prompt, in place of the rule's"),
-        click.option("-T", "--tool", "tools", metavar="NAME", multiple=True, help="a tool to offer; repeatable"),
+        click.option(
+            "-T",
+            "--tool",
+            "tools",
+            metavar="NAME",
+            multiple=True,
+            help="a tool to offer, or a Python function, module:function; repeatable",
+        ),
         click.option(
             "-o",
             "--option",
@@ -212,6 +244,14 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=SPOKEN,
             callback=lambda ctx, param, text: None if text is None else read_schema(text),
             help="the form of the answer: 'name, age int', or a file with a JSON Schema",
+        ),
+        click.option(
+            "--schema-multi",
+            "schema_of_items",
+            metavar="WORDS|FILE",
+            type=SPOKEN,
+            callback=lambda ctx, param, text: None if text is None else read_schema(text),
+            help="the same for each of several: the answer is {items: […]}",
         ),
     )
     return functools.reduce(lambda done, option: option(done), reversed(added), told)
@@ -242,6 +282,26 @@ def _named(name: str, context: CommandContext) -> Answering:
         return of_prompt(name, prompt)
     except UsageError as error:
         raise UsageError(f"{context.config_file()}: prompts.{name}: {error}") from None
+
+
+def _imported(name: str) -> ToolLike:
+    """Return the function of "module:function"; any other name as it is.
+
+    Raises:
+        UsageError: It cannot be imported, or is no function.
+    """
+    module, separator, function = name.partition(":")
+    if not separator or not all(part.isidentifier() for part in (*module.split("."), function)):
+        return name
+    try:
+        with contained():
+            found = getattr(importlib.import_module(module), function)
+    except Exception as error:  # importing a module runs it: it may raise anything
+        raise UsageError(f"-T {name}: it cannot be imported: {error_name(error)}") from error
+    if not callable(found) and not isinstance(found, ToolDefinition):
+        raise UsageError(f"-T {name}: it is not a function")
+    tool: ToolLike = found
+    return tool
 
 
 def read_options(words: Sequence[str]) -> dict[str, Any]:

@@ -39,8 +39,8 @@ def require_config(context: CommandContext) -> None:
         raise UsageError("--demo works without a configuration, and --config names one: use only one of them")
     if not context.demo and not context.terminal.is_read_by_a_person() and context.config_file() is None:
         raise UsageError(
-            "no config found: flexchat init openai (or ollama, gemini, anthropic, local) writes one; "
-            "--demo lets the rehearsal model answer, which understands nothing"
+            "no config found: flexchat init openai (or ollama, gemini, anthropic, local) writes one, "
+            "-m PROVIDER/MODEL needs none; --demo lets the rehearsal model answer, which understands nothing"
         )
 
 

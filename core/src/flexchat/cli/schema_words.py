@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import did_you_mean
@@ -59,6 +60,14 @@ def schema_of_words(text: str) -> dict[str, Any]:
                 raise UsageError(f"schema: the field '{name}' is given twice")
             fields[name] = schema
     return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+
+
+def schema_of_many(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of an object with any number of these in ``items``: services want an object."""
+    of_root = {key: value for key, value in schema.items() if key in ("$schema", "$defs")}  # where references point to
+    one = {key: value for key, value in schema.items() if key not in of_root}
+    many = {"type": "object", "properties": {"items": {"type": "array", "items": one}}, "required": ["items"]}
+    return {**of_root, **many, "additionalProperties": False}
 
 
 def _field(text: str) -> tuple[str, dict[str, str]]:
