@@ -3,6 +3,9 @@
 import json
 
 import pytest
+from flexchat.cli.ask import first_block
+from hypothesis import given
+from hypothesis import strategies as st
 
 CALL = '{ tool_calls = [{ name = "calculator", arguments = { expression = "6 * 7" } }], text = "Let me see." }'
 TWICE = (
@@ -329,3 +332,23 @@ def test_with_demo_the_rehearsal_model_answers_whatever_is_configured(run, scrip
     assert "no config found" not in run("ask", "--demo", "hello").err
     assert "--demo: the rehearsal model answers" in run("chat", "--demo", stdin="hello\n").err
     assert run("ask", "--demo", "--config", str(path), "hello").status == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "block"),
+    [
+        ("Here:\n```python\nx = 1\n\ny\n```\nDone.\n```\nno\n```", "x = 1\n\ny"),
+        ("~~~~\n```\na\n```\n~~~~", "```\na\n```"),
+        ("```\ncut o", "cut o"),
+        ("no ```block``` here", "no ```block``` here"),
+        ("````\n```\n````", "```"),
+        ("", ""),
+    ],
+)
+def test_the_first_block_of_an_answer(answer, block):
+    assert first_block(answer) == block
+
+
+@given(st.text(alphabet="`~\n a"))
+def test_any_answer_has_a_first_block(answer):
+    assert first_block(answer) in answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,6 +26,8 @@ from .terminal import Terminal
 from .transcript import show_turn
 from .usage import UsageError
 
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n`]*\n", re.MULTILINE)
+
 
 def message_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the parameters for the message, and for whether standard input is part of it."""
@@ -36,6 +39,7 @@ def message_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command
 @message_options
+@click.option("-x", "--extract", is_flag=True, help="print the first ``` block of the answer alone, if it has one")
 @click.option("--no-stream", is_flag=True, help="print the answer when it is complete, and nothing but the answer")
 @answering_options
 @variables_option
@@ -47,6 +51,7 @@ def ask(
     message: tuple[str, ...],
     no_stdin: bool,
     no_stream: bool,
+    extract: bool,
     answering: Answering,
     variables: Mapping[str, Any],
     keeping: Keeping,
@@ -62,7 +67,8 @@ def ask(
     if answering.model is None:
         require_config(context)
         introduce(chat, context)
-    asyncio.run(_ask(chat, request, answering.asked, context, keeping, streamed=not no_stream))
+    part = first_block if extract else None
+    asyncio.run(_ask(chat, request, answering.asked, context, keeping, streamed=not no_stream, part=part))
 
 
 def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool, is_needed: bool = True) -> str:
@@ -120,6 +126,7 @@ async def _ask(
     keeping: Keeping,
     *,
     streamed: bool,
+    part: Callable[[str], str] | None,
 ) -> None:
     async with contextlib.AsyncExitStack() as closing:
         await closing.enter_async_context(chat)
@@ -130,4 +137,13 @@ async def _ask(
         if context.json:
             context.terminal.json((await (kept or chat).respond(request, **asked)).to_dict())
         else:
-            await show_turn((kept or chat).stream(request, **asked), context.terminal, streamed=streamed)
+            await show_turn((kept or chat).stream(request, **asked), context.terminal, streamed=streamed, part=part)
+
+
+def first_block(text: str) -> str:
+    """Return what stands in the first fence of a text in Markdown; the text if it has none. An open fence ends it."""
+    found = _FENCE.search(text)
+    if found is None:
+        return text
+    end = re.compile(rf"^ {{0,3}}{found[1][0]}{{{len(found[1])},}}[ \t]*$", re.MULTILINE).search(text, found.end())
+    return text[found.end() : end.start() if end else None].rstrip("\n")

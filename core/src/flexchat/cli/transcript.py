@@ -29,12 +29,21 @@ _MOST_SOURCES = 5
 _INDENT = " " * 8  # the most a writer of steps may put before them
 
 
-async def show_turn(events: AsyncGenerator[StreamEvent, None], terminal: Terminal, *, streamed: bool = True) -> Turn:
+async def show_turn(
+    events: AsyncGenerator[StreamEvent, None],
+    terminal: Terminal,
+    *,
+    streamed: bool = True,
+    part: Callable[[str], str] | None = None,
+) -> Turn:
     """Write a turn as it happens, the answer to standard output, the rest to standard error; return the turn.
 
     On a terminal, a line on standard error says what we are waiting for.
+
+    Args:
+        part: Returns what is written of the answer; it is then written when it is complete.
     """
-    transcript = Transcript(terminal, terminal.say, streamed=streamed)
+    transcript = Transcript(terminal, terminal.say, streamed=streamed and part is None, part=part)
     with Waiting(terminal) as waiting:
         async with contextlib.aclosing(events):
             async for event in events:
@@ -56,16 +65,25 @@ class Transcript:
     Args:
         steps: Writes a line about a tool call, in a style.
         streamed: Whether to write the text as it arrives, or only the complete answer at the end.
+        part: Returns what is written of a complete answer; None: all of it.
 
     Attributes:
         turn: The turn, once it has ended.
     """
 
-    def __init__(self, terminal: Terminal, steps: Callable[[str, Style], None], *, streamed: bool = True) -> None:
+    def __init__(
+        self,
+        terminal: Terminal,
+        steps: Callable[[str, Style], None],
+        *,
+        streamed: bool = True,
+        part: Callable[[str], str] | None = None,
+    ) -> None:
         self.turn: Turn | None = None
         self._terminal = terminal
         self._steps = steps
         self._streamed = streamed
+        self._part = part
         self._written = False
         self._answer_ended = False
         self._running = 0
@@ -94,7 +112,7 @@ class Transcript:
             case TurnFinished():
                 self.turn = event.turn
                 if not self._written and event.turn.content:
-                    self._terminal.write(event.turn.content)
+                    self._terminal.write((self._part or str)(event.turn.content))
                 self._terminal.end_line()
 
     def _step(self, arrow: str, plain: str, text: str, end: str = "") -> None:
