@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .cli.usage import FAILED, INTERRUPTED, OK, UNUSABLE, UsageError
     from .config.document import MAX_BYTES, ConfigDocument, document_of, parse_document, read_document, walk
     from .config.finding import find_config
+    from .config.including import with_included
     from .config.keys import variable_value
     from .config.model import (
         Config,
@@ -145,6 +146,7 @@ _HOMES = {
         "walk",
     ),
     "config.finding": ("find_config",),
+    "config.including": ("with_included",),
     "config.model": (
         "Config",
         "ConversationsTable",
@@ -403,6 +405,7 @@ __all__ = [
     "walk",
     "why_no_answer",
     "with_hint",
+    "with_included",
 ]
 
 

@@ -154,6 +154,67 @@ def test_a_problem_names_the_file_and_line_it_is_in(folder, name, old, new, said
     assert any(said in problem for problem in problems(folder)), problems(folder)
 
 
+@pytest.mark.parametrize(
+    ("file", "old", "new", "said"),
+    [
+        ("flexchat.toml", "tools.json", "rules/*.yaml", "include[1]: rules/*.yaml: names are no patterns"),
+        ("flexchat.toml", "tools.json", "a\\nb.toml", "flexchat.toml:1: include[1]: expected the name of a file"),
+        ("flexchat.toml", "tools.json", "\\u001b[31m.toml", "flexchat.toml:1: include[1]: expected the name of a file"),
+        ("flexchat.toml", "tools.json", "x" * 2_000 + ".toml", "flexchat.toml:1: include[1]: expected the name of a"),
+        ("tools.json", '"$schema"', '"include": ["\\ud800.toml"], "x"', "tools.json:1: include[0]: expected the name"),
+        ("rules/more.yaml", "# rules", "include: a.toml", "more.yaml:1: include: expected a list of names of files"),
+        ("rules/more.yaml", "# rules", "include: {a: 1}", "more.yaml:1: include: expected a list of names of files"),
+    ],
+)
+def test_what_is_no_name_of_a_file_is_a_problem(folder, file, old, new, said):
+    """In whichever file it stands."""
+    change(folder, file, old, new)
+
+    assert any(said in problem for problem in problems(folder)), problems(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are none on this system")
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (os.mkdir, "this is a folder, not a file"),
+        (getattr(os, "mkfifo", None), "this is a FIFO (a named pipe), not a file"),
+        (lambda path: os.symlink("/dev/zero", path), "only files there are read"),
+        (lambda path: os.symlink(path, path), "the link leads back to itself"),
+        (lambda path: os.symlink("gone.toml", path), "the link leads to something that does not exist: gone.toml"),
+    ],
+)
+@pytest.mark.parametrize("old", ["tools.json", "prompts/brief.md"])
+def test_what_is_no_file_is_not_opened(folder, old, make, said):
+    """None of them keeps a start waiting."""
+    make(folder / "odd.toml")
+    change(folder, "flexchat.toml", old, "odd.toml")
+
+    assert any(said in problem for problem in problems(folder)), problems(folder)
+
+
+def test_null_in_one_file_is_no_value(folder):
+    """As in a single file."""
+    change(folder, "rules/more.yaml", "second: {provider: scripted}", "bot: {provider: ~}")
+    change(folder, "tools.json", '"tools"', '"limits": {"message_chars": null}, "tools"')
+
+    assert problems(folder) == []
+    assert read_config(folder / "flexchat.toml").finish().limits.message_chars == 50
+
+
+def test_all_files_together_have_a_limit(folder):
+    """Those of prompts count as often as they are named."""
+    (folder / "prompts" / "long.md").write_bytes(b"x" * 1_000_000)
+    with (folder / "rules" / "more.yaml").open("a") as file:
+        file.write('topic: {prompt_file: "../prompts/long.md"}\n')
+    rule = "- {llm: bot, match: {topic: x}, prompt_file: ../prompts/long.md}\n"
+    change(folder, "rules/more.yaml", "llms:", rule * 8 + "llms:")
+
+    found = [problem for problem in problems(folder) if "all files together have more than 8 MiB" in problem]
+
+    assert [problem.split(":")[0] for problem in found] == ["rules/more.yaml"] * 2 + ["flexchat.toml"]
+
+
 @pytest.mark.parametrize("key", ["include", "prompt"])
 @pytest.mark.parametrize(
     "name", ["/etc/hostname", "../secret.toml", "rules/../../secret.toml", "~/x.toml", "link.toml", "a\0b", " "]

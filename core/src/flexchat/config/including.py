@@ -16,7 +16,7 @@ import attrs
 from ..domain.copies import copied
 from ..errors import ConfigError, Problem, did_you_mean
 from ..files import is_there, read_file
-from .document import ConfigDocument, check_size, parse_document, read_content
+from .document import MAX_BYTES, ConfigDocument, check_size, parse_document, read_content
 from .positions import KeyPath
 from .wording import spoken_kind
 
@@ -25,6 +25,8 @@ MAX_FILES = 100
 MAX_LEVELS = 8
 """How deep files may include files."""
 MAX_PROMPT_BYTES = 1024 * 1024
+LONGEST_NAME = 1_000
+"""Characters of a file's name."""
 _PROMPTS: tuple[KeyPath, ...] = (("topic",), ("responses", "*"), ("prompts", "*"))
 """The tables that have a prompt."""
 _OWN = ("include", "$schema", "comment")
@@ -84,6 +86,7 @@ class _Whole:
         self._problems: list[Problem] = []
         self._read: dict[Path, str] = {Path(os.path.realpath(document.source)): document.source}
         self._others: dict[Path, bytes] = {}
+        self._left = MAX_BYTES - len(document.content)
 
     def add(self, document: ConfigDocument, level: int) -> None:
         """Add a file's content, and then that of the files it includes."""
@@ -100,7 +103,7 @@ class _Whole:
                 if level:
                     self._files[moved] = document.source
         self._problems += document.problems
-        for number, name in enumerate(self._names(document)):
+        for number, name in enumerate(self._names(document, level)):
             included = self._included(document, ("include", number), name, level + 1)
             if included is not None:
                 self.add(included, level + 1)
@@ -118,9 +121,13 @@ class _Whole:
         check_size(whole)
         return whole
 
-    def _names(self, document: ConfigDocument) -> list[Any]:
+    def _names(self, document: ConfigDocument, level: int) -> list[Any]:
         names = document.data.get("include", [])
-        return names if isinstance(names, list) else []  # reported when core's keys are structured
+        if isinstance(names, list):
+            return names
+        if level and names is not None:  # that of the configuration's own file is reported with core's other keys
+            self._problem(document, ("include",), f"expected a list of names of files, got {spoken_kind(names)}")
+        return []
 
     def _included(self, document: ConfigDocument, place: KeyPath, name: Any, level: int) -> ConfigDocument | None:
         path = self._below(document, place, name)
@@ -140,10 +147,17 @@ class _Whole:
         self._read[real], self._others[real] = str(path), b""
         try:
             self._others[real] = content = read_content(path)
-            return parse_document(content, path)
+            return parse_document(content, path) if self._has_room(document, place, content) else None
         except ConfigError as error:
             self._problems += [attrs.evolve(each, text=each.text + _of(document, place)) for each in error.problems]
             return None
+
+    def _has_room(self, document: ConfigDocument, place: KeyPath, content: bytes) -> bool:
+        """Return whether the files so far, with this one, are no larger than a single file may be."""
+        self._left -= len(content)
+        if self._left < 0:
+            self._problem(document, place, f"all files together have more than {MAX_BYTES // 1024 // 1024} MiB")
+        return self._left >= 0
 
     def _with_prompts(self, document: ConfigDocument) -> ConfigDocument:
         lines = dict(document.lines)
@@ -158,8 +172,10 @@ class _Whole:
             real = Path(os.path.realpath(path))
             self._others.setdefault(real, b"")
             try:
-                self._others[real] = read_file(path, most=MAX_PROMPT_BYTES)
-                table["prompt"] = self._others[real].decode("utf-8-sig").strip()
+                self._others[real] = content = self._others[real] or read_file(path, most=MAX_PROMPT_BYTES)
+                if not self._has_room(document, at, content):
+                    continue
+                table["prompt"] = content.decode("utf-8-sig").strip()
             except OSError as error:
                 self._problem(document, at, f"{path}: {error.strerror or error}{_similar(path, error)}")
             except UnicodeDecodeError as error:
@@ -175,10 +191,13 @@ class _Whole:
         if not isinstance(name, str):
             self._problem(document, place, f"expected the name of a file, got {spoken_kind(name)}")
             return None
-        if not name.strip() or "\0" in name:
+        if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
             self._problem(document, place, "expected the name of a file")
             return None
         path = Path(document.folder) / name
+        if not {"*", "?"}.isdisjoint(name) and not is_there(path):
+            self._problem(document, place, f"{name}: names are no patterns: write each file's")
+            return None
         real = Path(os.path.realpath(path))
         if os.path.isabs(name) or name.startswith("~") or not real.is_relative_to(self._root):
             text = f"{name} is not below the configuration's folder, {self._root}: only files there are read"
@@ -199,6 +218,12 @@ class _Whole:
             there = into.get(key)
             if key not in into:
                 into[key] = value
+            elif value is None:  # null: not set
+                continue
+            elif there is None:
+                into[key] = value
+                self._lines.pop(at, None)
+                self._files.pop(at, None)
             elif isinstance(there, dict) and isinstance(value, dict):
                 self._merge(there, value, at, document, shifts)
             elif isinstance(there, list) and isinstance(value, list):

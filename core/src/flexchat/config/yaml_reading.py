@@ -17,7 +17,7 @@ import attrs
 from .positions import KeyPath
 
 MAX_BYTES = 1024 * 1024
-"""The largest YAML text accepted: its parser is written in Python and takes a second for this much."""
+"""The largest YAML text accepted: its parser is written in Python and takes seconds for this much."""
 
 _WORDS: dict[str, Any] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -31,7 +31,15 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _HINTS = {
     "mapping values are not allowed here": "put a text that contains ': ' in quotes",
     "that cannot start any token": "indent with spaces, and put a text that begins with a special character in quotes",
+    "unknown escape character": "put a text with backslashes in single quotes",
+    "expected <block end>": "the keys of a table begin in the same column",
+    "found unexpected end of stream": "a closing quote is missing",
 }
+_OWN_TAGS = "tag:yaml.org,2002:"
+_NO_KEY = "a key is a text, not a table or a list; put a text that begins with { or [ in quotes"
+_BREAK = re.compile("\r\n|\r|\n")
+_SEPARATOR = re.compile("[\x85\u2028\u2029]")
+"""Invisible characters that end a line in YAML 1.1 and for ruamel.yaml, and none in YAML 1.2."""
 
 
 class YamlError(ValueError):
@@ -63,17 +71,26 @@ def read_yaml(
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+    if found := _SEPARATOR.search(text):
+        escape = repr(found[0])[1:-1]
+        line = len(_BREAK.findall(text, 0, found.start())) + 1
+        raise YamlError(line, f'there is an invisible character ({escape}): delete it, or write "{escape}" in quotes')
     builder = _Builder(max_depth, max_values)
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
             builder.take(event)
+    except YamlError:
+        raise
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
         said = " ".join(str(part) for part in (error.context, error.problem) if part)
+        begun = error.context_mark if "end of stream" in said else None  # where what has no end begins
+        mark = begun or error.problem_mark or error.context_mark
         hint = next((f" ({hint})" for part, hint in _HINTS.items() if part in said), "")
         raise YamlError(mark.line + 1 if mark else None, said + hint) from None
     except YAMLError as error:
-        raise YamlError(None, str(error).splitlines()[0]) from None
+        raise YamlError(_line_of(error, text), str(error).splitlines()[0]) from None
+    except (ValueError, OverflowError):  # "\UFFFFFFFF"
+        raise YamlError(builder.line, "no character has the number that stands here after \\U") from None
     return builder.root, builder.lines, builder.twice
 
 
@@ -96,12 +113,13 @@ class _Open:
 
 
 class _Builder:
-    """Puts a document together from events."""
+    """Puts a document together from events; ``line`` is where the last one began."""
 
     def __init__(self, max_depth: int, max_values: int) -> None:
         self.root: Any = {}
         self.lines: dict[KeyPath, int] = {}
         self.twice: list[tuple[KeyPath, int, int]] = []
+        self.line = 1
         self._max_depth, self._max_values = max_depth, max_values
         self._values = self._documents = 0
         self._open: list[_Open] = []
@@ -110,10 +128,13 @@ class _Builder:
     def take(self, event: Any) -> None:
         """Take the next event."""
         # By their names: the classes would load ruamel.yaml together with this module.
-        kind, line = type(event).__name__, event.start_mark.line + 1
+        kind, self.line = type(event).__name__, event.start_mark.line + 1
+        line = self.line
         tag = getattr(event, "tag", None)
         if tag is not None:
-            raise YamlError(line, f"tags are not allowed: write the value without {_spoken(str(tag))}")
+            raise YamlError(
+                line, f"tags are not allowed: write the value without {_spoken(str(tag).replace(_OWN_TAGS, '!!'))}"
+            )
         if kind == "DocumentStartEvent":
             self._begin(event, line)
         elif kind == "ScalarEvent":
@@ -154,7 +175,7 @@ class _Builder:
     def _collection(self, value: Any, event: Any, line: int) -> None:
         top = self._open[-1] if self._open else None
         if top is not None and isinstance(top.value, dict) and top.key is None:
-            raise YamlError(line, "a key is a text, not a table or a list")
+            raise YamlError(line, _NO_KEY)
         if len(self._open) >= self._max_depth:
             raise YamlError(line, f"tables and lists are nested more than {self._max_depth} deep")
         if event.anchor is not None:
@@ -187,7 +208,7 @@ class _Builder:
         top = self._open[-1] if self._open else None
         if top is not None and isinstance(top.value, dict) and top.key is None:
             if not isinstance(value, str):
-                raise YamlError(line, "a key is a text, not a table or a list")
+                raise YamlError(line, _NO_KEY)
             self._take_key(top, value, line)
             return
         self._put(value, size, None, line)
@@ -232,6 +253,12 @@ def _joined(text: str) -> str:
     if not any("\ud800" <= c <= "\udbff" for c in text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _line_of(error: Any, text: str) -> int | None:
+    """Return the line of a character that no YAML text may have."""
+    at = getattr(error, "position", None)
+    return None if at is None else len(_BREAK.findall(text, 0, at)) + 1
 
 
 def _spoken(text: str) -> str:

@@ -460,6 +460,37 @@ async def test_no_request_names_another_file_to_be_read(split, file, old, new):
     assert "by hand" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[llms.env]", '[llms.theirs]\nbase_url = "http://127.0.0.1:6/v1"\n\n[llms.env]'),
+        ("http://127.0.0.1:9/v1", "http://127.0.0.1:6/v1"),
+        ('llm = "ai"\nprompt_file', 'llm = "env"\nprompt_file'),
+    ],
+    ids=["an address beside the key", "another address for a rule's texts", "a prompt for another model"],
+)
+@pytest.mark.parametrize("readable", [True, False])
+async def test_what_other_files_hold_goes_to_nobody_else(file, new_client, old, new, readable):
+    """Neither a key nor a text with values of the environment; whether the server's own file is broken or not."""
+    (file.parent / "more.yaml").write_text(
+        f"llms: {{theirs: {{provider: openai, api_key: {SECRET}, default_model: m}}}}\n"
+        "responses:\n- llm: ai\n  prompt: ${SOME_KEY}\n"
+    )
+    (file.parent / "p.md").write_text("Use ${SOME_KEY}.")
+    text = 'include = ["more.yaml"]\n' + TOML
+    text = text.replace('prompt = "Be kind."', 'prompt_file = "p.md"\nmatch.topic = "x"')
+    file.write_text(text)
+    api = await new_client()
+    if not readable:
+        file.write_text("broken [")
+    posted = text.replace(SECRET, "sk-mine-mine-mine").replace(old, new, 1)
+
+    answer = await api.post("/api/config/validate", json={"text": posted})
+
+    assert (answer.status_code, "by hand" in answer.text) == (400, True), answer.text
+    assert (await put(api, posted)).status_code == 422
+
+
 async def test_yaml_files_are_as_good(tmp_path, new_client, monkeypatch):
     """With their comments."""
     monkeypatch.setenv("SOME_KEY", "x")

@@ -11,10 +11,21 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+import attrs
 from flexchat import Problem
-from flexchat.host import ConfigDocument, KeyPath, ToolsTable, normalise, own_keys, shortened, walk
+from flexchat.host import (
+    ConfigDocument,
+    KeyPath,
+    ToolsTable,
+    normalise,
+    own_keys,
+    shortened,
+    spoken_path,
+    walk,
+    with_included,
+)
 
-from .secrets import MASKED, at, same_target, services_of
+from .secrets import MASKED, SERVICES, at, same_target, services_of
 
 SAFE_IMPLEMENTATIONS = ("builtin", "internal", "mock")
 """Ways to run a tool without any code, command or address from the config."""
@@ -23,6 +34,8 @@ _REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)")
 _FILE_WORDS = {"path", "paths", "file", "files", "folder", "directory", "command", "args", "env", "cwd"}
 _SENT_BY_LIBPQ = ("PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSERVICEFILE", "PGSSLKEY")
 _FILES_OF_LIBPQ = re.compile(r"(?i)\b(?:passfile|service|servicefile|sslkey|sslcert|sslrootcert|sslcrl|sslcrldir)\s*=")
+_WITHOUT_ADDRESS = {"responses", "tools", "variables", "limits", "topic", "intent", "embedding", "prompts"}
+"""Tables that send nothing anywhere by themselves; of these, an included file's part cannot be changed anyway."""
 _BY_HAND = "edit the file by hand"
 
 
@@ -46,7 +59,26 @@ def refused(
         *_paths(posted, file),
         *_databases(posted, file, allow_env),
     ]
-    return found if expanded is None else [*found, *_references(posted, expanded, allow_env)]
+    if found or expanded is None:
+        return found if expanded is None else [*found, *_references(posted, expanded, allow_env)]
+    # Only now are other files read: those that the configuration names already.
+    whole = with_included(posted)
+    before = with_included(attrs.evolve(posted, data=dict(expanded), lines={}, problems=())).data
+    return [*_beside(whole, posted, file), *_references(whole, before, allow_env)]
+
+
+def _beside(whole: ConfigDocument, posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
+    """Refuse changes of entries that an included file writes, too: a new address would get the key written there."""
+    entries = {
+        place[: 2 if place[0] in SERVICES else 1]: source
+        for place, source in whole.files.items()
+        if place[0] not in _WITHOUT_ADDRESS
+    }
+    for entry, source in entries.items():
+        if at(posted.data, entry) != at(file, entry):
+            there = os.path.relpath(source, posted.folder)
+            text = f"{spoken_path(entry)} is in {there}, too, so it cannot be changed here: {_BY_HAND}"
+            yield posted.problem(entry, text)
 
 
 def _references(posted: ConfigDocument, file: Mapping[str, Any], allow_env: Collection[str]) -> Iterator[Problem]:
