@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import gc
 import importlib
 import importlib.util
 import inspect
@@ -26,6 +27,7 @@ DOORS = ("flexchat", "flexchat.plugin", "flexchat.provider", "flexchat.store", "
 def events() -> str:
     """Return the table of what a stream yields."""
     lines = ["| event | fields | |", "|---|---|---|"]
+    gc.collect()  # attrs makes a new class of one with slots; until then the first is a subclass, too
     for event in typing.get_args(flexchat.StreamEvent):
         kinds = [kind for kind in (event, *event.__subclasses__()) if kind.__name__ != "Happening"]
         for kind in kinds:

@@ -105,7 +105,7 @@ def assemble(
     from .tools.settings import read_tool_settings
     from .tools.source_settings import lock_file, read_sources
 
-    host = _as_configured(host, reading)
+    host = as_configured(host, reading)
     _check_plugins(reading, host)
     entries = read_entries(reading, "llms", host.providers)
     store_entries = read_entries(reading, "stores", host.document_stores)
@@ -307,7 +307,8 @@ def plugins_for(reading: ReadConfig) -> PluginHost:
     return installed_plugins(blocked_by(reading), preferred_by(reading))
 
 
-def _as_configured(host: PluginHost, reading: ReadConfig) -> PluginHost:
+def as_configured(host: PluginHost, reading: ReadConfig) -> PluginHost:
+    """Return a host with a configuration's block and prefer applied: the same one, if they are already."""
     return host.configured(blocked_by(reading), preferred_by(reading))
 
 
@@ -343,13 +344,13 @@ def check_config(
 
         for place, text in tool_notes(parts.config, parts.tools, parts.llms):
             reading.note(place, text)
-    run_checks(reading, _as_configured(host, reading), at_start=False)
+    run_checks(reading, as_configured(host, reading), at_start=False)
     return [*dict.fromkeys([*problems, *reading.problems])], reading.notes
 
 
 def found_by_checks(reading: ReadConfig, host: PluginHost) -> list[Problem]:
     """Return the problems of a usable configuration found only by checks that do not run at start."""
-    host = _as_configured(host, reading)
+    host = as_configured(host, reading)
     _read_tables(reading, host)
     run_checks(reading, host, at_start=False)
     return reading.problems

@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .assembly import check_config, config_schema, found_by_checks, installed_plugins, run_checks
+    from .assembly import as_configured, check_config, config_schema, found_by_checks, installed_plugins, run_checks
     from .calls.claim import STORED_RESULT
     from .calls.manager import ToolLike, ToolManager
     from .calls.rule_cost import rule_cost
@@ -94,6 +94,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "assembly": (
+        "as_configured",
         "check_config",
         "config_schema",
         "found_by_checks",
@@ -335,6 +336,7 @@ __all__ = [
     "UsageError",
     "answered_by",
     "argument",
+    "as_configured",
     "as_json",
     "check_config",
     "compile_pattern",

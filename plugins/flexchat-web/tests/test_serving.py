@@ -190,6 +190,93 @@ async def test_included_files_and_prompts_are_watched_too(new_app, config_file, 
         await asyncio.wait({watching})
 
 
+def renamed_over(path, text):
+    """Replace a file as editors do: another file gets its name."""
+    new = path.with_name(f".{path.name}.swp")
+    new.write_text(text)
+    new.replace(path)
+
+
+@pytest.mark.parametrize("name", ["flexchat.toml", "more.json", "prompt.md"])
+async def test_each_file_may_be_changed_as_editors_do_broken_and_deleted(new_app, config_file, monkeypatch, name):
+    """Whatever was wrong in between, the mended files serve."""
+    monkeypatch.setattr("flexchat_web.serving.POLL_SECONDS", 0.01)
+    texts = {
+        "flexchat.toml": 'include = ["more.json"]\n' + toml("hello") + 'prompt_file = "prompt.md"\n',
+        "more.json": '{"limits": {"message_chars": 11}}',
+        "prompt.md": "Be kind.",
+    }
+    for each, text in texts.items():
+        (config_file.parent / each).write_text(text)
+    file = config_file.parent / name
+    broken = {"flexchat.toml": "[", "more.json": "{", "prompt.md": "\udcff"}[name].encode("utf-8", "surrogateescape")
+    serving = new_app().serving
+    watching = asyncio.create_task(serving.watch())
+    try:
+        renamed_over(file, texts[name].replace("hello", "two").replace("11", "22").replace("kind", "brief"))
+        await until(lambda: serving.generation == 2)
+        async with serving.chat() as chat:
+            found = (
+                (await chat.respond("hi")).content,
+                chat.config.limits.message_chars,
+                chat.config.responses[0].prompt,
+            )
+        assert found != ("hello", 11, "Be kind.")
+        file.write_bytes(broken)
+        await until(lambda: serving.config_problems)
+        assert serving.config_problems[0].line
+        renamed_over(file, texts[name])
+        await until(lambda: serving.generation == 3)
+        file.unlink()
+        if name != "flexchat.toml":  # while that one is gone, whoever saves it may just be at it
+            await until(lambda: serving.config_problems)
+            assert "there is no such file" in serving.config_problems[0].text
+        else:
+            await asyncio.sleep(0.05)
+        renamed_over(file, texts[name].replace("hello", "three").replace("11", "33").replace("kind", "calm"))
+        await until(lambda: serving.generation == 4)
+        assert serving.config_problems == ()
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
+
+
+async def test_a_watched_file_blocks_plugins_and_lets_them_back(new_app, client_of, config_file, monkeypatch):
+    """What they offer goes with them: tools, tables of the schema, operations and pages."""
+    monkeypatch.setattr("flexchat_web.serving.POLL_SECONDS", 0.01)
+    app = new_app()
+    serving = app.serving
+    watching = asyncio.create_task(serving.watch())
+    async with client_of(app) as api:
+
+        async def offered():
+            tools = [tool["name"] for tool in (await api.get("/api/tools/available")).json()["tools"]]
+            schema = (await api.get("/api/config/schema")).json()
+            paths = (await api.get("/openapi.json")).json()["paths"]
+            pages = (await api.get("/static/plugins.js")).text
+            runs = (await api.get("/api/validation/runs")).status_code
+            return (
+                "calculator" in tools,
+                "validation" in schema["properties"],
+                "/api/validation/runs" in paths,
+                "validation" in pages,
+                runs != 404,
+            )
+
+        try:
+            assert await offered() == (True,) * 5
+            config_file.write_text('plugins.block = ["validation", "builtin"]\n' + toml("hello"))
+            await until(lambda: serving.generation == 2)
+            assert await offered() == (False,) * 5
+            assert await answer_of(serving) == "hello"
+            config_file.write_text(toml("hello"))
+            await until(lambda: serving.generation == 3)
+            assert await offered() == (True,) * 5
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+
+
 async def test_a_file_that_was_changed_since_it_was_read_is_reloaded(config_file, plugins, monkeypatch):
     """flexchat serve reads it before the server is there, and hands on what it has read."""
     monkeypatch.setattr("flexchat_web.serving.POLL_SECONDS", 0.01)

@@ -72,16 +72,27 @@ class WebApp:
     Attributes:
         serving: The current chat, and what the operator allows.
         streams: The server-sent event streams in progress.
-        operations: What it can do, in the order of the documents.
+        operations: What it can do, in the order of the documents; plugins that a changed configuration blocks take
+        theirs along.
     """
 
     def __init__(self, serving: Serving, *, watch: bool = False) -> None:
+        self.serving = serving
+        self.streams = Streams()
+        self._static = StaticFiles(directory=STATIC)
+        self._watch = watch
+        self._works: list[asyncio.Task[None]] = []
+        self._guard = Guard(self._answer, serving.settings, is_open=self._is_open, mask=serving.mask)
+        self._offer()
+
+    def _offer(self) -> None:
+        """Offer what the current plugins add to ours."""
         from .api import operations
         from .config.configuration import OPERATIONS as CONFIG
         from .config.connections import OPERATIONS as CONNECTIONS
 
-        self.serving = serving
-        self.streams = Streams()
+        serving = self.serving
+        self._plugins = serving.plugins
         self.operations: tuple[Operation, ...] = (
             *operations(serving, *CONFIG, *CONNECTIONS),
             *CONFIG,
@@ -89,12 +100,8 @@ class WebApp:
             openapi_operation(lambda: self.operations),
         )
         self._routes = Routes(self.operations)
-        self._static = StaticFiles(directory=STATIC)
         self._pages = _pages(serving)
         self._page_files = {page.name: StaticFiles(directory=page.folder, check_dir=False) for page in self._pages}
-        self._watch = watch
-        self._works: list[asyncio.Task[None]] = []
-        self._guard = Guard(self._answer, serving.settings, is_open=self._is_open, mask=serving.mask)
 
     async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
         """Answer an ASGI request."""
@@ -102,6 +109,8 @@ class WebApp:
             await self._lifespan(receive, send)
             return
         self._begin()
+        if self._plugins is not self.serving.plugins:
+            self._offer()
         await self._guard(scope, receive, send)
 
     async def aclose(self) -> None:

@@ -18,6 +18,7 @@ from flexchat.host import (
     MAX_BYTES,
     ConfigDocument,
     ReadConfig,
+    as_configured,
     digest_of,
     error_name,
     installed_plugins,
@@ -129,20 +130,23 @@ class Serving:
         source: The configuration's file, the result of reading it, or tables (the demo's, which cannot be saved).
 
     Attributes:
-        plugins: The installed plugins. settings: What the operator allows. written: The current configuration as
-        written: placeholders are not replaced. in_memory: Whether it came with a request and is not in a file.
-        generation: Counts the configurations applied so far, from 1. reloaded_at: When the last one was: ISO 8601, UTC.
+        plugins: The plugins without those that the current configuration blocks.
+        settings: What the operator allows.
+        written: The current configuration as written: placeholders are not replaced.
+        in_memory: Whether it came with a request and is not in a file.
+        generation: Counts the configurations applied so far, from 1.
+        reloaded_at: When the last one was: ISO 8601, UTC.
         config_problems: What is wrong with the file, if it was reread and cannot be used; the last good configuration
-        stays in use.
+            stays in use.
 
     Raises:
         ConfigError: Everything that is wrong with the configuration.
     """
 
     def __init__(self, source: Path | ReadConfig | Mapping[str, Any], plugins: PluginHost, settings: Settings) -> None:
-        self.plugins = plugins
+        self._installed = plugins
         self._others: tuple[Path, ...] = ()
-        read, chat = self._read(source)
+        read, self.plugins, chat = self._read(source)
         self.source: Path | Mapping[str, Any] = read.path or read.written.data
         self.settings = settings
         self.in_memory = False
@@ -152,6 +156,7 @@ class Serving:
         self._lock = asyncio.Lock()
         self._lent: set[_Lent] = set()
         self._kept: dict[type, Any] = {}
+        self._facts_told: tuple[PluginHost, tuple[ModelFact, ...]] | None = None
         self.written: Mapping[str, Any] = read.written.data
         self._seen: _Seen | None = _NOT_YET, read.digest
         self._current = self._put_in_force(chat)
@@ -163,10 +168,13 @@ class Serving:
 
         return door
 
-    @functools.cached_property
+    @property
     def model_facts(self) -> tuple[ModelFact, ...]:
         """What plugins say about each model."""
-        return tuple(fact for _, fact in self.offered("flexchat_web_model_facts", ModelFact))
+        if self._facts_told is None or self._facts_told[0] is not self.plugins:
+            found = tuple(fact for _, fact in self.offered("flexchat_web_model_facts", ModelFact))
+            self._facts_told = self.plugins, found
+        return self._facts_told[1]
 
     def offered(self, hook: str, kind: type[T]) -> Iterator[tuple[str, T]]:
         """Yield plugins' answers to one of our hooks, each with the plugin's name; objects of another type are left
@@ -251,7 +259,7 @@ class Serving:
         async with self._lock:
             facts = self._facts()
             try:
-                read, chat = await asyncio.to_thread(self._read, self.source if tables is None else tables)
+                read, plugins, chat = await asyncio.to_thread(self._read, self.source if tables is None else tables)
             except ConfigError as error:
                 if tables is None:
                     self._seen, self.config_problems = (facts, "") if facts else None, error.problems
@@ -259,7 +267,7 @@ class Serving:
             if tables is None:
                 self._seen = _NOT_YET, read.digest
             self.written, self.in_memory = read.written.data, tables is not None
-            await self._exchange(chat)
+            await self._exchange(chat, plugins)
 
     async def replace(self, document: ConfigDocument, save: Callable[[], None]) -> None:
         """Apply a configuration and save it; both or neither.
@@ -271,14 +279,14 @@ class Serving:
             ConfigError: It cannot be used; the previous configuration stays in use. So it does if save raises.
         """
         async with self._lock:
-            read, chat = await asyncio.to_thread(self._read, document)
+            read, plugins, chat = await asyncio.to_thread(self._read, document)
             try:
                 await asyncio.to_thread(save)
             except BaseException:
                 await chat.aclose()
                 raise
             self.written, self.in_memory, self._seen = read.written.data, False, self._fingerprint()
-            await self._exchange(chat)
+            await self._exchange(chat, plugins)
 
     async def watch(self) -> None:
         """Reload whenever the file has changed, until cancelled. A file that cannot be used is logged."""
@@ -313,10 +321,13 @@ class Serving:
             self._lent.discard(lent)
             await lent.chat.aclose()
 
-    def _read(self, source: Path | ReadConfig | ConfigDocument | Mapping[str, Any]) -> tuple[ReadConfig, FlexChat]:
+    def _read(
+        self, source: Path | ReadConfig | ConfigDocument | Mapping[str, Any]
+    ) -> tuple[ReadConfig, PluginHost, FlexChat]:
         read = read_config(source)
         self._others = tuple(read.document.others)  # even if it cannot be used: mending one of them is a change
-        return read, FlexChat.from_config(read, plugins=self.plugins)
+        plugins = as_configured(self._installed, read)
+        return read, plugins, FlexChat.from_config(read, plugins=plugins)
 
     def _put_in_force(self, chat: FlexChat) -> _Lent:
         lent = _Lent(chat)
@@ -326,7 +337,8 @@ class Serving:
         self.config_problems = ()
         return lent
 
-    async def _exchange(self, chat: FlexChat) -> None:
+    async def _exchange(self, chat: FlexChat, plugins: PluginHost) -> None:
+        self.plugins = plugins
         chat.keys = self._current.chat.keys
         old, self._current = self._current, self._put_in_force(chat)
         old.replaced = True

@@ -60,7 +60,7 @@ class ServeOptions:
 @click.command
 @click.option("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine only)")
 @click.option("--port", type=int, default=8000, help="port (default 8000); 0 takes any free one")
-@click.option("--reload", is_flag=True, help="reload the configuration when its file changes")
+@click.option("--reload", is_flag=True, help="reload the configuration when one of its files changes")
 @click.option(
     "--token-file",
     metavar="FILE",
