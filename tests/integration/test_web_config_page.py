@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 from playwright.sync_api import expect
-from web_browser import NARROW, accessible, fits
+from web_browser import NARROW, WIDE, accessible, fits
 from web_server import WebServer
 
 pytestmark = pytest.mark.slow
@@ -260,3 +260,74 @@ def test_read_only_shows_all_and_says_why(visit, serve, demo_server):
     expect(page.get_by_role("button", name="Add an LLM")).to_be_disabled()
     demo = visit(demo_server.url + "#/config")
     expect(demo.get_by_text("This is the demo's configuration, in no file.")).to_be_visible()
+
+
+YAML = """# Who answers.
+include: [rules/more.yaml]   # and the rest of the rules
+llms:
+  one: {provider: rehearsal, default_model: rehearsal}  # the first
+
+responses:
+  - match: {topic_contains: weather}
+    llm: one
+    prompt: |
+      Be kind.
+      Be brief.
+  # Invoices.
+  - match: {topic_contains: invoice}
+    llm: one
+    prompt_file: invoices.md
+"""
+MORE = "# All the rest.\nresponses:\n  - llm: one\n    prompt: Hello.\n"
+
+
+@pytest.fixture
+def in_yaml(tmp_path):
+    """A server whose configuration is in two YAML files and a prompt's."""
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "more.yaml").write_text(MORE)
+    (tmp_path / "invoices.md").write_text("Answer about invoices.")
+    server = WebServer(tmp_path, YAML, name="flexchat.yaml")
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_a_yaml_file_keeps_its_comments_and_the_files_beside_it(visit, in_yaml, size, theme):
+    """Edited in the form: its text changes in that place only. The page says which file it changes."""
+    page = visit(in_yaml.url + "#/config", size=size, theme=theme)
+    expect(page.get_by_text("Only flexchat.yaml is shown and changed here.")).to_contain_text(
+        "read together with invoices.md, rules/more.yaml: change those by hand"
+    )
+    page.get_by_role("tab", name="Rules").click()
+    page.locator(".fold-toggle").first.click()
+    page.get_by_label("System prompt", exact=True).fill("Be kind.\nBe quick.\n")
+    expect(page.locator(".config-state")).to_have_text("Valid")
+    accessible(page)
+    fits(page)
+    if size == NARROW:
+        page.get_by_text("Text", exact=True).click()
+    expect(page.get_by_label("Text of the configuration")).to_have_value(YAML.replace("brief", "quick"))
+    accessible(page)
+    page.get_by_role("button", name="Apply…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator(".diff-line.added")).to_contain_text("Be quick.")
+    dialog.get_by_role("button", name="Apply").click()
+    expect(page.locator(".toast")).to_contain_text("Applied.")
+    assert in_yaml.config.read_text("utf-8") == YAML.replace("brief", "quick")
+    assert (in_yaml.config.parent / "rules" / "more.yaml").read_text() == MORE
+
+
+def test_what_an_included_file_makes_wrong_is_said_with_its_name(visit, in_yaml):
+    """The text shown here has no such line."""
+    (in_yaml.config.parent / "rules" / "more.yaml").write_text(MORE.replace("one", "onr"))
+    page = visit(in_yaml.url + "#/config")
+    text = page.get_by_label("Text of the configuration")
+    text.fill(YAML.replace("kind", "calm"))
+
+    expect(page.locator(".config-state")).to_have_text("Invalid")
+    expect(page.locator(".config-problems")).to_contain_text(
+        "rules/more.yaml:3: responses[2].llm: no LLM is called 'onr' (did you mean 'one'?)"
+    )
+    expect(page.locator(".editor-gutter .bad")).to_have_count(0)

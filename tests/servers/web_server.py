@@ -13,15 +13,16 @@ class WebServer:
 
     Args:
         folder: Where it runs and keeps its data.
-        config: What stands in its flexchat.toml; None starts it without one: the demo's.
+        config: What stands in its configuration; None starts it without one: the demo's.
+        name: Of the configuration's file.
 
     Attributes:
         url: With a slash at its end.
         config: The configuration's file.
     """
 
-    def __init__(self, folder: Path, config: str | None = None, *options: str) -> None:
-        self.config = folder / "flexchat.toml"
+    def __init__(self, folder: Path, config: str | None = None, *options: str, name: str = "flexchat.toml") -> None:
+        self.config = folder / name
         if config is not None:
             self.config.write_text(config, "utf-8")
         self._log = folder / "serve.log"

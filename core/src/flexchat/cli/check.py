@@ -65,7 +65,7 @@ def _check(context: CommandContext) -> tuple[Config | None, list[Problem], list[
     except ConfigError as error:  # not even its plugins.block can be read
         return None, [*error.problems], []
     if read is None:
-        raise UsageError("there is nothing to check: no flexchat.toml or flexchat.json here; flexchat init writes one")
+        raise UsageError("there is nothing to check: no flexchat.toml, .yaml or .json here; flexchat init writes one")
     host = context.installed_plugins(read)
     problems, notes = check_config(read, host)
     problems += _prompts(read)

@@ -116,7 +116,7 @@ def common_options() -> Iterable[click.Option]:
 
             show_help(ctx)
 
-    text = "configuration (default: FLEXCHAT_CONFIG, or flexchat.toml or flexchat.json here)"
+    text = "configuration (default: FLEXCHAT_CONFIG, or flexchat.toml, .yaml or .json here)"
     return (
         _Common(["--config"], type=FILE_NAME, metavar="FILE", expose_value=False, callback=keep, help=text),
         _Common(

@@ -49,7 +49,7 @@ def create_app(
 
     Args:
         source: The configuration's file, the result of reading it, or tables; default: FLEXCHAT_CONFIG, else
-        flexchat.toml or flexchat.json here. plugins: The plugins to use; default: all that are installed. watch:
+        flexchat.toml, .yaml or .json here. plugins: The plugins to use; default: all that are installed. watch:
         Whether to reread the file when it changes.
 
     Raises:

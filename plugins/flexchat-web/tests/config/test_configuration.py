@@ -427,6 +427,23 @@ async def split(file, new_client):
     return await new_client()
 
 
+async def test_a_problem_in_another_file_names_it_and_no_line_of_the_text(split, file):
+    """The text that is shown or posted has no such line, and no such place."""
+    (file.parent / "more.yaml").write_text("responses:\n- llm: aii\n  prompt_file: p.md\n")
+    expected = {"path": "", "line": None}
+    posted = (await shown(split))["text"]
+    answers = [
+        (await split.post("/api/config/validate", json={"text": posted})).json()["errors"],
+        (await put(split, posted)).json()["problems"],
+        (await split.post("/api/config/reload")).json()["problems"],
+        (await shown(split))["problems"],
+    ]
+    for told in answers:
+        assert [{"path": each["path"], "line": each["line"]} for each in told] == [expected]
+        assert told[0]["text"].startswith("more.yaml:2: responses[1].llm: no LLM is called 'aii'")
+        assert str(file.parent) not in str(told)
+
+
 async def test_a_file_with_others_is_shown_and_saved_as_it_is(split, file):
     """What they brought serves, and is not in the text."""
     told = await shown(split)

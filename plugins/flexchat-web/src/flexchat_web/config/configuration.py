@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +98,8 @@ def _showing(call: Call) -> Reply:
             "others": call.serving.others,
             "editable": call.may_edit and file.path is not None,
             "in_force": _serves(call.serving, file),
-            "problems": flaws_as_data(problems or call.serving.config_problems),
-            "notes": flaws_as_data(call.serving.notes),
+            "problems": flaws_as_data(problems or _placed(call.serving, call.serving.config_problems)),
+            "notes": flaws_as_data(_placed(call.serving, call.serving.notes)),
         }
     )
 
@@ -124,10 +124,13 @@ async def _validated(call: Call) -> Reply:
         posted = _posted(call, call.body)
         chat = await _built(call, posted)
     except ConfigError as error:
-        flaws = flaws_as_data(error.problems)
+        flaws = flaws_as_data(_placed(call.serving, error.problems))
         return Json({"valid": False, "errors": flaws, "warnings": [], "config": tables}, status=400)
     await chat.aclose()
-    warnings = [*flaws_as_data(chat.notes), *await asyncio.to_thread(_of_checks, call.serving, posted)]
+    warnings = [
+        *flaws_as_data(_told(call.serving, chat.notes)),
+        *await asyncio.to_thread(_of_checks, call.serving, posted),
+    ]
     return Json({"valid": True, "errors": [], "warnings": warnings, "config": tables})
 
 
@@ -183,12 +186,12 @@ async def replace(call: Call) -> Reply:
         )
     except (ConfigError, PluginError) as error:
         flaws = error.problems if isinstance(error, ConfigError) else [Problem(path="", text=str(error))]
-        raise ApiError(422, _count(flaws), flaws=_masked(serving, flaws), kind="config") from None
+        raise ApiError(422, _count(flaws), flaws=_told(serving, flaws), kind="config") from None
     return Json(
         {
             "version": current_file(serving).version,
             "status": await _status(serving),
-            "notes": flaws_as_data(serving.notes),
+            "notes": flaws_as_data(_placed(serving, serving.notes)),
         }
     )
 
@@ -205,7 +208,7 @@ async def reload(call: Call) -> Reply:
             await asyncio.shield(serving.reload())
             message = "the configuration was reloaded"
     except ConfigError as error:
-        flaws = _masked(serving, error.problems)
+        flaws = _told(serving, error.problems)
         raise ApiError(
             400, f"{_count(flaws)}; the old one stays in use", flaws=flaws, kind="config", success=False
         ) from None
@@ -237,7 +240,7 @@ def _shown(serving: Serving, file: ConfigFile) -> tuple[str, tuple[Problem, ...]
     try:
         document = file.parse(file.text)
     except ConfigError as error:
-        return shown_unread(file.text, serving.mask), tuple(_masked(serving, error.problems))
+        return shown_unread(file.text, serving.mask), tuple(_told(serving, error.problems))
     return shown(file.text, document, serving.plugins, serving.mask), ()
 
 
@@ -316,7 +319,7 @@ async def _built(call: Call, posted: _Posted) -> FlexChat:
     try:
         return await asyncio.to_thread(FlexChat.from_config, posted.source, plugins=call.serving.plugins)
     except ConfigError as error:
-        raise ConfigError(_masked(call.serving, error.problems)) from None
+        raise ConfigError(_told(call.serving, error.problems)) from None
 
 
 def _of_checks(serving: Serving, posted: _Posted) -> list[dict[str, Any]]:
@@ -350,8 +353,30 @@ async def _status(serving: Serving) -> dict[str, Any]:
         return status_of(chat)
 
 
-def _masked(serving: Serving, problems: Any) -> list[Problem]:
-    return [attrs.evolve(each, text=serving.mask(each.text), path=serving.mask(each.path)) for each in problems]
+def _told(serving: Serving, problems: Iterable[Problem]) -> list[Problem]:
+    """Return problems as a client is told: without secrets, and placed."""
+    placed = _placed(serving, problems)
+    return [attrs.evolve(each, text=serving.mask(each.text), path=serving.mask(each.path)) for each in placed]
+
+
+def _placed(serving: Serving, problems: Iterable[Problem]) -> list[Problem]:
+    """Return problems; one in another file, which the page does not show, names it in its text."""
+    return [
+        each if _is_shown(serving, each.source) else Problem(path="", text=str(_from_folder(serving, each)))
+        for each in problems
+    ]
+
+
+def _is_shown(serving: Serving, source: str) -> bool:
+    """Return whether this is the configuration's own file, in whichever form that was posted."""
+    own = serving.source
+    if not source or serving.in_memory or not isinstance(own, Path):
+        return True
+    return Path(source).with_suffix("") == own.with_suffix("")
+
+
+def _from_folder(serving: Serving, problem: Problem) -> Problem:
+    return attrs.evolve(problem, source=os.path.relpath(problem.source, serving.folder))
 
 
 def _count(flaws: Any) -> str:

@@ -243,11 +243,11 @@ function reasons(draft, server) {
   return alert("warn", h("p", {}, why));
 }
 
-/** Name the files that are read together with this one; they are not changed here. */
+/** Say which file is changed here, and which are read together with it. */
 function others(draft) {
   if (!draft.others.length) return null;
   const names = draft.others.flatMap((name, at) => [at ? ", " : "", h("code", {}, name)]);
-  return h("p", { class: "small-text" }, "Read together with ", names, ". Change those by hand.");
+  return h("p", { class: "small-text" }, "Only ", h("code", {}, draft.name), " is shown and changed here. It is read together with ", names, ": change those by hand.");
 }
 
 function exportMenu() {
