@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .config.structure import structure, structure_mapping
     from .config.variables import expand_variables
     from .config.wording import is_secret_name, is_secret_place, shortened, spoken_path
+    from .config.yaml_writing import changed_yaml, dumped_yaml
     from .conversations.view import Conversations
     from .domain import DEFAULT_TENANT, Happening, new_call_id
     from .domain.copies import copied
@@ -178,6 +179,10 @@ _HOMES = {
     ),
     "config.keys": ("variable_value",),
     "config.variables": ("expand_variables",),
+    "config.yaml_writing": (
+        "changed_yaml",
+        "dumped_yaml",
+    ),
     "config.wording": (
         "is_secret_name",
         "is_secret_place",
@@ -338,6 +343,7 @@ __all__ = [
     "argument",
     "as_configured",
     "as_json",
+    "changed_yaml",
     "check_config",
     "compile_pattern",
     "complete_conversation",
@@ -350,6 +356,7 @@ __all__ = [
     "differences",
     "digest_of",
     "document_of",
+    "dumped_yaml",
     "error_name",
     "expand_variables",
     "find_config",

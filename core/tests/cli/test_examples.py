@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
-CONFIGS = sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".toml", ".json"))
+CONFIGS = sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".toml", ".yaml", ".json"))
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -25,8 +25,9 @@ def test_every_example_passes_check(run, monkeypatch, name):
     ("question", "answer"),
     [("What is the weather in Paris?", "light rain"), ("What is the weather in Atlantis?", "no city called Atlantis")],
 )
-def test_the_weather_example_answers_by_city(run, question, answer):
-    ran = run("ask", "--config", str(EXAMPLES / "weather.toml"), question)
+@pytest.mark.parametrize("name", ["weather.toml", "weather.yaml"])
+def test_the_weather_example_answers_by_city(run, name, question, answer):
+    ran = run("ask", "--config", str(EXAMPLES / name), question)
 
     assert ran.status == 0
     assert answer in ran.out

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from flexchat.cli.main import main
+from flexchat.config.document import parse_document
 from openapi_documents import document, written
 
 PETS = document(
@@ -55,6 +56,21 @@ def test_the_lines_name_the_credentials_and_need_no_config(run, tmp_path):
 
     assert 'auth."my key" = "${MY_KEY}"  # a key\nauth.pw = "${PW}"  # USER:PASSWORD\n' in out
     assert "1 operation, about " in err
+
+
+@pytest.mark.parametrize("name", ["flexchat.toml", "flexchat.yaml", "flexchat.json"])
+def test_the_lines_are_in_the_form_of_the_config(run, tmp_path, name):
+    """Put into it, they are the same tables."""
+    (tmp_path / name).write_text("{}" if name.endswith("json") else "")
+    schemes = {"my key": {"type": "apiKey", "in": "header", "name": "X-Key"}, "on": {"type": "http", "scheme": "basic"}}
+    operation = {"operationId": "a", "security": [{"my key": [], "on": []}]}
+    data = document({"/a": {"get": operation}}, components={"securitySchemes": schemes})
+    out, err = run("openapi.json", "--include", "GET", data=data)[1:]
+
+    auth = {"my key": "${MY_KEY}", "on": "${ON}"}
+    table = {"document": "openapi.json", "include": ["GET"], "auth": auth}
+    assert parse_document(out, name).data == {"tools": {"openapi": [table]}}
+    assert "USER:PASSWORD" in out + err
 
 
 def test_json_has_all_of_it(run):

@@ -4,6 +4,7 @@ import json
 import tomllib
 
 import pytest
+from flexchat.config.document import parse_document
 
 FILE = {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"], "env": {"API_KEY": "sk-very-secret-1"}}}}
 
@@ -63,18 +64,60 @@ def test_a_file_is_imported_without_showing_its_secrets(config, run, folder):
     assert len(tables(path)) == 2
 
 
-def test_a_json_config_is_not_changed(config, run, folder):
+def test_a_json_config_keeps_its_order_and_indentation(config, run, folder):
     data = tomllib.loads(config().read_text())
     (folder.path / "flexchat.toml").unlink()
     path = folder.path / "flexchat.json"
-    path.write_text(json.dumps(data))
-    status, out, _ = run("add", "time", "uvx", "mcp-server-time")
+    path.write_text(json.dumps(data, indent=4))
+    assert run("add", "time", "--yes", "uvx", "mcp-server-time")[0] == 0
 
-    assert status == 0
-    assert json.loads(out.partition("by hand:\n")[2]) == {
-        "mcp": [{"name": "time", "command": ["uvx", "mcp-server-time"]}]
-    }
-    assert json.loads(path.read_text()) == data
+    data["tools"]["mcp"].append({"name": "time", "command": ["uvx", "mcp-server-time"]})
+    assert path.read_text() == json.dumps(data, indent=4) + "\n"
+    assert sorted(each.name for each in folder.path.iterdir() if each.suffix not in (".py", ".json")) == []
+
+
+YAML = """\
+# Who answers.
+llms: {r: {provider: rehearsal}}   # no model
+responses:
+  - llm: r
+    model: any
+"""
+TOOLS = """
+tools:
+  # Ours.
+  mcp:
+    - name: near   # on this machine
+      command: [near]
+"""
+
+
+@pytest.mark.parametrize("tools", ["", TOOLS])
+def test_a_yaml_config_keeps_its_comments(config, run, folder, tools):
+    config().unlink()
+    path = folder.path / "flexchat.yaml"
+    path.write_text(YAML + tools)
+    (folder.path / "claude.json").write_text(json.dumps(FILE))
+    status, out, _ = run("import", "claude.json", "--yes")
+
+    assert (status, "sk-very-secret-1" in out) == (0, False)
+    assert path.read_text().startswith(YAML + tools)
+    added = parse_document(path.read_text(), path).data["tools"]["mcp"]
+    env = {"API_KEY": "sk-very-secret-1"}
+    assert added[len(added) - 1] == {"name": "time", "command": ["uvx", "mcp-server-time"], "env": env}
+    assert len(added) == (2 if tools else 1)
+
+
+def test_what_stands_twice_in_yaml_is_left_alone(config, run, folder):
+    """Added to an alias' list, a server would be in both places."""
+    config().unlink()
+    path = folder.path / "flexchat.yaml"
+    text = YAML + "_both: &both [{name: near, command: [near]}]\ntools: {mcp: *both}\n"
+    path.write_text(text)
+    status, _, err = run("add", "time", "--yes", "uvx")
+
+    assert (status, path.read_text()) == (2, text)
+    assert "flexchat.yaml cannot be changed in place" in err
 
 
 def test_a_config_written_in_another_way_is_left_alone(config, run, folder):

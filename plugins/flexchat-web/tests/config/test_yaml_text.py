@@ -2,8 +2,8 @@
 
 import pytest
 from flexchat.config.document import parse_document
+from flexchat.config.yaml_writing import dumped_yaml
 from flexchat_web.config.editing import edit
-from flexchat_web.config.yaml_text import dumped_yaml
 from flexchat_web.problems import ApiError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +41,17 @@ responses:
 def test_yaml_is_changed_in_place_and_the_rest_stays_to_the_letter(change, old, new):
     """Comments, quotes, indentation and blocks."""
     assert edit(YAML, "flexchat.yaml", [change]) == YAML.replace(old, new)
+
+
+@pytest.mark.parametrize("wide", [1, 2, 3, 4, 8])
+def test_tables_keep_their_indentation_whatever_stands_first(wide):
+    """The first line that is indented may belong to a list, a block of text or a comment."""
+    lines = ["responses:", "  - llm: a", "    model: m  # its", "    prompt: |"]
+    lines += [f"    {' ' * wide}x:", f"    {' ' * wide} y", "llms:", "# b"]
+    lines += [f"{' ' * wide}b:   # the second", "", f"{' ' * wide * 2}provider: p   # kept", ""]
+    text = "\n".join(lines)
+
+    assert edit(text, "a.yaml", [{"path": ["responses", 0, "model"], "value": "n"}]) == text.replace("m  #", "n  #")
 
 
 def test_what_an_alias_stands_for_is_not_changed_behind_its_back():

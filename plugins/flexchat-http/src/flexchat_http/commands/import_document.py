@@ -74,7 +74,10 @@ def import_document(
     if listed:
         _list(terminal, priced)
     else:
-        _config(terminal, document, {"include": include, "exclude": exclude}, made)
+        choices = {"include": [*include], "exclude": [*exclude]}
+        table = {"document": document, **{name: chosen for name, chosen in choices.items() if chosen}}
+        file = context.config_file()
+        _config(terminal, file.suffix.lower() if file is not None else ".toml", table, _credentials(made))
     total = sum(each.tokens for each in priced)
     if len(priced) == 1:
         terminal.say(f"1 operation, about {total:,} tokens in each request that offers it", "dim")
@@ -140,15 +143,35 @@ _SENT = {
 }
 
 
-def _config(terminal: Terminal, document: str, choices: Mapping[str, Sequence[str]], made: Converted) -> None:
-    """Print what to add to a config."""
-    terminal.out("[[tools.openapi]]")
-    terminal.out(f"document = {json.dumps(document, ensure_ascii=False)}")
-    for name, chosen in choices.items():
-        if chosen:
-            terminal.out(f"{name} = {json.dumps(chosen, ensure_ascii=False)}")
-    for name, what in _credentials(made).items():
-        key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-        variable = re.sub(r"[^A-Z0-9]+", "_", name.upper()).strip("_") or "KEY"
-        terminal.out(f'auth.{key} = "${{{variable}}}"  # {what}')
+def _config(terminal: Terminal, form: str, table: Mapping[str, Any], auth: Mapping[str, str]) -> None:
+    """Print what to add to a config, in its form.
+
+    Args:
+        form: How the config's name ends.
+        auth: What each credential is, by its name.
+    """
+    variables = {name: re.sub(r"[^A-Z0-9]+", "_", name.upper()).strip("_") or "KEY" for name in auth}
+    values = {key: json.dumps(value, ensure_ascii=False) for key, value in table.items()}
+    given = [(_key(name), f'"${{{variables[name]}}}"', what) for name, what in auth.items()]
+    if form == ".json":
+        whole = {**table, **({"auth": {name: f"${{{variables[name]}}}" for name in auth}} if auth else {})}
+        terminal.out(json.dumps({"tools": {"openapi": [whole]}}, indent=2, ensure_ascii=False))
+        for name, what in auth.items():
+            terminal.say(f"auth.{_key(name)}: {what}", "dim")
+    elif form in (".yaml", ".yml"):
+        lines = [f"{key}: {value}" for key, value in values.items()]
+        lines += ["auth:", *(f"  {key}: {value}  # {what}" for key, value, what in given)] if given else []
+        terminal.out("tools:\n  openapi:")
+        for number, line in enumerate(lines):
+            terminal.out(f"    {' ' if number else '-'} {line}")
+    else:
+        terminal.out("[[tools.openapi]]")
+        for key, value in values.items():
+            terminal.out(f"{key} = {value}")
+        for key, value, what in given:
+            terminal.out(f"auth.{key} = {value}  # {what}")
     terminal.say('a rule offers them with tools = { allowed_tools = ["openapi/*"] }', "dim")
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

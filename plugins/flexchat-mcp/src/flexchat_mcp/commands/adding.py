@@ -9,7 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flexchat.host import FAILED, OK, CommandContext, Mask, UsageError, is_secret_name, parse_document
+from flexchat.host import (
+    FAILED,
+    OK,
+    CommandContext,
+    Mask,
+    UsageError,
+    changed_yaml,
+    copied,
+    is_secret_name,
+    parse_document,
+)
 
 from .entries import Entry, toml_of
 
@@ -37,18 +47,13 @@ def add(context: CommandContext, entries: Sequence[Entry], *, is_agreed: bool) -
         return OK
     for entry in new:
         _show(context, entry)
-    if path.suffix != ".toml":
-        tables = [{"name": entry.name, **entry.table} for entry in new]
-        terminal.out(f'Add this to "tools" of {path.name} by hand:')
-        terminal.out(json.dumps({"mcp": tables}, indent=2, ensure_ascii=False))
-        return OK
     if not is_agreed:
         if not terminal.interactive():
             raise UsageError("a person must agree to what will run: run this at a terminal, or with --yes")
         if not terminal.confirm(f"Add {'it' if len(new) == 1 else 'them'} to {path.name}?"):
             terminal.say("nothing was added")
             return FAILED
-    _append(path, "".join("\n" + toml_of(entry) for entry in new))
+    _write(path, _with(new, path.read_text(encoding="utf-8"), path))
     names = ", ".join(f'"{entry.name}/*"' for entry in new)
     terminal.out(f"added to {path.name}: {', '.join(entry.name for entry in new)}")
     terminal.say(f"a rule offers their tools with tools = {{ allowed_tools = [{names}] }}", "dim")
@@ -81,20 +86,50 @@ def _known(data: Mapping[str, Any]) -> set[str]:
     return {str(table.get("name", "mcp")) for table in tables if isinstance(table, dict)}
 
 
-def _append(path: Path, lines: str) -> None:
-    """Add lines at the end of a TOML file; the file is replaced as a whole, or not at all.
+def _with(entries: Sequence[Entry], text: str, path: Path) -> str:
+    """Return a config's text with servers added to its tools.mcp; everything else means what it meant.
 
     Raises:
         ConfigError: It would not be TOML any more: its tools.mcp is written in another way.
+        UsageError: It cannot be changed in place.
+    """
+    tables = [{"name": entry.name, **entry.table} for entry in entries]
+
+    def add_to(data: Any) -> None:
+        tools = data.setdefault("tools", {})
+        tools.setdefault("mcp", []).extend(copied({"mcp": tables})["mcp"])
+
+    wanted = copied(parse_document(text, path).data)
+    try:
+        add_to(wanted)
+        whole = _changed(text, path.suffix.lower(), entries, wanted, add_to)
+    except (AttributeError, TypeError, ValueError, RecursionError):
+        whole = ""
+    if not whole or parse_document(whole, path).data != wanted:
+        why = "its tools.mcp is not a list, or an alias (*) stands there"
+        raise UsageError(f"{path.name} cannot be changed in place: {why}; add the servers by hand")
+    return whole
+
+
+def _changed(text: str, suffix: str, entries: Sequence[Entry], wanted: Any, add_to: Any) -> str:
+    if suffix == ".json":
+        line = next((line for line in text.splitlines()[1:] if line.strip()), "")
+        return json.dumps(wanted, indent=len(line) - len(line.lstrip(" ")) or 2, ensure_ascii=False) + "\n"
+    if suffix in (".yaml", ".yml"):
+        return changed_yaml(text, add_to)
+    return text + ("" if text.endswith("\n") or not text else "\n") + "".join("\n" + toml_of(each) for each in entries)
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file as a whole, or not at all.
+
+    Raises:
         UsageError: It cannot be written.
     """
-    text = path.read_text(encoding="utf-8")
-    whole = text + ("" if text.endswith("\n") or not text else "\n") + lines
-    parse_document(whole, path)
     try:
         mode = path.stat().st_mode & 0o777
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-            file.write(whole)
+            file.write(text)
         os.chmod(file.name, mode)
         os.replace(file.name, path.resolve())
     except OSError as error:

@@ -11,11 +11,10 @@ from typing import Any
 
 import tomlkit
 from flexchat import ConfigError
-from flexchat.host import KeyPath, parse_document
+from flexchat.host import KeyPath, changed_yaml, parse_document
 from tomlkit.exceptions import TOMLKitError
 
 from ..problems import ApiError
-from .yaml_text import changed_yaml
 
 
 def edit(text: str, source: str, changes: Sequence[Mapping[str, Any]]) -> str:

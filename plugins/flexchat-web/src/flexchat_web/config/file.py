@@ -10,12 +10,11 @@ from typing import Any, Literal
 
 import attrs
 import tomlkit
-from flexchat.host import MAX_BYTES, ConfigDocument, parse_document, read_file
+from flexchat.host import MAX_BYTES, ConfigDocument, dumped_yaml, parse_document, read_file
 from flexchat.store import replacing
 
 from ..problems import ApiError
 from ..serving import Serving
-from .yaml_text import dumped_yaml
 
 Format = Literal["toml", "yaml", "json"]
 _FORMATS: dict[str, Format] = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
@@ -70,11 +69,18 @@ def current_file(serving: Serving) -> ConfigFile:
 
 
 def written_as(data: Mapping[str, Any], format: Format) -> str:
-    """Return tables as the text of a file."""
+    """Return tables as the text of a file.
+
+    Raises:
+        ApiError: 409: YAML cannot be written here.
+    """
     if format == "json":
         return json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"  # TOML has dates, too
     if format == "yaml":
-        return dumped_yaml(data)
+        try:
+            return dumped_yaml(data)
+        except ImportError:
+            raise ApiError(409, "YAML needs a writer: pip install 'flexchat-core[yaml]'", kind="config-file") from None
     return tomlkit.dumps(_without_null(data))
 
 

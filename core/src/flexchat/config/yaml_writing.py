@@ -7,28 +7,33 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..problems import ApiError
-
-_INDENTED = re.compile(r"^( +)[^\s#-]", re.MULTILINE)
+_TABLE = re.compile(r"^( *)[^\s#:-][^\n:#]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*(\1 +)[^\s#-]", re.MULTILINE)
+"""A key, and the first key of its table on a line of its own."""
 
 
 def dumped_yaml(data: Mapping[str, Any]) -> str:
     """Return tables as YAML.
 
     Raises:
-        ApiError: 409: ruamel.yaml is not installed.
+        ImportError: ruamel.yaml is not installed.
     """
     return _written(_yaml(), data)
 
 
 def changed_yaml(text: str, write: Callable[[Any], None]) -> str:
-    """Return a YAML text after ``write`` has changed its data; comments, order and indentation stay."""
+    """Return a YAML text after ``write`` has changed its data; comments, order and indentation stay.
+
+    Raises:
+        ImportError: ruamel.yaml is not installed.
+        Exception: ruamel.yaml cannot do it; what it returns is to be read again and compared, too.
+    """
     from ruamel.yaml.util import load_yaml_guess_indent
 
     yaml = _yaml()
     _, of_lists, offset = load_yaml_guess_indent(text)
-    of_tables = _INDENTED.search(text)
-    yaml.indent(mapping=len(of_tables[1]) if of_tables is not None else 2, sequence=of_lists or 2, offset=offset or 0)
+    of_tables = min(_TABLE.finditer(text), key=lambda found: len(found[1]), default=None)  # not one within a text
+    wide = len(of_tables[2]) - len(of_tables[1]) if of_tables is not None else 2
+    yaml.indent(mapping=wide, sequence=of_lists or 2, offset=offset or 0)
     document, head = yaml.load(text), ""
     if document is None:  # nothing but comments
         document, head = {}, text if text.endswith("\n") or not text else f"{text}\n"
@@ -37,12 +42,9 @@ def changed_yaml(text: str, write: Callable[[Any], None]) -> str:
 
 
 def _yaml() -> Any:
-    try:
-        from ruamel.yaml import YAML
-        from ruamel.yaml.representer import RoundTripRepresenter
-        from ruamel.yaml.scalarfloat import ScalarFloat
-    except ImportError:
-        raise ApiError(409, "YAML needs a writer: pip install 'flexchat-core[yaml]'", kind="config-file") from None
+    from ruamel.yaml import YAML
+    from ruamel.yaml.representer import RoundTripRepresenter
+    from ruamel.yaml.scalarfloat import ScalarFloat
 
     class Exact(RoundTripRepresenter):
         """Writes what ruamel.yaml would change: the last digits of a number, and line breaks that are not \\n."""
