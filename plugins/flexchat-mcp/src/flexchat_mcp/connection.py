@@ -22,7 +22,8 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter, ValidationError
 
-from .errors import LOST, NOT_SENT, TOO_LARGE, AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .errors import LOST, NOT_SENT, TOO_LARGE, UNUSABLE, AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .oauth import Person
 from .process import ServerProcess
 from .settings import MODERN, McpConfig
 
@@ -54,8 +55,9 @@ class Connection:
         fetcher: Fetcher | None,
         mask: Callable[[str], str],
         tools_changed: Callable[[], None],
+        person: Person | None,
     ) -> None:
-        self._config, self.name, self._folder = config, name, folder
+        self._config, self.name, self._folder, self._person = config, name, folder, person
         self._fetcher, self._mask, self._tools_changed = fetcher, mask, tools_changed
         self.version = self.why = ""
         self.busy = 0
@@ -164,6 +166,8 @@ class Connection:
                 return AnswerLostError(error.message, may_have_acted=False)
             case code if code == LOST:
                 return AnswerLostError(error.message)
+            case code if code == UNUSABLE:
+                return ServerUnusableError(error.message)
             case code if code == TOO_LARGE:
                 return AnswerTooLargeError(f"its answer is longer than {self._config.max_bytes:,} bytes")
             case types.CONNECTION_CLOSED | types.REQUEST_TIMEOUT:
@@ -209,7 +213,7 @@ class Connection:
 
             if self._fetcher is None:
                 raise ServerUnusableError("there is no client for addresses")
-            return http_transport(config, self._fetcher)
+            return http_transport(config, self.name, self._fetcher, self._person)
         from .stdio import stdio_transport
 
         self.process = await ServerProcess.start(

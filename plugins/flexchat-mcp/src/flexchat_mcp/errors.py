@@ -11,6 +11,8 @@ LOST = 7_802
 """The request may have reached the server, and there is no answer."""
 TOO_LARGE = 7_803
 """The answer was longer than max_bytes."""
+UNUSABLE = 7_804
+"""The server lets nobody in, and has not done what it was asked."""
 
 
 class ServerUnusableError(FlexChatError):

@@ -14,20 +14,31 @@ from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from .errors import LOST, NOT_SENT, TOO_LARGE
-from .settings import McpConfig
+from .errors import LOST, NOT_SENT, TOO_LARGE, UNUSABLE, ServerUnusableError
+from .oauth import Person, SignIn
+from .settings import McpAuth, McpConfig
+from .tokens import TokensError
 
 _LONGEST_S = 24 * 3_600.0
 """Until headers arrive, some servers work: how long a call may take is said elsewhere."""
 
 
-def http_transport(config: McpConfig, fetcher: Fetcher) -> AbstractAsyncContextManager[TransportStreams]:
-    """Return the SDK's transport for a URL."""
+def http_transport(
+    config: McpConfig, name: str, fetcher: Fetcher, person: Person | None
+) -> AbstractAsyncContextManager[TransportStreams]:
+    """Return the SDK's transport for a URL.
+
+    Args:
+        name: What the config calls the server.
+        person: Who can sign in if the server asks for it; None for nobody.
+    """
     assert config.url is not None
+    auth = config.auth or McpAuth()
     sent = dict(config.headers)
-    if config.auth is not None and config.auth.bearer:
-        sent["Authorization"] = f"Bearer {config.auth.bearer}"
-    guarded = GuardedTransport(fetcher, sent, config.max_bytes)
+    if auth.bearer:
+        sent["Authorization"] = f"Bearer {auth.bearer}"
+    sign_in = SignIn(name, config.url, auth, person) if auth.oauth else None
+    guarded = GuardedTransport(fetcher, sent, config.max_bytes, sign_in)
 
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(transport=guarded, timeout=None, trust_env=False)
@@ -43,42 +54,63 @@ async def _streamable(url: str, client: httpx2.AsyncClient, max_bytes: int) -> A
         yield streams
 
 
+class _TooLargeError(Exception):
+    """An answer is longer than max_bytes."""
+
+
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """httpx2's transport over a Fetcher. It never raises: in the SDK, that would end every other request, too.
 
     Args:
-        headers: Sent with each request.
+        headers: Sent with each request to the server.
         max_bytes: The longest answer that is no stream of events.
+        sign_in: Gives requests a token; None if the server needs none, or has one in the headers.
     """
 
-    def __init__(self, fetcher: Fetcher, headers: dict[str, str], max_bytes: int) -> None:
-        self._fetcher, self._headers, self._max = fetcher, headers, max_bytes
+    def __init__(self, fetcher: Fetcher, headers: dict[str, str], max_bytes: int, sign_in: SignIn | None) -> None:
+        self._fetcher, self._headers, self._max, self._sign_in = fetcher, headers, max_bytes, sign_in
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; answer in the server's place with a JSON-RPC error if there is no usable answer."""
+        request.headers.update(self._headers)
+        try:
+            if self._sign_in is not None:
+                return await self._sign_in.send(request, self._send)
+            response = await self._send(request)
+            if response.status_code == 401 and "www-authenticate" in response.headers:
+                raise ServerUnusableError("it lets nobody in without a token: auth in its table says how to get one")
+            return response
+        except FetchError as error:
+            return _failed(request, LOST if error.may_have_arrived else NOT_SENT, error)
+        except (ServerUnusableError, TokensError) as error:
+            return _failed(request, UNUSABLE, error)
+        except _TooLargeError as error:
+            return _failed(request, TOO_LARGE, error)
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request, to the server or to one where one signs in.
+
+        Raises:
+            FetchError: There is no usable answer.
+        """
         body = await request.aread()
-        headers = {name: value for name, value in request.headers.items() if name != "user-agent"} | self._headers
+        headers = {name: value for name, value in request.headers.items() if name != "user-agent"}
         sent = FetchRequest(method=request.method, url=str(request.url), headers=headers, body=body, repeatable=False)
         opening = self._fetcher.stream(sent, timeout_s=_LONGEST_S)
-        try:
-            answer = await opening.__aenter__()
-        except FetchError as error:
-            return _failed(body, LOST if error.may_have_arrived else NOT_SENT, error)
+        answer = await opening.__aenter__()
         kept = {name: value for name, value in answer.headers.items() if name not in _OF_THE_CONNECTION}
         if answer.headers.get("content-type", "").startswith("text/event-stream"):
-            return httpx2.Response(answer.status, headers=kept, stream=_Events(opening, answer))
+            return httpx2.Response(answer.status, headers=kept, stream=_Events(opening, answer), request=request)
         pieces, size = [], 0
         try:
             async for piece in answer.pieces:
                 size += len(piece)
                 if size > self._max:
-                    return _failed(body, TOO_LARGE, None)
+                    raise _TooLargeError
                 pieces.append(piece)
-        except FetchError as error:
-            return _failed(body, LOST, error)
         finally:
             await opening.__aexit__(None, None, None)
-        return httpx2.Response(answer.status, headers=kept, content=b"".join(pieces))
+        return httpx2.Response(answer.status, headers=kept, content=b"".join(pieces), request=request)
 
 
 _OF_THE_CONNECTION = {"content-encoding", "content-length", "transfer-encoding", "connection"}
@@ -101,12 +133,13 @@ class _Events(httpx2.AsyncByteStream):
         await self._opening.__aexit__(None, None, None)
 
 
-def _failed(body: bytes, code: int, error: FetchError | None) -> httpx2.Response:
+def _failed(request: httpx2.Request, code: int, error: Exception) -> httpx2.Response:
     """Return the answer that the SDK passes on to whoever asked."""
-    text = "" if error is None else f"{error} ({error.hint})" if error.hint else str(error)
+    hint = getattr(error, "hint", None)
     try:
-        asked = json.loads(body)["id"]
+        asked = json.loads(request.content)["id"]
     except (ValueError, TypeError, KeyError):
         asked = None
-    data = {"jsonrpc": "2.0", "id": asked, "error": {"code": code, "message": text}}
-    return httpx2.Response(502, json=data)
+    message = f"{error} ({hint})" if hint else str(error)
+    data = {"jsonrpc": "2.0", "id": asked, "error": {"code": code, "message": message}}
+    return httpx2.Response(502, json=data, request=request)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
     from .connection import Connection
+    from .oauth import Person
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class Server:
         name: What the config calls it.
         folder: Where relative paths start.
         tools_changed: Called when it says that its tools have changed, and when it was connected again.
+        person: Who can sign in if the server asks for it; None for nobody.
     """
 
     def __init__(
@@ -68,8 +70,9 @@ class Server:
         folder: Path | None = None,
         fetcher: Fetcher | None = None,
         tools_changed: Callable[[], None] = lambda: None,
+        person: Person | None = None,
     ) -> None:
-        self.config, self.name = config, name
+        self.config, self.name, self._person = config, name, person
         self.mask = Mask([*config.secrets(), *secrets_of_environment()])
         self.connections = 0
         self._folder, self._fetcher, self._tools_changed = folder or Path(), fetcher, tools_changed
@@ -202,6 +205,7 @@ class Server:
             fetcher=self._fetcher,
             mask=self.mask,
             tools_changed=self._tools_changed,
+            person=self._person,
         )
         try:
             await connection.open(era)

@@ -17,6 +17,26 @@ class McpAuth:
     """Credentials for a server over HTTP."""
 
     bearer: str | None = secret_key("Token sent as Authorization: Bearer.")
+    oauth: bool = key("Whether one signs in, with flexchat mcp login NAME.", default=False)
+    client_id: str | None = key("For oauth: the client as it was registered by hand.", default=None)
+    client_secret: str | None = secret_key("For oauth: the secret of that client.")
+    client_metadata_url: str | None = key(
+        "For oauth: https address of a client metadata document, which then is the client's id.", default=None
+    )
+    scope: str | None = key("For oauth: rights to ask for beyond those the server names.", default=None)
+    redirect_port: int = key(
+        "For oauth: port of 127.0.0.1 the browser comes back to, at /callback; 0: a free one.",
+        min=0,
+        max=65_535,
+        default=0,
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.oauth and self.bearer:
+            raise ValueError("auth has either a bearer token or oauth")
+        url = self.client_metadata_url
+        if url is not None and not (url.startswith("https://") and url[8:].partition("/")[2]):
+            raise ValueError("client_metadata_url is an https address with a path")
 
 
 @attrs.frozen(kw_only=True)
@@ -41,7 +61,7 @@ class McpConfig:
     )
     headers: Mapping[str, str] = key("Headers sent with each request to the URL.", factory=dict, repr=False)
     auth: McpAuth | None = key(  # noqa: RUF009
-        "Credentials for the URL: { bearer = … }.", default=None
+        "Credentials for the URL: { bearer = … } or { oauth = true }.", default=None
     )
     protocol: Literal["auto", "handshake"] = key(
         "Era of the protocol: handshake for that before 2026-07-28. Default: the server is asked, once.",
@@ -86,8 +106,8 @@ class McpConfig:
 
     def secrets(self) -> list[str]:
         """Return what must not be shown: all that is sent or set on purpose, short words aside."""
-        token = [self.auth.bearer] if self.auth is not None and self.auth.bearer else []
-        return [*token, *self.headers.values(), *self.env.values()]
+        auth = self.auth or McpAuth()
+        return [*(one for one in (auth.bearer, auth.client_secret) if one), *self.headers.values(), *self.env.values()]
 
 
 @attrs.frozen(kw_only=True)

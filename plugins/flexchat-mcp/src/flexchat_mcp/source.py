@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flexchat.host import did_you_mean
 from flexchat.plugin import SourcedTool, ToolError, ToolSourceContext, ToolSourceError
@@ -15,6 +15,9 @@ from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from .listing import Listing, digest, listed, sourced, unused, wanted
 from .server import Server
 from .settings import McpConfig
+
+if TYPE_CHECKING:
+    from .oauth import Person
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +33,14 @@ class McpSource:
     Attributes:
         fingerprint: Always empty: only a list says what a server has.
         server: Its process or address.
+
+    Args:
+        person: Who can sign in if the server asks for it; None for nobody.
     """
 
     fingerprint = ""
 
-    def __init__(self, config: McpConfig, context: ToolSourceContext) -> None:
+    def __init__(self, config: McpConfig, context: ToolSourceContext, person: Person | None = None) -> None:
         self.config, self.name = config, context.name
         self._changed: Callable[[], None] = context.changed
         self._listing: Listing | None = None
@@ -45,6 +51,7 @@ class McpSource:
             folder=context.folder,
             fetcher=context.fetcher,
             tools_changed=self._tools_changed,
+            person=person,
         )
 
     async def tools(self) -> Sequence[SourcedTool]:

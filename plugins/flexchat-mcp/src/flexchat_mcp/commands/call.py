@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 from flexchat import FlexChat
-from flexchat.host import FAILED, OK, CommandContext, UsageError, argument, did_you_mean, read_arguments
+from flexchat.host import FAILED, OK, CommandContext, Terminal, UsageError, argument, did_you_mean, read_arguments
 from flexchat.plugin import ToolSourceError
 
 from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
@@ -33,7 +33,7 @@ def call(context: CommandContext, server: str, tool: str, arguments: tuple[str, 
     terminal, chat = context.terminal, context.open_tools()[0]
     (name,) = chosen(chat, server)
     try:
-        result = asyncio.run(_called(chat, name, tool, arguments))
+        result = asyncio.run(_called(chat, name, tool, arguments, terminal))
     except (ServerUnusableError, ToolSourceError, AnswerLostError, AnswerTooLargeError) as error:
         raise UsageError(f"{name}: {error}") from None
     if context.json:
@@ -44,8 +44,8 @@ def call(context: CommandContext, server: str, tool: str, arguments: tuple[str, 
     return FAILED if result.get("isError") else OK
 
 
-async def _called(chat: FlexChat, name: str, tool: str, words: Sequence[str]) -> Mapping[str, Any]:
-    async with chat, opened(chat, name) as source:
+async def _called(chat: FlexChat, name: str, tool: str, words: Sequence[str], terminal: Terminal) -> Mapping[str, Any]:
+    async with chat, opened(chat, name, terminal) as source:
         tools = {each["name"]: each for each in (await source.listing()).tools}
         if tool not in tools:
             known = ", ".join(tools) or "none"

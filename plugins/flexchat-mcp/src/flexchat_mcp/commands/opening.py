@@ -6,9 +6,10 @@ import contextlib
 import shlex
 from collections.abc import AsyncIterator
 
+import attrs
 import click
 from flexchat import FlexChat
-from flexchat.host import CommandContext, Mask, UsageError, did_you_mean, secrets_of_environment
+from flexchat.host import CommandContext, Mask, Terminal, UsageError, did_you_mean, secrets_of_environment
 from flexchat.plugin import ToolSourceContext
 
 from ..settings import McpConfig
@@ -45,15 +46,25 @@ def complete_server(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 @contextlib.asynccontextmanager
-async def opened(chat: FlexChat, name: str) -> AsyncIterator[McpSource]:
-    """Use a server for a while, by itself: what it lists is not taken into the lock."""
+async def opened(chat: FlexChat, name: str, terminal: Terminal | None = None) -> AsyncIterator[McpSource]:
+    """Use a server for a while, by itself: what it lists is not taken into the lock.
+
+    Args:
+        terminal: Of a person who can sign in if the server asks for it; None for nobody.
+    """
     live = chat.tools.sources.by_name[name]
     context = ToolSourceContext(name=name, folder=live.setup.folder, fetcher=chat.tools.fetcher)
-    source = McpSource(live.settings, context)
-    try:
+    config: McpConfig = live.settings
+    async with contextlib.AsyncExitStack() as stack:
+        person = None
+        if terminal is not None and config.auth is not None and config.auth.oauth:
+            from .browser import WAIT_S, browser  # loads the SDK
+
+            person = await stack.enter_async_context(browser(terminal, port=config.auth.redirect_port))
+            config = attrs.evolve(config, start_ms=config.start_ms + round(WAIT_S * 1000))
+        source = McpSource(config, context, person)
+        stack.push_async_callback(source.aclose)
         yield source
-    finally:
-        await source.aclose()
 
 
 def spoken_target(config: McpConfig) -> str:

@@ -1,0 +1,98 @@
+"""A person at this machine: a browser opens the page to sign in, and comes back to a port of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import html
+import webbrowser
+from collections.abc import AsyncIterator
+from urllib.parse import parse_qs, urlsplit
+
+from flexchat.host import Terminal
+from flexchat.plugin import run_in_thread
+from mcp.client.auth import AuthorizationCodeResult, OAuthFlowError
+
+WAIT_S = 600.0
+"""How long a person may take to sign in."""
+_MOST_BYTES = 16_384
+_READ_S = 10.0
+
+
+class Browser:
+    """See oauth.Person."""
+
+    def __init__(self, terminal: Terminal, port: int, *, opens: bool) -> None:
+        self._terminal, self._opens = terminal, opens
+        self.redirect_uri = f"http://127.0.0.1:{port}/callback"
+        self._state: str | None = None
+        self._answer: asyncio.Future[AuthorizationCodeResult] | None = None
+
+    async def sign_in(self, url: str) -> AuthorizationCodeResult:
+        """Open the page, and wait until the browser comes back.
+
+        Raises:
+            OAuthFlowError: The person or the server refused, or nobody came back in time.
+        """
+        self._state = parse_qs(urlsplit(url).query).get("state", [None])[0]
+        self._answer = asyncio.get_running_loop().create_future()
+        self._terminal.say(f"sign in here:\n  {url}")
+        if self._opens:
+            await run_in_thread(webbrowser.open, url)
+        try:
+            async with asyncio.timeout(WAIT_S):
+                return await self._answer
+        except TimeoutError:
+            raise OAuthFlowError(f"nobody signed in within {WAIT_S / 60:.0f} minutes") from None
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request of a browser."""
+        with contextlib.suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
+            async with asyncio.timeout(_READ_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+            status, text = self._came(head.split(b" ")[1].decode("ascii"))
+            page = f"<!doctype html><meta charset=utf-8><title>FlexChat</title><p>{html.escape(text)}</p>".encode()
+            start = f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(page)}\r\n"
+            writer.write(f"{start}Connection: close\r\nReferrer-Policy: no-referrer\r\n\r\n".encode() + page)
+            await writer.drain()
+        writer.close()
+
+    def _came(self, target: str) -> tuple[str, str]:
+        """Take what the browser brings; return the status and the text of the page."""
+        parts = urlsplit(target)
+        given = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        if parts.path != "/callback" or self._answer is None or self._answer.done():
+            return "404 Not Found", "There is nothing here."
+        if given.get("state") != self._state:
+            return "400 Bad Request", "This does not belong to the page that FlexChat opened."
+        if "error" in given:
+            why = given.get("error_description") or given["error"]
+            self._answer.set_exception(OAuthFlowError(f"it was refused: {why[:300]}"))
+            return "200 OK", "You are not signed in. You can close this window."
+        if "code" not in given:
+            return "400 Bad Request", "The code is missing."
+        result = AuthorizationCodeResult(code=given["code"], state=given.get("state"), iss=given.get("iss"))
+        self._answer.set_result(result)
+        return "200 OK", "You are signed in. You can close this window."
+
+
+@contextlib.asynccontextmanager
+async def browser(terminal: Terminal, *, port: int = 0, opens: bool = True) -> AsyncIterator[Browser]:
+    """Listen for a browser that comes back.
+
+    Args:
+        port: 0: a free one.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    person: Browser | None = None
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert person is not None
+        await person.answer(reader, writer)
+
+    listener = await asyncio.start_server(answer, "127.0.0.1", port, limit=_MOST_BYTES)
+    async with listener:
+        person = Browser(terminal, listener.sockets[0].getsockname()[1], opens=opens)
+        yield person

@@ -1,0 +1,66 @@
+"""flexchat mcp login and logout: the tokens of a server over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+from flexchat import FlexChat
+from flexchat.host import CommandContext, Terminal, UsageError, argument
+from flexchat.plugin import ToolSourceError
+
+from ..settings import McpConfig
+from ..tokens import TokenFile
+from .opening import chosen, complete_server, opened
+
+
+@click.command
+@argument("server", metavar="SERVER", shell_complete=complete_server, help="the server's name in the config")
+@click.pass_obj
+def login(context: CommandContext, server: str) -> None:
+    """Sign in at an MCP server, with a browser.
+
+    The browser opens a page of the server, and comes back to this machine. The tokens are kept in a file that only you
+    can read; turns use and renew them.
+    """
+    chat = context.open_tools()[0]
+    (name,) = chosen(chat, server)
+    file = _file_of(chat, name)
+    file.delete()
+    try:
+        count = asyncio.run(_signed_in(chat, name, context.terminal))
+    except (ToolSourceError, OSError) as error:
+        raise UsageError(f"{name}: {error}") from None
+    if not file.read().get("tokens"):
+        context.terminal.say(f"{name} did not ask anybody to sign in; it has {count} tools", "dim")
+        return
+    if context.json:
+        context.terminal.json({"server": name, "tools": count})
+    else:
+        context.terminal.say(f"signed in at {name}; it has {count} tools")
+
+
+@click.command
+@argument("server", metavar="SERVER", shell_complete=complete_server, help="the server's name in the config")
+@click.pass_obj
+def logout(context: CommandContext, server: str) -> None:
+    """Forget the tokens of an MCP server."""
+    chat = context.open_tools()[0]
+    (name,) = chosen(chat, server)
+    was_there = _file_of(chat, name).delete()
+    if context.json:
+        context.terminal.json({"server": name, "was_signed_in": was_there})
+    else:
+        context.terminal.say(f"signed out of {name}" if was_there else f"nobody was signed in at {name}", "dim")
+
+
+def _file_of(chat: FlexChat, name: str) -> TokenFile:
+    config: McpConfig = chat.tools.sources.by_name[name].settings
+    if config.url is None or config.auth is None or not config.auth.oauth:
+        raise UsageError(f"{name} needs no signing in: its table has no url with auth = {{ oauth = true }}")
+    return TokenFile(config.url)
+
+
+async def _signed_in(chat: FlexChat, name: str, terminal: Terminal) -> int:
+    async with chat, opened(chat, name, terminal) as source:
+        return len((await source.listing(fresh=True)).tools)

@@ -1,0 +1,110 @@
+"""The file that keeps the tokens of one server, which nobody else may read."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+from flexchat.plugin import FlexChatError
+from flexchat.store import data_folder
+
+_MOST_BYTES = 256 * 1024
+
+
+class TokensError(FlexChatError):
+    """The file with a server's tokens cannot be used; the text says what to do."""
+
+
+class TokenFile:
+    """What is kept between programs: tokens, the client as registered, and where it was registered.
+
+    Args:
+        url: The server's. Each has a file of its own: a token of one server is never sent to another.
+
+    Attributes:
+        path: The file; it need not exist.
+    """
+
+    def __init__(self, url: str) -> None:
+        name = hashlib.sha256(url.encode()).hexdigest()[:32]
+        self.path = data_folder() / "mcp" / f"{name}.json"
+        self._url = url
+
+    def read(self) -> dict[str, Any]:
+        """Return what is kept; nothing if there is no file, or if it is not of this server.
+
+        Raises:
+            TokensError: It may be read by others, or cannot be read.
+        """
+        with self._in_words():
+            try:
+                number = os.open(self.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+            except FileNotFoundError:
+                return {}
+            with os.fdopen(number, "rb") as file:
+                self._refuse_unsafe(os.fstat(number))
+                content = file.read(_MOST_BYTES)
+        with contextlib.suppress(ValueError):
+            found = json.loads(content)
+            if isinstance(found, dict) and found.get("url") == self._url:
+                return found
+        return {}
+
+    def write(self, kept: dict[str, Any]) -> None:
+        """Put this in place of what is kept, in one step; at no moment may anybody else read it.
+
+        Raises:
+            TokensError: It cannot be written.
+        """
+        part = self.path.with_name(f".{secrets.token_hex(8)}")
+        with self._in_words():
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(number, "w", encoding="utf-8") as file:
+                    json.dump({"url": self._url, **kept}, file)
+                    file.flush()
+                    os.fsync(number)
+                part.replace(self.path)
+            finally:
+                part.unlink(missing_ok=True)
+
+    def delete(self) -> bool:
+        """Forget everything; return whether there was anything.
+
+        Raises:
+            TokensError: The file cannot be deleted.
+        """
+        with self._in_words():
+            try:
+                self.path.unlink()
+            except FileNotFoundError:
+                return False
+            return True
+
+    @property
+    def changed_at(self) -> int:
+        """When the file was written, in nanoseconds; 0 if there is none."""
+        try:
+            return self.path.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def _refuse_unsafe(self, status: os.stat_result) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            raise TokensError(f"{self.path} is not a file: remove it and sign in again")
+        if os.name != "nt" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
+            raise TokensError(f"{self.path} may be read by others: remove it and sign in again")
+
+    @contextlib.contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise TokensError(f"{self.path} cannot be used: {error.strerror or error}") from None
