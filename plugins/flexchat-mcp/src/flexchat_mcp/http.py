@@ -78,7 +78,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 return await self._sign_in.send(request, self._send)
             response = await self._send(request)
             if response.status_code == 401 and "www-authenticate" in response.headers:
-                raise ServerUnusableError("it lets nobody in without a token: auth in its table says how to get one")
+                raise ServerUnusableError("it lets nobody in who has no token; its table says with auth how to get one")
             return response
         except FetchError as error:
             return _failed(request, LOST if error.may_have_arrived else NOT_SENT, error)

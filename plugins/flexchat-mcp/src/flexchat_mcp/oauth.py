@@ -125,8 +125,8 @@ class _Provider(OAuthClientProvider):
         changed_at = self._file.changed_at
         if changed_at == self._seen:
             return
-        self._seen = changed_at
         kept = await run_in_thread(self._file.read)
+        self._seen = changed_at
         context = self.context
         context.current_tokens = _read(OAuthToken, kept.get("tokens"))
         context.client_info = _read(OAuthClientInformationFull, kept.get("client")) or self._registered()

@@ -13,6 +13,8 @@ from flexchat.host import Terminal
 from flexchat.plugin import run_in_thread
 from mcp.client.auth import AuthorizationCodeResult, OAuthFlowError
 
+from ..tokens import TokenFile
+
 WAIT_S = 600.0
 """How long a person may take to sign in."""
 _MOST_BYTES = 16_384
@@ -47,7 +49,8 @@ class Browser:
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request of a browser."""
-        with contextlib.suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
+        nonsense = (ValueError, LookupError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
+        with contextlib.suppress(OSError, TimeoutError, *nonsense), contextlib.closing(writer):
             async with asyncio.timeout(_READ_S):
                 head = await reader.readuntil(b"\r\n\r\n")
             status, text = self._came(head.split(b" ")[1].decode("ascii"))
@@ -55,7 +58,6 @@ class Browser:
             start = f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(page)}\r\n"
             writer.write(f"{start}Connection: close\r\nReferrer-Policy: no-referrer\r\n\r\n".encode() + page)
             await writer.drain()
-        writer.close()
 
     def _came(self, target: str) -> tuple[str, str]:
         """Take what the browser brings; return the status and the text of the page."""
@@ -77,11 +79,14 @@ class Browser:
 
 
 @contextlib.asynccontextmanager
-async def browser(terminal: Terminal, *, port: int = 0, opens: bool = True) -> AsyncIterator[Browser]:
+async def browser(
+    terminal: Terminal, *, port: int = 0, file: TokenFile | None = None, opens: bool = True
+) -> AsyncIterator[Browser]:
     """Listen for a browser that comes back.
 
     Args:
-        port: 0: a free one.
+        port: 0: that of the client which is kept, or a free one.
+        file: Where a client is kept, which has told its server the port; it is forgotten if that is taken.
 
     Raises:
         OSError: The port is taken.
@@ -92,7 +97,21 @@ async def browser(terminal: Terminal, *, port: int = 0, opens: bool = True) -> A
         assert person is not None
         await person.answer(reader, writer)
 
-    listener = await asyncio.start_server(answer, "127.0.0.1", port, limit=_MOST_BYTES)
+    told = 0 if port or file is None else _port_in(file)
+    try:
+        listener = await asyncio.start_server(answer, "127.0.0.1", port or told, limit=_MOST_BYTES)
+    except OSError:
+        if port or file is None:
+            raise
+        file.delete()
+        listener = await asyncio.start_server(answer, "127.0.0.1", 0, limit=_MOST_BYTES)
     async with listener:
         person = Browser(terminal, listener.sockets[0].getsockname()[1], opens=opens)
         yield person
+
+
+def _port_in(file: TokenFile) -> int:
+    """Return the port that the client which is kept comes back to; 0 if there is none."""
+    with contextlib.suppress(LookupError, TypeError, ValueError):
+        return urlsplit(file.read()["client"]["redirect_uris"][0]).port or 0
+    return 0

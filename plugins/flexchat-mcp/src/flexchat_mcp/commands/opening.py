@@ -14,6 +14,7 @@ from flexchat.plugin import ToolSourceContext
 
 from ..settings import McpConfig
 from ..source import McpSource
+from ..tokens import TokenFile
 
 NOT_CONFIGURED = "no MCP servers: the configuration has no [[tools.mcp]] tables, or tools.enabled is false"
 
@@ -60,7 +61,8 @@ async def opened(chat: FlexChat, name: str, terminal: Terminal | None = None) ->
         if terminal is not None and config.auth is not None and config.auth.oauth:
             from .browser import WAIT_S, browser  # loads the SDK
 
-            person = await stack.enter_async_context(browser(terminal, port=config.auth.redirect_port))
+            file = TokenFile(config.url or "")
+            person = await stack.enter_async_context(browser(terminal, port=config.auth.redirect_port, file=file))
             config = attrs.evolve(config, start_ms=config.start_ms + round(WAIT_S * 1000))
         source = McpSource(config, context, person)
         stack.push_async_callback(source.aclose)

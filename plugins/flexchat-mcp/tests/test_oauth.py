@@ -1,0 +1,277 @@
+"""Signing in at a server over HTTP: by a person in a command, and never in a turn."""
+
+import asyncio
+import contextlib
+import json
+import os
+import stat
+import urllib.error
+import urllib.request
+
+import pytest
+from flexchat import FlexChat
+from flexchat.cli.main import main
+from flexchat.config.structure import structure_mapping
+from flexchat.host import Terminal
+from flexchat_mcp.commands.browser import browser
+from flexchat_mcp.settings import McpAuth
+from flexchat_mcp.tokens import TokenFile, TokensError
+from mcp.client.auth import OAuthFlowError
+from oauth_server import Authority
+
+from .test_http import made, serve  # noqa: F401  # a fixture
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def guarded(serve, tmp_path):  # noqa: F811
+    """A server that lets nobody in without a token; its config is in the folder."""
+    authority = Authority()
+    authority.base = await serve(authority.guarded(made().streamable_http_app()))
+    config = {
+        "llms": {"r": {"provider": "rehearsal"}},
+        "responses": [{"llm": "r", "model": "any", "tools": {"allowed_tools": ["calc/*"]}}],
+        "tools": {
+            "mcp": [{"name": "calc", "url": f"{authority.base}/mcp", "auth": {"oauth": True}, "effects": {"*": "read"}}]
+        },
+        "network": {"allow": ["127.0.0.1"]},
+    }
+    (tmp_path / "chat.json").write_text(json.dumps(config))
+    return authority
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Run a command in a thread; the person's browser goes where it is sent."""
+    monkeypatch.setattr("webbrowser.open", go)
+
+    async def run(*words):
+        status = await asyncio.to_thread(main, [*words, "--config", str(tmp_path / "chat.json")])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+def go(url):
+    """Visit a page, and the page it sends one to."""
+    with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(url) as page:
+        return page.read().decode()
+
+
+def kept(authority):
+    return TokenFile(f"{authority.base}/mcp")
+
+
+async def test_one_signs_in_once_and_turns_use_it(guarded, command, tmp_path):
+    status, _, err = await command("mcp", "login", "calc")
+    async with FlexChat.from_config(tmp_path / "chat.json") as chat:
+        found = await chat.call_tool("add", {"a": 1})
+
+    assert (status, found.result) == (0, 3)
+    assert "signed in at calc" in err
+    assert guarded.grants == ["authorization_code"]
+    assert stat.S_IMODE(kept(guarded).path.stat().st_mode) == 0o600
+
+
+async def test_a_turn_says_which_command_signs_in(guarded, tmp_path):
+    async with FlexChat.from_config(tmp_path / "chat.json") as chat:
+        await chat.call_tool("add", {"a": 1})
+        (why,) = chat.tools.sources.missing(["calc/*"])
+
+    assert "it asks you to sign in: flexchat mcp login calc" in why
+    assert not any("register" in path for path in guarded.asked), "nobody is there to sign in"
+
+
+async def test_a_token_that_has_run_out_is_renewed_by_another_program(guarded, command, tmp_path):
+    await command("mcp", "login", "calc")
+    file = kept(guarded)
+    file.write(file.read() | {"expires_at": 1})
+    async with FlexChat.from_config(tmp_path / "chat.json") as chat:
+        found = [await chat.call_tool("add", {"a": n}) for n in (1, 2)]
+
+    assert [each.result for each in found] == [3, 4]
+    assert guarded.grants == ["authorization_code", "refresh_token"]
+
+
+async def test_a_token_that_was_taken_back_is_said(guarded, command, tmp_path):
+    await command("mcp", "login", "calc")
+    async with FlexChat.from_config(tmp_path / "chat.json") as chat:
+        before = await chat.call_tool("add", {"a": 1})
+        guarded.revoke()
+        after = await chat.call_tool("add", {"a": 1})
+
+    assert before.success
+    assert after.error == "the MCP server 'calc' cannot be used: it asks you to sign in: flexchat mcp login calc"
+
+
+async def test_more_rights_are_asked_for_by_a_command_and_not_in_a_turn(guarded, command, tmp_path):
+    await command("mcp", "login", "calc")
+    guarded.scope = "count:write"
+    async with FlexChat.from_config(tmp_path / "chat.json") as chat:
+        await chat.call_tool("count", {})
+        (why,) = chat.tools.sources.missing(["calc/*"])
+    status, out, _ = await command("mcp", "call", "calc", "count")
+
+    assert "it asks you to sign in with more rights: flexchat mcp login calc" in why
+    assert (status, "counted" in out) == (0, True)
+
+
+async def test_a_port_that_is_taken_meanwhile_is_replaced(guarded, command):
+    """The server knows the client by its port, so it is registered again."""
+    await command("mcp", "login", "calc")
+    port = int(kept(guarded).read()["client"]["redirect_uris"][0].split(":")[2].split("/")[0])
+    guarded.revoke()
+    async with await asyncio.start_server(lambda *_: None, "127.0.0.1", port):
+        status, out, _ = await command("mcp", "call", "calc", "count")
+
+    assert (status, "counted" in out) == (0, True)
+    assert len(guarded.clients) == 2
+
+
+async def test_a_login_that_is_refused_is_said(guarded, command):
+    guarded.refuses = True
+    status, _, err = await command("mcp", "login", "calc")
+
+    assert status == 2
+    assert "signing in failed: it was refused: not today" in err
+    assert kept(guarded).read().get("tokens") is None
+
+
+async def test_one_can_sign_out(guarded, command):
+    await command("mcp", "login", "calc")
+    first, second = await command("mcp", "logout", "calc"), await command("mcp", "logout", "calc")
+
+    assert not kept(guarded).path.exists()
+    assert ("signed out of calc" in first[2], "nobody was signed in" in second[2]) == (True, True)
+
+
+async def test_a_token_goes_to_its_own_server_alone(guarded, command, tmp_path):
+    """Another address of the same server has nothing."""
+    await command("mcp", "login", "calc")
+    path = tmp_path / "chat.json"
+    path.write_text(path.read_text().replace("/mcp", "/mcp?tenant=b"))
+    async with FlexChat.from_config(path) as chat:
+        await chat.call_tool("add", {"a": 1})
+        (why,) = chat.tools.sources.missing(["calc/*"])
+
+    assert "it asks you to sign in" in why
+
+
+@pytest.mark.skipif(os.name == "nt", reason="rights there come from the folder")
+async def test_tokens_that_others_may_read_are_not_used(guarded, command, tmp_path):
+    await command("mcp", "login", "calc")
+    kept(guarded).path.chmod(0o644)
+    async with FlexChat.from_config(tmp_path / "chat.json") as chat:
+        await chat.call_tool("add", {"a": 1})
+        (why,) = chat.tools.sources.missing(["calc/*"])
+
+    assert "may be read by others: remove it and sign in again" in why
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"url": "https://other.example/mcp", "tokens": {}}', '"x"'])
+async def test_a_file_that_says_nothing_is_no_file(guarded, content):
+    file = kept(guarded)
+    file.write({})
+    file.path.write_text(content)
+
+    assert file.read() == {}
+
+
+async def test_a_link_in_the_tokens_place_is_not_followed(guarded, tmp_path):
+    file = kept(guarded)
+    file.write({})
+    file.path.unlink()
+    (tmp_path / "theirs.json").write_text("{}")
+    file.path.symlink_to(tmp_path / "theirs.json")
+
+    with pytest.raises(TokensError, match="cannot be used"):
+        file.read()
+
+
+async def test_a_server_without_oauth_in_its_table_says_what_is_missing(guarded, tmp_path):
+    path = tmp_path / "chat.json"
+    path.write_text(path.read_text().replace('"auth": {"oauth": true}, ', ""))
+    async with FlexChat.from_config(path) as chat:
+        await chat.call_tool("add", {"a": 1})
+        (why,) = chat.tools.sources.missing(["calc/*"])
+
+    assert "it lets nobody in who has no token; its table says with auth how to get one" in why
+
+
+async def test_a_server_that_needs_no_login_is_said(guarded, command, tmp_path):
+    path = tmp_path / "chat.json"
+    path.write_text(path.read_text().replace('{"oauth": true}', '{"bearer": "a-token"}'))
+    status, _, err = await command("mcp", "login", "calc")
+
+    assert status == 2
+    assert "calc needs no signing in" in err
+
+
+class TestBrowser:
+    URL = "https://as.example/authorize?state=s1"
+
+    @pytest.fixture
+    async def person(self):
+        async with browser(Terminal(), opens=False) as person:
+            task = asyncio.create_task(person.sign_in(self.URL))
+            await asyncio.sleep(0)
+            yield person, task
+            task.cancel()
+
+    async def visit(self, person, query, path="/callback"):
+        base = person.redirect_uri.removesuffix("/callback")
+        return await asyncio.to_thread(go, f"{base}{path}{query}")
+
+    async def test_what_was_not_asked_for_is_ignored(self, person):
+        person, task = person
+        for query in ("?code=evil&state=other", "?code=evil", "?state=s1", "", "?error=x&state=other"):
+            await self.visit(person, query)
+        await self.visit(person, "?code=evil&state=s1", "/favicon.ico")
+        assert not task.done()
+        page = await self.visit(person, "?code=mine&state=s1&iss=https://as.example")
+        await self.visit(person, "?code=replayed&state=s1")
+
+        result = await task
+        assert (result.code, result.iss) == ("mine", "https://as.example")
+        assert "You are signed in" in page
+
+    async def test_a_refusal_is_said(self, person):
+        person, task = person
+        await self.visit(person, "?error=access_denied&state=s1")
+
+        with pytest.raises(OAuthFlowError, match="access_denied"):
+            await task
+
+    @pytest.mark.parametrize("sent", [b"", b"\r\n\r\n", b"GET\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n", b"x" * 40_000])
+    async def test_nonsense_does_not_end_it(self, person, sent):
+        person, task = person
+        port = int(person.redirect_uri.split(":")[2].split("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        writer.write_eof()
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        assert not task.done()
+        await self.visit(person, "?code=mine&state=s1")
+
+        assert (await task).code == "mine"
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"oauth": True, "bearer": "a-token"}, "either a bearer token or oauth"),
+        ({"oauth": True, "client_metadata_url": "http://x.example/a"}, "an https address with a path"),
+        ({"oauth": True, "client_metadata_url": "https://x.example"}, "an https address with a path"),
+        ({"oauth": True, "redirect_port": 70_000}, "65535"),
+        ({"oauth": "yes"}, "true or false"),
+        ({"oatuh": True}, "did you mean 'oauth'"),
+    ],
+)
+def test_wrong_credentials_are_said(table, said):
+    _, problems = structure_mapping(table, McpAuth)
+
+    assert any(said in str(problem) for problem in problems)
