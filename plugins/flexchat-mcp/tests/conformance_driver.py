@@ -70,7 +70,7 @@ def play(url: str) -> None:
             for name, schema in schemas.items()
         ]
     for call in calls:
-        run("mcp", "call", "server", call["name"], json.dumps(call.get("arguments", {})))
+        run("mcp", "call", "server", call["name"], json.dumps(call.get("arguments", {})), "--defaults")
 
 
 if __name__ == "__main__":

@@ -69,12 +69,8 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
     """Return what a result says.
 
     Raises:
-        ToolError: It says that the tool failed, asks something, or is not what the tool's outputSchema says.
+        ToolError: It says that the tool failed, or is not what the tool's outputSchema says.
     """
-    if result.get("resultType") == "input_required":
-        kinds = sorted({str(asked.get("method", "")) for asked in (result.get("inputRequests") or {}).values()})
-        said = f" ({', '.join(kinds)})" if kinds else ""
-        raise ToolError(f"the tool asks something{said} that cannot be answered here; it has not run")
     if result.get("isError"):
         texts = [text for block in result.get("content", ()) if (text := text_of(block)) is not None]
         raise ToolError("\n".join(texts)[:_MOST_ERROR_CHARS] or "the tool failed and does not say why")

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import mcp_types as types
 from flexchat import __version__
-from flexchat.plugin import Fetcher
+from flexchat.plugin import Fetcher, ToolError
 from mcp import Client
 from mcp.client._transport import TransportStreams
 from mcp.shared.exceptions import MCPError
@@ -25,6 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from .errors import LOST, NOT_SENT, TOO_LARGE, UNUSABLE, AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from .oauth import Person
 from .process import ServerProcess
+from .questions import MOST_ROUNDS, Answer, answered
 from .settings import MODERN, McpConfig
 
 log = logging.getLogger(__name__)
@@ -183,6 +184,7 @@ class Connection:
                     mode=era,
                     message_handler=self._heard,
                     client_info=types.Implementation(name="flexchat", version=__version__),
+                    elicitation_callback=self._asked if self._person is not None else None,
                     cache=None,
                 )
                 await stack.enter_async_context(client)
@@ -221,6 +223,10 @@ class Connection:
         )
         return stdio_transport(self.process, name=self.name, max_bytes=config.max_bytes, ended=self._end)
 
+    async def _asked(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
+        assert self._person is not None
+        return await self._person.answer(params)
+
     async def _heard(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._tools_changed()
@@ -253,17 +259,36 @@ def _folder_of(config: McpConfig, folder: Path) -> Path:
 
 
 async def call_tool(
-    client: Client, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any] | None = None
+    client: Client,
+    name: str,
+    arguments: Mapping[str, Any],
+    meta: Mapping[str, Any] | None = None,
+    answer: Answer | None = None,
 ) -> dict[str, Any]:
     """Call a tool; return the result as the protocol writes it.
 
     Not with client.call_tool, which lists the tools and checks the result by what the server says now.
 
+    Args:
+        answer: Asks a person what the server wants to know; None if there is nobody.
+
     Raises:
+        ToolError: The server asks what nobody can answer, or does not stop asking.
         ValidationError: The result is none.
     """
-    params = types.CallToolRequestParams(name=name, arguments=dict(arguments), _meta=meta)  # type: ignore[arg-type]
-    result: dict[str, Any] = await client.session.send_request(types.CallToolRequest(params=params), _RAW)
-    is_question = result.get("resultType") == "input_required"
-    (types.InputRequiredResult if is_question else types.CallToolResult).model_validate(result, by_name=False)
-    return result
+    responses: types.InputResponses | None = None
+    state: str | None = None
+    for _ in range(MOST_ROUNDS):
+        params = types.CallToolRequestParams(
+            name=name,
+            arguments=dict(arguments),
+            input_responses=responses,
+            request_state=state,
+            _meta=meta,  # type: ignore[arg-type]
+        )
+        result: dict[str, Any] = await client.session.send_request(types.CallToolRequest(params=params), _RAW)
+        if result.get("resultType") != "input_required":
+            types.CallToolResult.model_validate(result, by_name=False)
+            return result
+        responses, state = await answered(result, answer)
+    raise ToolError(f"the tool asked {MOST_ROUNDS} times and did not come to an end")

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import httpx2
+import mcp_types as types
 from flexchat import __version__
 from flexchat.plugin import FetchError, run_in_thread
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
@@ -30,7 +31,7 @@ Send = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 
 
 class Person(Protocol):
-    """Somebody who can be sent to a page to sign in."""
+    """Somebody who can be sent to a page to sign in, and answer the questions of a server."""
 
     @property
     def redirect_uri(self) -> str:
@@ -42,6 +43,9 @@ class Person(Protocol):
         Raises:
             OAuthFlowError: They refused, or did not come back.
         """
+
+    async def answer(self, asked: types.ElicitRequestParams) -> types.ElicitResult:
+        """Answer a question of the server in the middle of a call, or decline it."""
 
 
 class SignIn:

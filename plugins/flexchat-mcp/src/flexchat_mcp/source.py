@@ -33,15 +33,13 @@ class McpSource:
     Attributes:
         fingerprint: Always empty: only a list says what a server has.
         server: Its process or address.
-
-    Args:
-        person: Who can sign in if the server asks for it; None for nobody.
+        person: Who can sign in, and answer questions, if the server asks; None for nobody.
     """
 
     fingerprint = ""
 
     def __init__(self, config: McpConfig, context: ToolSourceContext, person: Person | None = None) -> None:
-        self.config, self.name = config, context.name
+        self.config, self.name, self.person = config, context.name, person
         self._changed: Callable[[], None] = context.changed
         self._listing: Listing | None = None
         self._asking = asyncio.Lock()

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from flexchat import FlexChat
 from flexchat.host import FAILED, OK, CommandContext, Terminal, UsageError, argument, did_you_mean, read_arguments
-from flexchat.plugin import ToolSourceError
+from flexchat.plugin import ToolError, ToolSourceError
 
 from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from ..listing import sourced
@@ -23,8 +23,23 @@ from .opening import chosen, complete_server, opened
 @argument("server", metavar="SERVER", shell_complete=complete_server, help="the server's name in the config")
 @argument("tool", metavar="TOOL", help="the server's name for the tool")
 @argument("arguments", metavar="KEY=VALUE", nargs=-1, help="its arguments; or one JSON object")
+@click.option(
+    "--answer",
+    "answers",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="what the tool is told if it asks; without, it is asked for at a terminal, and declined elsewhere; repeatable",
+)
+@click.option("--defaults", is_flag=True, help="answer what the tool asks with its defaults")
 @click.pass_obj
-def call(context: CommandContext, server: str, tool: str, arguments: tuple[str, ...]) -> int:
+def call(
+    context: CommandContext,
+    server: str,
+    tool: str,
+    arguments: tuple[str, ...],
+    answers: tuple[str, ...],
+    defaults: bool,
+) -> int:
     """Call a tool of an MCP server, whether it was accepted or not.
 
     For trying out a server: the call is not in the ledger, and no plugin is asked about it. flexchat tools call is
@@ -33,7 +48,7 @@ def call(context: CommandContext, server: str, tool: str, arguments: tuple[str, 
     terminal, chat = context.terminal, context.open_tools()[0]
     (name,) = chosen(chat, server)
     try:
-        result = asyncio.run(_called(chat, name, tool, arguments, terminal))
+        result = asyncio.run(_called(chat, name, tool, arguments, terminal, answers if answers or defaults else None))
     except (ServerUnusableError, ToolSourceError, AnswerLostError, AnswerTooLargeError) as error:
         raise UsageError(f"{name}: {error}") from None
     if context.json:
@@ -44,8 +59,10 @@ def call(context: CommandContext, server: str, tool: str, arguments: tuple[str, 
     return FAILED if result.get("isError") else OK
 
 
-async def _called(chat: FlexChat, name: str, tool: str, words: Sequence[str], terminal: Terminal) -> Mapping[str, Any]:
-    async with chat, opened(chat, name, terminal) as source:
+async def _called(
+    chat: FlexChat, name: str, tool: str, words: Sequence[str], terminal: Terminal, answers: Sequence[str] | None
+) -> Mapping[str, Any]:
+    async with chat, opened(chat, name, terminal, answers) as source:
         tools = {each["name"]: each for each in (await source.listing()).tools}
         if tool not in tools:
             known = ", ".join(tools) or "none"
@@ -54,8 +71,11 @@ async def _called(chat: FlexChat, name: str, tool: str, words: Sequence[str], te
         from ..connection import call_tool
 
         try:
-            return await source.server.ask(lambda client: call_tool(client, tool, arguments))
-        except (ServerUnusableError, AnswerLostError, AnswerTooLargeError):
+            answer = source.person.answer if source.person is not None else None
+            return await source.server.ask(lambda client: call_tool(client, tool, arguments, answer=answer))
+        except (ServerUnusableError, AnswerLostError, AnswerTooLargeError, UsageError):
             raise
+        except ToolError as error:
+            raise UsageError(f"{name}: {error}") from None
         except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
             raise UsageError(f"{name} refused the call: {said(error)}") from None

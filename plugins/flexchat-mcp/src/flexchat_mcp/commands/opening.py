@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import attrs
 import click
@@ -47,23 +47,30 @@ def complete_server(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 @contextlib.asynccontextmanager
-async def opened(chat: FlexChat, name: str, terminal: Terminal | None = None) -> AsyncIterator[McpSource]:
+async def opened(
+    chat: FlexChat, name: str, terminal: Terminal | None = None, answers: Sequence[str] | None = None
+) -> AsyncIterator[McpSource]:
     """Use a server for a while, by itself: what it lists is not taken into the lock.
 
     Args:
-        terminal: Of a person who can sign in if the server asks for it; None for nobody.
+        terminal: Of a person who can sign in and answer questions if the server asks; None for nobody.
+        answers: The person's answers, KEY=VALUE; None: they are asked.
     """
     live = chat.tools.sources.by_name[name]
     context = ToolSourceContext(name=name, folder=live.setup.folder, fetcher=chat.tools.fetcher)
     config: McpConfig = live.settings
     async with contextlib.AsyncExitStack() as stack:
         person = None
-        if terminal is not None and config.auth is not None and config.auth.oauth:
-            from .browser import WAIT_S, browser  # loads the SDK
+        if terminal is not None:
+            from .answers import Answers  # these load the SDK
+            from .browser import WAIT_S, browser
+            from .person import Person
 
-            file = TokenFile(config.url or "")
-            person = await stack.enter_async_context(browser(terminal, port=config.auth.redirect_port, file=file))
-            config = attrs.evolve(config, start_ms=config.start_ms + round(WAIT_S * 1000))
+            person = Person(Answers(terminal, config, answers))
+            if config.auth is not None and config.auth.oauth:
+                opening = browser(terminal, port=config.auth.redirect_port, file=TokenFile(config.url or ""))
+                person = attrs.evolve(person, browser=await stack.enter_async_context(opening))
+                config = attrs.evolve(config, start_ms=config.start_ms + round(WAIT_S * 1000))
         source = McpSource(config, context, person)
         stack.push_async_callback(source.aclose)
         yield source
