@@ -1,0 +1,148 @@
+"""What a tool asks in the middle of a call: answered by words, at a terminal, or declined."""
+
+import asyncio
+import json
+
+import mcp_types as types
+import pytest
+from flexchat.host import Terminal, UsageError
+from flexchat.plugin import ToolError
+from flexchat_mcp.commands.answers import Answers
+from flexchat_mcp.connection import call_tool
+from flexchat_mcp.settings import McpConfig
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your name"},
+        "age": {"type": "integer", "default": 30, "minimum": 0},
+        "kind": {"type": "string", "enum": ["a", "b"]},
+    },
+    "required": ["name"],
+}
+
+
+def ask(words, schema=FORM, **rest):
+    asked = types.ElicitRequestFormParams(message="Who?", requested_schema=schema, **rest)
+    return asyncio.run(Answers(Terminal(), McpConfig(command="x"), words).answer(asked))
+
+
+@pytest.mark.parametrize(
+    ("words", "content"),
+    [
+        (["name=Ada"], {"name": "Ada", "age": 30}),
+        (["name=Ada", "age=5", "kind=b"], {"name": "Ada", "age": 5, "kind": "b"}),
+        (['{"name": "Ada", "age": 5}'], {"name": "Ada", "age": 5}),
+        (["name=Ada", "of_another_question=1"], {"name": "Ada", "age": 30}),
+    ],
+)
+def test_words_answer_it_and_defaults_fill_in(words, content):
+    assert ask(words) == types.ElicitResult(action="accept", content=content)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "'name' is missing"),
+        (["nmae=Ada"], "--answer nmae: not asked for (did you mean 'name'?); asked for: name, age, kind"),
+        (["name=Ada", "age=old"], "'old' is not of type 'integer'"),
+        (["name=Ada", "age=-1"], "-1 is less than the minimum of 0"),
+        (["name=Ada", "kind=c"], "'c' is not one of"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_said(words, said):
+    with pytest.raises(UsageError) as error:
+        ask(words)
+
+    assert said in str(error.value)
+
+
+def test_where_nobody_is_there_it_is_declined_and_said(capsys):
+    assert ask(None).action == "decline"
+    assert "the tool asks: Who? (declined: --answer KEY=VALUE answers it)" in capsys.readouterr().err
+
+
+def test_an_address_is_shown_and_not_opened(capsys, monkeypatch):
+    monkeypatch.setattr("webbrowser.open", lambda url: pytest.fail("opened"))
+    asked = types.ElicitRequestURLParams(message="Pay\x1b[31m", url="https://pay.example/\x1b]0;x", elicitation_id="1")
+    answer = asyncio.run(Answers(Terminal(), McpConfig(command="x"), ["a=b"]).answer(asked))
+    said = capsys.readouterr().err
+
+    assert answer.action == "decline"
+    assert "https://pay.example/" in said
+    assert "\x1b" not in said
+
+
+def typed(monkeypatch, *lines):
+    """Let a person type these lines; None: Ctrl-C."""
+    left = list(lines)
+
+    def prompt(text, **_):
+        line = left.pop(0)
+        if line is None:
+            raise __import__("click").Abort
+        return line
+
+    monkeypatch.setattr("click.prompt", prompt)
+    monkeypatch.setattr(Terminal, "interactive", lambda self: True)
+    return left
+
+
+@pytest.mark.parametrize(
+    ("lines", "answer"),
+    [
+        (("Ada", "", ""), {"name": "Ada", "age": 30}),
+        (("Ada", "7", "a"), {"name": "Ada", "age": 7, "kind": "a"}),
+        (("Ada", None), None),
+    ],
+)
+def test_a_person_is_asked_for_each_value(monkeypatch, lines, answer):
+    typed(monkeypatch, *lines)
+    expected = types.ElicitResult(action="decline") if answer is None else None
+
+    assert ask(None) == (expected or types.ElicitResult(action="accept", content=answer))
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_a_question_without_values_is_yes_or_no(monkeypatch, agrees):
+    typed(monkeypatch)
+    monkeypatch.setattr(Terminal, "confirm", lambda self, text: agrees)
+
+    assert ask(None, {"type": "object", "properties": {}}).action == ("accept" if agrees else "decline")
+
+
+@pytest.mark.parametrize(("words", "said"), [((), "declined: --answer"), (("--defaults",), "")])
+def test_the_call_is_made_again_with_the_answer(config, run, folder, words, said):
+    config({"name": "fake", "command": folder.command("modern")})
+    folder.fault("ask")
+    status, out, err = run("call", "fake", "add", "a=1", *words)
+
+    assert (status, out) == (0, "1\n")
+    assert said in err
+
+
+def test_a_server_that_does_not_stop_asking_is_stopped():
+    class Asking:
+        """A client whose server asks again and again; its state must come back."""
+
+        def __init__(self):
+            self.session, self.states = self, []
+
+        async def send_request(self, request, kind):
+            self.states.append(request.params.request_state)
+            return {"resultType": "input_required", "requestState": f"s{len(self.states)}"}
+
+    client = Asking()
+    with pytest.raises(ToolError, match="asked 10 times"):
+        asyncio.run(call_tool(client, "add", {}))
+    assert client.states == [None, *(f"s{n}" for n in range(1, 10))]
+
+
+def test_what_else_a_server_wants_is_refused(config, run, folder):
+    wants = {"s": {"method": "roots/list", "params": {}}}
+    config({"name": "fake", "command": folder.command("modern")})
+    folder.fault(json.dumps({"resultType": "input_required", "inputRequests": wants}))
+    status, _, err = run("call", "fake", "add", "a=1")
+
+    assert status == 2
+    assert "the tool asks something (roots/list) that cannot be answered here; it has not run" in err
