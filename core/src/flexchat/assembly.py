@@ -130,7 +130,7 @@ def assemble(
     configured = [Configured(source.type, source.settings) for source in sources if source.settings is not None]
     mask = Mask(reading.secrets | secret_values([*entries.values(), *store_entries.values(), *configured]))
     own = hooks_of_chat(host, config.tables, hooks)
-    fetcher = LateFetcher(config.network.allow, config.network.domains, mask)
+    fetcher = fetcher_of(config, mask)
     manager = ToolManager.from_plugins(
         host,
         config.tools,
@@ -241,7 +241,7 @@ def assemble_rule(
     config = Config(llms={provider: entry}, responses=(rule,), limits=limits)
     own = hooks_of_chat(host, config.tables, hooks)
     mask = Mask(secret_values([service]))
-    fetcher = LateFetcher(config.network.allow, config.network.domains, mask)
+    fetcher = fetcher_of(config, mask)
     manager = ToolManager.from_plugins(host, config.tools, hooks=own, mask=mask, fetcher=fetcher)
     _add_given(manager, tools, host)
     for tool in manager.get_registry().list():
@@ -258,6 +258,11 @@ def assemble_rule(
         fetcher=fetcher,
         packages={provider: host.providers.package(provider)},
     )
+
+
+def fetcher_of(config: Config, mask: Mask) -> LateFetcher:
+    """Return what a configuration's tools send requests with."""
+    return LateFetcher(config.network.allow, config.network.domains, mask)
 
 
 def installed_plugins(block: Mapping[str, str] | None = None, prefer: Iterable[str] = ()) -> PluginHost:

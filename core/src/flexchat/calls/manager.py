@@ -78,7 +78,6 @@ class ToolManager:
             "stores": stores,
             "hooks": hooks,
             "mask": mask,
-            "fetcher": fetcher,
         }
         self._registry = ToolRegistry(formats)
         self.effects = effects or Effects()
@@ -195,7 +194,7 @@ class ToolManager:
             ToolDefinitionError: As add.
         """
         table = attrs.evolve(self.table, registry=(), enabled=None, sources={})
-        manager = ToolManager(table, offered=self._offered, **self._rest)
+        manager = ToolManager(table, offered=self._offered, fetcher=self.fetcher, **self._rest)
         manager.add(tools)
         return manager
 

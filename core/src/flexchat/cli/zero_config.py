@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..app import FlexChat
-from ..assembly import Parts, require_gates
+from ..assembly import Parts, fetcher_of, require_gates
 from ..calls.manager import ToolManager
 from ..domain.masking import Mask
-from ..http.late_fetcher import LateFetcher
 from ..llms.llm import Llms
 from ..plugin.host import PluginHost
 from ..tools.settings import tool_trouble
@@ -48,7 +47,7 @@ def without_model(host: PluginHost) -> FlexChat:
     require_gates(host)
     table = ToolsTable(registry=tuple(ToolEntry(name=name) for name in _usable_tools(host)))
     config = Config(tools=table)
-    fetcher = LateFetcher(config.network.allow, config.network.domains, Mask())
+    fetcher = fetcher_of(config, Mask())
     tools = ToolManager.from_plugins(host, table, fetcher=fetcher)
     tools.load_tools()
     return FlexChat(Parts(config=config, llms=Llms(), tools=tools, fetcher=fetcher))

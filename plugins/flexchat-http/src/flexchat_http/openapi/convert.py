@@ -12,7 +12,7 @@ from .body import body_of
 from .errors import DocumentError, Unusable
 from .fitting import Fitting
 from .library import Library
-from .operations import READS, Effect, Operation, check_version, fits, operations_of, selected, unusable_paths
+from .operations import READS, Effect, Operation, check_version, fits, operations_of, selected
 from .parameters import arguments_of
 from .plan import Plan
 from .schemas import Schemas, shortened
@@ -60,11 +60,13 @@ class Converted:
     Attributes:
         left_out: What cannot be a tool: operations, and paths with all of theirs.
         unused: Selectors that fit no operation.
+        names: Of all operations, wanted or not.
     """
 
     tools: tuple[OperationTool, ...]
     left_out: tuple[LeftOut, ...] = ()
     unused: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 def convert(
@@ -87,13 +89,13 @@ def convert(
         DocumentError: It is not an OpenAPI document of 3.x, or too many operations are wanted, or too large ones.
     """
     converter = _Converter(library, effect or {}, server)
-    operations = operations_of(library)
+    operations, unusable = operations_of(library)
     chosen, unused = selected(operations, include, exclude)
     unused += [each for each in effect or () if not any(fits(each, operation) for operation in operations)]
     if len(chosen) > MAX_TOOLS:
         text = f"{len(chosen):,} operations are wanted; at most {MAX_TOOLS:,} can be: choose some with include"
         raise DocumentError("", "paths", text)
-    tools, left_out = [], [LeftOut(name=path, place=path, why=why) for path, why in unusable_paths(library)]
+    tools, left_out = [], [LeftOut(name=path, place=path, why=why) for path, why in unusable]
     until = time.thread_time() + MAX_SECONDS
     for operation in chosen:
         if time.thread_time() > until:
@@ -103,7 +105,8 @@ def convert(
             tools.append(converter.tool(operation))
         except Unusable as error:
             left_out.append(LeftOut(name=operation.name, place=operation.place, why=str(error)))
-    return Converted(tools=tuple(tools), left_out=tuple(left_out), unused=tuple(unused))
+    names = tuple(operation.name for operation in operations)
+    return Converted(tools=tuple(tools), left_out=tuple(left_out), unused=tuple(unused), names=names)
 
 
 class _Converter:

@@ -61,15 +61,18 @@ class Operation:
         return "\n\n".join(said)
 
 
-def operations_of(library: Library) -> list[Operation]:
-    """Return all operations of a document, in its order."""
+def operations_of(library: Library) -> tuple[list[Operation], list[tuple[str, str]]]:
+    """Return all operations of a document, in its order; and the paths left out, each with the reason."""
     taken: dict[str, int] = {}
-    found = []
+    found: list[Operation] = []
+    unusable: list[tuple[str, str]] = []
     paths = library.document.get("paths")
     for path in paths if isinstance(paths, dict) else ():
         try:
             item, base = _path_item(library, path)
-        except Unusable:
+        except Unusable as error:
+            if not path.startswith("x-"):
+                unusable.append((path, str(error)))
             continue
         for method, data in _methods(item):
             name = data.get("operationId")
@@ -87,18 +90,7 @@ def operations_of(library: Library) -> list[Operation]:
                     base=base,
                 )
             )
-    return found
-
-
-def unusable_paths(library: Library) -> Iterator[tuple[str, str]]:
-    """Yield the paths whose operations are left out, each with the reason."""
-    paths = library.document.get("paths")
-    for path in paths if isinstance(paths, dict) else ():
-        try:
-            _path_item(library, path)
-        except Unusable as error:
-            if not path.startswith("x-"):
-                yield path, str(error)
+    return found, unusable
 
 
 def _path_item(library: Library, path: str) -> tuple[dict[str, Any], str]:

@@ -20,7 +20,6 @@ from flexchat.plugin import (
 from .convert import VERSION, Converted, OperationTool, convert
 from .errors import DocumentError, Unusable
 from .library import Fetch, Library, open_library
-from .operations import operations_of
 from .reading import MAX_BYTES
 from .security import schemes_of
 from .settings import OpenApiConfig
@@ -98,7 +97,7 @@ class OpenApiSource:
             raise ToolSourceError(
                 f"{self._config.document}: {why.place}: {why.why}"
                 if why is not None
-                else f"{self._config.document}: no operation is wanted{self._nearest(made)}"
+                else f"{self._config.document}: no operation is wanted{_nearest(made)}"
             )
         return [sourced(tool, honours_key=self._config.idempotency_header is not None) for tool in made.tools]
 
@@ -126,8 +125,7 @@ class OpenApiSource:
         )
 
     def _tell(self, made: Converted) -> None:
-        known = [operation.name for operation in operations_of(self._library)] if made.unused else []
-        lines = [f"'{each}' fits no operation{did_you_mean(each, known)}" for each in made.unused]
+        lines = [f"'{each}' fits no operation{did_you_mean(each, made.names)}" for each in made.unused]
         schemes = schemes_of(self._library.document)
         lines += [
             f"auth.{name}: the document has no such security scheme{did_you_mean(name, schemes)}"
@@ -139,9 +137,9 @@ class OpenApiSource:
         if lines:
             log.warning("tool source '%s': %s", self._name, "; ".join([*lines[:_MOST_TOLD], *more]))
 
-    def _nearest(self, made: Converted) -> str:
-        known = [operation.name for operation in operations_of(self._library)]
-        return next((f": '{each}' fits none{did_you_mean(each, known)}" for each in made.unused), "")
+
+def _nearest(made: Converted) -> str:
+    return next((f": '{each}' fits none{did_you_mean(each, made.names)}" for each in made.unused), "")
 
 
 def sourced(tool: OperationTool, *, honours_key: bool = False) -> SourcedTool:
