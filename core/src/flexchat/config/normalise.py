@@ -35,6 +35,7 @@ _CORE_TABLES = (
     ("topic",),
     ("intent",),
     ("embedding",),
+    ("prompts", "*"),
     ("tools",),
     ("tools", "*", "*"),
     ("tools", "registry", "*", "implementation"),

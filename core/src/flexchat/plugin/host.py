@@ -61,6 +61,7 @@ CORE_TABLES = frozenset(
         "llms",
         "network",
         "plugins",
+        "prompts",
         "stores",
         "responses",
         "tools",
