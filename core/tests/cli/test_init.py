@@ -5,6 +5,7 @@ import tomllib
 
 import pytest
 from flexchat.cli.init import STARTERS
+from flexchat.config.document import read_document
 
 FINE = "flexchat.toml is fine: 1 llm, 2 tools, 1 rule"
 
@@ -25,6 +26,22 @@ def test_what_init_writes_is_short_fine_and_answers_at_the_limit(run, kind, tmp_
     assert [tool["name"] for tool in config["tools"]["registry"]] == ["calculator", "get_current_datetime"]
     checked = run("check")
     assert (checked.status, checked.out) == (0, f"{FINE}\n")
+
+
+@pytest.mark.parametrize("kind", STARTERS)
+@pytest.mark.parametrize("switched_on", [False, True])
+def test_yaml_says_the_same_as_toml(run, kind, tmp_path, switched_on):
+    """With the same comments; those that switch something on do it in both."""
+    for name in ("a.toml", "a.yaml"):
+        assert run("init", kind, "--config", name).status == 0
+        path = tmp_path / name
+        *settled, kept, stored, provider = [line for line in path.read_text().splitlines() if line]
+        if switched_on:
+            settled += [line.removeprefix("# ") for line in (kept, stored, provider)]
+        path.write_text("\n".join(settled))
+
+    toml, yaml = (read_document(tmp_path / name) for name in ("a.toml", "a.yaml"))
+    assert (yaml.data, yaml.problems) == (toml.data, ())
 
 
 def test_openai_is_the_default_and_its_key_stays_out_of_the_file(run, tmp_path, monkeypatch):
@@ -73,7 +90,7 @@ def test_config_names_another_file_and_the_next_steps_name_it_too(run, tmp_path)
     ("words", "text"),
     [
         (["opneai"], "did you mean 'openai'?"),
-        (["--config", "chat.json"], ".toml"),
+        (["--config", "chat.json"], "must end in .toml or .yaml, not chat.json"),
         (["--config", "no/such/folder.toml"], "cannot be written"),
     ],
 )

@@ -34,6 +34,13 @@ CLEAN = {
 }
 
 
+def test_comments_in_prompts_are_left_out_and_names_are_kept():
+    """As in other tables of core's."""
+    table = {"prompt": "Hi", "comment": "mine", "_note": 1, "temperature": None}
+
+    assert normalised({"prompts": {"comment": table}})[0] == {"prompts": {"comment": {"prompt": "Hi"}}}
+
+
 def test_a_configuration_in_our_form_stays_as_it_is_and_gets_no_notes():
     """Free-form tables keep every key, whatever it is called."""
     assert normalised(CLEAN) == (CLEAN, [])

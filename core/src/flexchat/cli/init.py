@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import attrs
@@ -22,6 +23,12 @@ _KEPT = """
 
 # [stores.documents]              # passages of your files: flexchat rag add FOLDER fills the store
 # provider = "sqlite"                   # and {{rag_context}} in the prompt above shows the model what is found
+""".splitlines()
+_KEPT_IN_YAML = """
+# conversations: {}                     # keep every turn, in your data folder; flexchat ask -c continues the last one
+
+# stores:                               # passages of your files: flexchat rag add FOLDER fills the store
+#   documents: {provider: sqlite}       # and {{rag_context}} in the prompt above shows the model what is found
 """.splitlines()
 _TRY = 'flexchat ask "What is 17% of 230?"'
 
@@ -113,7 +120,7 @@ def _complete_kind(ctx: click.Context, param: click.Parameter, incomplete: str) 
 def init(context: CommandContext, kind: str, force: bool) -> None:
     """Write a first configuration.
 
-    It is written to flexchat.toml, or to the file named by --config.
+    It is written to flexchat.toml, or to the file named by --config: TOML, or YAML if its name ends in .yaml.
     """
     starter = STARTERS.get(kind)
     if starter is None:
@@ -121,11 +128,14 @@ def init(context: CommandContext, kind: str, force: bool) -> None:
     file = Path(context.config or "flexchat.toml")
     if os.path.isdir(file):
         file /= "flexchat.toml"
-    if file.suffix != ".toml":
-        raise UsageError(f"init writes TOML: the file name must end in .toml, not {file.name}")
+    if file.suffix not in (".toml", ".yaml", ".yml"):
+        raise UsageError(f"init writes TOML or YAML: the file name must end in .toml or .yaml, not {file.name}")
     host = context.installed_plugins()
-    _write(file, text_of(starter, [name for name in _TOOLS if name in host.tools.by_name]), force=force)
+    made = text_of if file.suffix == ".toml" else yaml_of
+    _write(file, made(starter, [name for name in _TOOLS if name in host.tools.by_name]), force=force)
     steps = [*starter.first]
+    if file.suffix != ".toml" and find_spec("ruamel") is None:
+        steps.insert(0, "pip install 'flexchat-core[yaml]'")
     if starter.provider not in host.providers.by_name:
         steps.insert(0, how_to_install(package_with("provider", starter.provider) or ""))
     _report(file, steps, kind, context)
@@ -160,6 +170,40 @@ def text_of(starter: Starter, tools: Sequence[str]) -> str:
     for name in tools:
         lines += ["", "[[tools.registry]]", f'name = "{name}"']
     return "\n".join([*lines, *_KEPT]) + "\n"
+
+
+def yaml_of(starter: Starter, tools: Sequence[str]) -> str:
+    """Return the same configuration in YAML."""
+    lines = [
+        "# A FlexChat configuration. flexchat check reads it, flexchat config schema describes every key.",
+        "llms:",
+        "  main:",
+        f"    provider: {starter.provider}",
+        *(_in_yaml("    ", *line) for line in (starter.settings, *starter.patience)),
+        "",
+        _commented("responses:", "the first rule that fits answers; one without match always fits"),
+        "  - llm: main",
+        _in_yaml("    ", *starter.model),
+        "    prompt: You are a helpful assistant. Use the tools where they help.",
+        "    tools: {enabled: true}",
+        "",
+        "tools:",
+        _commented("  max_iterations: 5", "answers that may ask for tools, per message"),
+        _commented("  at_limit: answer", "after that, one answer without tools"),
+    ]
+    if tools:
+        lines += ["  registry:", *(f"    - name: {name}" for name in tools)]
+    if starter.patience:
+        lines += ["", "limits:", _commented("  turn_timeout_ms: 1800000", "for a message with all of its tool calls")]
+        lines += [_commented("  phase_timeout_ms: 300000", "for a topic, an intent, a search")]
+    return "\n".join([*lines, *_KEPT_IN_YAML]) + "\n"
+
+
+def _in_yaml(indent: str, line: str, comment: str) -> str:
+    """Return a line of a TOML table as one of YAML; a text stays in its quotes."""
+    if not line:
+        return f"{indent}# {comment.replace(' = ', ': ', 1)}"
+    return _commented(indent + line.replace(" = ", ": ", 1), comment)
 
 
 def _commented(line: str, comment: str) -> str:
