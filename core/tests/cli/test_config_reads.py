@@ -57,6 +57,8 @@ READ_IT = {
     "mcp import": ("servers.json",),
     "mcp inspect": (),
     "mcp list": (),
+    "mcp login": ("time",),
+    "mcp logout": ("time",),
     "keys list": (),
     "prompts list": (),
     "prompts show": ("any",),
