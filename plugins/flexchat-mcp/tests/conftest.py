@@ -14,7 +14,9 @@ from flexchat import FlexChat
 from flexchat.plugin import ToolSourceContext
 from flexchat_mcp.settings import McpConfig
 from flexchat_mcp.source import McpSource
+from installed import installed
 
+__all__ = ["installed"]
 SERVER = Path(__file__).resolve().parents[3] / "tests" / "servers" / "mcp_server.py"
 ERAS = ("modern", "handshake")
 

@@ -37,6 +37,10 @@ class Person(Protocol):
     def redirect_uri(self) -> str:
         """Where the authorization server sends them back to."""
 
+    @property
+    def problem(self) -> str:
+        """Why an answer of theirs could not be given; empty if all could."""
+
     async def sign_in(self, url: str) -> AuthorizationCodeResult:
         """Send them to a page, and return what they come back with.
 

@@ -5,7 +5,7 @@ import json
 
 import mcp_types as types
 import pytest
-from flexchat.host import Terminal, UsageError
+from flexchat.host import Terminal
 from flexchat.plugin import ToolError
 from flexchat_mcp.commands.answers import Answers
 from flexchat_mcp.connection import call_tool
@@ -22,9 +22,15 @@ FORM = {
 }
 
 
-def ask(words, schema=FORM, **rest):
-    asked = types.ElicitRequestFormParams(message="Who?", requested_schema=schema, **rest)
-    return asyncio.run(Answers(Terminal(), McpConfig(command="x"), words).answer(asked))
+def ask(words, schema=FORM):
+    return asked(words, schema)[0]
+
+
+def asked(words, schema=FORM):
+    """Return the answer, and why it did not fit."""
+    answers = Answers(Terminal(), McpConfig(command="x"), words)
+    question = types.ElicitRequestFormParams(message="Who?", requested_schema=schema)
+    return asyncio.run(answers.answer(question)), answers.problem
 
 
 @pytest.mark.parametrize(
@@ -51,10 +57,11 @@ def test_words_answer_it_and_defaults_fill_in(words, content):
     ],
 )
 def test_an_answer_that_does_not_fit_is_said(words, said):
-    with pytest.raises(UsageError) as error:
-        ask(words)
+    answer, problem = asked(words)
 
-    assert said in str(error.value)
+    assert answer.action == "cancel"
+    assert problem.startswith("the tool asks: Who?; ")
+    assert said in problem
 
 
 def test_where_nobody_is_there_it_is_declined_and_said(capsys):
@@ -64,8 +71,8 @@ def test_where_nobody_is_there_it_is_declined_and_said(capsys):
 
 def test_an_address_is_shown_and_not_opened(capsys, monkeypatch):
     monkeypatch.setattr("webbrowser.open", lambda url: pytest.fail("opened"))
-    asked = types.ElicitRequestURLParams(message="Pay\x1b[31m", url="https://pay.example/\x1b]0;x", elicitation_id="1")
-    answer = asyncio.run(Answers(Terminal(), McpConfig(command="x"), ["a=b"]).answer(asked))
+    there = types.ElicitRequestURLParams(message="Pay\x1b[31m", url="https://pay.example/\x1b]0;x", elicitation_id="1")
+    answer = asyncio.run(Answers(Terminal(), McpConfig(command="x"), ["a=b"]).answer(there))
     said = capsys.readouterr().err
 
     assert answer.action == "decline"
@@ -146,3 +153,15 @@ def test_what_else_a_server_wants_is_refused(config, run, folder):
 
     assert status == 2
     assert "the tool asks something (roots/list) that cannot be answered here; it has not run" in err
+
+
+def test_an_answer_that_does_not_fit_fails_the_command(config, run, folder):
+    wants = {
+        "q": {"method": "elicitation/create", "params": {"mode": "form", "message": "Who?", "requestedSchema": FORM}}
+    }
+    config({"name": "fake", "command": folder.command("modern")})
+    folder.fault(json.dumps({"resultType": "input_required", "inputRequests": wants}))
+    status, _, err = run("call", "fake", "add", "a=1", "--answer", "age=5")
+
+    assert status == 2
+    assert "the tool asks: Who?; the answer does not fit: $: 'name' is missing" in err

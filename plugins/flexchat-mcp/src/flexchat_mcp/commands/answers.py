@@ -23,17 +23,17 @@ class Answers:
 
     Args:
         words: KEY=VALUE, for any question; None: there are none, so the person is asked.
+
+    Attributes:
+        problem: Why an answer did not fit its question, which was then cancelled; empty if all did.
     """
 
     def __init__(self, terminal: Terminal, config: McpConfig, words: Sequence[str] | None) -> None:
         self._terminal, self._config, self._words = terminal, config, words
+        self.problem = ""
 
     async def answer(self, asked: types.ElicitRequestParams) -> types.ElicitResult:
-        """Return the answer to a question.
-
-        Raises:
-            UsageError: The given words do not fit it.
-        """
+        """Return the answer to a question; one that does not fit it cancels it."""
         message = one_line(asked.message, _LONGEST)
         if isinstance(asked, types.ElicitRequestURLParams):
             return await self._at_address(message, asked.url)
@@ -46,16 +46,20 @@ class Answers:
             return types.ElicitResult(action="decline")
         properties: Mapping[str, Any] = schema.get("properties") or {}
         values = {name: one["default"] for name, one in properties.items() if "default" in one}
-        if self._words is not None:
-            values |= self._read(schema, self._words)
-        else:
-            self._terminal.say(f"the tool asks: {message}")
-            given = await run_in_thread(self._prompt, schema)
-            if given is None:
-                return types.ElicitResult(action="decline")
-            values |= given
-        if problem := problem_of(values, schema):
-            raise UsageError(f"the tool asks: {message}; the answer does not fit: {problem}")
+        try:
+            if self._words is not None:
+                values |= self._read(schema, self._words)
+            else:
+                self._terminal.say(f"the tool asks: {message}")
+                given = await run_in_thread(self._prompt, schema)
+                if given is None:
+                    return types.ElicitResult(action="decline")
+                values |= given
+            if problem := problem_of(values, schema):
+                raise UsageError(f"the answer does not fit: {problem}")
+        except UsageError as error:
+            self.problem = f"the tool asks: {message}; {error}"
+            return types.ElicitResult(action="cancel")
         return types.ElicitResult(action="accept", content=values)
 
     async def _at_address(self, message: str, url: str) -> types.ElicitResult:

@@ -71,11 +71,15 @@ async def _called(
         from ..connection import call_tool
 
         try:
-            answer = source.person.answer if source.person is not None else None
-            return await source.server.ask(lambda client: call_tool(client, tool, arguments, answer=answer))
+            assert source.person is not None, "there is a terminal"
+            answer = source.person.answer
+            result = await source.server.ask(lambda client: call_tool(client, tool, arguments, answer=answer))
         except (ServerUnusableError, AnswerLostError, AnswerTooLargeError, UsageError):
             raise
         except ToolError as error:
             raise UsageError(f"{name}: {error}") from None
         except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
             raise UsageError(f"{name} refused the call: {said(error)}") from None
+        if problem := source.person.problem:
+            raise UsageError(problem)
+        return result

@@ -23,6 +23,11 @@ class Person:
         assert self.browser is not None
         return self.browser.redirect_uri
 
+    @property
+    def problem(self) -> str:
+        """Why an answer did not fit its question."""
+        return self.answers.problem
+
     async def sign_in(self, url: str) -> AuthorizationCodeResult:
         """See Browser.sign_in."""
         assert self.browser is not None
