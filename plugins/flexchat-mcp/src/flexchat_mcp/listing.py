@@ -36,11 +36,17 @@ class Listing:
         tools: As the protocol writes them, in the server's order.
         until: When it is to be asked for again, by time.monotonic().
         connection: Which connection of the server it was asked of, counted from 1.
+        hashes: The digest of each tool, by name.
     """
 
     tools: Sequence[Mapping[str, Any]]
     until: float
     connection: int = 0
+    hashes: Mapping[str, str] = attrs.field(init=False)
+
+    @hashes.default
+    def _hashes(self) -> Mapping[str, str]:
+        return {tool["name"]: digest(tool) for tool in self.tools}
 
 
 async def listed(client: Client) -> Listing:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -55,10 +57,10 @@ def text_of(block: Mapping[str, Any]) -> str | None:
 
 def problem_of(structured: Any, output: Mapping[str, Any]) -> str | None:
     """Return why structured content is not what the tool's outputSchema says; None if it is, or nobody can tell."""
+    engine = _engine(json.dumps(output))
+    if engine is None:
+        return None  # the schema is not usable: that is not this answer's fault
     try:
-        if not isinstance(output, Mapping) or schema_problems(output):
-            return None  # the schema is not usable: that is not this answer's fault
-        engine = SchemaEngine(output)
         engine.start()
         errors = engine.errors(structured)
     except TooMuchWorkError:
@@ -68,6 +70,15 @@ def problem_of(structured: Any, output: Mapping[str, Any]) -> str | None:
     first = errors[0]
     said = f"'{first.message}' is missing" if first.validator == "required" else first.message
     return f"{first.json_path}: {said}"[:300]
+
+
+@functools.lru_cache(256)  # made once for a tool, and not for each of its calls
+def _engine(output: str) -> SchemaEngine | None:
+    schema = json.loads(output)
+    with contextlib.suppress(TooMuchWorkError):
+        if isinstance(schema, dict) and not schema_problems(schema):
+            return SchemaEngine(schema)
+    return None
 
 
 def _unwrapped(structured: Any, output: Mapping[str, Any] | None) -> Any:

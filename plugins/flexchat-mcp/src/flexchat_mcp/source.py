@@ -12,7 +12,7 @@ from flexchat.host import did_you_mean
 from flexchat.plugin import SourcedTool, ToolError, ToolSourceContext, ToolSourceError
 
 from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
-from .listing import Listing, digest, listed, sourced, unused, wanted
+from .listing import Listing, listed, sourced, unused, wanted
 from .server import Server
 from .settings import McpConfig
 
@@ -98,8 +98,8 @@ class McpSource:
         known = self._listing
         if known is None or not self._is_fresh(known):
             known = await self.listing()
-        now = next((each for each in known.tools if each["name"] == tool), None)
-        if now is not None and digest(now) == accepted:
+        now = known.hashes.get(tool)
+        if now == accepted:
             return
         self._changed()
         if now is None:
