@@ -126,8 +126,12 @@ def read_file(path: str | Path, *, most: int) -> bytes:
     with open_file(path) as file, _in_words(path):
         content = file.read(most + 1)
     if len(content) > most:
-        raise OSError(errno.EFBIG, f"the file is larger than {most // 1024 // 1024} MiB", str(path))
+        raise OSError(errno.EFBIG, f"the file is larger than {_size(most)}", str(path))
     return content
+
+
+def _size(size: int) -> str:
+    return f"{size // 1024**2} MiB" if size >= 1024**2 else f"{size // 1024} KiB"
 
 
 def _refuse(mode: int) -> None:

@@ -1,8 +1,11 @@
 """A .env file is read as python-dotenv reads it, only when named, and the environment wins."""
 
+import contextlib
 import os
 import sys
+import time
 
+import dotenv
 import pytest
 from flexchat.config.env_file import read_env_file, use_env_file
 from flexchat.errors import ConfigError
@@ -59,6 +62,49 @@ def test_a_malformed_file_is_an_error_with_its_lines(content, problems, file, mo
     assert all(text in problem.text for problem, (_, text) in zip(caught.value.problems, problems, strict=True))
     assert "secret" not in str(caught.value)
     assert os.environ == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("A0=x\n" + "".join(f"A{n}=${{A{n - 1}}}${{A{n - 1}}}\n" for n in range(1, 60)), ": the values are larger"),
+        ("A=" + "x" * 30_000 + "\nB=" + "${A}" * 900, ":2: the values are larger than 1 MiB with their"),
+        ("A=" + "x" * 70_000, ": cannot be read: the file is larger than 64 KiB"),
+    ],
+    ids=["doubled", "repeated", "large"],
+)
+def test_values_that_multiply_do_not_fill_the_memory(file, monkeypatch, text, said):
+    """As a bomb of YAML does not."""
+    monkeypatch.setattr(os, "environ", {})
+
+    with pytest.raises(ConfigError) as caught:
+        use_env_file(file(text))
+
+    assert said in str(caught.value)
+    assert os.environ == {}
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize(
+    "piece", ["A{}=\n", "A{}=${{X}}\n", "${{", "A\n", "A='\\''\n", "A{}=${{A:-${{\n", '"', "export ", "\n "]
+)
+def test_hostile_files_end_soon(file, monkeypatch, piece):
+    """In processor time of seconds, whatever is said of them."""
+    monkeypatch.setattr(os, "environ", {})
+    text = "A=" + "".join(piece.format(n) for n in range(65_000 // len(piece.format(10_000))))
+    began = time.thread_time()
+    with contextlib.suppress(ConfigError):
+        read_env_file(file(text))
+    assert time.thread_time() - began < 4
+
+
+def test_references_are_replaced_as_by_python_dotenv(file, monkeypatch):
+    """The environment first found, then the file's own lines above; a default where neither has it."""
+    monkeypatch.setattr(os, "environ", {"HOME": "/h", "B": "theirs"})
+    path = file("A=${HOME}/a\nB=mine\nC=${A}-${B}-${NO:-d}-${NO}\nD='$HOME'\n")
+
+    assert read_env_file(path) == {"A": "/h/a", "B": "mine", "C": "/h/a-mine-d-", "D": "$HOME"}
+    assert read_env_file(path) == dotenv.dotenv_values(path)
 
 
 def test_a_missing_file_and_a_missing_package(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections import ChainMap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,12 @@ from ..files import located, read_file
 if TYPE_CHECKING:
     from dotenv.parser import Binding
 
-LARGEST = 1024 * 1024
-"""Bytes."""
+LARGEST = 64 * 1024
+"""Bytes of a file: python-dotenv takes time in proportion to its square."""
+_MOST = 1024 * 1024
+"""Characters of all values, with their ${…} replaced."""
+_MOST_REFERENCES = 1_000
+"""In one value: each may be looked at up to the value's end."""
 
 _NAME = re.compile(r"[^\s=\"'#\0]+")
 
@@ -36,8 +41,7 @@ def use_env_file(named: str | Path) -> dict[str, str]:
 def read_env_file(named: str | Path) -> dict[str, str]:
     """Return a file's variables. Raises as use_env_file does."""
     try:
-        from dotenv import dotenv_values
-        from dotenv.parser import parse_stream
+        from dotenv import parser, variables
     except ImportError:
         raise ConfigError(
             [_problem(named, "a .env file needs a package: pip install 'flexchat-core[dotenv]'")]
@@ -49,8 +53,9 @@ def read_env_file(named: str | Path) -> dict[str, str]:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError([_problem(named, "is not UTF-8 text", line)]) from None
-    problems = []
-    for binding in parse_stream(io.StringIO(text)):
+    problems: list[Problem] = []
+    bindings = list(parser.parse_stream(io.StringIO(text)))
+    for binding in bindings:
         # Never the line itself: it may contain a key.
         if binding.error or (binding.key is not None and not _NAME.fullmatch(binding.key)):
             problems.append(_problem(named, 'cannot be read: a line is NAME=value or NAME="value"', _line(binding)))
@@ -58,10 +63,22 @@ def read_env_file(named: str | Path) -> dict[str, str]:
             problems.append(_problem(named, "has a name without a value: write NAME=value", _line(binding)))
         elif "\0" in (binding.value or ""):
             problems.append(_problem(named, "has a NUL character, which no variable can have", _line(binding)))
+        elif (binding.value or "").count("${") > _MOST_REFERENCES:
+            problems.append(_problem(named, f"has a value with more than {_MOST_REFERENCES:,} ${{", _line(binding)))
     if problems:
         raise ConfigError(problems)
-    values = dotenv_values(stream=io.StringIO(text))
-    return {name: value for name, value in values.items() if name and value is not None}
+    values: dict[str, str] = {}
+    known, left = ChainMap(values, dict(os.environ)), _MOST
+    for binding in bindings:
+        if binding.key and binding.value is not None:
+            # As python-dotenv does it, but lines that double each other do not fill the memory.
+            parts = [atom.resolve(known) for atom in variables.parse_variables(binding.value)]
+            left -= sum(map(len, parts))
+            if left < 0:
+                text = f"the values are larger than {_MOST // 1024 // 1024} MiB with their ${{…}} replaced"
+                raise ConfigError([_problem(named, text, _line(binding))])
+            values[binding.key] = "".join(parts)
+    return values
 
 
 def _line(binding: Binding) -> int:
