@@ -29,7 +29,7 @@ async def test_conversations_are_listed_searched_and_paged(told):
         await chatted(client, f"about {id}{id}{id}", id)
     first = (await client.get("/api/conversations?limit=2")).json()["conversations"]
     assert [info["id"] for info in first] == ["c", "b"]
-    assert set(first[0]) == {"id", "title", "turns", "topic", "status", "created_at", "updated_at"}
+    assert set(first[0]) == {"id", "title", "turns", "topic", "status", "created_at", "updated_at", "cost"}
     rest = (await client.get("/api/conversations?before=b")).json()["conversations"]
     assert [info["id"] for info in rest] == ["a"]
     found = (await client.get("/api/conversations?search=bbb")).json()["conversations"]
@@ -66,8 +66,22 @@ async def test_a_kept_turn_says_what_it_said_when_it_ended(told):
     assert {key: kept[key] for key in live if key in kept and key != "citations"} == {
         key: live[key] for key in live if key in kept and key != "citations"
     }
-    assert {*live} - {*kept} == {"content", "conversation", "cost"}
+    assert {*live} - {*kept} == {"content", "conversation"}
     assert kept["rounds"][1]["reasoning"] == "hm"
+
+
+async def test_what_has_no_price_is_said_and_never_counted_as_nothing(told):
+    """Of a round, a turn, a conversation and in the list: no amount, and why there is none."""
+    client = await told.client()
+    live = (await chatted(client))["turn"]
+    shown = (await client.get("/api/conversations/c1")).json()
+    (listed,) = (await client.get("/api/conversations")).json()["conversations"]
+    (kept,) = shown["turns"]
+    assert live["cost"] == kept["cost"] == kept["rounds"][0]["cost"]
+    assert (kept["cost"]["amount"], shown["cost"]["amount"]) == (None, None)
+    assert kept["cost"]["unpriced"]
+    assert listed["cost"] == shown["cost"]
+    assert shown["cost"]["unpriced"] == ["1 turn is not fully priced"]
 
 
 async def test_a_turn_that_fails_is_shown_as_failed(told):

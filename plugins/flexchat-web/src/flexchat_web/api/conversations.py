@@ -16,6 +16,7 @@ from ..operations import Call, Json, Operation, Reply, Text
 from ..problems import ApiError
 from .shapes import (
     CONVERSATION_ID,
+    COST,
     COUNT,
     NULLABLE_TEXT,
     NUMBER,
@@ -45,6 +46,7 @@ _INFO = {
     "status": TURN_STATUS,
     "created_at": TEXT,
     "updated_at": TEXT,
+    "cost": {**COST, "type": ["object", "null"]},
 }
 
 
@@ -118,6 +120,7 @@ def _info(info: ConversationInfo) -> dict[str, Any]:
         "status": info.status,
         "created_at": info.started_at,
         "updated_at": info.used_at,
+        "cost": None if info.cost is None else info.cost.to_dict(),
     }
 
 
@@ -139,6 +142,7 @@ def kept_turn(turn: ConversationTurn) -> dict[str, Any]:
         "finish_reason": turn.finish_reason,
         "max_iterations_reached": turn.max_iterations_reached,
         "usage": turn.usage.to_dict() if turn.usage else None,
+        "cost": turn.cost.to_dict(),
         "tool_calls": [record.to_dict() for record in turn.tool_calls or ()],
         "rounds": [one.to_dict() for one in turn.rounds],
         "warnings": list(turn.warnings),
@@ -175,6 +179,7 @@ _TURNS = listed(
             "finish_reason": NULLABLE_TEXT,
             "max_iterations_reached": SWITCH,
             "usage": {"type": ["object", "null"]},
+            "cost": COST,
             "tool_calls": listed(TOOL_CALL),
             "rounds": listed(ROUND),
             "warnings": TEXTS,

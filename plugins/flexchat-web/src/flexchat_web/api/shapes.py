@@ -62,6 +62,10 @@ TOOL_CALL = record(
     raw_arguments=TEXT,
     facts={"type": "object", "description": "What steps added, by step; effect: its key, if its outcome is unknown."},
 )
+COST: Schema = {
+    **record({"amount": NULLABLE_TEXT, "currency": TEXT, "unpriced": TEXTS}),
+    "description": "amount: a decimal number, null if nothing is priced; unpriced: why something is missing from it.",
+}
 TURN_STATUS: Schema = {"enum": ["done", "cancelled", "failed"]}
 ROUND = record(
     {
@@ -71,6 +75,7 @@ ROUND = record(
         "finish_reason": NULLABLE_TEXT,
         "reasoning": TEXT,
         "usage": {"type": ["object", "null"]},
+        "cost": COST,
     }
 )
 TURN = record(
@@ -86,6 +91,7 @@ TURN = record(
         "rule_name": NULLABLE_TEXT,
         "finish_reason": NULLABLE_TEXT,
         "usage": {"type": ["object", "null"]},
+        "cost": COST,
         "rounds": listed(ROUND),
         "warnings": TEXTS,
         "citations": listed(TABLE),
