@@ -11,7 +11,7 @@ killed again, until it has ended. The model writes other words, ids and orders e
 runs other arguments. Every second turn has a key of its caller's, who sends it twice at once, and again and again until
 there is an answer. The clock of every second process is 20 hours ahead or behind. What the tools did is counted by a
 service of its own, which knows nothing of FlexChat's ledger. HTTP tools reach it over HTTP, and it answers them late,
-twice, never, or breaks off: effects_http.py.
+twice, never, or breaks off: effects_http.py. Others belong to an MCP server that does so, too, or dies: effects_mcp.py.
 
 PostgreSQL is a server of this driver's own, of Debian's package if that is installed, in a temporary folder. In one run
 of ten it is stopped and started again while the processes work: half of the times as a crash would stop it.
@@ -36,6 +36,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "servers"))
 
 import effects_http
+import effects_mcp
 from flexchat import EffectUnknownError, FlexChat, FlexChatError, StuckTurnError, ToolContext, tool
 from flexchat.assembly import installed_plugins
 from flexchat.calls.claim import ClaimEffect
@@ -45,7 +46,7 @@ from flexchat_testing import ScriptedProvider, calls, says
 
 STEPS = ("bind", "write", "model", "claim", "tool", "finish", "append")
 POINTS = tuple(f"{step} {when}" for step in STEPS for when in ("before", "after"))
-TURNS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die", *effects_http.TURNS)
+TURNS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die", *effects_http.TURNS, *effects_mcp.TURNS)
 KINDS = (*TURNS, *(f"{tool}, delivered twice" for tool in TURNS), "by hand", "by hand, with key")
 BREAKS = ("claim", "finish", "journal")
 RESTARTS = 0.1
@@ -53,7 +54,7 @@ RESTARTS = 0.1
 CLOCKS = (0, 0, 20 * 3600, -20 * 3600)
 """By how many seconds the clock of a process is ahead: it jumps from one process to the next."""
 IN_THE_WINDOW = ("claim after", "tool before", "tool after", "finish before", "at random", "pay_late", "pay_or_die")
-IN_THE_WINDOW += effects_http.TURNS
+IN_THE_WINDOW += (*effects_http.TURNS, *effects_mcp.TURNS)
 
 PLUGINS = installed_plugins()
 """Loaded once: the processes are forked from this one."""
@@ -182,12 +183,12 @@ class Service:
     """Counts what tools did, in a file of its own."""
 
     def __init__(self, folder):
-        self._path = folder / "service.db"
+        self.path = folder / "service.db"
         self.write(lambda database: database.executescript(SERVICE))
         self.http = effects_http.HttpService(self)
 
     def write(self, work):
-        with contextlib.closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as database:
+        with contextlib.closing(sqlite3.connect(self.path, timeout=30, isolation_level=None)) as database:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = OFF")
             return work(database)
@@ -299,6 +300,11 @@ def chat_of(folder, kept, service, run, kind, kill):
         config["tools"] = {"registry": effects_http.tools_of(service.http.url, run)}
         config["network"] = {"allow": ["127.0.0.1"]}
         effects_http.watch_requests(kill)
+    if kind.startswith("mcp"):
+        tables = effects_mcp.tables_of(folder, service.path, run, kind)
+        config["tools"] = {"mcp": tables, "lock": str(folder / f"{tables[0]['name']}.lock")}
+        config["responses"][0]["tools"]["allowed_tools"] = [f"{tables[0]['name']}/*", "look"]
+        effects_mcp.watch_calls(kill)
     given = tools(service, run, kill)
     store = kept.store()
     answers = model(run, kind, kill, kept, service)
@@ -407,9 +413,9 @@ def bury(folder, kept):
     return child, was_killed
 
 
-def one(folder, kept, service, run, chance):
+def one(folder, kept, service, run, chance, only):
     """Make one run to its end; return its kind, and where it was killed."""
-    kind, kills = chance.choice(KINDS), []
+    kind, kills = chance.choice([kind for kind in KINDS if kind.startswith(only)]), []
     for trial in range(6):
         together = 2 if kind not in TURNS or states_of(kept, run) else 1
         children = []
@@ -480,6 +486,7 @@ def main():
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--continue", dest="folder", type=Path, help="the folder of a run that was stopped")
+    parser.add_argument("--only", default="", help="kinds of tools that begin so: mcp")
     parser.add_argument("--break", dest="broken", choices=BREAKS, help="break the order on purpose")
     parser.add_argument("--store", choices=STORES, default="sqlite", help="where conversations and effects are kept")
     args = parser.parse_args()
@@ -497,7 +504,7 @@ def drive(args, folder, kept, service):
     """Make the runs, and say what came of them."""
     if args.broken:
         break_order(args.broken)
-    for kind in ("pay", "http_pay"):  # imports what the forked processes need
+    for kind in ("pay", "http_pay", *effects_mcp.TURNS):  # imports what the forked processes need
         asyncio.run(attempt(folder, kept, service, f"warm-up-{kind}", kind, Killer("", 0)))
     made = service.write(lambda d: d.execute("SELECT count(*) FROM runs").fetchone()[0])
     chance = random.Random(args.seed)
@@ -505,7 +512,7 @@ def drive(args, folder, kept, service):
     print(f"{folder}: {made} of {args.runs} runs were made before", flush=True)
     for number in range(made, args.runs):
         run = secrets.token_hex(8)
-        kind, kills = one(folder, kept, service, run, chance)
+        kind, kills = one(folder, kept, service, run, chance, args.only)
         row = run, kind, json.dumps(kills)
         service.write(lambda d, row=row: d.execute("INSERT INTO runs VALUES (?, ?, ?, 1)", row))
         if (number + 1) % 500 == 0:
