@@ -3,15 +3,18 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import attrs
 import pytest
 from flexchat.cli.batch import in_order
 from flexchat.cli.batch_prompts import Prompt
-from flexchat.domain import ChatRequest
+from flexchat.domain import ChatRequest, Usage
 from flexchat.errors import ProviderError
+from flexchat_testing.scripted import ScriptedProvider
 
 CONFIG = """
 [llms.bot]
@@ -31,6 +34,7 @@ implementation = { type = "python", function = "shop:pay" }
 """
 SHOP = """
 import os
+import re
 
 def pay():
     number = len(open("paid.txt").read().split()) if os.path.exists("paid.txt") else 0
@@ -159,3 +163,68 @@ def test_with_nothing_kept_it_begins_at_the_start(batch):
         assert batch('"Pay the bill"\n', "--no-keep")[0] == 0
 
     assert batch.paid() == 2
+
+
+PRICED = """
+[llms.bot]
+provider = "scripted"
+repeat = true
+replies = [{ text = "Right." }]
+prices.m = { input = 1, output = 10 }
+
+[llms.free]
+provider = "scripted"
+repeat = true
+replies = [{ text = "So." }]
+
+[[responses]]
+llm = "free"
+model = "n"
+match = { user_message_contains = "free" }
+
+[[responses]]
+llm = "bot"
+model = "m"
+"""
+
+
+def test_what_a_batch_costs_is_said_after_it(run, tmp_path, monkeypatch):
+    generate = ScriptedProvider.generate_chat
+
+    async def counted(self, *args):
+        return attrs.evolve(await generate(self, *args), usage=Usage(input_tokens=1000, output_tokens=100))
+
+    monkeypatch.setattr(ScriptedProvider, "generate_chat", counted)
+    (tmp_path / "flexchat.toml").write_text(PRICED)
+    (tmp_path / "p.jsonl").write_text('"one"\n"two"\n')
+    priced = run("batch", "p.jsonl", "--no-keep")
+    (tmp_path / "p.jsonl").write_text('"one"\n"free two"\n')
+    partly = run("batch", "p.jsonl", "--no-keep")
+
+    assert priced.err.splitlines()[-1] == "2 of 2 prompts answered, $0.004"
+    assert partly.err.splitlines()[-1] == ("2 of 2 prompts answered, at least $0.002 (no price is known for n of free)")
+
+
+def test_what_a_batch_would_cost_is_said_before_it(run, tmp_path):
+    (tmp_path / "flexchat.toml").write_text(PRICED)
+    (tmp_path / "p.jsonl").write_text(f'"{"x" * 35_000}"\n"free two"\n')
+    said, told = run("batch", "p.jsonl", "--estimate"), run("batch", "p.jsonl", "--estimate", "--json")
+    first, second, together = said.out.splitlines()
+    data = json.loads(told.out)
+
+    assert re.fullmatch(r"bot/m: 1 prompt, about 10,0\d\d tokens to read, \$0\.01", first)
+    assert re.fullmatch(r"free/n: 1 prompt, about \d+ tokens to read, unpriced", second)
+    assert together == "together: at least $0.01"
+    assert "answers, and further requests after tool calls, come on top" in said.err
+    assert [row["prompts"] for row in data["models"]] == [1, 1]
+    assert data["cost"]["unpriced"] == ["no price is known for n of free"]
+
+
+def test_an_estimate_asks_nothing(run, tmp_path):
+    (tmp_path / "flexchat.toml").write_text(
+        PRICED.replace('replies = [{ text = "So." }]', 'replies = [{ error = "auth" }]')
+    )
+    (tmp_path / "p.jsonl").write_text('"free"\n')
+
+    assert run("batch", "p.jsonl", "--estimate").status == 0
+    assert run("batch", "p.jsonl", "--no-keep").status == 1

@@ -14,11 +14,14 @@ from typing import Any
 import click
 
 from ..app import FlexChat
-from ..domain import Turn
+from ..domain import Turn, Usage
+from ..domain.message_json import message_to_dict
+from ..domain.prices import Cost
 from ..domain.text import counted
 from ..errors import FlexChatError, ProviderAuthError
 from ..files import located, read_file
 from ..request import read_request
+from ..tools.cost import tokens_of
 from . import standard_input
 from .batch_progress import Progress, progress_of
 from .batch_prompts import Prompt, read_prompts
@@ -42,12 +45,15 @@ _STANDARD_INPUT = "standard input"
     default=4,
     help="prompts answered at a time (default: 4); max_parallel in the config limits each service",
 )
+@click.option("--estimate", is_flag=True, help="say what reading the prompts would cost, and ask nothing")
 @click.option("--fresh", is_flag=True, help="ask everything again, whatever an earlier run has answered")
 @click.option("--keep/--no-keep", default=True, help="keep what is needed to go on (default), or nothing")
 @tenant_option
 @demo_option
 @click.pass_obj
-def batch(context: CommandContext, file: str, parallel: int, fresh: bool, keep: bool, tenant: str) -> int:
+def batch(
+    context: CommandContext, file: str, parallel: int, estimate: bool, fresh: bool, keep: bool, tenant: str
+) -> int:
     """Answer many prompts, in order; the same command goes on if it is cut off.
 
     One line of JSON per prompt goes to standard output, in the order of the prompts: {"id", "answer", …} or {"id",
@@ -62,6 +68,9 @@ def batch(context: CommandContext, file: str, parallel: int, fresh: bool, keep: 
         read_request, message_chars=chat.config.limits.message_chars, stores=chat.stores, variables={}
     )
     prompts = read_prompts(text, source, read)
+    if estimate:
+        asyncio.run(_estimate(chat, prompts, context))
+        return OK
     config = context.config_file()
     where = [os.path.realpath(file) if file != "-" else text, str(config and os.path.realpath(config)), tenant]
     name = hashlib.sha256("\0".join(where).encode(errors="surrogatepass")).hexdigest()[:32]
@@ -79,6 +88,7 @@ class _Batch:
         self._chat, self._context, self._terminal = chat, context, context.terminal
         self._prompts, self._progress, self._tenant = prompts, progress, tenant
         self._written = self._failed = self._earlier = 0
+        self._costs: list[Cost] = []
 
     async def run(self, parallel: int) -> int:
         """Write all answers; return the exit status."""
@@ -110,6 +120,9 @@ class _Batch:
         if isinstance(outcome, ProviderAuthError):  # the others would be refused, too
             raise outcome
         self._written += 1
+        turn = outcome.turn if isinstance(outcome, FlexChatError) else outcome
+        if turn is not None:
+            self._costs.append(turn.cost)
         if isinstance(outcome, FlexChatError):
             self._failed += 1
             line: dict[str, Any] = {"id": prompt.id, "error": str(outcome), "type": type(outcome).__name__}
@@ -125,10 +138,41 @@ class _Batch:
         parts = [f"{self._written - self._failed} of {counted(all_of_them, 'prompt')} answered"]
         parts += [f"{self._earlier} of them by an earlier run"] if self._earlier else []
         parts += [f"{self._failed} failed"] if self._failed else []
+        cost = Cost.total(self._costs)
+        parts += [f"{cost}{f' ({cost.unpriced[0]})' if cost.unpriced else ''}"] if self._costs else []
         text = ", ".join(parts)
         if self._progress is not None and (self._failed or self._written < all_of_them):
             text += "; the same command goes on from there"
         self._terminal.say(text, "dim")
+
+
+async def _estimate(chat: FlexChat, prompts: Sequence[Prompt], context: CommandContext) -> None:
+    """Say what the first request of each prompt would cost to read, by the model that would answer."""
+    found: dict[tuple[str, str], list[int]] = {}
+    async with chat:
+        for prompt in prompts:
+            request = await chat.preview(prompt.request)
+            sent = [message_to_dict(message) for message in request.messages] + [*request.options.tools]
+            found.setdefault((request.llm, request.model), []).append(tokens_of(sent))
+    rows: list[dict[str, Any]] = []
+    for (llm, model), tokens in found.items():
+        read = Usage(input_tokens=sum(tokens), output_tokens=0)
+        known = chat.llms[llm].price_of(model)
+        price = known.price if known is not None else None
+        missing = () if price is not None else (f"no price is known for {model} of {llm}",)
+        cost = Cost(amount=None if price is None else price.amount(read), unpriced=missing)
+        rows.append({"llm": llm, "model": model, "prompts": len(tokens), "input_tokens": sum(tokens), "cost": cost})
+    total = Cost.total(row["cost"] for row in rows)
+    if context.json:
+        data = [{**row, "cost": row["cost"].to_dict()} for row in rows]
+        context.terminal.json({"prompts": len(prompts), "models": data, "cost": total.to_dict()})
+        return
+    for row in rows:
+        size = f"{counted(row['prompts'], 'prompt')}, about {counted(row['input_tokens'], 'token')}"
+        context.terminal.out(f"{row['llm']}/{row['model']}: {size} to read, {row['cost']}")
+    if len(rows) > 1:
+        context.terminal.out(f"together: {total}")
+    context.terminal.say("an estimate; answers, and further requests after tool calls, come on top", "dim")
 
 
 async def in_order(
