@@ -188,3 +188,66 @@ def test_the_prompt_is_not_written_where_nobody_reads_it(run, script):
     script('{ text = "one" }')
 
     assert run("chat", stdin="a\n").out == "one\n"
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """The texts each model was asked with."""
+    from flexchat_testing import ScriptedProvider
+
+    found, stream = [], ScriptedProvider.stream_chat
+
+    def watched(self, messages, model, options):
+        found.append([message.content for message in messages])
+        return stream(self, messages, model, options)
+
+    monkeypatch.setattr(ScriptedProvider, "stream_chat", watched)
+    return found
+
+
+@pytest.mark.parametrize("words", [("--no-keep",), ("--keep",)])
+def test_a_turn_can_be_taken_back(talk, script, seen, words):
+    """Also two of them, kept or not; what follows does not know of them."""
+    script('{ text = "1" }', '{ text = "2" }', '{ text = "3" }', '{ text = "4" }', '{ text = "5" }')
+    ran = talk("one", "two", "/undo", "three", "/undo", "/undo", "four", "five", "/undo", "/undo", "/undo", words=words)
+
+    assert seen[2] == ["one", "1", "three"]
+    assert seen[3] == ["four"]
+    assert seen[4] == ["four", "4", "five"]
+    assert [line for line in ran.err.splitlines() if "taken back" in line] == [
+        "taken back: two",
+        "taken back: three",
+        "taken back: one",
+        "taken back: five",
+        "taken back: four",
+    ]
+    assert "there is nothing to take back" in ran.err
+
+
+def test_what_was_taken_back_stays_in_the_kept_conversation(talk, script, run):
+    script('{ text = "1" }', '{ text = "2" }', '{ text = "3" }')
+    talk("one", "two", "/undo", "three", words=("--keep",))
+    kept = json.loads(run("conversations", "list", "--json").out)
+
+    assert sorted(each["turns"] for each in kept) == [1, 2]
+
+
+def test_what_the_tools_of_a_turn_did_is_said_to_stay(talk, script):
+    script(
+        '{ tool_calls = [{ name = "calculator", arguments = { expression = "1" } }, { name = "pay" }] }',
+        '{ text = "paid" }',
+        tools="""
+[[tools.registry]]
+name = "calculator"
+
+[[tools.registry]]
+name = "pay"
+description = "Pay."
+parameters = { type = "object" }
+implementation = { type = "mock", mock_response = "paid" }
+effect = "write"
+""",
+    )
+    ran = talk("pay", "/undo")
+
+    assert "what its tools did stays done: pay" in ran.err

@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 import click
 
 from ..app import FlexChat
-from ..domain import Message, Turn
+from ..domain import Message, ToolCallRecord, Turn, UserMessage
 from ..errors import FlexChatError, StorageError, did_you_mean
 from .answering import Answering, answering_options
 from .context import CommandContext
@@ -21,7 +21,7 @@ from .conversations_store import Keeping, KeptChat, conversation_store, keeping_
 from .opening import demo_option, introduce, require_config
 from .prompt_variables import variables_option
 from .standard_input import expect_utf8, saying_what_is_waited_for
-from .terminal import StreamError
+from .terminal import StreamError, one_line
 from .tool_text import signature, summary
 from .transcript import show_turn
 from .usage import FAILED, OK, UsageError
@@ -29,6 +29,7 @@ from .usage import FAILED, OK, UsageError
 _HELP = {
     "/tools": "list the tools",
     "/new": "start a new conversation",
+    "/undo": "take back the last turn; what its tools did stays done",
     "/model": "let another model answer: /model openai/gpt-5.2; without a name: say which answered last",
     "/system": "set the system prompt: /system TEXT; without a text: the configuration's again",
     "/help": "show this",
@@ -95,6 +96,15 @@ async def _open_kept(
     return kept
 
 
+@attrs.frozen
+class _Past:
+    """A turn that goes along with the next message."""
+
+    messages: tuple[Message, ...]
+    calls: Sequence[ToolCallRecord]
+    topic: str | None
+
+
 class _Talk:
     """A conversation: what was said so far, where it is kept, and the event loop it runs on."""
 
@@ -118,7 +128,7 @@ class _Talk:
         self._variables = variables
         self._json = context.json
         self._interactive = interactive
-        self._history: tuple[Message, ...] = ()
+        self._turns: list[_Past] = []
         self._topic: str | None = None
         self._asked_last = ""
         self._replaced: list[FlexChat] = []
@@ -172,8 +182,10 @@ class _Talk:
                     self._terminal.say(f"{signature(tool)}  {summary(tool)}")
                 if not tools:
                     self._terminal.say("no tools")
+            case "/undo":
+                self._undo()
             case "/new":
-                self._history, self._topic = (), None
+                self._turns, self._topic = [], None
                 if self._kept is not None:
                     self._kept.begin()
                 self._terminal.say("a new conversation", "dim")
@@ -220,12 +232,46 @@ class _Talk:
     def _remember(self, turn: Turn | None) -> None:
         """Add a turn to the history, however it ended, if no store does so."""
         if self._kept is None and turn is not None and turn.replay:
-            self._history += turn.response.messages
-            self._topic = turn.profile.topic or None
+            calls = turn.response.tool_calls or ()
+            self._turns.append(_Past(turn.response.messages, calls, turn.profile.topic or None))
+        self._topic = self._turns[-1].topic if self._kept is None and self._turns else None  # the store knows its own
+
+    def _undo(self) -> None:
+        """Take back the last turn. A kept conversation is left as it is, and continued by another without that turn."""
+        if self._kept is not None:
+            try:
+                kept = self._runner.run(self._kept.turns())
+            except FlexChatError as error:
+                self._terminal.error(str(error))
+                return
+            self._turns += [_Past(t.messages, t.tool_calls or (), t.topic or None) for t in kept if t.replay]
+            if kept:
+                self._kept.begin()
+        if not self._turns:
+            self._terminal.say("there is nothing to take back")
+            return
+        last = self._turns.pop()
+        self._topic = self._turns[-1].topic if self._turns else None
+        asked = next((message.content for message in last.messages if isinstance(message, UserMessage)), "")
+        self._terminal.say(f"taken back: {one_line(asked, 60)}", "dim")
+        if done := self._lasting(last.calls):
+            self._terminal.say(f"what its tools did stays done: {', '.join(done)}")
+        if self._kept is not None:
+            self._terminal.say("the conversation goes on as a new one; the kept one stays as it is", "dim")
+
+    def _lasting(self, calls: Sequence[ToolCallRecord]) -> list[str]:
+        """Return the names of the tools that may have changed something."""
+        registry = self._chat.tools.get_registry()
+        known = {tool.name: tool for tool in registry.list()}
+        return [*dict.fromkeys(c.tool for c in calls if c.tool in known and known[c.tool].effect != "read")]
 
     async def _answer(self, message: str) -> Turn:
         request = self._answering.request(
-            message, self._variables, self._context, history=self._history, topic=self._topic
+            message,
+            self._variables,
+            self._context,
+            history=[message for turn in self._turns for message in turn.messages],
+            topic=self._topic,
         )
         try:
             if self._json:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 import click
 
 from ..conversations.view import Conversations
-from ..domain import DEFAULT_TENANT, ChatRequest, ConversationInfo, StreamEvent, Turn
+from ..domain import DEFAULT_TENANT, ChatRequest, ConversationInfo, ConversationTurn, StreamEvent, Turn
 from ..errors import ConfigError, UnknownConversationError
 from ..turn.keeping import new_conversation_id
 from .context import CommandContext
@@ -197,6 +198,16 @@ class KeptChat:
         """Let another chat answer from now on, in the same conversation."""
         chat.keep_in(self._conversations.store)
         self._chat = chat
+
+    async def turns(self) -> Sequence[ConversationTurn]:
+        """Return the turns of the conversation, oldest first; none if it has none yet.
+
+        Raises:
+            StorageError: The store cannot be read.
+        """
+        with contextlib.suppress(UnknownConversationError):
+            return await self._conversations.turns(self._id)
+        return ()
 
     def begin(self) -> None:
         """Start another conversation with the next message."""
