@@ -140,6 +140,7 @@ def completed(line):
         ("flexchat tools call calc", ["calculator"]),
     ],
 )
+@pytest.mark.slow
 def test_a_shell_completes_commands_options_and_names_of_the_configuration(tmp_path, line, found):
     (tmp_path / "flexchat.toml").write_text(
         '[llms.m]\nprovider = "rehearsal"\n[[responses]]\nname = "second"\nllm = "m"\nmodel = "m"\n'

@@ -251,6 +251,7 @@ def test_python_m_flexchat_is_the_program():
     assert "division by zero" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error():
     """flexchat … | head -1: nothing on standard error."""
     process = subprocess.Popen(

@@ -88,6 +88,7 @@ def test_values_that_multiply_do_not_fill_the_memory(file, monkeypatch, text, sa
 @pytest.mark.parametrize(
     "piece", ["A{}=\n", "A{}=${{X}}\n", "${{", "A\n", "A='\\''\n", "A{}=${{A:-${{\n", '"', "export ", "\n "]
 )
+@pytest.mark.slow
 def test_hostile_files_end_soon(file, monkeypatch, piece):
     """In processor time of seconds, whatever is said of them."""
     monkeypatch.setattr(os, "environ", {})

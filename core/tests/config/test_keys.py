@@ -246,6 +246,7 @@ def _store_many(folder, letter):
         store_key(f"ACME_{letter.upper()}_{number}", KEY, in_file=True)
 
 
+@pytest.mark.slow
 def test_two_processes_store_at_once(data_folder):
     """Each key is whole: one or the other, never a mixture; none of the different ones is lost."""
     context = multiprocessing.get_context("spawn")

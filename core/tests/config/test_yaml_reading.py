@@ -127,6 +127,7 @@ def bomb(levels):
     ],
     ids=lambda text: text[:12],
 )
+@pytest.mark.slow
 def test_hostile_texts_end_soon(text):
     """In processor time of seconds, whatever is said of them."""
     began = time.thread_time()

@@ -321,7 +321,7 @@ class AgainstADict(RuleBasedStateMachine):
 
 
 AgainstADict.TestCase.settings = hypothesis_settings(max_examples=25, stateful_step_count=25, deadline=None)
-test_the_store_and_a_dict_never_disagree = AgainstADict.TestCase
+test_the_store_and_a_dict_never_disagree = pytest.mark.slow(AgainstADict.TestCase)
 
 APPENDING = """
 import asyncio, sys

@@ -236,6 +236,7 @@ async def test_structured_content_is_held_to_what_was_accepted(chat_of, folder, 
     assert written.success
 
 
+@pytest.mark.slow
 async def test_one_broken_server_does_not_touch_another(chat_of, folder, tmp_path):
     other = tmp_path / "other"
     other.mkdir()

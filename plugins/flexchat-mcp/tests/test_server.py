@@ -41,6 +41,7 @@ async def test_the_era_can_be_said(source_of, folder):
 
 
 @pytest.mark.parametrize("fault", ["never start", "print without end"])
+@pytest.mark.slow
 async def test_a_server_that_does_not_start_is_given_up(source_of, folder, fault):
     source = source_of("both", fault, start_ms=300)
 
