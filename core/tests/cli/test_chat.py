@@ -205,6 +205,19 @@ def seen(monkeypatch):
     return found
 
 
+PAY = """
+[[tools.registry]]
+name = "calculator"
+
+[[tools.registry]]
+name = "pay"
+description = "Pay."
+parameters = { type = "object" }
+implementation = { type = "mock", mock_response = "paid" }
+effect = "write"
+"""
+
+
 @pytest.mark.parametrize("words", [("--no-keep",), ("--keep",)])
 def test_a_turn_can_be_taken_back(talk, script, seen, words):
     """Also two of them, kept or not; what follows does not know of them."""
@@ -229,24 +242,40 @@ def test_what_was_taken_back_stays_in_the_kept_conversation(talk, script, run):
     talk("one", "two", "/undo", "three", words=("--keep",))
     kept = json.loads(run("conversations", "list", "--json").out)
 
-    assert sorted(each["turns"] for each in kept) == [1, 2]
+    assert sorted(each["turns"] for each in kept) == [2, 2]
+
+
+def test_continuing_goes_on_without_what_was_taken_back(talk, script, seen):
+    script('{ text = "1" }', '{ text = "2" }', '{ text = "3" }', '{ text = "4" }')
+    talk("one", "two", "/undo", "three", words=("--keep",))
+    script('{ text = "4" }')
+    talk("four", words=("-c",))
+
+    assert seen[-1] == ["one", "1", "three", "3", "four"]
+
+
+@pytest.mark.parametrize("words", [("--no-keep",), ("--keep",)])
+def test_a_turn_that_failed_is_taken_back_like_another(talk, script, seen, words):
+    """It may have paid before the service refused."""
+    script(
+        '{ text = "1" }',
+        '{ tool_calls = [{ name = "pay" }] }',
+        '{ error = "request" }',
+        '{ text = "2" }',
+        tools=PAY,
+    )
+    ran = talk("one", "pay", "/undo", "two", words=words)
+
+    assert "taken back: pay" in ran.err
+    assert "what its tools did stays done: pay" in ran.err
+    assert seen[-1] == ["one", "1", "two"]
 
 
 def test_what_the_tools_of_a_turn_did_is_said_to_stay(talk, script):
     script(
         '{ tool_calls = [{ name = "calculator", arguments = { expression = "1" } }, { name = "pay" }] }',
         '{ text = "paid" }',
-        tools="""
-[[tools.registry]]
-name = "calculator"
-
-[[tools.registry]]
-name = "pay"
-description = "Pay."
-parameters = { type = "object" }
-implementation = { type = "mock", mock_response = "paid" }
-effect = "write"
-""",
+        tools=PAY,
     )
     ran = talk("pay", "/undo")
 

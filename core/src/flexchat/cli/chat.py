@@ -13,7 +13,7 @@ import attrs
 import click
 
 from ..app import FlexChat
-from ..domain import Message, ToolCallRecord, Turn, UserMessage
+from ..domain import ToolCallRecord, Turn, UserMessage
 from ..errors import FlexChatError, StorageError, did_you_mean
 from .answering import Answering, answering_options
 from .context import CommandContext
@@ -96,15 +96,6 @@ async def _open_kept(
     return kept
 
 
-@attrs.frozen
-class _Past:
-    """A turn that goes along with the next message."""
-
-    messages: tuple[Message, ...]
-    calls: Sequence[ToolCallRecord]
-    topic: str | None
-
-
 class _Talk:
     """A conversation: what was said so far, where it is kept, and the event loop it runs on."""
 
@@ -128,8 +119,7 @@ class _Talk:
         self._variables = variables
         self._json = context.json
         self._interactive = interactive
-        self._turns: list[_Past] = []
-        self._topic: str | None = None
+        self._turns: list[Turn] = []
         self._asked_last = ""
         self._replaced: list[FlexChat] = []
 
@@ -185,7 +175,7 @@ class _Talk:
             case "/undo":
                 self._undo()
             case "/new":
-                self._turns, self._topic = [], None
+                self._turns = []
                 if self._kept is not None:
                     self._kept.begin()
                 self._terminal.say("a new conversation", "dim")
@@ -231,49 +221,50 @@ class _Talk:
 
     def _remember(self, turn: Turn | None) -> None:
         """Add a turn to the history, however it ended, if no store does so."""
-        if self._kept is None and turn is not None and turn.replay:
-            calls = turn.response.tool_calls or ()
-            self._turns.append(_Past(turn.response.messages, calls, turn.profile.topic or None))
-        self._topic = self._turns[-1].topic if self._kept is None and self._turns else None  # the store knows its own
+        if self._kept is None and turn is not None:
+            self._turns.append(turn)
 
     def _undo(self) -> None:
-        """Take back the last turn. A kept conversation is left as it is, and continued by another without that turn."""
+        """Take back the last turn, however it ended. A kept conversation is left as it is, and another goes on."""
         if self._kept is not None:
             try:
-                kept = self._runner.run(self._kept.turns())
+                kept = self._runner.run(self._kept.take_back())
             except FlexChatError as error:
                 self._terminal.error(str(error))
                 return
-            self._turns += [_Past(t.messages, t.tool_calls or (), t.topic or None) for t in kept if t.replay]
-            if kept:
-                self._kept.begin()
-        if not self._turns:
+            messages, calls = (kept.messages, kept.tool_calls) if kept is not None else ((), ())
+        else:
+            last = self._turns.pop() if self._turns else None
+            messages, calls = (last.response.messages, last.response.tool_calls) if last is not None else ((), ())
+        if not messages:
             self._terminal.say("there is nothing to take back")
             return
-        last = self._turns.pop()
-        self._topic = self._turns[-1].topic if self._turns else None
-        asked = next((message.content for message in last.messages if isinstance(message, UserMessage)), "")
+        asked = next((message.content for message in messages if isinstance(message, UserMessage)), "")
         self._terminal.say(f"taken back: {one_line(asked, 60)}", "dim")
-        if done := self._lasting(last.calls):
+        if done := self._lasting(calls or ()):
             self._terminal.say(f"what its tools did stays done: {', '.join(done)}")
         if self._kept is not None:
-            self._terminal.say("the conversation goes on as a new one; the kept one stays as it is", "dim")
+            text = "the kept conversation stays as it is; with the next message another goes on without that turn"
+            self._terminal.say(text, "dim")
 
     def _lasting(self, calls: Sequence[ToolCallRecord]) -> list[str]:
         """Return the names of the tools that may have changed something."""
-        registry = self._chat.tools.get_registry()
-        known = {tool.name: tool for tool in registry.list()}
-        return [*dict.fromkeys(c.tool for c in calls if c.tool in known and known[c.tool].effect != "read")]
+        known = {tool.name: tool for tool in self._chat.tools.get_registry().list()}
+        ran = [call.tool for call in calls if call.tool in known or call.result.success]
+        return [name for name in dict.fromkeys(ran) if name not in known or known[name].effect != "read"]
 
     async def _answer(self, message: str) -> Turn:
+        earlier = [turn for turn in self._turns if turn.replay]
         request = self._answering.request(
             message,
             self._variables,
             self._context,
-            history=[message for turn in self._turns for message in turn.messages],
-            topic=self._topic,
+            history=[message for turn in earlier for message in turn.response.messages],
+            topic=(earlier[-1].profile.topic or None) if earlier else None,
         )
         try:
+            if self._kept is not None:
+                await self._kept.carry()
             if self._json:
                 turn = await (self._kept or self._chat).respond(request, **self._answering.asked)
                 self._terminal.json(turn.to_dict(), one_line=True)

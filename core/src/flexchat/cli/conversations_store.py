@@ -179,6 +179,7 @@ class KeptChat:
         self.waiting: tuple[str, ...] = ()
         self._chat = chat
         self._conversations = conversations
+        self._carried: tuple[ConversationTurn, ...] = ()
         chat.keep_in(conversations.store)
         self._id = continued.id if continued else new_conversation_id()
 
@@ -199,19 +200,38 @@ class KeptChat:
         chat.keep_in(self._conversations.store)
         self._chat = chat
 
-    async def turns(self) -> Sequence[ConversationTurn]:
-        """Return the turns of the conversation, oldest first; none if it has none yet.
+    def begin(self) -> None:
+        """Start another conversation with the next message."""
+        self._id, self._carried = new_conversation_id(), ()
+
+    async def take_back(self) -> ConversationTurn | None:
+        """Leave the conversation as it is; the next message begins another with its turns but the last.
+
+        Returns:
+            The last turn; None if there is none.
 
         Raises:
             StorageError: The store cannot be read.
         """
-        with contextlib.suppress(UnknownConversationError):
-            return await self._conversations.turns(self._id)
-        return ()
+        turns: Sequence[ConversationTurn] = self._carried
+        if not turns:
+            with contextlib.suppress(UnknownConversationError):
+                turns = await self._conversations.turns(self._id)
+        if not turns:
+            return None
+        self.begin()
+        self._carried = tuple(turns[:-1])
+        return turns[-1]
 
-    def begin(self) -> None:
-        """Start another conversation with the next message."""
-        self._id = new_conversation_id()
+    async def carry(self) -> None:
+        """Write down the turns that go along after take_back; call it before a message is answered.
+
+        Raises:
+            StorageError: The store cannot be written.
+        """
+        for turn in self._carried:
+            await self._conversations.store.append(self._id, turn, tenant=self._conversations.tenant)
+        self._carried = ()
 
     async def aclose(self) -> None:
         """Close the store."""
