@@ -115,5 +115,5 @@ def test_a_missing_file_and_a_missing_package(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="this is a folder"):
         read_env_file(tmp_path)
     monkeypatch.setitem(sys.modules, "dotenv", None)
-    with pytest.raises(ConfigError, match=r"pip install 'flexchat-core\[dotenv\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\./core\[dotenv\]'"):
         read_env_file(tmp_path / "none.env")

@@ -112,10 +112,10 @@ def test_without_the_package_a_file_is_used(monkeypatch):
     monkeypatch.setitem(sys.modules, "keyring", None)
     stored, why = store_key("ACME_KEY", KEY)
     assert stored.place == "file"
-    assert "pip install 'flexchat-core[keyring]'" in why
+    assert "pip install './core[keyring]'" in why
 
     stored.file.rename(stored.file.with_name("ACME_KEY.keyring"))
-    with pytest.raises(KeyStorageError, match=r"ACME_KEY is in the system's keyring.*flexchat-core\[keyring\]"):
+    with pytest.raises(KeyStorageError, match=r"ACME_KEY is in the system's keyring.*\./core\[keyring\]"):
         stored_key("ACME_KEY")
 
 

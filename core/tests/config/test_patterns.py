@@ -95,5 +95,5 @@ def test_a_hostile_pattern_is_answered_soon(pattern):
 def test_without_the_engine_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "regex", None)
 
-    with pytest.raises(PatternError, match="flexchat-core\\[regex\\]"):
+    with pytest.raises(PatternError, match="\\./core\\[regex\\]"):
         compile_pattern.__wrapped__("a pattern of its own")

@@ -187,5 +187,5 @@ def test_without_the_library_the_message_says_what_to_install(monkeypatch):
     """It is an extra."""
     monkeypatch.setitem(__import__("sys").modules, "ruamel.yaml", None)
 
-    with pytest.raises(ConfigError, match=r"pip install 'flexchat-core\[yaml\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\./core\[yaml\]'"):
         parse_document("a: 1", "a.yaml")

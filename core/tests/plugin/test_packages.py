@@ -3,10 +3,11 @@
 import re
 
 import pytest
-from flexchat.plugin import packages
+from flexchat import installing
+from flexchat.installing import how_to_install
 from flexchat.plugin.commands import installed_commands
 from flexchat.plugin.host import PluginHost
-from flexchat.plugin.packages import _packages, how_to_install, package_with
+from flexchat.plugin.packages import _packages, package_with
 
 
 def test_a_name_says_its_package():
@@ -20,8 +21,11 @@ def test_from_a_checkout_its_folders_are_installed(tmp_path, monkeypatch):
     """They are on no registry yet; elsewhere the name is all there is."""
     assert how_to_install("flexchat-openai") == "pip install ./flexchat-openai"
     assert how_to_install("flexchat-mock") == "pip install ./plugins/flexchat-mock"
-    monkeypatch.setattr(packages, "__file__", str(tmp_path / "lib/site-packages/flexchat/plugin/packages.py"))
+    assert how_to_install("flexchat") == "pip install ."
+    assert how_to_install("flexchat-core", "regex") == "pip install './core[regex]'"
+    monkeypatch.setattr(installing, "__file__", str(tmp_path / "lib/site-packages/flexchat/installing.py"))
     assert how_to_install("flexchat-openai") == "pip install flexchat-openai"
+    assert how_to_install("flexchat-core", "regex") == "pip install 'flexchat-core[regex]'"
 
 
 @pytest.mark.parametrize("package", sorted({*_packages().values()}))

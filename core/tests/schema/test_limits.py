@@ -178,7 +178,7 @@ def test_a_pattern_without_re2_is_refused_with_the_extra_to_install(monkeypatch)
 
     monkeypatch.setitem(sys.modules, "re2", None)
 
-    assert "pip install 'flexchat-core[regex]'" in of_property({"pattern": "^a$"})
+    assert "pip install './core[regex]'" in of_property({"pattern": "^a$"})
 
 
 scalars = (

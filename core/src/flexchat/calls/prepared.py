@@ -9,8 +9,9 @@ import attrs
 
 from ..domain import ToolDefinition
 from ..errors import ToolError
+from ..installing import how_to_install
 from ..plugin.contracts import ImplementationType
-from ..plugin.packages import how_to_install, package_with
+from ..plugin.packages import package_with
 from ..schema.check import ArgumentChecker
 from ..tools.handler_settings import Handlers, structured_settings
 

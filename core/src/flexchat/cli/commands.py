@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import did_you_mean
+from ..installing import how_to_install
 from ..plugin.commands import summary_of
 from ..plugin.foreign import contained, error_name
-from ..plugin.packages import how_to_install, package_with
+from ..plugin.packages import package_with
 from .parameters import common_options, with_common_options
 from .usage import OK, UsageError
 

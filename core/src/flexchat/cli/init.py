@@ -11,7 +11,8 @@ import attrs
 import click
 
 from ..errors import did_you_mean
-from ..plugin.packages import how_to_install, package_with
+from ..installing import how_to_install
+from ..plugin.packages import package_with
 from .context import CommandContext
 from .parameters import argument
 from .usage import UsageError
@@ -135,7 +136,7 @@ def init(context: CommandContext, kind: str, force: bool) -> None:
     _write(file, made(starter, [name for name in _TOOLS if name in host.tools.by_name]), force=force)
     steps = [*starter.first]
     if file.suffix != ".toml" and find_spec("ruamel") is None:
-        steps.insert(0, "pip install 'flexchat-core[yaml]'")
+        steps.insert(0, how_to_install("flexchat-core", "yaml"))
     if starter.provider not in host.providers.by_name:
         steps.insert(0, how_to_install(package_with("provider", starter.provider) or ""))
     _report(file, steps, kind, context)

@@ -8,6 +8,7 @@ import attrs
 import click
 
 from ..assembly import SLOW_LOAD_MS
+from ..installing import how_to_install
 from ..plugin.host import CHAT_HOOKS, PluginHost
 from ..plugin.records import PluginReport, Records
 from .context import CommandContext
@@ -58,7 +59,7 @@ def plugins(context: CommandContext) -> None:
             if line:
                 terminal.paragraph(line, indent=" " * (name_width + 2))
     if not reports:
-        terminal.say("no plugins are installed: pip install flexchat installs the first ones")
+        terminal.say(f"no plugins are installed: {how_to_install('flexchat')} installs the first ones")
 
 
 def _withheld(host: PluginHost, commands: Records) -> dict[str, dict[str, str]]:

@@ -15,6 +15,7 @@ from ..domain import Implementation, SchemaDialect, SchemaNote, ToolDefinition
 from ..domain.text import counted
 from ..errors import ToolDefinitionError, did_you_mean
 from ..files import read_file
+from ..installing import how_to_install
 from ..schema.limits import schema_problems
 from ..tools.lint import ToolFinding, lint_tools, portable_definition
 from .context import CommandContext
@@ -117,7 +118,7 @@ def _modes(host: PluginHost, wanted: Sequence[str], used: Sequence[str]) -> dict
     everything = {mode: found for modes in known.values() for mode, found in modes.items()}
     if not everything:
         raise UsageError(
-            "no installed provider declares which schemas it accepts: pip install flexchat-openai installs one"
+            f"no installed provider declares which schemas it accepts: {how_to_install('flexchat-openai')} installs one"
         )
     if not wanted:
         return {mode: found for name in used for mode, found in known.get(name, {}).items()} or everything

@@ -15,6 +15,7 @@ import attrs
 from ..domain.copies import copied
 from ..errors import ConfigError, Problem, did_you_mean, said_of_json
 from ..files import is_there, read_file
+from ..installing import how_to_install
 from .positions import KeyPath, locate_json, locate_toml
 from .wording import printable, spoken_kind, spoken_path, spoken_value
 
@@ -249,7 +250,7 @@ def _parse_yaml(text: str, source: str) -> tuple[dict[str, Any], dict[KeyPath, i
     try:
         data, lines, twice = yaml_reading.read_yaml(text, max_depth=MAX_DEPTH, max_values=MAX_VALUES)
     except ImportError:
-        raise _failed(source, "YAML needs a reader: pip install 'flexchat-core[yaml]'") from None
+        raise _failed(source, f"YAML needs a reader: {how_to_install('flexchat-core', 'yaml')}") from None
     except yaml_reading.YamlError as error:
         raise _failed(source, f"this is not a YAML configuration: {printable(str(error))}", error.line) from None
     if not isinstance(data, dict):

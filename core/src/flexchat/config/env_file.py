@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, Problem
 from ..files import located, read_file
+from ..installing import how_to_install
 
 if TYPE_CHECKING:
     from dotenv.parser import Binding
@@ -44,7 +45,7 @@ def read_env_file(named: str | Path) -> dict[str, str]:
         from dotenv import parser, variables
     except ImportError:
         raise ConfigError(
-            [_problem(named, "a .env file needs a package: pip install 'flexchat-core[dotenv]'")]
+            [_problem(named, f"a .env file needs a package: {how_to_install('flexchat-core', 'dotenv')}")]
         ) from None
     try:
         text = read_file(located(named), most=LARGEST).decode("utf-8-sig")

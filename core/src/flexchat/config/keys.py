@@ -21,6 +21,7 @@ import attrs
 from ..domain.masking import remember_secret
 from ..errors import KeyStorageError, PathError
 from ..files import data_folder
+from ..installing import how_to_install
 
 SERVICE = "flexchat"
 """Under which the system's keyring has our keys; the user name is the variable's."""
@@ -200,7 +201,7 @@ def _keyring(name: str) -> Any:
         import keyring.errors
     except ImportError:
         raise KeyStorageError(
-            f"{name} is in the system's keyring, which needs a package: pip install 'flexchat-core[keyring]'"
+            f"{name} is in the system's keyring, which needs a package: {how_to_install('flexchat-core', 'keyring')}"
         ) from None
     return keyring
 
@@ -223,7 +224,7 @@ def _write_keyring(name: str, value: str) -> str:
     try:
         import keyring
     except ImportError:
-        return "the package keyring is not installed: pip install 'flexchat-core[keyring]'"
+        return f"the package keyring is not installed: {how_to_install('flexchat-core', 'keyring')}"
     try:
         # The backends "fail" and "null" stand for none; the latter accepts everything and keeps nothing.
         if keyring.get_keyring().priority <= 0:

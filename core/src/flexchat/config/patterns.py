@@ -13,6 +13,7 @@ import warnings
 from typing import Any
 
 from ..domain.text import scrub
+from ..installing import how_to_install
 
 LONGEST_MS = 50
 """Milliseconds one search may take."""
@@ -20,7 +21,7 @@ LONGEST_MS = 50
 LONGEST_PATTERN = 10_000
 """Most characters of a pattern: one of a million takes seconds to compile."""
 
-MISSING = "rules with _regexp need their engine: pip install 'flexchat-core[regex]'"
+MISSING = f"rules with _regexp need their engine: {how_to_install('flexchat-core', 'regex')}"
 """The error if the regular-expression engine is not installed."""
 
 FLAGS = {"i": "i", "m": "m", "g": "", "u": "", "y": ""}

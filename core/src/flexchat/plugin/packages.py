@@ -15,15 +15,6 @@ def package_with(kind: str, name: str) -> str | None:
     return _packages().get((kind, name))
 
 
-def how_to_install(package: str) -> str:
-    """Return what to type: "pip install flexchat-openai", or its folder of the checkout that this code runs from."""
-    checkout = Path(__file__).parents[4]
-    for folder in (package, f"plugins/{package}"):
-        if (checkout / folder / "pyproject.toml").is_file():
-            return f"pip install ./{folder}"
-    return f"pip install {package}"
-
-
 def packaged_names(kind: str) -> list[str]:
     """Return the names of a kind that packages provide, installed or not."""
     return [name for found, name in _packages() if found == kind]

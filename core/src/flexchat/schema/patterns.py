@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ..installing import how_to_install
+
 NOT_BLANK = "[^\\s\x0b\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
 """Matches text that is not blank, the same in RE2, Python and ECMA-262: their \\S differ."""
 
@@ -18,7 +20,7 @@ def problem_of(pattern: str) -> str | None:
     try:
         import re2
     except ImportError:
-        return "patterns need RE2: pip install 'flexchat-core[regex]', or remove the pattern"
+        return f"patterns need RE2: {how_to_install('flexchat-core', 'regex')}, or remove the pattern"
     try:
         _compiled(pattern)
     except UnicodeEncodeError:
