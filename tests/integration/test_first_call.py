@@ -1,4 +1,4 @@
-"""The first call of a tool holds up no other turn: nothing is imported on the event loop."""
+"""The first call of a tool, and the first price, hold up no other turn: nothing is imported on the event loop."""
 
 import subprocess
 import sys
@@ -62,3 +62,41 @@ def test_the_first_call_of_a_tool_imports_nothing_on_the_event_loop():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
 
     assert done.stdout.splitlines() == ["[True, True, False, False, True, True, True, True, False]", "[]"], done.stderr
+
+
+PRICED = """
+import asyncio, sys, threading
+from flexchat import FlexChat, Usage
+from flexchat_testing import ScriptedProvider, says
+
+class Model(ScriptedProvider):
+    endpoint = "https://api.groq.com"
+
+CONFIG = {
+    "llms": {"m": {"provider": "scripted"}},
+    "responses": [{"llm": "m", "model": "llama-3.1-8b-instant"}],
+}
+MODEL = Model([says("Hello.", usage=Usage(input_tokens=1_000_000, output_tokens=0))] * 2)
+seen = []
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is threading.main_thread():
+            seen.append(name)
+
+async def main():
+    async with FlexChat.from_config(CONFIG, providers={"m": MODEL}) as chat:
+        sys.meta_path.insert(0, Watch())
+        first, second = [await chat.respond("Hi") for _ in range(2)]
+    print(first.cost.amount > 0, first.cost == second.cost, "genai_prices" in sys.modules)
+    print(seen)
+
+asyncio.run(main())
+"""
+
+
+def test_the_first_price_imports_nothing_on_the_event_loop():
+    """genai-prices takes a quarter of a second to import, with all its data."""
+    done = subprocess.run([sys.executable, "-c", PRICED], capture_output=True, text=True, timeout=60)
+
+    assert done.stdout.splitlines() == ["True True True", "[]"], done.stderr

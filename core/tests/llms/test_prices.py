@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import threading
 from decimal import Decimal
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ from flexchat import ConfigError, FlexChat
 from flexchat.config.model import PriceEntry
 from flexchat.domain.prices import ModelPrice, Price
 from flexchat.llms.llm import LLM
-from flexchat.llms.prices import configured
+from flexchat.llms.prices import configured, takes_long
 
 TABLE = ModelPrice(price=Price(input=Decimal(1), output=Decimal(2), source="table"), window=1000)
 
@@ -71,6 +72,30 @@ def test_genai_prices_come_last():
     tiered = llm(endpoint="https://generativelanguage.googleapis.com").price_of("gemini-2.5-pro")
     assert tiered.above[0][0] == 200_000
     assert tiered.above[0][1].input > tiered.price.input
+
+
+def test_only_genai_prices_take_long():
+    """Not what the config or the provider's own table knows, nor a service at an address nobody knows."""
+    groq, model = "https://api.groq.com", "llama-3.1-8b-instant"
+    whole = PriceEntry(input=1, output=1, window=8000)
+    assert takes_long(llm(endpoint=groq).provider, {}, model)
+    assert takes_long(llm(endpoint=groq).provider, configured({"m": PriceEntry(input=1, output=1)}), "m")
+    assert not takes_long(llm(endpoint=groq).provider, configured({"*": whole}), model)
+    assert not takes_long(llm({model: TABLE}, endpoint=groq).provider, {}, model)
+    assert not takes_long(llm({"x": TABLE}, endpoint=groq).provider, {}, "latest", "x")
+    assert not takes_long(llm().provider, {}, model)
+
+
+async def test_a_price_is_found_without_the_event_loop():
+    """The search runs in another thread, once, and finds the same."""
+    threads = []
+    made = llm(endpoint="https://api.groq.com")
+    made.provider.price_of = lambda model: threads.append(threading.current_thread() is threading.main_thread())
+    price = await made.find_price("llama-3.1-8b-instant")
+    assert threads == [True, False]
+    assert price is await made.find_price("llama-3.1-8b-instant")
+    assert price == llm(endpoint="https://api.groq.com").price_of("llama-3.1-8b-instant")
+    assert len(threads) == 2
 
 
 def test_without_genai_prices_the_rest_works(monkeypatch, caplog):

@@ -22,6 +22,7 @@ from flexchat import (
     TurnResumed,
     UnknownConversationError,
     UnknownTurnError,
+    Usage,
     tool,
 )
 from flexchat.conversations.sqlite_store import SqliteConversations
@@ -142,6 +143,25 @@ async def test_recorded_answers_and_results_are_not_asked_or_run_again(tmp_path,
     assert (turn.id, turn.content) == (whole.id, "All done.")
     assert turn.response.tool_calls == whole.response.tool_calls
     assert [one.finish_reason for one in turn.response.rounds] == ["tool_calls", "tool_calls", "stop"]
+
+
+async def test_recorded_answers_keep_their_price(tmp_path, died):
+    """Prices have changed by the time the turn is resumed: what was paid then, was paid then."""
+
+    def at(dollars):
+        return {"llms": {"s": {"provider": "scripted", "prices": {"*": {"input": dollars, "output": 0}}}}}
+
+    def last(messages, options):
+        died()
+        return says("Done.", usage=used)
+
+    used = Usage(input_tokens=1_000_000, output_tokens=0)
+    look = attrs.evolve(LOOK, usage=used)
+    await interrupted(tmp_path, replies(look, last), Counted(), **at(2))
+
+    turn = await resumed(died, replies(None, says("Done.", usage=used)), Counted(), **at(50))
+
+    assert [one.cost.amount for one in turn.response.rounds] == [2, 50]
 
 
 async def test_what_a_write_did_is_unknown_if_it_was_running(tmp_path, died):

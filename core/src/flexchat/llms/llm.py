@@ -12,8 +12,9 @@ from ..domain import Embeddings, ModelInfo
 from ..domain.prices import ModelPrice
 from ..errors import ProviderError, UnknownLLMError
 from ..plugin.contracts import ChatProvider
+from ..plugin.threads import run_in_thread
 from ..services.endpoints import Endpoint
-from .prices import configured, known_price
+from .prices import configured, known_price, takes_long
 from .retry import Attempts
 from .slots import Slots
 
@@ -79,6 +80,12 @@ class LLM:
             found = known_price(self.provider, self.prices, model, answered)
             self._known_prices[model, answered] = found
             return found
+
+    async def find_price(self, model: str, answered: str | None = None) -> ModelPrice | None:
+        """Return the same as price_of; genai-prices is imported and searched in a thread."""
+        if (model, answered) not in self._known_prices and takes_long(self.provider, self.prices, model, answered):
+            await run_in_thread(self.price_of, model, answered)
+        return self.price_of(model, answered)
 
     async def embed(
         self,

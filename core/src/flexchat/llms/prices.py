@@ -27,44 +27,67 @@ def known_price(
     provider: ChatProvider, set_prices: Mapping[str, ModelPrice], model: str, answered: str | None = None
 ) -> ModelPrice | None:
     """Return what a model costs at a provider's service; see LLM.price_of."""
-    names = [model, answered] if answered and answered != model else [model]
-    for name in names:
-        if name in set_prices:
-            return _with_window(set_prices[name], provider, names)
-    if ALL_OTHERS in set_prices:
-        return _with_window(set_prices[ALL_OTHERS], provider, names)
-    return _found(provider, names)
+    names = _names(model, answered)
+    set_price = _set_price(set_prices, names)
+    if _is_whole(set_price):
+        return set_price
+    found = _of_table(provider, names)
+    if found is None and (endpoint := _known_address(provider)) is not None:
+        found = next(filter(None, (_of_genai_prices(endpoint, name) for name in names)), None)
+    return found if set_price is None else _completed(set_price, found or ModelPrice(price=None))
 
 
-def _with_window(price: ModelPrice, provider: ChatProvider, names: list[str]) -> ModelPrice:
+def takes_long(
+    provider: ChatProvider, set_prices: Mapping[str, ModelPrice], model: str, answered: str | None = None
+) -> bool:
+    """Whether known_price imports genai-prices, or searches it: a quarter of a second, and some milliseconds."""
+    names = _names(model, answered)
+    if _is_whole(_set_price(set_prices, names)) or _known_address(provider) is None:
+        return False
+    return _of_table(provider, names) is None
+
+
+def _names(model: str, answered: str | None) -> list[str]:
+    """Return the names to look for, the better first: a name such as "latest" stands for other models in time."""
+    return [answered, model] if answered and answered != model else [model]
+
+
+def _set_price(set_prices: Mapping[str, ModelPrice], names: list[str]) -> ModelPrice | None:
+    # What the user calls the model is what the config prices.
+    return next((set_prices[name] for name in (*reversed(names), ALL_OTHERS) if name in set_prices), None)
+
+
+def _is_whole(price: ModelPrice | None) -> bool:
+    return price is not None and price.price is not None and price.window is not None
+
+
+def _completed(price: ModelPrice, other: ModelPrice) -> ModelPrice:
     """Return a price of the config; what it leaves out is taken from elsewhere."""
-    if price.price is not None and price.window is not None:
-        return price
-    other = _found(provider, names) or ModelPrice(price=None)
     if price.price is None:
         return ModelPrice(price=other.price, window=price.window or other.window, above=other.above)
     return ModelPrice(price=price.price, window=other.window)
 
 
-def _found(provider: ChatProvider, names: list[str]) -> ModelPrice | None:
-    # The model that answered first: a name such as "latest" stands for others in time.
+def _of_table(provider: ChatProvider, names: list[str]) -> ModelPrice | None:
     own = getattr(provider, "price_of", None)
-    for name in reversed(names):
-        found = None
-        if own is not None:
-            try:
-                with contained():
-                    found = own(name)
-            except Exception:
-                log.exception("provider %s: its price_of failed", provider.name)
-        if isinstance(found, ModelPrice):
-            return found
-    endpoint = getattr(provider, "endpoint", None)
-    if isinstance(endpoint, str) and endpoint.startswith("https://"):
-        for name in reversed(names):
-            if (known := _of_genai_prices(endpoint, name)) is not None:
-                return known
+    if own is None:
+        return None
+    for name in names:
+        try:
+            with contained():
+                found = own(name)
+        except Exception:
+            log.exception("provider %s: its price_of failed", provider.name)
+        else:
+            if isinstance(found, ModelPrice):
+                return found
     return None
+
+
+def _known_address(provider: ChatProvider) -> str | None:
+    """Return where the provider's service is, if genai-prices may know it."""
+    endpoint = getattr(provider, "endpoint", None)
+    return endpoint if isinstance(endpoint, str) and endpoint.startswith("https://") else None
 
 
 def _of_genai_prices(endpoint: str, model: str) -> ModelPrice | None:

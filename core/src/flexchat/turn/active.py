@@ -26,6 +26,7 @@ from ..domain import (
     TurnInfo,
     Usage,
 )
+from ..domain.prices import Price
 from ..errors import NestedTurnError
 from ..events.sink import Sink
 from ..plugin.call import Origin
@@ -55,6 +56,18 @@ class Candidates:
     llm: str
     model: str | None = None
     fallback: list[str] = attrs.field(factory=list)
+
+    def round(self, result: ChatResult, elapsed_ms: float, price: Price | None, reasoning: str = "") -> Round:
+        """Return the record of an answer of the model that is asked."""
+        return Round(
+            llm=self.llm,
+            model=self.model or "",
+            elapsed_ms=elapsed_ms,
+            finish_reason=result.finish_reason,
+            reasoning=reasoning,
+            usage=result.usage,
+            price=price,
+        )
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -129,7 +142,7 @@ class ActiveTurn:
         assert self.said is not None
         self.messages, self.said = (*self.messages, self.said, *answers), None
 
-    def take(self, result: ChatResult, elapsed_ms: float) -> None:
+    def take(self, result: ChatResult, elapsed_ms: float, price: Price | None) -> None:
         """Take the result of a request for the answer."""
         assert self.who is not None
         self.result, self.said = result, result.message
@@ -138,21 +151,7 @@ class ActiveTurn:
         if result.usage is not None:
             self.usage = result.usage if self.usage is None else self.usage + result.usage
         thought = [part.text for part in result.message.parts if type(part) is ReasoningPart]
-        self.rounds.append(self.round(self.who, result, elapsed_ms, "".join(thought)))
-
-    def round(self, who: Candidates, result: ChatResult, elapsed_ms: float, reasoning: str = "") -> Round:
-        """Return the record of an answer, with the price of the model that gave it."""
-        llm, model = self.engine.llms.get(who.llm), who.model or ""
-        known = None if llm is None else llm.price_of(model, result.model)
-        return Round(
-            llm=who.llm,
-            model=model,
-            elapsed_ms=elapsed_ms,
-            finish_reason=result.finish_reason,
-            reasoning=reasoning,
-            usage=result.usage,
-            price=None if known is None else known.of(result.usage),
-        )
+        self.rounds.append(self.who.round(result, elapsed_ms, price, "".join(thought)))
 
     def ended(self, response: ChatResponse, **rest: Any) -> Turn:
         """Return the turn in its final form."""

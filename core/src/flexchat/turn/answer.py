@@ -107,10 +107,10 @@ class _RuleDialogue:
         turn = self._turn
         assert turn.who is not None
         options = self._options if turn.records else self.first
-        result, elapsed_ms = await exchange(
+        result, elapsed_ms, price = await exchange(
             turn, turn.who, turn.messages + turn.aside, options, offered=self._offered, form=turn.form, is_answer=True
         )
-        turn.take(result, elapsed_ms)
+        turn.take(result, elapsed_ms, price)
         turn.clock.doing = "the tool loop"
         return result
 

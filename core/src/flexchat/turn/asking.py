@@ -54,9 +54,10 @@ class Asker:
         seconds = max(self._notes.seconds(self._turn.engine.phase_timeout_s), 0)
         options = ChatOptions(max_tokens=max_tokens, temperature=TEMPERATURE)
         who = Candidates(llm=choice.llm, model=choice.model)
-        result, elapsed_ms = await exchange(self._turn, who, (UserMessage(content=prompt),), options, at_most_s=seconds)
+        asked = (UserMessage(content=prompt),)
+        result, elapsed_ms, price = await exchange(self._turn, who, asked, options, at_most_s=seconds)
         notes, usage = self._notes, result.usage
-        notes.rounds.append(self._turn.round(who, result, elapsed_ms))
+        notes.rounds.append(who.round(result, elapsed_ms, price))
         notes.usage = usage if notes.usage is None or usage is None else notes.usage + usage
         return _THOUGHTS_BEFORE.sub("", _THOUGHTS.sub("", result.content or "")).strip()
 

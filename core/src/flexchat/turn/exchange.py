@@ -13,6 +13,7 @@ import attrs
 
 from ..domain import AnswerEnd, ChatOptions, ChatResult, Message, ModelRequestFinished, ModelRequestStarted, TextDelta
 from ..domain.message_json import result_from_dict, value_to_dict
+from ..domain.prices import Price, price_from_dict
 from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError
 from ..plugin.contracts import ChatProvider
 from ..plugin.foreign import ForeignError, contained, error_name
@@ -38,8 +39,8 @@ async def exchange(
     form: AnswerFormat | None = None,
     is_answer: bool = False,
     at_most_s: float | None = None,
-) -> tuple[ChatResult, float]:
-    """Ask a model, and return its answer and the milliseconds it took.
+) -> tuple[ChatResult, float, Price | None]:
+    """Ask a model, and return its answer, the milliseconds it took and the price of the model that gave it.
 
     If its service cannot be reached, the next one on the fallback list is asked, unless part of an answer has arrived
     or a tool that must not run twice has run.
@@ -94,12 +95,16 @@ async def exchange(
                 raise
             continue
         elapsed_ms = await _finished(turn, request, started, result=result)
+        known = await llm.find_price(who.model, result.model)
+        price = None if known is None else known.of(result.usage)
         if is_answer and turn.journal is not None:
-            _record(turn, turn.journal, who, result, elapsed_ms)
-        return result, elapsed_ms
+            _record(turn, turn.journal, who, result, elapsed_ms, price)
+        return result, elapsed_ms, price
 
 
-def _record(turn: ActiveTurn, journal: Journal, who: Candidates, result: ChatResult, elapsed_ms: float) -> None:
+def _record(
+    turn: ActiveTurn, journal: Journal, who: Candidates, result: ChatResult, elapsed_ms: float, price: Price | None
+) -> None:
     journal.add(
         "answer",
         result=value_to_dict(result),
@@ -107,15 +112,19 @@ def _record(turn: ActiveTurn, journal: Journal, who: Candidates, result: ChatRes
         model=who.model,
         fallback=who.fallback[:],
         elapsed_ms=elapsed_ms,
+        price=None if price is None else price.to_dict(),
         asked_for_form=turn.asked_for_form,
         warnings=turn.warnings[:],
     )
 
 
-def _as_recorded(turn: ActiveTurn, who: Candidates, recorded: Mapping[str, Any]) -> tuple[ChatResult, float]:
+def _as_recorded(
+    turn: ActiveTurn, who: Candidates, recorded: Mapping[str, Any]
+) -> tuple[ChatResult, float, Price | None]:
     who.llm, who.model, who.fallback = recorded["llm"], recorded["model"], [*recorded["fallback"]]
     turn.asked_for_form, turn.warnings = recorded["asked_for_form"], [*recorded["warnings"]]
-    return result_from_dict(recorded["result"]), recorded["elapsed_ms"]
+    result, price = result_from_dict(recorded["result"]), recorded.get("price")  # older versions wrote none
+    return result, recorded["elapsed_ms"], None if price is None else price_from_dict(price)
 
 
 def request_to(

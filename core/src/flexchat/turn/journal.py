@@ -7,7 +7,7 @@ started   request (ChatRequest), after (id of the conversation's last turn then,
 phase     record (PhaseRecord), and what the phase came to: topic and status, rag (RagResults), or intent
 rule      index, outcome (of the phase's record): the rule that was chosen
 request   llm, model, messages (how many): a model is about to be asked
-answer    result (ChatResult), llm, model, fallback, elapsed_ms, asked_for_form, warnings
+answer    result (ChatResult), llm, model, fallback, elapsed_ms, price (Price, or null), asked_for_form, warnings
 tool      iteration, index, record (ToolCallRecord), wrote (a tool has run that must not run twice)
 resumed   config, packages: the turn has been taken up again
 
