@@ -59,6 +59,78 @@ def test_a_file_gets_the_answer_as_it_is(run, script):
     assert ESCAPE in run("ask", "go").out
 
 
+def test_an_answer_is_formatted_where_a_person_reads_it(run, script):
+    """The address of a link is shown, whatever its text says."""
+    script(r'{ text = "# Plan\n\n**Two** steps: [bank](https://evil.example)" }')
+
+    assert run("ask", "go").out == "# Plan\n\n**Two** steps: [bank](https://evil.example)\n"
+    on_terminal = run("ask", "go", terminal=True).out
+    assert "#" not in on_terminal
+    assert "**" not in on_terminal
+    assert "https://evil.example" in on_terminal
+    assert "\x1b]8" not in on_terminal  # a link whose text hides where it leads
+
+
+@pytest.mark.parametrize("why", ["no rich", "--no-color", "-x", "JSON"])
+def test_markdown_stays_as_it_is_where_it_must(run, script, monkeypatch, why):
+    text = '{"a": "**b**"}' if why == "JSON" else "see\n```\n**b**\n```" if why == "-x" else "**b**"
+    script(f"{{ text = {json.dumps(text)} }}")
+    if why == "no rich":
+        monkeypatch.setitem(sys.modules, "rich", None)
+
+    ran = run("ask", *[why] * why.startswith("-"), "go", terminal=True)
+
+    assert ran.out == ('{"a": "**b**"}' if why == "JSON" else "**b**") + "\n"
+
+
+def a_terminal(monkeypatch, width=None, *, color=False):
+    """Let capsys's streams pass for a terminal of that width; for a pipe if there is none."""
+    monkeypatch.setenv("COLUMNS", str(width or 40))
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: width is not None, raising=False)
+    return Terminal(color=color)
+
+
+ROWS = [("a", "", "short"), ("bcd", "", "a text that is much longer than the terminal is wide")]
+
+
+def test_a_table_has_columns_and_fits_the_terminal(capsys, monkeypatch):
+    """A column without a text is left out; a pipe gets everything."""
+    a_terminal(monkeypatch, 30).table(("id", "cost", "what"), ROWS)
+    assert capsys.readouterr().out == "a    short\nbcd  a text that is much lon …\n"
+
+    a_terminal(monkeypatch).table(("id", "cost", "what"), ROWS)
+    assert capsys.readouterr().out == f"a    short\nbcd  {ROWS[1][2]}\n"
+
+    a_terminal(monkeypatch, 30).table(("id", "what"), [])
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_is_one_line_that_the_next_replaces(capsys, monkeypatch):
+    terminal = a_terminal(monkeypatch, 40)
+    terminal.progress(1, 1_000, "answered")
+    terminal.progress(2, 1_000, "answered, 1 failed")
+    terminal.status("")
+
+    assert capsys.readouterr().err == "1 of 1,000 answered\r\x1b[K2 of 1,000 answered, 1 failed\r\x1b[K"
+    a_terminal(monkeypatch).progress(1, 2, "answered")
+    assert capsys.readouterr().err == ""
+
+
+def test_an_answer_that_breaks_off_is_kept_and_gives_the_cursor_back(capsys, monkeypatch):
+    terminal = a_terminal(monkeypatch, 40, color=True)
+    terminal.write_markdown("**half** of")
+    terminal.write_markdown(" an answer")
+    assert capsys.readouterr().out.count("\x1b[?25l") == 1
+
+    terminal.error("the connection broke")
+
+    ran = capsys.readouterr()
+    assert ran.out.count("\x1b[?25h") == 1
+    assert ran.out.endswith("\x1b[1mhalf\x1b[0m of an answer\n")
+    assert "the connection broke" in ran.err
+
+
 @given(st.text())
 def test_json_survives_and_holds_no_control_characters(text):
     """What is printed as JSON reads back as the same data, whatever is in it."""

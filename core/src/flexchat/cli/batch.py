@@ -131,7 +131,7 @@ class _Batch:
             line = {"id": prompt.id, **({"turn": outcome.to_dict()} if self._context.json else _spoken(outcome))}
         self._terminal.json(line, one_line=True)
         failed = f", {self._failed} failed" if self._failed else ""
-        self._terminal.status(f"{self._written} of {len(self._prompts)} answered{failed}")
+        self._terminal.progress(self._written, len(self._prompts), f"answered{failed}")
 
     def _say_how_it_went(self) -> None:
         all_of_them = len(self._prompts)

@@ -44,13 +44,13 @@ def list_(context: CommandContext, search: str | None, limit: int, tenant: str) 
         if context.json:
             context.terminal.json([info.to_dict() for info in found])
             return
-        width = max([len(short_id(info)) for info in found], default=0)
+        rows = []
         for info in found:
             when, turns = to_the_minute(info.used_at), counted(info.turns, "turn")
             ended = {"done": "", "cancelled": "(stopped) ", "failed": "(failed) "}[info.status]
-            cost = f"{info.cost}  " if info.cost is not None and info.cost.amount is not None else ""
-            line = f"{short_id(info):{width}}  {when}  {turns:9}  {cost}{ended}{info.title or '(no title)'}"
-            context.terminal.out(_cut(line, context.terminal.width))
+            cost = str(info.cost) if info.cost is not None and info.cost.amount is not None else ""
+            rows.append((short_id(info), when, turns, cost, f"{ended}{info.title or '(no title)'}"))
+        context.terminal.table(("id", "last used", "turns", "cost", "title"), rows)
         if not found:
             context.terminal.say("no conversation is kept" + (" that contains these words" if search else ""), "dim")
 
@@ -75,7 +75,8 @@ def show(context: CommandContext, id: str | None, tenant: str) -> None:
         if context.json:
             context.terminal.json(await conversations.export_json(info.id))
         else:
-            context.terminal.write(await conversations.export_markdown(info.id))
+            context.terminal.write_markdown(await conversations.export_markdown(info.id))
+            context.terminal.end_line()
 
     _with_store(context, tenant, work)
 
@@ -179,11 +180,6 @@ def _with_store(context: CommandContext, tenant: str, work: Callable[[Conversati
             await store.aclose()
 
     asyncio.run(on_the_store())
-
-
-def _cut(line: str, width: int) -> str:
-    """Return a line of a table cut to the width, keeping its columns."""
-    return line if len(line) <= width else line[: width - 2] + " …"
 
 
 @contextlib.contextmanager

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _MOST = 50
 _SHORT_KEY = 8
-_NARROWEST = 20  # characters of a call that are shown, however narrow the terminal is
 _id = argument("id", metavar="ID", help="its key, or the start of it")
 
 
@@ -46,11 +45,12 @@ def list_(context: CommandContext, unknown: bool, limit: int, tenant: str) -> No
         if context.json:
             terminal.json([_as_data(effect) for effect in effects])
             return
+        rows = []
         for effect in effects:
             note = f": {effect.note}" if effect.note else ""
             text = f"{effect.tool}({_arguments(effect)}){note}"
-            columns = f"{effect.key[:_SHORT_KEY]}  {to_the_minute(effect.claimed_at)}  {effect.state:7}  "
-            terminal.out(columns + one_line(text, max(terminal.width - len(columns), _NARROWEST)))
+            rows.append((effect.key[:_SHORT_KEY], to_the_minute(effect.claimed_at), effect.state, text))
+        terminal.table(("id", "began", "state", "call"), rows)
         if not effects:
             terminal.say("no effect is unknown" if unknown else "no tool has changed anything", "dim")
         elif any(effect.state == "unknown" for effect in effects):

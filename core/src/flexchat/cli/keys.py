@@ -73,10 +73,9 @@ def list_(context: CommandContext) -> None:
     if context.json:
         context.terminal.json(rows)
         return
-    width = max([len(row["name"]) for row in rows], default=0)
-    for row in rows:
-        also = f" (and {', '.join(row['also'])}, not used)" if row["also"] else ""
-        context.terminal.out(f"{row['name']:{width}}  {MASK}  {row['source']}{also}")
+    also = [f" (and {', '.join(row['also'])}, not used)" if row["also"] else "" for row in rows]
+    shown = [(row["name"], MASK, row["source"] + more) for row, more in zip(rows, also, strict=True)]
+    context.terminal.table(("name", "key", "from"), shown)
     if not rows:
         context.terminal.say("no key is known: flexchat keys set NAME stores one", "dim")
 

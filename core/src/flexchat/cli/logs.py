@@ -62,7 +62,8 @@ def logs(
         ended = "" if turn.status == "done" else f", {turn.status}"
         terminal.out(f"{to_the_minute(turn.at)}  {short_id(info)}  {', '.join(about)}{ended}", "dim")
         terminal.out(f"> {_asked(turn)}", "bold")
-        terminal.out(turn.answer or turn.error)
+        terminal.write_markdown(turn.answer or turn.error)
+        terminal.end_line()
 
 
 async def _last(

@@ -138,7 +138,7 @@ def common_options() -> Iterable[click.Option]:
             help="leave a plugin out; repeatable",
         ),
         # main looks for it itself: colours matter before, and even if, the words can be read.
-        _Common(["--no-color"], is_flag=True, expose_value=False, help="no colours (so does the variable NO_COLOR)"),
+        _Common(["--no-color"], is_flag=True, expose_value=False, help="plain text (so does the variable NO_COLOR)"),
         _Common(
             ["-v", "--verbose"],
             is_flag=True,

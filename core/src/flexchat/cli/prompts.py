@@ -15,6 +15,7 @@ from ..errors import ConfigError, did_you_mean
 from ..turn.template import fill_in, variables_of
 from .context import CommandContext
 from .parameters import argument
+from .terminal import one_line
 from .usage import UsageError
 
 MESSAGE = "message"
@@ -87,9 +88,7 @@ def list_(context: CommandContext) -> None:
     if context.json:
         context.terminal.json([_as_data(name, prompt) for name, prompt in prompts.items()])
         return
-    width = max(map(len, prompts), default=0)
-    for name, prompt in prompts.items():
-        context.terminal.out(f"{name:{width}}  {_about(prompt)}".rstrip())
+    context.terminal.table(("name", "about"), [(name, _about(prompt)) for name, prompt in prompts.items()])
     if not prompts:
         context.terminal.say("there are no named prompts: [prompts.NAME] in a configuration makes one", "dim")
 
@@ -111,7 +110,7 @@ def show(context: CommandContext, name: str) -> None:
 
 
 def _about(prompt: PromptEntry) -> str:
-    return (prompt.description or prompt.prompt or prompt.system or "").partition("\n")[0][:100]
+    return one_line((prompt.description or prompt.prompt or prompt.system or "").partition("\n")[0], 100)
 
 
 def _as_data(name: str, prompt: PromptEntry) -> dict[str, Any]:

@@ -9,14 +9,20 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
-from typing import Any, Literal, TextIO
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from ..errors import FlexChatError
+
+if TYPE_CHECKING:
+    from .rich_text import MarkdownWriter, ProgressLine
 
 Style = Literal["plain", "dim", "bold", "red"]
 """How a text looks on a terminal."""
 
+_LONGEST_CELL = 2_000
+_NARROWEST = 20  # characters of the last column that are shown, however narrow the terminal is
 _ERASE = "\r\x1b[K"
 _CODES = {"dim": "2", "bold": "1", "red": "31"}
 
@@ -34,7 +40,8 @@ class Terminal:
     It is the only way to standard output: anything else printed meanwhile goes to standard error (see ``alone``).
 
     Args:
-        color: Whether colours may be used; they are only if a stream is a terminal and NO_COLOR is not set.
+        color: Whether colours and, with rich, formatted text may be used: they are if a stream is a terminal that can
+            show them and NO_COLOR is not set.
 
     Attributes:
         verbose: Whether to show tracebacks and the log.
@@ -42,6 +49,8 @@ class Terminal:
 
     def __init__(self, *, color: bool = True, verbose: bool = False) -> None:
         self.verbose = verbose
+        self._markdown: MarkdownWriter | None = None
+        self._progress: ProgressLine | None = None
         self._color = color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self._line_open = False
         self._status = ""
@@ -67,6 +76,7 @@ class Terminal:
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
         """Lend standard output to code meant to print: input(), a prompt, a plugin's command."""
+        self.end_line()
         with contextlib.redirect_stdout(self._stdout):
             try:
                 yield
@@ -102,9 +112,26 @@ class Terminal:
         """Write a piece of the answer to standard output, at once."""
         self._to_stdout(_harmless(text) if _is_terminal(self._stdout) else text)
 
+    def write_markdown(self, text: str) -> None:
+        """Write a piece of an answer to standard output: formatted if rich is installed and a person reads it.
+
+        JSON stays as it is. ``end_line`` ends the answer.
+        """
+        if (self._markdown is None and (self._line_open or self._stdout is None or not self._is_rich(self._stdout))) or (self._markdown is None and text.lstrip().startswith(("{", "["))):
+            self.write(text)
+        elif self._markdown is not None or text.strip():
+            with self._writing():
+                self._markdown = self._markdown or self._new_markdown_writer()
+                self._markdown.write(_harmless(text))
+            self._line_open = True
+
     def end_line(self) -> None:
-        """End the line on standard output, if one is open."""
-        if self._line_open:
+        """End the line, or the answer, on standard output, if one is open."""
+        if self._markdown is not None:
+            answer, self._markdown, self._line_open = self._markdown, None, False
+            with self._writing():
+                answer.end()
+        elif self._line_open:
             self.write("\n")
 
     def out(self, text: str = "", style: Style = "plain") -> None:
@@ -126,6 +153,30 @@ class Terminal:
         )
         self.out("\n".join(lines))
 
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Write rows of texts to standard output, in columns; a narrow terminal cuts the last column.
+
+        Args:
+            head: Names of the columns, shown where rich is installed and a person reads; the last column then wraps.
+            rows: As many texts each. A column without any text is left out.
+        """
+        used = [number for number in range(len(head)) if any(row[number] for row in rows)]
+        head = [head[number] for number in used]
+        rows = [[one_line(_harmless(row[number]), _LONGEST_CELL) for number in used] for row in rows]
+        if rows and self._stdout is not None and self._is_rich(self._stdout):
+            from .rich_text import print_table
+
+            self.end_line()
+            self.status("")
+            with self._writing():
+                print_table(self._stdout, head, rows)
+            return
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+        for row in rows:
+            columns = "".join(f"{text:{width}}  " for text, width in zip(row, widths, strict=False))
+            room = max(self.width - len(columns), _NARROWEST) if _is_terminal(self._stdout) else _LONGEST_CELL
+            self.out((columns + one_line(row[-1], room)).rstrip())
+
     def json(self, data: Any, *, one_line: bool = False) -> None:
         """Write data to standard output as JSON."""
         text = json.dumps(data, ensure_ascii=not self._takes_all(), indent=None if one_line else 2, default=str)
@@ -146,8 +197,25 @@ class Terminal:
         """
         if self._stderr is None or not self.shows_status() or (text and self._line_open and _is_terminal(self._stdout)):
             return
-        line = one_line(_harmless(text), self.width - 1)
-        if line != self._status:
+        self._show_status(one_line(_harmless(text), self.width - 1))
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        """Show how much is done, as ``status`` does: "3 of 10 answered"; with a bar and the time left if there is rich.
+
+        Args:
+            what: What follows the numbers.
+        """
+        if self._stderr is None or not self._is_rich(self._stderr) or (self._line_open and _is_terminal(self._stdout)):
+            self.status(f"{done:,} of {total:,} {what}")
+            return
+        if self._progress is None:
+            from .rich_text import ProgressLine
+
+            self._progress = ProgressLine(self._stderr)
+        self._show_status(self._progress.text(done, total, _harmless(what)))
+
+    def _show_status(self, line: str) -> None:
+        if self._stderr is not None and line != self._status:
             with contextlib.suppress(OSError):
                 self._stderr.write(f"{_ERASE if self._status else ''}{line}")
                 self._stderr.flush()
@@ -169,6 +237,16 @@ class Terminal:
         """Stop writing, even at exit: nobody reads standard output."""
         with contextlib.suppress(OSError, ValueError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stdout.fileno())  # type: ignore[union-attr]
+
+    def _is_rich(self, stream: TextIO) -> bool:
+        return self._color and _is_terminal(stream) and find_spec("rich") is not None
+
+    def _new_markdown_writer(self) -> MarkdownWriter:
+        from .rich_text import MarkdownWriter
+
+        assert self._stdout is not None
+        self.status("")
+        return MarkdownWriter(self._stdout)
 
     def _to_stdout(self, text: str) -> None:
         if self._stdout is None:

@@ -96,7 +96,7 @@ class Transcript:
                 if self._answer_ended:
                     self._terminal.end_line()
                     self._answer_ended = False
-                self._terminal.write(event.text)
+                self._terminal.write_markdown(event.text)
                 self._written = True
             case AnswerEnd(result=result):
                 self._answer_ended = not result.is_paused
@@ -112,7 +112,10 @@ class Transcript:
             case TurnFinished():
                 self.turn = event.turn
                 if not self._written and event.turn.content:
-                    self._terminal.write((self._part or str)(event.turn.content))
+                    if self._part is None:
+                        self._terminal.write_markdown(event.turn.content)
+                    else:
+                        self._terminal.write(self._part(event.turn.content))
                 self._terminal.end_line()
 
     def _step(self, arrow: str, plain: str, text: str, end: str = "") -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _MOST = 50
 _SHORT_ID = 8
-_NARROWEST = 20  # characters of a message that are shown, however narrow the terminal is
 _id = argument("id", metavar="ID", help="its id, or the start of it")
 
 
@@ -46,10 +45,11 @@ def list_(context: CommandContext, interrupted: bool, limit: int, tenant: str) -
         if context.json:
             terminal.json([attrs.asdict(turn) for turn in turns])
             return
+        rows = []
         for turn in turns:
-            columns = f"{turn.id[:_SHORT_ID]}  {to_the_minute(turn.began_at)}  {turn.state:11}  "
             text = turn.message + (f": {turn.error}" if turn.error else "")
-            terminal.out(columns + one_line(text, max(terminal.width - len(columns), _NARROWEST)))
+            rows.append((turn.id[:_SHORT_ID], to_the_minute(turn.began_at), turn.state, text))
+        terminal.table(("id", "began", "state", "message"), rows)
         if not turns:
             terminal.say("no turn is interrupted" if interrupted else "no turn is kept yet", "dim")
         elif any(turn.state == "interrupted" for turn in turns):
@@ -80,10 +80,8 @@ def show(context: CommandContext, id: str, tenant: str) -> None:
         ):
             if value:
                 terminal.out(f"{name + ':':14}{one_line(value, 2_000)}")
-        for entry in entries:
-            columns = f"{entry.number:3}  {entry.at[11:23]}  {entry.kind:8}  "
-            text = one_line(_told(entry.kind, entry.data), max(terminal.width - len(columns), _NARROWEST))
-            terminal.out((columns + text).rstrip())
+        rows = [(f"{entry.number:3}", entry.at[11:23], entry.kind, _told(entry.kind, entry.data)) for entry in entries]
+        terminal.table(("step", "at", "kind", "what"), rows)
 
     _with_journal(context, work)
 

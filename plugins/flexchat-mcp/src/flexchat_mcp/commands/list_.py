@@ -33,10 +33,11 @@ def list_(context: CommandContext) -> None:
     if context.json:
         terminal.json(rows)
         return
-    width = max(len(row["name"]) for row in rows)
+    shown = []
     for row in rows:
         writes = sum(effect == "write" for effect in row["tools"].values())
         count = f"{len(row['tools'])} tools, {writes} of them write" if row["accepted"] else "tools not known yet"
-        terminal.out(f"{row['name']:{width}}  {count:30}  {row['runs']}")
+        shown.append((row["name"], count, row["runs"]))
+    terminal.table(("server", "tools", "runs"), shown)
     if not all(row["accepted"] for row in rows):
         terminal.say("flexchat mcp inspect shows what a server has, flexchat tools accept NAME accepts it", "dim")
