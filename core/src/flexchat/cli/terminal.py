@@ -117,7 +117,7 @@ class Terminal:
 
         JSON stays as it is. ``end_line`` ends the answer.
         """
-        if (self._markdown is None and (self._line_open or self._stdout is None or not self._is_rich(self._stdout))) or (self._markdown is None and text.lstrip().startswith(("{", "["))):
+        if self._markdown is None and not self._begins_markdown(text):
             self.write(text)
         elif self._markdown is not None or text.strip():
             with self._writing():
@@ -240,6 +240,10 @@ class Terminal:
 
     def _is_rich(self, stream: TextIO) -> bool:
         return self._color and _is_terminal(stream) and find_spec("rich") is not None
+
+    def _begins_markdown(self, text: str) -> bool:
+        is_new = self._stdout is not None and not self._line_open and self._is_rich(self._stdout)
+        return is_new and not text.lstrip().startswith(("{", "["))
 
     def _new_markdown_writer(self) -> MarkdownWriter:
         from .rich_text import MarkdownWriter
