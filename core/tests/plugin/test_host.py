@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import types
+import warnings
 
 import attrs
 import pytest
@@ -175,6 +176,22 @@ def test_a_plugin_for_a_later_surface_says_what_to_update():
 
     assert report.status == "failed"
     assert "9.0" in report.reason
+
+
+def test_a_hook_that_may_change_warns_plugins_that_do_not_name_their_api():
+    class Source:
+        @hookimpl
+        def flexchat_register_tool_sources(self):
+            return ()
+
+    host = PluginHost()
+    with pytest.warns(PendingDeprecationWarning, match=r"may change before 1\.0.*FLEXCHAT_API = \(0, 1\)"):
+        assert host.register(Source(), "unaware").status == "active"
+
+    Source.FLEXCHAT_API = (0, 1)
+    with warnings.catch_warnings(record=True, action="always") as said:
+        assert host.register(Source(), "aware").status == "active"
+    assert said == []
 
 
 @pytest.mark.parametrize("version", ["0.1", ("0", "1"), 1])

@@ -31,7 +31,7 @@ from .contracts import (
     ToolHandler,
 )
 from .hooks import AppInfo, ModelRequest
-from .hookspecs import hookimpl, hookspec
+from .hookspecs import ProvisionalHookWarning, hookimpl, hookspec
 from .threads import run_in_thread
 from .tool_sources import ConfiguredSource, ToolSource, ToolSourceContext, ToolSourceType
 
@@ -56,6 +56,7 @@ __all__ = [
     "PhaseRecord",
     "Place",
     "Problem",
+    "ProvisionalHookWarning",
     "Rest",
     "SourcedTool",
     "Step",

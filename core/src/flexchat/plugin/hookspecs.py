@@ -56,6 +56,18 @@ hookimpl = pluggy.HookimplMarker("flexchat")
 """Marks a function or method as a plugin's implementation of a hook."""
 
 
+class ProvisionalHookWarning(PendingDeprecationWarning):
+    """A plugin implements a hook that may change before 1.0. Shown by pytest and with -W, not to users.
+
+    A plugin that names the API it was written for, ``FLEXCHAT_API = (0, 1)``, gets none: it is checked when it loads.
+    """
+
+
+_PROVISIONAL = ProvisionalHookWarning(
+    "this hook may change before 1.0 (docs/hooks.md, Stability): FLEXCHAT_API = (0, 1) says that the plugin knows"
+)
+
+
 @hookspec
 def flexchat_register_providers() -> Iterable[ProviderType]:  # type: ignore[empty-body]
     """Offer kinds of LLM service: values of `provider` in an llms entry."""
@@ -76,7 +88,7 @@ def flexchat_register_implementation_types() -> Iterable[ImplementationType]:  #
     """Offer ways to run a tool: values of `implementation.type`."""
 
 
-@hookspec
+@hookspec(warn_on_impl=_PROVISIONAL)
 def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:  # type: ignore[empty-body]
     """Offer kinds of tool source, which bring whole lists of tools: `[[tools.NAME]]` tables of a config."""
 
@@ -96,7 +108,7 @@ def flexchat_register_conversation_stores() -> Iterable[ConversationStoreType]: 
     """Offer places to keep conversations: values of `provider` in the conversations table."""
 
 
-@hookspec
+@hookspec(warn_on_impl=_PROVISIONAL)
 def flexchat_register_steps() -> Iterable[Step]:  # type: ignore[empty-body]
     """Offer steps that every tool call goes through: a budget, an approval, an audit. See docs/tool-calls.md.
 
@@ -129,7 +141,7 @@ def flexchat_register_chat_hooks(tables: Mapping[str, Any]) -> Iterable[object]:
     """
 
 
-@hookspec
+@hookspec(warn_on_impl=_PROVISIONAL)
 def flexchat_add_hookspecs() -> Iterable[object]:  # type: ignore[empty-body]
     """Define your own hooks, which other plugins may implement: yield modules or objects that hold them.
 

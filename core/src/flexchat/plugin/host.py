@@ -7,6 +7,7 @@ import importlib.metadata
 import inspect
 import logging
 import time
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -333,6 +334,7 @@ class PluginHost:
                 hooks = tuple(a for a, mark in marks.items() if isinstance(mark, dict))
                 needed = [a for a in hooks if not (marks[a] or {}).get("optionalhook")]
                 unmarked = [a for a in marks if a not in hooks and inspect.isroutine(getattr(plugin, a))]
+                names_its_api = hasattr(plugin, "FLEXCHAT_API")
         except Exception as error:  # noqa: BLE001  a plugin's fault is its report
             return self._failed(name, package, f"reading it failed: {_one_line(error)}", error)
         if too_new:
@@ -344,7 +346,9 @@ class PluginHost:
         if wrong is not None:
             return self._failed(name, package, wrong)
         try:
-            with contained():
+            with contained(), warnings.catch_warnings():
+                if names_its_api:
+                    warnings.simplefilter("ignore", hookspecs.ProvisionalHookWarning)
                 self._manager.register(plugin, name)
         except Exception as error:  # noqa: BLE001  a plugin's fault is its report
             if self._manager.has_plugin(name):

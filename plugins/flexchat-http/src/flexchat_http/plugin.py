@@ -22,6 +22,8 @@ from flexchat.plugin import (
 from .openapi.settings import OpenApiConfig, OperationSettings
 from .settings import HttpToolSettings, usual
 
+FLEXCHAT_API = (0, 1)
+
 
 async def _load(module: str) -> None:
     """Import a module of this package, in a thread: that takes long."""

@@ -16,6 +16,8 @@ from flexchat.plugin import (
 
 from .settings import McpConfig, McpToolSettings
 
+FLEXCHAT_API = (0, 1)
+
 
 async def _open(config: McpConfig, context: ToolSourceContext) -> ToolSource:
     from .source import open_source

@@ -11,6 +11,8 @@ from . import scripted_config
 from .listed_source import LISTED
 from .tool_format import encode_tools
 
+FLEXCHAT_API = (0, 1)
+
 
 @hookimpl
 def flexchat_register_providers() -> Iterable[ProviderType]:

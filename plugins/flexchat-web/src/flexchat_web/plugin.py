@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from flexchat.plugin import hookimpl
 
+FLEXCHAT_API = (0, 1)
+
 
 @hookimpl
 def flexchat_add_hookspecs() -> Iterable[object]:
