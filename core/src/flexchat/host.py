@@ -46,10 +46,12 @@ if TYPE_CHECKING:
     from .config.variables import expand_variables
     from .config.wording import is_secret_name, is_secret_place, shortened, spoken_path
     from .config.yaml_writing import changed_yaml, dumped_yaml
+    from .conversations.export import cost_by_rule
     from .conversations.view import Conversations
     from .domain import DEFAULT_TENANT, Happening, new_call_id
     from .domain.copies import copied
     from .domain.history import repair_history
+    from .domain.journal_cost import cost_of_steps, rounds_of
     from .domain.keys import key
     from .domain.masking import Mask, secrets_of_environment
     from .domain.message_json import message_from_dict, message_to_dict
@@ -189,6 +191,7 @@ _HOMES = {
         "shortened",
         "spoken_path",
     ),
+    "conversations.export": ("cost_by_rule",),
     "conversations.view": ("Conversations",),
     "domain": (
         "DEFAULT_TENANT",
@@ -197,6 +200,10 @@ _HOMES = {
     ),
     "domain.copies": ("copied",),
     "domain.history": ("repair_history",),
+    "domain.journal_cost": (
+        "cost_of_steps",
+        "rounds_of",
+    ),
     "domain.keys": ("key",),
     "domain.masking": (
         "Mask",
@@ -351,6 +358,8 @@ __all__ = [
     "contained",
     "conversation_store",
     "copied",
+    "cost_by_rule",
+    "cost_of_steps",
     "current_info",
     "did_you_mean",
     "differences",
@@ -392,6 +401,7 @@ __all__ = [
     "refuse_other",
     "repair_history",
     "rounds",
+    "rounds_of",
     "rule_cost",
     "run_checks",
     "said_of_json",

@@ -138,8 +138,7 @@ class _Batch:
         parts = [f"{self._written - self._failed} of {counted(all_of_them, 'prompt')} answered"]
         parts += [f"{self._earlier} of them by an earlier run"] if self._earlier else []
         parts += [f"{self._failed} failed"] if self._failed else []
-        cost = Cost.total(self._costs)
-        parts += [f"{cost}{f' ({cost.unpriced[0]})' if cost.unpriced else ''}"] if self._costs else []
+        parts += [Cost.total(self._costs).explained()] if self._costs else []
         text = ", ".join(parts)
         if self._progress is not None and (self._failed or self._written < all_of_them):
             text += "; the same command goes on from there"

@@ -152,9 +152,7 @@ def spoken_spending(turn: Turn) -> str:
     if not usage:
         return ""
     read, written = sum(u.input_tokens or 0 for u in usage), sum(u.output_tokens or 0 for u in usage)
-    cost = turn.cost
-    why = f" ({cost.unpriced[0]})" if cost.unpriced else ""
-    return f"{read:,} tokens in, {written:,} out, {cost}{why}"
+    return f"{read:,} tokens in, {written:,} out, {turn.cost.explained()}"
 
 
 def time_of(record: ToolCallRecord) -> str:

@@ -11,6 +11,7 @@ import click
 
 from ..conversations.export import to_the_minute
 from ..domain import Turn
+from ..domain.journal_cost import cost_of_steps
 from ..domain.text import counted
 from .context import CommandContext
 from .conversations_store import conversation_store, tenant_option
@@ -68,8 +69,10 @@ def show(context: CommandContext, id: str, tenant: str) -> None:
 
     async def work(journal: TurnJournal) -> None:
         turn, entries = await journal.read(id, tenant=tenant)
+        cost = cost_of_steps(turn, entries)
         if context.json:
-            terminal.json({**attrs.asdict(turn), "steps": [attrs.asdict(entry) for entry in entries]})
+            steps = [attrs.asdict(entry) for entry in entries]
+            terminal.json({**attrs.asdict(turn), "cost": cost.to_dict(), "steps": steps})
             return
         for name, value in (
             ("turn", turn.id),
@@ -77,6 +80,7 @@ def show(context: CommandContext, id: str, tenant: str) -> None:
             ("conversation", turn.conversation),
             ("began", turn.began_at),
             ("ended", turn.ended_at),
+            ("cost", cost.explained()),
         ):
             if value:
                 terminal.out(f"{name + ':':14}{one_line(value, 2_000)}")

@@ -47,17 +47,17 @@ def _cost(turns: Sequence[ConversationTurn]) -> str:
     """Return what a conversation cost, and each of its rules if there are several."""
     total = Cost.total(turn.cost for turn in turns)
     rules = cost_by_rule(turns)
-    parts = [f"{name}: {cost}" for name, cost in rules.items()] if len(rules) > 1 else []
+    parts = [f"{name}: {cost}" for name, (_, cost) in rules.items()] if len(rules) > 1 else []
     return "; ".join([", ".join([str(total), *parts]), *total.unpriced])
 
 
-def cost_by_rule(turns: Sequence[ConversationTurn]) -> dict[str, Cost]:
-    """Return what turns cost, by the rule that answered: its name, or its number; "no rule" if none did."""
+def cost_by_rule(turns: Sequence[ConversationTurn]) -> dict[str, tuple[int, Cost]]:
+    """Return how many turns each rule answered, and what they cost: by its name, or its number; "no rule" for none."""
     by_rule: dict[str, list[Cost]] = {}
     for turn in turns:
         name = turn.rule_name or ("no rule" if turn.rule is None else f"rule {turn.rule}")
         by_rule.setdefault(name, []).append(turn.cost)
-    return {name: Cost.total(costs) for name, costs in by_rule.items()}
+    return {name: (len(costs), Cost.total(costs)) for name, costs in by_rule.items()}
 
 
 def _blocks(turn: ConversationTurn) -> Iterator[str]:

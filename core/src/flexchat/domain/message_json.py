@@ -187,6 +187,13 @@ def phase_from_dict(data: Any) -> PhaseRecord:
     return _made(PhaseRecord, data, usage=_usage, warnings=_texts, rounds=_rounds)
 
 
+def round_from_step(data: Any) -> Round:
+    """Return the record of an answer from its step in the journal, without what was said."""
+    round = _made(Round, data, price=price_from_dict)
+    usage = data["result"].get("usage")
+    return round if usage is None else attrs.evolve(round, usage=_usage(usage))
+
+
 def rag_from_dict(data: Any) -> RagResults:
     """Return the outcome of phase 2 that value_to_dict made data of."""
     return _made(RagResults, data, hits=_hits)

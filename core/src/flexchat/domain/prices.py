@@ -138,6 +138,10 @@ class Cost:
         """Whether the amount is the whole cost."""
         return self.amount is not None and not self.unpriced
 
+    def explained(self) -> str:
+        """Return it for people, with the first reason if something is missing."""
+        return f"{self} ({self.unpriced[0]})" if self.unpriced else str(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON data; the amount is a decimal number as text, or null."""
         amount = None if self.amount is None else plain(self.amount)

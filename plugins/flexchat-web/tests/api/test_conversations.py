@@ -82,6 +82,8 @@ async def test_what_has_no_price_is_said_and_never_counted_as_nothing(told):
     assert kept["cost"]["unpriced"]
     assert listed["cost"] == shown["cost"]
     assert shown["cost"]["unpriced"] == ["1 turn is not fully priced"]
+    (rule,) = shown["rules"]
+    assert (rule["turns"], rule["cost"]) == (1, kept["cost"])
 
 
 async def test_a_turn_that_fails_is_shown_as_failed(told):

@@ -50,7 +50,29 @@ async def test_a_turn_is_shown_with_its_steps(told):
         {"city": "Rome"},
         {"celsius": 21},
     )
+    (kept,) = (await client.get("/api/conversations/c")).json()["turns"]
+    assert turn["cost"] == kept["cost"]
     assert turn["steps"][-2]["data"] == {"llm": "robot", "model": "r1", "messages": 3}
+
+
+async def test_a_turn_and_its_steps_say_what_they_cost(client):
+    """Also one that was interrupted: what is priced counts, and what is missing is said."""
+    kind, data = PAY
+    priced = {**data, "price": {"input": "100", "output": "50", "source": "config"}}
+    id = await leave_turn(client.journal, steps=[("rule", {"index": 0}), (kind, priced), (kind, data)])
+
+    turn = (await client.get(f"/api/turns/{id}")).json()
+
+    unknown = "no price is known for r1 of robot"
+    costs = [step["cost"] for step in turn["steps"]]
+    assert costs[:2] == [None, None]
+    assert costs[2:] == [
+        {"amount": "0.0129", "currency": "USD", "unpriced": []},
+        {"amount": None, "currency": "USD", "unpriced": [unknown]},
+    ]
+    assert turn["cost"]["amount"] == "0.0129"
+    assert turn["cost"]["unpriced"][0] == unknown
+    assert "did not end" in turn["cost"]["unpriced"][1]
 
 
 async def test_what_only_its_provider_reads_is_left_out_of_the_steps(client):

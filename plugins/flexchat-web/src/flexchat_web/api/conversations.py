@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from flexchat import ConversationInfo, ConversationTurn, UnknownConversationError
+from flexchat.host import cost_by_rule
 from flexchat.store import turn_to_dict
 
 from ..operations import Call, Json, Operation, Reply, Text
@@ -74,7 +75,8 @@ async def _show(call: Call) -> Reply:
     async with _own(call) as conversations:
         info = await conversations.get(call.path["id"])
         turns = await conversations.turns(call.path["id"])
-    return Json({**_info(info), "turns": [kept_turn(turn) for turn in turns]})
+    rules = [{"rule": name, "turns": n, "cost": cost.to_dict()} for name, (n, cost) in cost_by_rule(turns).items()]
+    return Json({**_info(info), "rules": rules, "turns": [kept_turn(turn) for turn in turns]})
 
 
 async def _rename(call: Call) -> Reply:
@@ -162,6 +164,10 @@ def shown(data: Any) -> Any:
     return data
 
 
+_RULE = {
+    **record({"rule": TEXT, "turns": COUNT, "cost": COST}),
+    "description": "What the turns that a rule answered cost; by its name, else its number.",
+}
 _TURNS = listed(
     record(
         {
@@ -214,7 +220,7 @@ OPERATIONS = (
         summary="Return a conversation with its messages.",
         tag="conversations",
         handle=_show,
-        answers={200: record({**_INFO, "turns": _TURNS})},
+        answers={200: record({**_INFO, "rules": listed(_RULE), "turns": _TURNS})},
         problems=(404, 503),
     ),
     Operation(

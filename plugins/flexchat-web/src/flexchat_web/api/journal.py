@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from flexchat import ChatRequestError
+from flexchat import ChatRequestError, Cost, JournalEntry
+from flexchat.host import cost_of_steps, rounds_of
 
 from ..operations import Call, Json, Operation, Reply
 from ..problems import ApiError
 from .conversations import shown
-from .shapes import CONVERSATION_ID, COUNT, TABLE, TEXT, listed, record
+from .shapes import CONVERSATION_ID, COST, COUNT, TABLE, TEXT, listed, record
 
 _STATES = ["running", "done", "failed", "cancelled", "interrupted"]
 
@@ -26,7 +27,7 @@ _TURN = {
     "ended_at": TEXT,
     "error": TEXT,
 }
-_STEP = record({"number": COUNT, "kind": TEXT, "data": TABLE, "at": TEXT})
+_STEP = record({"number": COUNT, "kind": TEXT, "data": TABLE, "at": TEXT, "cost": {**COST, "type": ["object", "null"]}})
 
 
 async def _list(call: Call) -> Reply:
@@ -51,8 +52,14 @@ async def _show(call: Call) -> Reply:
             turn, steps = await chat.turn(call.path["id"], tenant=call.tenant)
         except ChatRequestError as error:
             raise _not_kept(error) from None
-    told: list[dict[str, Any]] = [{**attrs.asdict(step), "data": shown(step.data)} for step in steps]
-    return Json({**attrs.asdict(turn), "steps": told})
+    cost = cost_of_steps(turn, steps).to_dict()
+    return Json({**attrs.asdict(turn), "cost": cost, "steps": [_step(step) for step in steps]})
+
+
+def _step(step: JournalEntry) -> dict[str, Any]:
+    rounds = rounds_of(step)
+    cost = Cost.total(one.cost for one in rounds).to_dict() if rounds else None
+    return {**attrs.asdict(step), "data": shown(step.data), "cost": cost}
 
 
 def _not_kept(error: ChatRequestError) -> ApiError:
@@ -83,7 +90,7 @@ OPERATIONS = (
         summary="Return a turn with its steps: what was asked, answered and run; the beginning of its id is enough.",
         tag="turns",
         handle=_show,
-        answers={200: record({**_TURN, "steps": listed(_STEP)})},
+        answers={200: record({**_TURN, "cost": COST, "steps": listed(_STEP)})},
         problems=(404, 503),
     ),
 )

@@ -4,7 +4,7 @@
 //   badge("validated", "ok", "check")   spinner("Loading")   emptyState("No cases yet", …nodes)
 //   errorCard(error, { retry, reading })   an ApiError (or any error) with what is wrong, each problem, and a button
 //   alert(kind, …children)   busy(button, promise)   copyButton(text)
-//   ms(1234.5) "1.2 s"   counted(2, "tool") "2 tools"   when("2026-…") "5 min ago"
+//   ms(1234.5) "1.2 s"   counted(2, "tool") "2 tools"   when("2026-…") "5 min ago"   money(turn.cost) "at least $0.012"
 
 import { reachable } from "./attention.js";
 import { announce, h, icon } from "./dom.js";
@@ -106,6 +106,19 @@ export function copyButton(text, label = "Copy") {
 /** A number with its noun: "1 tool", "2 tools", "1,200 tokens". */
 export function counted(number, noun, many = `${noun}s`) {
   return `${number.toLocaleString()} ${number === 1 ? noun : many}`;
+}
+
+/** A cost for a person, as on the command line: "$0.012", "at least $1.20", "not priced". Never 0 for what is not known. */
+export function money({ amount, unpriced }) {
+  if (amount === null) return "not priced";
+  const dollars = Number(amount);
+  const digits = dollars === 0 ? { maximumFractionDigits: 0 } : dollars >= 0.1 ? { minimumFractionDigits: 2, maximumFractionDigits: 2 } : { maximumSignificantDigits: 2 };
+  return `${unpriced.length ? "at least " : ""}$${dollars.toLocaleString("en", digits)}`;
+}
+
+/** A cost in a line of facts; why it is not all on hover. */
+export function moneyNode(cost) {
+  return h("span", { class: "money", title: cost.unpriced.length ? `Cost; not in it: ${cost.unpriced.join("; ")}` : "Cost" }, money(cost));
 }
 
 /** Milliseconds for a person. */

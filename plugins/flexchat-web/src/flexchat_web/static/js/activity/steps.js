@@ -1,7 +1,7 @@
 // The steps of a turn as a list people can read: what was asked, answered and run, when, and at what cost.
 
 import { h, icon } from "../dom.js";
-import { alert, badge, counted, ms } from "../elements.js";
+import { alert, badge, counted, money, ms } from "../elements.js";
 import { outcome } from "../pages/explain_phases.js";
 import { ruleName } from "../rule_words.js";
 import { toolCallCard } from "../tool_call.js";
@@ -10,10 +10,10 @@ import { between } from "./words.js";
 
 const KINDS = {
   started: { picture: "chat", title: () => "The message", body: ({ request }) => text(request.user_message, "message") },
-  phase: { picture: "phases", title: phaseName, cost: ({ record }) => cost(record.elapsed_ms, record.usage), body: phase },
+  phase: { picture: "phases", title: phaseName, took: ({ record }) => took(record.elapsed_ms, record.usage), body: phase },
   rule: { picture: "explain", title: ({ index, outcome: found }) => `${ruleName(index, found?.name)} answers`, body: ({ tools }) => tools?.length > 0 && h("p", { class: "muted small-text" }, `It may use ${tools.join(", ")}.`) },
   request: { picture: "send", title: ({ llm, model, messages }) => `${modelName(llm, model)} is asked, with ${counted(messages ?? 0, "message")}` },
-  answer: { picture: "document", title: answerTitle, cost: (data) => cost(data.elapsed_ms), body: answer },
+  answer: { picture: "document", title: answerTitle, took: (data) => took(data.elapsed_ms), body: answer },
   tool: { picture: "tools", title: () => "Tool call", body: ({ record }) => toolCallCard.of(record) },
   resumed: { picture: "retry", title: () => "Taken up again, after its process had ended" },
 };
@@ -29,13 +29,13 @@ export function stepList({ steps, began_at: began, state, ended_at: ended, error
   );
 }
 
-function item({ kind, data, at: time }, began) {
+function item({ kind, data, at: time, cost }, began) {
   const known = KINDS[kind] || { picture: "info", title: () => kind };
   return h(
     "li",
     { data: { kind } },
     mark(known.picture),
-    h("div", { class: "timeline-body" }, h("div", { class: "spread" }, h("h3", { class: "anywhere" }, known.title(data)), h("span", { class: "row muted small-text" }, known.cost?.(data), at(began, time))), known.body?.(data)),
+    h("div", { class: "timeline-body" }, h("div", { class: "spread" }, h("h3", { class: "anywhere" }, known.title(data)), h("span", { class: "row muted small-text" }, known.took?.(data), cost && badge(money(cost), "", null, { title: cost.unpriced.join("; ") }), at(began, time))), known.body?.(data)),
   );
 }
 
@@ -91,7 +91,7 @@ function modelName(llm, model) {
   return [llm, model].filter((part, place, all) => part && part !== all[place - 1]).join(" / ");
 }
 
-function cost(took, usage) {
+function took(time, usage) {
   const count = (usage?.input_tokens || 0) + (usage?.output_tokens || 0);
-  return [took !== undefined && took !== null && badge(ms(took), "", null, { title: "how long it took" }), count > 0 && badge(counted(count, "token"))];
+  return [time !== undefined && time !== null && badge(ms(time), "", null, { title: "how long it took" }), count > 0 && badge(counted(count, "token"))];
 }

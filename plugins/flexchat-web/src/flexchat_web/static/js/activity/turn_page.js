@@ -1,7 +1,7 @@
 // A turn of a kept conversation, step by step, as its journal has it: #/activity/turns/ID
 
 import { h, replace } from "../dom.js";
-import { alert, emptyState, errorCard, ms, pageHead, spinner } from "../elements.js";
+import { alert, emptyState, errorCard, money, ms, pageHead, spinner } from "../elements.js";
 import { get } from "../api.js";
 import { setPlace } from "../router.js";
 import { interruptedActions, whyInterrupted } from "./interrupted.js";
@@ -43,8 +43,12 @@ function view(turn, ended) {
       h("div", { class: "row" }, turnBadge(turn.state), took !== null && h("span", { class: "muted small-text" }, ms(took)), conversation),
       turn.state === "interrupted" && [alert("warn", h("p", {}, whyInterrupted(turn))), h("div", { class: "row" }, interruptedActions(turn, ended))],
       turn.state === "failed" && turn.error && alert("bad", h("p", {}, turn.error)),
-      factList([["Began", exactly(turn.began_at)], ["Ended", turn.ended_at && exactly(turn.ended_at)], ["Id", h("code", {}, turn.id)]]),
+      factList([["Began", exactly(turn.began_at)], ["Ended", turn.ended_at && exactly(turn.ended_at)], ["Cost", costs(turn.cost)], ["Id", h("code", {}, turn.id)]]),
     ),
     h("section", { class: "stack", "aria-labelledby": "turn-steps" }, h("h2", { id: "turn-steps" }, "Steps"), stepList(turn)),
   ];
+}
+
+function costs(cost) {
+  return [money(cost), cost.unpriced.length > 0 && h("span", { class: "muted" }, ` (${cost.unpriced.join("; ")})`)];
 }

@@ -8,7 +8,7 @@
 // A node goes on being written to while it is out of the document: another session may be shown meanwhile.
 
 import { h, icon, replace } from "../dom.js";
-import { alert, badge, button, copyButton, errorCard, ms, when } from "../elements.js";
+import { alert, badge, button, copyButton, errorCard, moneyNode, ms, when } from "../elements.js";
 import { liveCalls } from "../live_calls.js";
 import { markdown } from "../markdown.js";
 import { toolCallCard } from "../tool_call.js";
@@ -241,6 +241,7 @@ function facts(turn, { conversation, asked }) {
     turn.topic && turn.topic !== asked?.trim() && badge(turn.topic, "", null, { title: "Topic" }),
     model && h("span", { title: "Service and model" }, model),
     input || output ? h("span", { title: `${input ?? 0} read, ${output ?? 0} written` }, `${((input || 0) + (output || 0)).toLocaleString()} tokens`) : null,
+    moneyNode(turn.cost),
     turn.elapsed_ms > 0 && h("span", { title: "Time of the whole turn" }, ms(turn.elapsed_ms)),
     turn.at && when(turn.at),
     h("a", { href: `#/explain/${encodeURIComponent(conversation)}/${encodeURIComponent(turn.id)}` }, "Why this rule?"),

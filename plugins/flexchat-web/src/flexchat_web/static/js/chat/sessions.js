@@ -20,6 +20,8 @@ class Session {
     this.title = title;
     this.updated = null; // as the server lists it
     this.seen = null; // the same when its turns were last read
+    this.cost = null; // of all its turns, as the server has it
+    this.rules = []; // what each rule's turns cost: { rule, turns, cost }
     this.kept = false; // the server has it
     this.loaded = true;
     this.missing = false; // the server has it no longer, or never had it
@@ -84,6 +86,7 @@ class Session {
     const whole = await get(`api/conversations/${encodeURIComponent(this.id)}`);
     this.title = whole.title;
     this.seen = this.updated = whole.updated_at;
+    [this.cost, this.rules] = [whole.cost, whole.rules];
     this.loaded = this.kept = true;
     if (!this.running) this.topic = whole.turns.at(-1)?.topic || null;
     this.#merge(whole.turns);
@@ -294,12 +297,12 @@ class Sessions {
   }
 
   #take(conversations) {
-    for (const { id, title, updated_at: updated } of conversations) {
+    for (const { id, title, updated_at: updated, cost } of conversations) {
       if (!this.known.has(id)) {
         this.known.set(id, new Session(id));
         this.known.get(id).loaded = false;
       }
-      Object.assign(this.known.get(id), { title, updated, kept: true });
+      Object.assign(this.known.get(id), { title, updated, cost, kept: true });
       this.listed.push(id);
     }
     this.hasMore = conversations.length === PAGE;

@@ -1,7 +1,7 @@
 // Chat: conversations at the left, one of them with its messages, and the field to write in.
 
 import { h, icon, replace } from "../dom.js";
-import { alert, button, emptyState, errorCard, iconButton, spinner } from "../elements.js";
+import { alert, button, emptyState, errorCard, iconButton, money, spinner } from "../elements.js";
 import { address, get, uiConfig } from "../api.js";
 import { onReturn } from "../attention.js";
 import { askText, confirmed, openDialog, toast } from "../dialog.js";
@@ -10,6 +10,7 @@ import { following } from "../chat/following.js";
 import { sessions } from "../chat/sessions.js";
 import { notKept, sessionList } from "../chat/session_list.js";
 import { collectionChoice } from "../chat/collections.js";
+import { costDialog } from "../chat/cost.js";
 
 export const title = "Chat";
 
@@ -22,6 +23,7 @@ export async function mount(root, { rest }) {
   let drawer = null;
 
   const heading = h("h1", { class: "conversation-title", dir: "auto" });
+  const price = h("div", { class: "conversation-price" });
   const tools = h("div", { class: "conversation-tools" });
   const messages = h("div", { class: "messages" });
   const log = h("div", { class: "log", tabindex: "0", role: "region", "aria-label": "Messages" }, messages);
@@ -42,7 +44,7 @@ export async function mount(root, { rest }) {
     h(
       "section",
       { class: "conversation", "aria-label": "Conversation" },
-      h("header", { class: "conversation-head" }, iconButton("list", "Conversations", openDrawer, { class: "only-narrow" }), heading, tools),
+      h("header", { class: "conversation-head" }, iconButton("list", "Conversations", openDrawer, { class: "only-narrow" }), h("div", { class: "conversation-name" }, heading, price), tools),
       log,
       h("div", { class: "latest-place" }, latest),
       composer,
@@ -73,6 +75,7 @@ export async function mount(root, { rest }) {
     list.show(session);
     heading.textContent = session.title || (session.missing ? "Conversation" : "New conversation");
     setPlace(session.title || title);
+    replace(price, session.kept && session.loaded && session.cost && !session.missing && priceButton(session));
     replace(tools, session.nodes.length > 0 && !session.missing && actions());
     composer.hidden = session.missing;
     send.hidden = Boolean(session.running);
@@ -168,6 +171,11 @@ export async function mount(root, { rest }) {
       drawer?.close();
     },
   };
+}
+
+function priceButton(session) {
+  const text = money(session.cost);
+  return button(text, { kind: "quiet small", class: "money", "aria-label": `Cost: ${text}`, onClick: () => costDialog(session) });
 }
 
 /** Put nodes into a place without touching those that are there: a reader may have text selected in them. */

@@ -1,7 +1,7 @@
 // Phases of a turn, as a timeline: what each started from, what came of it, and how long it took.
 
 import { h, icon } from "../dom.js";
-import { alert, badge, counted, ms } from "../elements.js";
+import { alert, badge, counted, money, ms } from "../elements.js";
 import { jsonView } from "../json_view.js";
 import { ruleName } from "../rule_words.js";
 
@@ -31,7 +31,7 @@ export function timeline(phases) {
           h(
             "div",
             { class: "timeline-body" },
-            h("div", { class: "spread" }, h("h3", { title: one.phase === "rag collection" ? "The Node original calls it RAG collection." : null }, one.phase === "rag collection" ? "document search" : one.phase), one.skipped ? badge("not run") : h("span", { class: "muted small-text" }, [ms(one.elapsed_ms), tokens(one.usage)].filter(Boolean).join(" · "))),
+            h("div", { class: "spread" }, h("h3", { title: one.phase === "rag collection" ? "The Node original calls it RAG collection." : null }, one.phase === "rag collection" ? "document search" : one.phase), one.skipped ? badge("not run") : h("span", { class: "muted small-text" }, [ms(one.elapsed_ms), tokens(one.usage), ...(one.rounds || []).map((round) => money(round.cost))].filter(Boolean).join(" · "))),
             h("p", { class: "muted small-text" }, one.skipped ? `Not run: ${one.skipped}.` : MEANING[one.phase]),
             !one.skipped && h("p", {}, outcome(one)),
             one.warnings?.length > 0 && alert("warn", h("ul", {}, one.warnings.map((text) => h("li", {}, text)))),

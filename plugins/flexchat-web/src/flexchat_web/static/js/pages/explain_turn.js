@@ -1,7 +1,7 @@
 // How an answer of a conversation came about, as it is kept with its turn. Nothing is asked again.
 
 import { h, replace } from "../dom.js";
-import { alert, badge, counted, emptyState, errorCard, ms, pageHead, spinner, when } from "../elements.js";
+import { alert, badge, counted, emptyState, errorCard, money, moneyNode, ms, pageHead, spinner, when } from "../elements.js";
 import { sessions } from "../chat/sessions.js";
 import { conditionList, ruleName } from "../rule_words.js";
 import { setPlace } from "../router.js";
@@ -29,7 +29,7 @@ function view(turn, asked) {
   const warnings = (turn.warnings || []).length > 0 && alert("warn", h("ul", {}, turn.warnings.map((text) => h("li", {}, text))));
   const status = STATUS[turn.status];
   return [
-    h("section", { class: "card stack tight", "aria-label": "Message" }, h("p", { class: "turn-asked", dir: "auto" }, asked), h("p", { class: "row muted small-text" }, status && badge(...status), turn.at && when(turn.at), turn.elapsed_ms > 0 && h("span", {}, ms(turn.elapsed_ms)), again)),
+    h("section", { class: "card stack tight", "aria-label": "Message" }, h("p", { class: "turn-asked", dir: "auto" }, asked), h("p", { class: "row muted small-text" }, status && badge(...status), turn.at && when(turn.at), turn.elapsed_ms > 0 && h("span", {}, ms(turn.elapsed_ms)), moneyNode(turn.cost), again), turn.cost.unpriced.length > 0 && h("p", { class: "muted small-text" }, `Not in the cost: ${turn.cost.unpriced.join("; ")}.`)),
     verdict(turn),
     turn.error && alert("bad", h("p", {}, turn.error)),
     warnings,
@@ -66,7 +66,7 @@ function rounds(all) {
         h(
           "li",
           { class: "card stack tight" },
-          h("div", { class: "spread" }, h("h3", {}, `Round ${index + 1}`, h("span", { class: "muted" }, ` ${[one.llm, one.model].filter((part, at, parts) => part && part !== parts[at - 1]).join(" / ")}`)), h("span", { class: "muted small-text" }, [ms(one.elapsed_ms), tokens(one.usage)].filter(Boolean).join(" · "))),
+          h("div", { class: "spread" }, h("h3", {}, `Round ${index + 1}`, h("span", { class: "muted" }, ` ${[one.llm, one.model].filter((part, at, parts) => part && part !== parts[at - 1]).join(" / ")}`)), h("span", { class: "muted small-text" }, [ms(one.elapsed_ms), tokens(one.usage), money(one.cost)].filter(Boolean).join(" · "))),
           one.finish_reason && h("p", { class: "muted small-text" }, ENDED[one.finish_reason] || `Ended with “${one.finish_reason}”.`),
           one.usage && h("p", { class: "muted small-text" }, `${counted(one.usage.input_tokens ?? 0, "token")} read, ${(one.usage.output_tokens ?? 0).toLocaleString()} written.`),
           one.reasoning && h("details", { class: "thought" }, h("summary", {}, "Reasoning"), h("div", { class: "thought-text", dir: "auto" }, one.reasoning)),
