@@ -280,3 +280,60 @@ def test_what_the_tools_of_a_turn_did_is_said_to_stay(talk, script):
     ran = talk("pay", "/undo")
 
     assert "what its tools did stays done: pay" in ran.err
+
+
+USED = "usage = { input_tokens = 1000, output_tokens = 100 }"
+PRICED = '\n[llms.script.prices."*"]\ninput = 2\noutput = 10\n'
+
+
+@pytest.fixture
+def priced(script):
+    """Write a script whose model has a price, and tells its tokens if its replies do."""
+
+    def write(*replies):
+        path = script(*replies)
+        path.write_text(path.read_text() + PRICED)
+
+    return write
+
+
+@pytest.mark.parametrize("words", [("--no-keep",), ("--keep",)])
+def test_usage_is_that_of_the_conversation_so_far(talk, priced, words):
+    """With what was taken back, and what failed; /new begins to count again."""
+    priced(f'{{ text = "1", {USED} }}', f'{{ text = "2", {USED} }}', '{ error = "content_filter" }', '{ text = "4" }')
+
+    lines = "/usage", "one", "/usage", "two", "/undo", "/usage", "three", "/usage", "/new", "/usage", "four", "/usage"
+    told = talk(*lines, words=words).err.splitlines()
+
+    assert "/usage" not in "".join(told)
+    assert [line for line in told if line.startswith(("no turn", "1 turn", "2 turns", "3 turns", "not in it"))] == [
+        "no turn yet",
+        "1 turn: 1,000 tokens in, 100 out, $0.003",
+        "2 turns: 2,000 tokens in, 200 out, $0.006",
+        "3 turns: 2,000 tokens in, 200 out, at least $0.006",
+        "not in it: the turn did not end, and what was under way may have cost something",
+        "no turn yet",
+        "1 turn: tokens not counted, unpriced",
+        "not in it: script did not say how many tokens any read and wrote",
+    ]
+
+
+def test_usage_of_a_continued_conversation_says_what_came_before(talk, priced, script):
+    """At the prices of then."""
+    priced(f'{{ text = "1", {USED} }}')
+    talk("one", words=("--keep",))
+    script(f'{{ text = "2", {USED} }}')
+
+    told = talk("/usage", "two", "/usage", words=("-c",)).err.splitlines()
+
+    assert [line for line in told if "turn" in line and "continuing" not in line] == [
+        "before that: 1 turn, $0.003",
+        "1 turn: 1,000 tokens in, 100 out, unpriced",
+        "before that: 1 turn, $0.003",
+    ]
+    assert "not in it: no price is known for any of script" in told
+
+
+def test_usage_is_listed_in_help(talk, script):
+    script('{ text = "1" }')
+    assert "/usage  the tokens and the cost" in talk("/help").err

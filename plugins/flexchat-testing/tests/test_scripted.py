@@ -143,6 +143,17 @@ async def test_every_error_a_config_can_name_is_raised():
     assert len(set(kinds)) == len(names)
 
 
+async def test_a_reply_may_say_what_it_took():
+    """With calls or without; where it does not, the model counts nothing."""
+    used = {"input_tokens": 9, "output_tokens": 5, "reasoning_tokens": 2, "cache_read_tokens": 3}
+    replies = [{"text": "a", "usage": used}, {"tool_calls": [{"name": "echo"}], "usage": used}, {"text": "b"}]
+    model = configured(replies=replies)
+
+    usages = [(await ask(model)).usage for _ in replies]
+
+    assert [usage and usage.to_dict() for usage in usages] == [used, used, None]
+
+
 def test_a_wrong_error_name_is_a_config_error():
     """The names there are stand in the error."""
     _, problems = structure_mapping({"replies": [{"error": "nope"}]}, ScriptedConfig)

@@ -14,6 +14,7 @@ import click
 
 from ..app import FlexChat
 from ..domain import ToolCallRecord, Turn, UserMessage
+from ..domain.text import counted
 from ..errors import FlexChatError, StorageError, did_you_mean
 from .answering import Answering, answering_options
 from .context import CommandContext
@@ -23,7 +24,7 @@ from .prompt_variables import variables_option
 from .standard_input import expect_utf8, saying_what_is_waited_for
 from .terminal import StreamError, one_line
 from .tool_text import signature, summary
-from .transcript import show_turn
+from .transcript import Spending, show_turn
 from .usage import FAILED, OK, UsageError
 
 _HELP = {
@@ -31,6 +32,7 @@ _HELP = {
     "/new": "start a new conversation",
     "/undo": "take back the last turn; what its tools did stays done",
     "/model": "let another model answer: /model openai/gpt-5.2; without a name: say which answered last",
+    "/usage": "the tokens and the cost of this conversation so far",
     "/system": "set the system prompt: /system TEXT; without a text: the configuration's again",
     "/help": "show this",
     "/quit": "end (so do /exit, exit, quit and Ctrl-D)",
@@ -120,6 +122,8 @@ class _Talk:
         self._json = context.json
         self._interactive = interactive
         self._turns: list[Turn] = []
+        self._spent = Spending()
+        self._before = kept.continued if kept is not None else None
         self._asked_last = ""
         self._replaced: list[FlexChat] = []
 
@@ -166,6 +170,8 @@ class _Talk:
                 self._answer_otherwise(attrs.evolve(self._answering, model=text.strip()))
             case "/system":
                 self._answer_otherwise(attrs.evolve(self._answering, system=text.strip() or None))
+            case "/usage":
+                self._say_usage()
             case "/tools":
                 tools = self._chat.tools.get_registry().list()
                 for tool in tools:
@@ -175,7 +181,7 @@ class _Talk:
             case "/undo":
                 self._undo()
             case "/new":
-                self._turns = []
+                self._turns, self._spent, self._before = [], Spending(), None
                 if self._kept is not None:
                     self._kept.begin()
                 self._terminal.say("a new conversation", "dim")
@@ -220,9 +226,25 @@ class _Talk:
         return True
 
     def _remember(self, turn: Turn | None) -> None:
-        """Add a turn to the history, however it ended, if no store does so."""
-        if self._kept is None and turn is not None:
+        """Count what a turn took, however it ended, and add it to the history, if no store does so."""
+        if turn is None:
+            return
+        self._spent += Spending.of(turn)
+        if self._kept is None:
             self._turns.append(turn)
+
+    def _say_usage(self) -> None:
+        """Say what the turns of this conversation took: those that were taken back, too, as they were paid for."""
+        spent, before = self._spent, self._before
+        if spent.turns:
+            self._terminal.say(f"{counted(spent.turns, 'turn')}: {spent.tokens()}, {spent.cost}")
+        elif before is None:
+            self._terminal.say("no turn yet")
+        for why in spent.cost.unpriced:
+            self._terminal.say(f"not in it: {why}", "dim")
+        if before is not None:
+            earlier = "cost unknown" if before.cost is None else before.cost.explained()
+            self._terminal.say(f"before that: {counted(before.turns, 'turn')}, {earlier}")
 
     def _undo(self) -> None:
         """Take back the last turn, however it ended. A kept conversation is left as it is, and another goes on."""

@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import PurePath
 from typing import Any
 
+import attrs
+
 from ..domain import (
     AnswerEnd,
     Citation,
@@ -20,6 +22,7 @@ from ..domain import (
     Turn,
     TurnFinished,
 )
+from ..domain.prices import Cost
 from .terminal import Style, Terminal, one_line
 from .waiting import Waiting
 
@@ -145,14 +148,47 @@ def spoken_sources(citations: Sequence[Citation]) -> str:
     return ", ".join(places[:_MOST_SOURCES]) + (f" and {more} more" if more > 0 else "")
 
 
+@attrs.frozen
+class Spending:
+    """What turns took: tokens, and their cost.
+
+    Attributes:
+        counted: Whether any service said how many tokens it took.
+    """
+
+    turns: int = 0
+    read: int = 0
+    written: int = 0
+    counted: bool = False
+    cost: Cost = attrs.field(factory=lambda: Cost.total(()))
+
+    @classmethod
+    def of(cls, turn: Turn) -> Spending:
+        """Return what a turn took, in all its phases."""
+        rounds = [one for phase in turn.phases for one in phase.rounds] + [*turn.response.rounds]
+        usage = [one.usage for one in rounds if one.usage is not None]
+        read, written = sum(u.input_tokens or 0 for u in usage), sum(u.output_tokens or 0 for u in usage)
+        return cls(1, read, written, bool(usage), turn.cost)
+
+    def __add__(self, other: Spending) -> Spending:
+        cost = other.cost if not self.turns else self.cost + other.cost
+        return Spending(
+            self.turns + other.turns,
+            self.read + other.read,
+            self.written + other.written,
+            self.counted or other.counted,
+            cost,
+        )
+
+    def tokens(self) -> str:
+        """Return them for people: "1,204 tokens in, 88 out"."""
+        return f"{self.read:,} tokens in, {self.written:,} out" if self.counted else "tokens not counted"
+
+
 def spoken_spending(turn: Turn) -> str:
-    """Return the tokens and the price of a turn: "1,204 tokens in, 88 out, $0.0042"; empty if it asked no model."""
-    rounds = [one for phase in turn.phases for one in phase.rounds] + [*turn.response.rounds]
-    usage = [one.usage for one in rounds if one.usage is not None]
-    if not usage:
-        return ""
-    read, written = sum(u.input_tokens or 0 for u in usage), sum(u.output_tokens or 0 for u in usage)
-    return f"{read:,} tokens in, {written:,} out, {turn.cost.explained()}"
+    """Return the tokens and the price of a turn: "1,204 tokens in, 88 out, $0.0042"; empty if nobody counted."""
+    spent = Spending.of(turn)
+    return f"{spent.tokens()}, {spent.cost.explained()}" if spent.counted else ""
 
 
 def time_of(record: ToolCallRecord) -> str:

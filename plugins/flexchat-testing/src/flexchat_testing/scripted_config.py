@@ -22,6 +22,7 @@ from flexchat.provider import (
     ProviderRateLimitError,
     ProviderRequestError,
     ProviderTimeoutError,
+    Usage,
 )
 
 from .scripted import ScriptedProvider, calls, says
@@ -36,16 +37,29 @@ class ScriptedCall:
 
 
 @attrs.frozen(kw_only=True)
+class ScriptedUsage:
+    """The tokens a reply says it took; see flexchat.Usage."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+@attrs.frozen(kw_only=True)
 class ScriptedReply:
     """One entry of replies: text, tool_calls or both; or an error.
 
     Attributes:
         finish_reason: None for "tool_calls" where there are calls, else "stop".
+        usage: None for a service that does not count.
     """
 
     text: str | None = None
     tool_calls: tuple[ScriptedCall, ...] = ()
     finish_reason: str | None = None
+    usage: ScriptedUsage | None = None
     error: (
         Literal[
             "auth",
@@ -71,10 +85,11 @@ class ScriptedReply:
         """
         if self.error is not None:
             raise _ERRORS[self.error](f"the script says: {self.error} error")
+        usage = None if self.usage is None else Usage(**attrs.asdict(self.usage))
         if not self.tool_calls:
-            return says(self.text or "", finish_reason=self.finish_reason or "stop")
+            return says(self.text or "", finish_reason=self.finish_reason or "stop", usage=usage)
         named = [(call.name, call.arguments) for call in self.tool_calls]
-        return calls(*named, text=self.text, finish_reason=self.finish_reason or "tool_calls")
+        return calls(*named, text=self.text, finish_reason=self.finish_reason or "tool_calls", usage=usage)
 
 
 _ERRORS: dict[str, Callable[[str], ProviderError]] = {
