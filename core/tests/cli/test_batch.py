@@ -228,3 +228,109 @@ def test_an_estimate_asks_nothing(run, tmp_path):
 
     assert run("batch", "p.jsonl", "--estimate").status == 0
     assert run("batch", "p.jsonl", "--no-keep").status == 1
+
+
+USED = "usage = { input_tokens = 1000, output_tokens = 100 }"  # $0.002
+
+
+@pytest.fixture
+def limited(run, tmp_path):
+    """Answer prompts with a model that takes $0.002 for each; return the run and the prompts that were answered."""
+    (tmp_path / "flexchat.toml").write_text(
+        PRICED.replace('{ text = "Right." }', f'{{ text = "Right.", {USED} }}').replace(
+            '[[responses]]\nllm = "free"\nmodel = "n"\nmatch = { user_message_contains = "free" }\n', ""
+        )
+    )
+    (tmp_path / "p.jsonl").write_text("".join(f'"{n}"\n' for n in range(1, 11)))
+
+    def call(*words):
+        done = run("batch", "p.jsonl", "--parallel", "1", *words)
+        return done, [json.loads(line)["id"] for line in done.out.splitlines()]
+
+    return call
+
+
+def test_no_prompt_is_begun_once_a_batch_has_cost_enough(limited):
+    """The same command with more goes on, and what was paid before counts; with as much, it asks nothing."""
+    told = "$0.006; stopped at --max-cost 0.005, with $0.006 spent; the same command with a higher --max-cost goes on"
+    done, answered = limited("--max-cost", "0.005")
+    assert (done.status, answered) == (1, [1, 2, 3])
+    assert f"3 of 10 prompts answered, {told} from there" in done.err
+
+    done, answered = limited("--max-cost", "0.005")
+    assert (done.status, answered) == (1, [1, 2, 3])
+    assert f"3 of 10 prompts answered, 3 of them by an earlier run, {told}" in done.err
+
+    done, answered = limited("--max-cost", "0.0061", "--parallel", "4")
+    assert done.status == 1
+    assert answered == [*range(1, len(answered) + 1)]
+    assert 4 <= len(answered) <= 7, "those under way end"
+
+    done, again = limited("--max-cost", "0.0061")
+    assert again == answered, "what was answered is written, also beyond the limit"
+
+    done, answered = limited("--max-cost", "1")
+    assert (done.status, answered) == (0, [*range(1, 11)])
+    assert "stopped" not in done.err
+
+
+def test_a_limit_without_anything_kept(limited):
+    done, answered = limited("--max-cost", "0.002", "--no-keep")
+    assert (done.status, answered) == (1, [1])
+    assert done.err.splitlines()[-1].endswith("$0.002; stopped at --max-cost 0.002, with $0.002 spent")
+
+
+def test_a_limit_needs_prices(run, tmp_path):
+    """Before anything is asked: the error says which, and how to set them."""
+    (tmp_path / "flexchat.toml").write_text(PRICED)
+    (tmp_path / "p.jsonl").write_text('"one"\n')
+    refused = run("batch", "p.jsonl", "--max-cost", "1")
+    assert (refused.status, refused.out) == (2, "")
+    assert "--max-cost cannot be kept: no price is known for free/n. Set it in the config" in refused.err
+    assert '[llms.free] prices."n" = { input = …, output = … }; both 0 if it costs nothing' in refused.err
+
+    priced = PRICED.replace("[llms.free]", '[llms.free]\nprices."n" = { input = 0, output = 0 }')
+    (tmp_path / "flexchat.toml").write_text(priced)
+    assert run("batch", "p.jsonl", "--max-cost", "1").status == 0
+
+
+def test_a_fallback_and_who_finds_the_topic_need_prices_too(run, tmp_path):
+    (tmp_path / "p.jsonl").write_text('"one"\n')
+    fallback = PRICED.replace('llm = "bot"\nmodel = "m"', 'llm = "bot"\nmodel = "m"\nfallback = ["free"]')
+    fallback = fallback.replace('llm = "free"\nmodel = "n"', 'llm = "bot"\nmodel = "m"')
+    (tmp_path / "flexchat.toml").write_text(fallback.replace("[llms.free]", '[llms.free]\ndefault_model = "f"'))
+    assert "no price is known for free/f. Set" in run("batch", "p.jsonl", "--max-cost", "1").err
+
+    topic = (
+        PRICED.replace('llm = "free"\nmodel = "n"', 'llm = "bot"\nmodel = "m"')
+        + '\n[topic]\nllm = "free"\nmodel = "t"\n'
+    )
+    (tmp_path / "flexchat.toml").write_text(topic)
+    assert "no price is known for free/t" in run("batch", "p.jsonl", "--max-cost", "1").err
+
+
+def test_a_service_that_does_not_count_ends_a_batch_with_a_limit(limited, tmp_path):
+    """Nobody would know when it has cost enough."""
+    config = tmp_path / "flexchat.toml"
+    config.write_text(config.read_text().replace(f", {USED}", ""))
+    done, answered = limited("--max-cost", "1")
+    assert (done.status, answered) == (1, [1])
+    assert "stopped, as it is not known what an answer cost: bot did not say how many tokens m read" in done.err
+    assert "the same command without --max-cost goes on" in done.err
+
+
+def test_a_prompt_that_fails_does_not_end_a_batch_with_a_limit(limited, tmp_path):
+    """What it cost is not known, and not much."""
+    config = tmp_path / "flexchat.toml"
+    config.write_text(config.read_text().replace("replies = [{ text", 'replies = [{ error = "request" }, { text'))
+    done, answered = limited("--max-cost", "0.005")
+    assert (done.status, answered) == (1, [1, 2, 3, 4, 5, 6])
+    assert "at least $0.006" in done.err
+
+
+@pytest.mark.parametrize("amount", ["0", "-1", "nan", "inf", "-inf", "1e9999999", "x", "", "1,5", "$1", "0x10", "٣x"])
+def test_what_is_no_limit(limited, amount):
+    """One line, and nothing is asked."""
+    done, answered = limited("--max-cost", amount)
+    assert (done.status, answered) == (2, [])
+    assert "is not an amount of US dollars above 0, such as 0.50" in done.err

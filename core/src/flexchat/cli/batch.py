@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import click
@@ -18,11 +19,12 @@ from ..domain import Turn, Usage
 from ..domain.message_json import message_to_dict
 from ..domain.prices import Cost
 from ..domain.text import counted
-from ..errors import FlexChatError, ProviderAuthError
+from ..errors import FlexChatError, ProviderAuthError, UnknownConversationError
 from ..files import located, read_file
 from ..request import read_request
 from ..tools.cost import tokens_of
 from . import standard_input
+from .batch_limit import CostLimit, Dollars, LimitReachedError, refuse_unpriced
 from .batch_progress import Progress, progress_of
 from .batch_prompts import Prompt, read_prompts
 from .context import CommandContext
@@ -45,6 +47,12 @@ _STANDARD_INPUT = "standard input"
     default=4,
     help="prompts answered at a time (default: 4); max_parallel in the config limits each service",
 )
+@click.option(
+    "--max-cost",
+    metavar="DOLLARS",
+    type=Dollars(),
+    help="begin no further prompt once the answers have cost this much; the same command with more goes on",
+)
 @click.option("--estimate", is_flag=True, help="say what reading the prompts would cost, and ask nothing")
 @click.option("--fresh", is_flag=True, help="ask everything again, whatever an earlier run has answered")
 @click.option("--keep/--no-keep", default=True, help="keep what is needed to go on (default), or nothing")
@@ -52,7 +60,14 @@ _STANDARD_INPUT = "standard input"
 @demo_option
 @click.pass_obj
 def batch(
-    context: CommandContext, file: str, parallel: int, estimate: bool, fresh: bool, keep: bool, tenant: str
+    context: CommandContext,
+    file: str,
+    parallel: int,
+    max_cost: Decimal | None,
+    estimate: bool,
+    fresh: bool,
+    keep: bool,
+    tenant: str,
 ) -> int:
     """Answer many prompts, in order; the same command goes on if it is cut off.
 
@@ -71,22 +86,32 @@ def batch(
     if estimate:
         asyncio.run(_estimate(chat, prompts, context))
         return OK
+    limit = None
+    if max_cost is not None:
+        refuse_unpriced(chat)
+        limit = CostLimit(max_cost)
     config = context.config_file()
     where = [os.path.realpath(file) if file != "-" else text, str(config and os.path.realpath(config)), tenant]
     name = hashlib.sha256("\0".join(where).encode(errors="surrogatepass")).hexdigest()[:32]
     with contextlib.ExitStack() as closing:
         progress = closing.enter_context(progress_of(name, fresh=fresh)) if keep else None
-        return asyncio.run(_Batch(chat, context, prompts, progress, tenant).run(parallel))
+        return asyncio.run(_Batch(chat, context, prompts, progress, tenant, limit).run(parallel))
 
 
 class _Batch:
     """One run of the command."""
 
     def __init__(
-        self, chat: FlexChat, context: CommandContext, prompts: Sequence[Prompt], progress: Progress | None, tenant: str
+        self,
+        chat: FlexChat,
+        context: CommandContext,
+        prompts: Sequence[Prompt],
+        progress: Progress | None,
+        tenant: str,
+        limit: CostLimit | None,
     ) -> None:
         self._chat, self._context, self._terminal = chat, context, context.terminal
-        self._prompts, self._progress, self._tenant = prompts, progress, tenant
+        self._prompts, self._progress, self._tenant, self._limit = prompts, progress, tenant, limit
         self._written = self._failed = self._earlier = 0
         self._costs: list[Cost] = []
 
@@ -103,18 +128,45 @@ class _Batch:
             )
             try:
                 async for prompt, outcome in answers:
+                    if isinstance(outcome, LimitReachedError):
+                        break
                     self._write(prompt, outcome)
             finally:
                 self._say_how_it_went()
-        if self._progress is not None and not self._failed:
+        if self._failed or self._written < len(self._prompts):
+            return FAILED
+        if self._progress is not None:
             self._progress.done()
-        return FAILED if self._failed else OK
+        return OK
 
     async def _ask(self, prompt: Prompt) -> Turn:
+        if self._limit is None:
+            return await self._respond(prompt)
+        if not (self._limit.why and await self._is_answered(prompt)):
+            self._limit.refuse_more()
+        try:
+            turn = await self._respond(prompt)
+        except FlexChatError as error:
+            self._limit.count(error.turn)
+            raise
+        self._limit.count(turn)
+        return turn
+
+    async def _respond(self, prompt: Prompt) -> Turn:
         if self._progress is None:
             return await self._chat.respond(prompt.request, tenant=self._tenant)
         name = self._progress.name(prompt)
         return await self._chat.respond(prompt.request, conversation=name, key=name, tenant=self._tenant)
+
+    async def _is_answered(self, prompt: Prompt) -> bool:
+        """Return whether an earlier run has answered a prompt, so that its answer costs nothing any more."""
+        if self._progress is None or self._chat.conversations is None:
+            return False
+        try:
+            name = self._progress.name(prompt)
+            return (await self._chat.conversations.of(self._tenant).get(name)).status == "done"
+        except UnknownConversationError:
+            return False
 
     def _write(self, prompt: Prompt, outcome: Turn | FlexChatError) -> None:
         if isinstance(outcome, ProviderAuthError):  # the others would be refused, too
@@ -140,8 +192,10 @@ class _Batch:
         parts += [f"{self._failed} failed"] if self._failed else []
         parts += [Cost.total(self._costs).explained()] if self._costs else []
         text = ", ".join(parts)
+        limit = self._limit if self._written < all_of_them else None
+        text += f"; {limit.why}" if limit is not None and limit.why else ""
         if self._progress is not None and (self._failed or self._written < all_of_them):
-            text += "; the same command goes on from there"
+            text += f"; the same command{limit.goes_on if limit is not None else ''} goes on from there"
         self._terminal.say(text, "dim")
 
 
