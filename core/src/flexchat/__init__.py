@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     )
     from .domain.history import read_history, write_history
     from .domain.journal import JournaledTurn, JournalEntry, ToldEvent
-    from .domain.prices import Cost, ModelPrice, Price
+    from .domain.prices import Cost, ModelPrice, Price, PriceSettings
     from .domain.sourced import SourcedTool, ToolChange
     from .domain.version import __version__ as __version__
     from .errors import (
@@ -184,6 +184,7 @@ _HOMES = {
         "Cost",
         "ModelPrice",
         "Price",
+        "PriceSettings",
     ),
     "domain.sourced": (
         "SourcedTool",
@@ -310,6 +311,7 @@ __all__ = [
     "PhaseStarted",
     "PluginError",
     "Price",
+    "PriceSettings",
     "Problem",
     "Profile",
     "ProviderAuthError",

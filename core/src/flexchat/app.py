@@ -35,6 +35,7 @@ from .domain import (
 from .domain.copies import with_own_tables
 from .domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnState
 from .domain.message_json import result_to_json
+from .domain.prices import PriceSettings
 from .domain.text import scrub
 from .domain.version import __version__
 from .errors import (
@@ -175,6 +176,7 @@ class FlexChat:
         temperature: float | None = None,
         reasoning: Effort | None = None,
         max_iterations: int | None = None,
+        prices: Mapping[str, PriceSettings] | None = None,
         limits: LimitsTable | None = None,
         plugins: PluginHost | None = None,
         hooks: Iterable[object] = (),
@@ -189,14 +191,15 @@ class FlexChat:
             reasoning: How much the model thinks first: "none", "low", "high", …
             max_iterations: How many of the model's answers may ask for tools in one turn; at least 1.
             tools: Functions, definitions, and names of tools offered by plugins: "calculator".
+            prices: What models cost, as in a config: {"gpt-5.2": {"input": 1.75, "output": 14}}; "*" for all others.
             hooks: As in from_config.
             settings: The provider's own settings, api_key="…", base_url="…", and retries. Without a key, the one in
                 the service's usual environment variable is used: OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or
                 GOOGLE_API_KEY.
 
         Raises:
-            ConfigError: The model names no provider, no installed plugin offers it, or it does not accept these
-                settings.
+            ConfigError: The model names no provider, no installed plugin offers it, it does not accept these
+                settings, or a price is none.
         """
         host = plugins or installed_plugins()
         llm, name = split_model(model, host)
@@ -209,7 +212,7 @@ class FlexChat:
             reasoning=ReasoningTable(effort=reasoning) if reasoning else None,
             tools=RuleTools(max_iterations=max_iterations),
         )
-        return cls(assemble_rule(rule, settings, host, tools, limits or LimitsTable(), hooks))
+        return cls(assemble_rule(rule, settings, host, tools, limits or LimitsTable(), hooks, prices))
 
     def with_rule(self, rule: ResponseRule, *, tools: Iterable[ToolLike] | None = None) -> FlexChat:
         """Return a chat with the same services that answers every message by one rule, for trying out a model.

@@ -12,10 +12,11 @@ import attrs
 
 from .calls.effects import Effects
 from .calls.manager import ToolLike, ToolManager
-from .config.model import Config, EffectsTable, LimitsTable, LLMEntry, NetworkTable, ResponseRule
+from .config.model import Config, EffectsTable, LimitsTable, LLMEntry, NetworkTable, PriceEntry, ResponseRule
 from .domain import SchemaDialect
 from .domain.copies import with_own_tables
 from .domain.masking import Mask
+from .domain.prices import PriceSettings
 from .errors import ConfigError, Problem, ProviderError, ToolDefinitionError, did_you_mean
 from .http.late_fetcher import LateFetcher
 from .llms.llm import Llms
@@ -215,11 +216,13 @@ def assemble_rule(
     tools: Iterable[ToolLike],
     limits: LimitsTable,
     hooks: Iterable[object] = (),
+    prices: Mapping[str, PriceSettings] | None = None,
 ) -> Parts:
     """Build the parts for one rule, whose llm is a provider type's name, and some tools; see FlexChat.from_model.
 
     Raises:
-        ConfigError: No installed plugin offers the provider, it does not accept these settings, or a gate is inactive.
+        ConfigError: No installed plugin offers the provider, it does not accept these settings, a price is none, or a
+            gate is inactive.
     """
     from .llms.open import Configured, open_llm, secret_values, with_usual_key
 
@@ -231,7 +234,7 @@ def assemble_rule(
         raise ConfigError([Problem(path="max_iterations", text=f"must be at least 1, got {most}")])
     settings = dict(with_own_tables(settings))
     ours = {key: settings.pop(key) for key in ("retries", "retry_delay_ms", "max_parallel") if key in settings}
-    entry = LLMEntry(provider=provider, **ours)
+    entry = LLMEntry(provider=provider, prices=_prices(provider, prices) if prices is not None else {}, **ours)
     own_settings = _settings(provider, found.config_class, settings)
     try:
         service = Configured(found, with_usual_key(own_settings))
@@ -574,6 +577,16 @@ def _lint(
             if finding.sentence:
                 place = ("tools", "registry", entries[finding.tool]) if finding.tool in entries else ("tools",)
                 yield place, finding.sentence
+
+
+def _prices(provider: str, prices: Mapping[str, PriceSettings]) -> Mapping[str, PriceEntry]:
+    """Return prices from a keyword argument, with the errors a config would give."""
+    from .config.structure import structure_mapping
+
+    made, problems = structure_mapping({"provider": provider, "prices": prices}, LLMEntry)
+    if made is None or problems:
+        raise ConfigError([Problem(path=f"provider {provider}", text=text) for text in problems])
+    return made.prices
 
 
 def _settings(provider: str, config_class: type[Any], settings: dict[str, Any]) -> Any:

@@ -146,3 +146,29 @@ async def test_a_turn_says_what_it_cost_and_what_it_does_not_know():
                 assert told["unpriced"]
             else:
                 assert told["amount"] == amount
+
+
+async def test_from_model_takes_prices_as_a_config_has_them():
+    """For the model, and for all others."""
+    used = {"input_tokens": 1_000_000, "output_tokens": 0}
+    for prices, amount in ({"m": {"input": 2.5, "output": 10}}, "2.5"), ({"*": {"input": 1, "output": 0}}, "1"):
+        replies = [{"text": "hi", "usage": used}]
+        async with FlexChat.from_model("scripted/m", prices=prices, replies=replies) as chat:
+            assert (await chat.respond("hello")).cost.amount == Decimal(amount)
+
+
+@pytest.mark.parametrize(
+    ("prices", "words"),
+    [
+        ({"m": {"inputs": 1, "output": 1}}, "prices.m.*inputs.*did you mean 'input'"),
+        ({"m": {"input": float("nan"), "output": 1}}, "prices.m.input"),
+        ({"m": {"input": -1, "output": 1}}, "prices.m.input"),
+        ({"m": {"input": 1}}, "prices.m: a price needs both input and output"),
+        ({"m": 1}, "prices.m"),
+        ([], "prices"),
+    ],
+)
+def test_from_model_refuses_what_is_no_price(prices, words):
+    """With the same words, and before anything is opened."""
+    with pytest.raises(ConfigError, match=words):
+        FlexChat.from_model("scripted/m", prices=prices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import attrs
 
@@ -69,6 +69,23 @@ class Price:
         """Return it as JSON data: decimal numbers as text."""
         values = attrs.asdict(self)
         return {name: plain(v) if isinstance(v, Decimal) else v for name, v in values.items() if v is not None}
+
+
+class PriceSettings(TypedDict, total=False):
+    """A model's price as a config has it ([llms.NAME.prices.MODEL]), in US dollars per million tokens.
+
+    input, output: What it reads and writes; both, or neither for the window alone.
+    cached_input, cache_write: What it reads from the service's cache, and what the service caches; default: as input.
+    reasoning: What it thinks; default: as output.
+    window: Tokens it can read.
+    """
+
+    input: float
+    output: float
+    cached_input: float
+    cache_write: float
+    reasoning: float
+    window: int
 
 
 @attrs.frozen(kw_only=True)
