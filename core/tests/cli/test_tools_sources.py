@@ -1,6 +1,7 @@
 """flexchat tools diff, accept and cost, and what the other commands say of tools that come from sources."""
 
 import json
+from decimal import Decimal
 
 import pytest
 from flexchat import assembly
@@ -161,6 +162,20 @@ def test_cost_says_what_each_rules_tools_cost(run, shop, config):
     assert "3.5 bytes of JSON a token" in ran.err
     (cost,) = json.loads(run("tools", "cost", "--json").out)
     assert 20 < cost["tokens"] <= sum(cost["tools"].values()) + 5
+
+
+def test_cost_says_what_tools_cost_in_dollars_if_their_model_has_a_price(run, shop, config):
+    """In every request; without a price that is said."""
+    path = config()
+    run("tools", "accept", "shop")
+    assert ", unpriced\n" in run("tools", "cost").out
+    (cost,) = json.loads(run("tools", "cost", "--json").out)
+    assert (cost["cost"]["amount"], len(cost["cost"]["unpriced"])) == (None, 1)
+
+    path.write_text(path.read_text() + '\n[llms.bot.prices."*"]\ninput = 10\noutput = 99\n')
+    (cost,) = json.loads(run("tools", "cost", "--json").out)
+    assert Decimal(cost["cost"]["amount"]) == Decimal(cost["tokens"]) / 100_000
+    assert ", $0.00" in run("tools", "cost").out.splitlines()[0]
 
 
 def test_cost_shows_ten_tools_or_all(run, shop, config):

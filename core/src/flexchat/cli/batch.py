@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from ..app import FlexChat
-from ..domain import Turn, Usage
+from ..domain import Turn
 from ..domain.message_json import message_to_dict
 from ..domain.prices import Cost
 from ..domain.text import counted
@@ -209,11 +209,7 @@ async def _estimate(chat: FlexChat, prompts: Sequence[Prompt], context: CommandC
             found.setdefault((request.llm, request.model), []).append(tokens_of(sent))
     rows: list[dict[str, Any]] = []
     for (llm, model), tokens in found.items():
-        read = Usage(input_tokens=sum(tokens), output_tokens=0)
-        known = chat.llms[llm].price_of(model)
-        price = known.price if known is not None else None
-        missing = () if price is not None else (f"no price is known for {model} of {llm}",)
-        cost = Cost(amount=None if price is None else price.amount(read), unpriced=missing)
+        cost = chat.llms[llm].cost_of_reading(model, sum(tokens))
         rows.append({"llm": llm, "model": model, "prompts": len(tokens), "input_tokens": sum(tokens), "cost": cost})
     total = Cost.total(row["cost"] for row in rows)
     if context.json:

@@ -40,7 +40,7 @@ OWN = {
     "tools list": ("tools:list_", "list the tools"),
     "tools show": ("tools:show", "print a tool's definition"),
     "tools call": ("tools:call", "run a tool: NAME key=value …"),
-    "tools cost": ("tools_cost:cost", "estimate what each rule's tools cost in tokens"),
+    "tools cost": ("tools_cost:cost", "estimate what each rule's tools cost in every request"),
     "tools diff": ("tools_sources:diff", "show what has changed in tool sources since it was accepted"),
     "tools accept": ("tools_sources:accept", "accept the tools of a source as they are now"),
     "tools lint": ("tools_lint:lint", "show what each service does with the tools"),

@@ -1,4 +1,4 @@
-"""flexchat tools cost: what each rule's tools cost in tokens, in every request."""
+"""flexchat tools cost: what each rule's tools cost in every request, in tokens and dollars."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..calls.rule_cost import rule_cost
+from ..domain.prices import Cost
 from ..domain.text import counted
 from ..errors import did_you_mean
 from ..tools.cost import BYTES_PER_TOKEN, ToolsCost
@@ -31,33 +32,37 @@ def _complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) 
 )
 @click.pass_obj
 def cost(context: CommandContext, rule: str | None) -> None:
-    """Estimate what each rule's tools cost in tokens.
+    """Estimate what each rule's tools cost in every request.
 
     The dearest tools come first; -v shows all.
     """
     terminal = context.terminal
     chat, _ = context.open_tools()
-    costs: list[tuple[int, str, ToolsCost]] = []
+    costs: list[tuple[int, str, ToolsCost, Cost]] = []
     for index in _rules(chat, rule):
-        costs.append((index, *rule_cost(chat.config.responses[index], chat.tools, chat.llms)))
+        wanted = chat.config.responses[index]
+        form, found = rule_cost(wanted, chat.tools, chat.llms)
+        llm, model = chat.llms.resolve(wanted.llm, wanted.model)
+        costs.append((index, form, found, llm.cost_of_reading(model, found.tokens)))
     if context.json:
         terminal.json(
             [
                 {"rule": index, "name": chat.config.responses[index].name, "format": form}
-                | {"tokens": found.tokens, "tools": found.by_tool, "unsendable": found.unsendable}
-                for index, form, found in costs
+                | {"tokens": found.tokens, "cost": cost.to_dict()}
+                | {"tools": found.by_tool, "unsendable": found.unsendable}
+                for index, form, found, cost in costs
             ]
         )
         return
-    for index, form, found in costs:
-        _show(terminal, chat, index, form, found)
+    for each in costs:
+        _show(terminal, chat, *each)
     for state in chat.tools.sources.states():
         if not state.accepted:
             terminal.say(f"without the tools of source '{state.name}', which nobody has opened yet", "dim")
-    terminal.say(f"estimates: {BYTES_PER_TOKEN} bytes of JSON a token; services count differently", "dim")
+    terminal.say(f"estimates: {BYTES_PER_TOKEN} bytes of JSON a token, not cached; services count differently", "dim")
 
 
-def _show(terminal: Terminal, chat: FlexChat, index: int, form: str, cost: ToolsCost) -> None:
+def _show(terminal: Terminal, chat: FlexChat, index: int, form: str, cost: ToolsCost, price: Cost) -> None:
     rule = chat.config.responses[index]
     called = f"rule {index} '{rule.name}'" if rule.name else f"rule {index}"
     if cost.unsendable:
@@ -67,7 +72,7 @@ def _show(terminal: Terminal, chat: FlexChat, index: int, form: str, cost: Tools
         terminal.out(f"{called}: no tools", "dim")
         return
     tools = counted(len(cost.by_tool), "tool")
-    terminal.out(f"{called}: {tools}, about {counted(cost.tokens, 'token')} as sent to {form}", "bold")
+    terminal.out(f"{called}: {tools}, about {counted(cost.tokens, 'token')} as sent to {form}, {price}", "bold")
     shown = [*cost.by_tool.items()][: None if terminal.verbose else _MOST_SHOWN]
     width = len(f"{shown[0][1]:,}")
     for name, tokens in shown:

@@ -8,8 +8,8 @@ from typing import Any, Literal, Self, TypeVar
 import attrs
 
 from ..config.model import LLMEntry
-from ..domain import Embeddings, ModelInfo
-from ..domain.prices import ModelPrice
+from ..domain import Embeddings, ModelInfo, Usage
+from ..domain.prices import Cost, ModelPrice
 from ..errors import ProviderError, UnknownLLMError
 from ..plugin.contracts import ChatProvider
 from ..plugin.threads import run_in_thread
@@ -86,6 +86,14 @@ class LLM:
         if (model, answered) not in self._known_prices and takes_long(self.provider, self.prices, model, answered):
             await run_in_thread(self.price_of, model, answered)
         return self.price_of(model, answered)
+
+    def cost_of_reading(self, model: str, tokens: int) -> Cost:
+        """Return what so many tokens cost to read, at the price of a short request of which nothing is cached."""
+        known = self.price_of(model)
+        price = None if known is None else known.price
+        if price is None:
+            return Cost(unpriced=(f"no price is known for {model or 'the model'} of {self.name}",))
+        return Cost(amount=price.amount(Usage(input_tokens=tokens, output_tokens=0)))
 
     async def embed(
         self,

@@ -96,4 +96,5 @@ async def test_the_price_of_each_rules_tools_is_told(told):
     assert [one["tool"] for one in rule["tools"]] == ["get_weather"]
     assert 20 < rule["tokens"] < 200
     assert rule["unsendable"] == []
+    assert rule["cost"] == {"amount": None, "currency": "USD", "unpriced": ["no price is known for r1 of robot"]}
     assert (answer["budget_tokens"], answer["bytes_per_token"]) == (10_000, 3.5)

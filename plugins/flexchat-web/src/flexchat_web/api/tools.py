@@ -10,7 +10,7 @@ from flexchat.host import BYTES_PER_TOKEN, STORED_RESULT, differences, lint_tool
 
 from ..operations import Call, Json, Operation, Reply
 from .chat import REPLAYED
-from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, TOOL_RESULT, listed, record, taken
+from .shapes import COST, COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, TOOL_RESULT, listed, record, taken
 
 _TOOL = record(
     {
@@ -110,8 +110,11 @@ async def _cost(call: Call) -> Reply:
         for index, rule in enumerate(chat.config.responses):
             tool_format, cost = rule_cost(rule, chat.tools, chat.llms)
             tools = [{"tool": name, "tokens": tokens} for name, tokens in cost.by_tool.items()]
-            of_rule = {"rule": index, "name": rule.name, "format": tool_format, "tokens": cost.tokens, "tools": tools}
-            rules.append({**of_rule, "unsendable": [*cost.unsendable]})
+            llm, model = chat.llms.resolve(rule.llm, rule.model)
+            await llm.find_price(model)  # what that imports is not imported on the event loop
+            price = llm.cost_of_reading(model, cost.tokens).to_dict()
+            of_rule = {"rule": index, "name": rule.name, "format": tool_format, "tokens": cost.tokens, "cost": price}
+            rules.append({**of_rule, "tools": tools, "unsendable": [*cost.unsendable]})
         return Json(
             {"rules": rules, "budget_tokens": chat.config.tools.budget_tokens, "bytes_per_token": BYTES_PER_TOKEN}
         )
@@ -200,7 +203,7 @@ OPERATIONS = (
         method="GET",
         path="/api/tools/cost",
         name="tools_cost",
-        summary="Estimate what each rule's tools cost in tokens, in every request.",
+        summary="Estimate what each rule's tools cost in every request, in tokens and US dollars.",
         tag="tools",
         handle=_cost,
         answers={
@@ -213,6 +216,7 @@ OPERATIONS = (
                                 "name": NULLABLE_TEXT,
                                 "format": TEXT,
                                 "tokens": COUNT,
+                                "cost": COST,
                                 "tools": listed(record({"tool": TEXT, "tokens": COUNT})),
                                 "unsendable": listed(TEXT),
                             }

@@ -3,7 +3,7 @@
 import { waiting } from "../activity/waiting.js";
 import { sourcesView } from "../tool_sources.js";
 import { h, icon, keyed, replace } from "../dom.js";
-import { alert, badge, busy, button, emptyState, errorCard, ms, pageHead } from "../elements.js";
+import { alert, badge, busy, button, emptyState, errorCard, money, ms, pageHead } from "../elements.js";
 import { get, newId, post } from "../api.js";
 import { confirmed, openDialog } from "../dialog.js";
 import { jsonView, codeView } from "../json_view.js";
@@ -100,13 +100,13 @@ function priceView(cost) {
           "li",
           {},
           rule.name ? `Rule ${rule.rule} “${rule.name}”` : `Rule ${rule.rule}`,
-          `: ${rule.tools.length} ${rule.tools.length === 1 ? "tool" : "tools"}, about ${rule.tokens.toLocaleString("en")} tokens as sent to ${rule.format}`,
+          `: ${rule.tools.length} ${rule.tools.length === 1 ? "tool" : "tools"}, about ${rule.tokens.toLocaleString("en")} tokens as sent to ${rule.format}, ${money(rule.cost)}`,
           rule.tokens > cost.budget_tokens && [" ", badge(`over tools.budget_tokens, ${cost.budget_tokens.toLocaleString("en")}`, "warn")],
           rule.unsendable.length > 0 && [" ", badge(`${rule.format} cannot be sent ${rule.unsendable.join(", ")}`, "warn")],
         ),
       ),
     ),
-    h("p", { class: "muted small-text" }, `An estimate: a token for every ${cost.bytes_per_token} bytes of JSON. Services count in their own ways.`),
+    h("p", { class: "muted small-text" }, `An estimate: a token for every ${cost.bytes_per_token} bytes of JSON, at the price of what is not cached. Services count in their own ways.`),
   );
 }
 
