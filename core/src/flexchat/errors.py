@@ -248,13 +248,21 @@ class ToolError(FlexChatError):
         retryable: Whether the same call may succeed in a moment, for tools that are to be retried. None leaves that to
             the error's cause: a broken connection or a timeout is.
         retry_after_s: Seconds the service wants to be left alone; None if it does not say.
+        nothing_done: Whether the tool knows that it has changed nothing, whatever caused the error, be it a timeout or
+            a cancellation: then its effect is never unknown.
     """
 
     def __init__(
-        self, text: str, *, hint: str | None = None, retryable: bool | None = None, retry_after_s: float | None = None
+        self,
+        text: str,
+        *,
+        hint: str | None = None,
+        retryable: bool | None = None,
+        retry_after_s: float | None = None,
+        nothing_done: bool = False,
     ) -> None:
         self.text, self.hint = text, hint
-        self.retryable, self.retry_after_s = retryable, retry_after_s
+        self.retryable, self.retry_after_s, self.nothing_done = retryable, retry_after_s, nothing_done
         super().__init__(text)
 
     def explained(self) -> str:
@@ -298,7 +306,8 @@ class FetchError(ToolError):
         retry_after_s: float | None = None,
     ) -> None:
         retryable = type(self).retryable if retryable is None else retryable
-        super().__init__(text, hint=hint, retryable=retryable, retry_after_s=retry_after_s)
+        unsent = not may_have_arrived
+        super().__init__(text, hint=hint, retryable=retryable, retry_after_s=retry_after_s, nothing_done=unsent)
         self.may_have_arrived = may_have_arrived
 
 

@@ -272,6 +272,22 @@ async def test_a_tool_that_cannot_tell_is_unknown(ledger, till, error):
     assert till.paid == [5]
 
 
+async def test_a_tool_that_knows_that_nothing_was_done_has_failed(ledger):
+    """Even if a timeout was the cause."""
+
+    @tool
+    async def pay(amount: int) -> None:
+        """Pay."""
+        try:
+            raise TimeoutError("no connection")
+        except TimeoutError:
+            raise ToolError("the till is closed", nothing_done=True) from None
+
+    result = await calls_of(ledger, pay).run(call())
+    assert (result.error, result.hint) == ("the till is closed", None)
+    assert [row.state for row in await rows(ledger)] == ["failed"]
+
+
 async def test_what_is_unknown_and_kept_is_shown_by_a_command(tmp_path, till, monkeypatch):
     @tool
     async def pay(amount: int) -> str:

@@ -238,6 +238,25 @@ async def test_a_turn_does_not_hang_on_a_source(config, host, shop, monkeypatch)
     assert time.monotonic() - started < 2
 
 
+@pytest.mark.parametrize("fault", [None, OSError("no route")])
+async def test_no_turn_waits_for_a_source_that_is_read_again(config, host, shop, monkeypatch, fault):
+    """What was accepted is offered meanwhile: a broken source would hold up the tools of all others."""
+    monkeypatch.setattr(sources, "WAIT_S", 60)
+    monkeypatch.setattr(live_source, "RETRY_S", 0)
+    path = config()
+    async with chat_of(path, host) as chat:
+        await chat.respond("Hello.")
+    async with chat_of(path, host, says("1"), says("2")) as chat:
+        shop.fault = fault
+        await chat.respond("Hello.")
+        shop.fault, shop.waits = None, asyncio.Event()
+        shop.change(sourced("find"))
+        async with asyncio.timeout(5):
+            await chat.respond("Hello.")
+        assert offered(chat) == ("find", "order")
+        shop.waits.set()
+
+
 @pytest.mark.slow
 async def test_a_source_that_ignores_its_end_holds_up_nobody(config, host, shop, monkeypatch):
     monkeypatch.setattr(live_source, "CLOSING_S", 0.05)

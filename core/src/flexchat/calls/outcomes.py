@@ -109,12 +109,12 @@ _DEEPEST = 10  # causes of causes of an error
 def doubt(error: BaseException) -> str:
     """Return why a tool that raised this may still have taken effect; empty if it did not.
 
-    Either it says so (EffectUnknownError, FetchError.may_have_arrived), or what it waited for did not answer or broke
+    Either it says so (EffectUnknownError, ToolError.nothing_done), or what it waited for did not answer or broke
     off, in whatever words.
     """
     cause: BaseException | None = error
     for _ in range(_DEEPEST):
-        if cause is None or (isinstance(cause, FetchError) and not cause.may_have_arrived):
+        if cause is None or (isinstance(cause, ToolError) and cause.nothing_done):
             return ""  # it knows better than what caused it
         if isinstance(cause, _BROKEN_OFF):
             return error_text(error)

@@ -110,14 +110,16 @@ class ToolSources:
     async def ready(self, allowed: Collection[str] | None) -> None:
         """Open the sources of these tools, unless that was done or has just failed; never raises.
 
-        It waits for a source no longer than it must: see WAIT_S.
+        It waits for a source no longer than it must: see WAIT_S. One that was read before, and is read again because it
+        says that it has changed or could not be read, is not waited for: a broken one would hold up every turn.
 
         Args:
             allowed: As in ToolRegistry.names.
         """
         if not self.by_name:
             return
-        if self.lock.has_changed:  # somebody has accepted what a source has now: that may not be what it had
+        has_changed = self.lock.has_changed
+        if has_changed:  # somebody has accepted what a source has now: that may not be what it had
             self._publish()
             for source in self.by_name.values():
                 source.forget()
@@ -126,7 +128,8 @@ class ToolSources:
         new = [task for task, source in waiting.items() if self._kept().get(source.name) is None]
         if new:
             await asyncio.wait(new, timeout=max(waiting[task].setup.timeout_s for task in new) + WAIT_S)
-        known = waiting.keys() - set(new)
+        first = {task for task, each in waiting.items() if has_changed or not (each.is_known or each.trouble)}
+        known = first - set(new)
         if known:
             await asyncio.wait(known, timeout=WAIT_S)
 
