@@ -97,6 +97,41 @@ async def test_a_call_that_takes_too_long_is_cancelled(chat_of, folder, era):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"call_timeout_ms": 500}, "the MCP server 'fake' was not ready in time"),
+        ({"start_ms": 400}, "the MCP server 'fake' cannot be used: it did not answer within 0.4 s of its start"),
+    ],
+)
+async def test_a_write_that_never_reached_the_server_is_not_unknown(chat_of, folder, limits, said):
+    await chat_of(call_timeout_ms=limits.get("call_timeout_ms")).tools.sources.look("fake")
+    chat = chat_of("both", "never start", env={"TOKEN": "hunter2-secret"}, **limits)
+
+    found = await chat.call_tool("count", {})
+
+    assert found.error.partition(";")[0] == said
+    assert found.hint is None
+    assert effects(folder) == 0
+
+
+@pytest.mark.slow
+async def test_a_list_that_is_asked_for_meanwhile_does_not_vouch_for_a_server(chat_of, folder):
+    """It waits for the same server, and would hold up every call until its own time is up."""
+    chat = chat_of(call_timeout_ms=400)
+    await chat.tools.sources.look("fake")
+    folder.fault("stop")
+    call = asyncio.ensure_future(chat.call_tool("count", {}))
+    await until(lambda: folder.lines("effects"))
+    looking = asyncio.ensure_future(chat.tools.sources.look("fake"))
+
+    assert "timed out" in (await call).error
+    async with asyncio.timeout(5):
+        assert (await looking).status == "open"
+    assert len(folder.lines("starts")) == 2
+
+
+@pytest.mark.slow
 async def test_a_server_that_stands_still_is_ended_and_started_again(chat_of, folder):
     chat = chat_of(call_timeout_ms=400)
     await chat.tools.sources.look("fake")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from flexchat_mcp.lines import NONSENSE_BYTES, FloodError, Lines, Oversized
+from flexchat_mcp.lines import MOST_MESSAGES, NONSENSE_BYTES, FloodError, Lines, Oversized
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,3 +64,19 @@ def test_nonsense_is_borne_up_to_a_point():
     reading.nonsense(NONSENSE_BYTES)
     with pytest.raises(FloodError, match="no messages"):
         reading.nonsense(1)
+
+
+def test_many_short_messages_are_a_flood():
+    """Each takes the time of a message; an answer, or time, makes it wait again."""
+    now = 0.0
+    reading = Lines(1_024, clock=lambda: now)
+    for number in range(3 * MOST_MESSAGES):
+        if number % MOST_MESSAGES == 0:
+            reading.answered()
+        reading.understood()
+    now = 11.0
+    list(reading.feed(b"x"))
+    for _ in range(MOST_MESSAGES):
+        reading.understood()
+    with pytest.raises(FloodError, match="20,000 messages"):
+        reading.understood()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from flexchat_mcp import process as module
 from flexchat_mcp.errors import ServerUnusableError
 from flexchat_mcp.process import ServerProcess
 
@@ -84,6 +85,23 @@ async def test_endless_stderr_is_read_and_not_kept(tmp_path):
     await process.end()
 
 
+async def test_a_flood_on_stderr_has_to_wait(tmp_path, monkeypatch):
+    """It would take our time for as long as the server lives."""
+    monkeypatch.setattr(module, "STDERR_BYTES", 2**17)
+    slept, sleep = [], asyncio.sleep
+
+    async def noted(seconds):
+        slept.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", noted)
+    process = await start("sh", "-c", "yes warning | head -c 1000000 >&2; echo done", folder=tmp_path)
+
+    assert await said(process) == "done"
+    assert 3 <= len([seconds for seconds in slept if 0.01 < seconds <= 1]) <= 8
+    await process.end()
+
+
 _STUBBORN = "trap '' TERM HUP INT; sleep 600 & echo $$ $!; while true; do sleep 600; done"
 _DAEMON = "setsid sleep 600 & echo $$ $!; exec cat"
 
@@ -139,9 +157,10 @@ async def test_nothing_is_left_when_we_are_killed(tmp_path, script):
 
 
 async def test_killing_the_keeper_ends_the_server(tmp_path):
+    """At once: without its keeper, nobody would end it if we were killed, too."""
     process = await start("sh", "-c", "trap '' HUP; echo $$; exec sleep 600", folder=tmp_path)
     server = int(await said(process))
     os.kill(process.process.pid, signal.SIGKILL)
-    await process.end()
 
-    assert gone([server])
+    assert await asyncio.to_thread(gone, [server])
+    await process.end()

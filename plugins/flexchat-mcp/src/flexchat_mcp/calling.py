@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,16 +30,28 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
         raise ToolError("this tool belongs to an MCP server that the configuration no longer has")
     name, tool = context.source.name, settings.tool
     is_write = context.tool.effect == "write"
+    was_asked = False
     try:
         source = cast(McpSource, await context.source.opened())
         await source.check(tool, settings.hash)
         name_of_key, key = source.config.idempotency_meta, context.key
         meta = {name_of_key: key} if name_of_key is not None and key is not None else None
-        result = await source.server.ask(_request(tool, params, meta), may_repeat=not is_write)
-    except ToolSourceError as error:
-        raise ToolError(f"the MCP server '{name}' cannot be used: {error}") from None
-    except ServerUnusableError as error:
-        raise ToolError(f"the MCP server '{name}' cannot be used: {error}") from None
+
+        async def request(client: Client) -> dict[str, Any]:
+            from .connection import call_tool
+
+            nonlocal was_asked
+            was_asked = True
+            return await call_tool(client, tool, params, meta)
+
+        result = await source.server.ask(request, may_repeat=not is_write)
+    except (ToolSourceError, ServerUnusableError) as error:
+        raise ToolError(f"the MCP server '{name}' cannot be used: {error}", nothing_done=True) from None
+    except asyncio.CancelledError:
+        if was_asked:
+            raise
+        text = f"the MCP server '{name}' was not ready in time"
+        raise ToolError(text, nothing_done=True) from None  # no matter to a turn that was cancelled
     except AnswerTooLargeError as error:
         text = f"the answer of the MCP server '{name}' cannot be read: {error}"
         if is_write:
@@ -48,21 +61,13 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
         text = f"the MCP server '{name}' did not answer: {error}"
         if is_write and error.may_have_acted:
             raise EffectUnknownError(text) from None
-        raise ToolError(text, retryable=not error.may_have_acted) from None
+        may_have_acted = error.may_have_acted
+        raise ToolError(text, retryable=not may_have_acted, nothing_done=not may_have_acted) from None
     except (ToolError, TimeoutError):
         raise
     except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
         raise _refused(name, error, is_write=is_write) from None
     return _value(result, settings, is_write=is_write)
-
-
-def _request(tool: str, params: Mapping[str, Any], meta: Mapping[str, Any] | None) -> Any:
-    async def request(client: Client) -> dict[str, Any]:
-        from .connection import call_tool
-
-        return await call_tool(client, tool, params, meta)
-
-    return request
 
 
 def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bool) -> Any:

@@ -45,6 +45,7 @@ class Connection:
         version: Of the protocol, once open.
         why: Why it has ended; empty while it has not.
         busy: How many requests are waiting for an answer.
+        working: How many of them may take long: calls of tools.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Connection:
         self._config, self.name, self._folder, self._person = config, name, folder, person
         self._fetcher, self._mask, self._tools_changed = fetcher, mask, tools_changed
         self.version = self.why = ""
-        self.busy = 0
+        self.busy = self.working = 0
         self.process: ServerProcess | None = None
         self._client: Client | None = None
         self._ending = asyncio.Event()
@@ -84,7 +85,7 @@ class Connection:
         return self._client
 
     async def open(self, era: str) -> None:
-        """Start the server, or reach it, and agree on a version of the protocol.
+        """Start the server, or reach it, and agree on a version of the protocol. Close it in every case.
 
         Args:
             era: "auto", "legacy" or a version, as the SDK calls them.
@@ -100,18 +101,20 @@ class Connection:
             async with asyncio.timeout(limit_s):
                 await asyncio.shield(opened)
         except TimeoutError:
+            opened.cancel()
             last = f"; its last words: {self.process.stderr[-1]}" if self.process and self.process.stderr else ""
             self._end(f"it did not answer within {limit_s:g} s of its start{last}")
-            await self.aclose()
             raise ServerUnusableError(self.why) from None
-        except BaseException:
+        except asyncio.CancelledError:
             opened.cancel()
             self._end("its start was cancelled")
-            await self.aclose()
             raise
 
-    async def ask(self, request: Callable[[Client], Awaitable[Kind]]) -> Kind:
+    async def ask(self, request: Callable[[Client], Awaitable[Kind]], *, is_call: bool = True) -> Kind:
         """Wait for the answer to a request.
+
+        Args:
+            is_call: Whether it is a tool's call, which may take long.
 
         Raises:
             ServerUnusableError: The connection is not open; nothing was asked.
@@ -121,13 +124,13 @@ class Connection:
             ValidationError: Its answer is not what the protocol says.
         """
         client = self.client
-        self.busy += 1
+        self.busy, self.working = self.busy + 1, self.working + is_call
         try:
             return await request(client)
         except MCPError as error:
             raise self._told(error) from None
         finally:
-            self.busy -= 1
+            self.busy, self.working = self.busy - 1, self.working - is_call
 
     async def is_alive(self) -> bool:
         """Ask for something small; a server that does not answer is ended."""

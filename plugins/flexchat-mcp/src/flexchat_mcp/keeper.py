@@ -1,8 +1,9 @@
 """Runs a server's command and leaves nothing of it behind, whatever happens to the process that wanted it.
 
 Not imported: ``process.py`` runs this file with ``python -I -S``, as the leader of a session of its own:
-``keeper.py ALIVE COMMAND…``. ALIVE is the reading end of a pipe that its starter holds open. When the pipe closes,
-because the starter wants that or was killed, everything the command has started is ended. The command's stdin, stdout
+``keeper.py ALIVE COMMAND…``. ALIVE is one end of a socket whose other end its starter holds. When that closes, because
+the starter wants that or was killed, everything the command has started is ended; and the starter learns by it when
+the keeper itself has ended. The command's stdin, stdout
 and stderr are the starter's pipes: no message passes through here.
 """
 

@@ -13,6 +13,8 @@ NONSENSE_BYTES = 2**18
 WINDOW_S = 10.0
 """The length of the window in which at most _FLOOD × max_bytes (at least of 1 MiB) may arrive without an answer."""
 _FLOOD = 16
+MOST_MESSAGES = 20_000
+"""How many messages may arrive in the window without an answer: each costs time, however short it is."""
 
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,64}")')
 _HEAD = 512
@@ -46,7 +48,7 @@ class Lines:
         self._pieces: list[bytes] = []
         self._size = 0
         self._nonsense = 0
-        self._since, self._unasked = clock(), 0
+        self._since, self._unasked, self._messages = clock(), 0, 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes | Oversized]:
         """Yield the lines that are complete now, without their ends.
@@ -65,11 +67,18 @@ class Lines:
 
     def answered(self) -> None:
         """Note that an answer was among it."""
-        self._nonsense, self._unasked, self._since = 0, 0, self._clock()
+        self._nonsense, self._unasked, self._messages, self._since = 0, 0, 0, self._clock()
 
     def understood(self) -> None:
-        """Note that a line was a message."""
+        """Note that a line was a message.
+
+        Raises:
+            FloodError: There have been too many that answer nothing.
+        """
         self._nonsense = 0
+        self._messages += 1
+        if self._messages > MOST_MESSAGES:
+            raise FloodError(f"it sent more than {MOST_MESSAGES:,} messages in {WINDOW_S:g} s without an answer")
 
     def nonsense(self, size: int) -> None:
         """Note that a line was none.
@@ -84,7 +93,7 @@ class Lines:
     def _count(self, size: int) -> None:
         now = self._clock()
         if now - self._since > WINDOW_S:
-            self._since, self._unasked = now, 0
+            self._since, self._unasked, self._messages = now, 0, 0
         self._unasked += size
         most = _FLOOD * max(self._max, 2**20)
         if self._unasked > most:

@@ -8,6 +8,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,8 @@ KEEPER_S = 1.6
 """Seconds its keeper then has to end all of it."""
 KEPT_LINES, KEPT_CHARS = 60, 400
 """How much is kept of what it writes to stderr: lines, and characters of each."""
+STDERR_BYTES = 2**22
+"""How much of it is read in a second; a server that writes more has to wait, so that it does not take our time."""
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 
@@ -36,11 +39,13 @@ class ServerProcess:
         stderr: The last lines the server wrote there, masked.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, alive: int, mask: Callable[[str], str]) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, alive: socket.socket, mask: Callable[[str], str]) -> None:
         self.process = process
         self.stderr: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
         self._alive, self._mask = alive, mask
-        self._reading = asyncio.get_running_loop().create_task(self._read_stderr())
+        loop = asyncio.get_running_loop()
+        loop.add_reader(alive, self._keeper_has_ended)
+        self._reading = loop.create_task(self._read_stderr())
         self._ending: asyncio.Task[None] | None = None
 
     @classmethod
@@ -57,27 +62,27 @@ class ServerProcess:
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         variables = {**inherited, **env}
         program = _program(argv[0], variables.get("PATH"), cwd)
-        reading, alive = os.pipe()
+        alive, of_keeper = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", str(_KEEPER), str(reading), program, *argv[1:]),
+                *(sys.executable, "-I", "-S", str(_KEEPER), str(of_keeper.fileno()), program, *argv[1:]),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=variables,
                 cwd=cwd,
-                pass_fds=(reading,),
+                pass_fds=(of_keeper.fileno(),),
                 start_new_session=True,
                 limit=2**18,
             )
         except (OSError, ValueError) as error:
-            os.close(alive)
+            alive.close()
             raise ServerUnusableError(f"{argv[0]} cannot be started: {error}") from None
         except BaseException:
-            os.close(alive)  # if it was started after all, its keeper ends it now
+            alive.close()  # if it was started after all, its keeper ends it now
             raise
         finally:
-            os.close(reading)
+            of_keeper.close()
         return cls(process, alive, mask)
 
     @property
@@ -111,7 +116,7 @@ class ServerProcess:
         if process.stdin is not None:
             process.stdin.close()
         await self._ended_within(STDIN_S)
-        os.close(self._alive)
+        self._let_go()
         await self._ended_within(KEEPER_S)
         if process.returncode is None or self._reading.done() is False:
             with contextlib.suppress(OSError):  # usually there is nobody left
@@ -122,6 +127,18 @@ class ServerProcess:
         if transport is not None:
             transport.close()
 
+    def _keeper_has_ended(self) -> None:
+        # Usually the command ended first. If somebody killed the keeper, nobody else would end what it kept.
+        self._let_go()
+        with contextlib.suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def _let_go(self) -> None:
+        """Tell the keeper to end everything, if it is there."""
+        if self._alive.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._alive)
+            self._alive.close()
+
     async def _ended_within(self, seconds: float) -> None:
         # Not process.wait() alone: it also waits for pipes that a survivor may hold.
         until = asyncio.get_running_loop().time() + seconds
@@ -129,13 +146,19 @@ class ServerProcess:
             await asyncio.sleep(0.005)
 
     async def _read_stderr(self) -> None:
-        stream, rest = self.process.stderr, b""
+        stream, rest, now = self.process.stderr, b"", asyncio.get_running_loop().time
         assert stream is not None
-        while chunk := await stream.read(2**14):
+        since, size = now(), 0
+        while chunk := await stream.read(2**16):
             *lines, rest = (rest + chunk).split(b"\n")
             rest = rest[: 4 * KEPT_CHARS]
             for line in lines[-KEPT_LINES:]:
                 self._keep(line)
+            size += len(chunk)
+            if size >= STDERR_BYTES or now() - since > 1:
+                if size >= STDERR_BYTES:
+                    await asyncio.sleep(since + 1 - now())
+                since, size = now(), 0
         self._keep(rest)
 
     def _keep(self, line: bytes) -> None:

@@ -104,12 +104,16 @@ class Server:
             ends=self._total_ends,
         )
 
-    async def ask(self, request: Callable[[Client], Awaitable[Kind]], *, may_repeat: bool = False) -> Kind:
+    async def ask(
+        self, request: Callable[[Client], Awaitable[Kind]], *, may_repeat: bool = False, is_call: bool = True
+    ) -> Kind:
         """Ask something of the server, connecting it if need be.
 
         Args:
             request: Makes the request.
             may_repeat: Whether it may be asked again, once and of a fresh server, if its answer is lost.
+            is_call: Whether it is a tool's call: while one goes on, another that takes too long casts no doubt on the
+                server.
 
         Raises:
             ServerUnusableError: It cannot be connected; nothing was asked.
@@ -119,7 +123,7 @@ class Server:
         while True:
             connection = await self.connected()
             try:
-                return await connection.ask(request)
+                return await connection.ask(request, is_call=is_call)
             except AnswerLostError as lost:
                 self._drop(connection, str(lost))
                 if not may_repeat:
@@ -211,7 +215,7 @@ class Server:
             await connection.open(era)
         except BaseException:
             self._remember(connection)
-            await asyncio.shield(asyncio.ensure_future(connection.aclose()))
+            self._close(connection, connection.why)  # takes its time; whoever waits learns now that it failed
             raise
         return connection
 
@@ -267,7 +271,7 @@ class Server:
 
     def _doubt(self, connection: Connection) -> None:
         """See whether a server is alive that did not answer in time, unless it still works for somebody else."""
-        if connection.busy or connection.has_ended or self._probing is not None or self.config.url is not None:
+        if connection.working or connection.has_ended or self._probing is not None or self.config.url is not None:
             return
         self._probing = asyncio.get_running_loop().create_task(self._probe(connection))
 

@@ -75,7 +75,7 @@ class McpSource:
             known = self._listing
             if fresh or known is None or not self._is_fresh(known):
                 try:
-                    known = await self.server.ask(listed, may_repeat=True)
+                    known = await self.server.ask(listed, may_repeat=True, is_call=False)
                 except (ServerUnusableError, AnswerLostError, AnswerTooLargeError) as error:
                     raise ToolSourceError(str(error)) from None
                 except ToolSourceError:

@@ -9,7 +9,14 @@ from collections.abc import AsyncIterator, Callable
 import anyio
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
-from mcp_types import ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import (
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 
 from .errors import TOO_LARGE
 from .lines import FloodError, Lines, Oversized
@@ -41,6 +48,7 @@ async def stdio_transport(
         async with to_session:
             try:
                 while chunk := await stdout.read(_CHUNK):
+                    before: bytes | Oversized = b""
                     for line in lines.feed(chunk):
                         message = _message(line)
                         if message is None:
@@ -52,6 +60,9 @@ async def stdio_transport(
                             lines.nonsense(len(line))
                             continue
                         lines.understood()
+                        if line == before and isinstance(message, JSONRPCNotification):
+                            continue  # a storm of one message, of which we have acted on none yet
+                        before = line
                         if isinstance(message, JSONRPCResponse | JSONRPCError):
                             lines.answered()
                         await to_session.send(SessionMessage(message))
