@@ -16,15 +16,19 @@ WAIT_S = 240
 
 
 class Installed:
-    """A folder with environments, which all workers of a test run share."""
+    """A folder with environments, which all workers of a test run share.
+
+    Attributes:
+        folder: Where they are.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         folder.mkdir(exist_ok=True)
 
     def python(self, package: str) -> Path:
         """Install a Python package, "name==version", and return the folder of its programs."""
-        folder = self._folder / package.partition("==")[0]
+        folder = self.folder / package.partition("==")[0]
         with self._once(folder) as is_new:
             if is_new:
                 venv.create(folder, with_pip=False)
@@ -39,7 +43,7 @@ class Installed:
     def npm(self, package: str) -> Path:
         """Install a package of npm, "name@version", and return the folder of its programs, which need node()."""
         node = self.node()
-        folder = self._folder / package.rpartition("@")[0].replace("/", "_")
+        folder = self.folder / package.rpartition("@")[0].replace("/", "_")
         with self._once(folder) as is_new:
             if is_new:
                 npm = [str(node / "node"), str(node.parent / "lib/node_modules/npm/bin/npm-cli.js")]
