@@ -140,7 +140,7 @@ def tables(folder, environments, is_small):
             table = {"name": name, "command": program, "call_timeout_ms": 2_500, "start_ms": 1_500}
         else:
             table = mcp_real.table_of(Installed(environments), work, name)
-            table |= {"call_timeout_ms": 15_000, "start_ms": 14_000}
+            table |= {"call_timeout_ms": 10_000, "start_ms": 9_500}
         if name == "memory":
             table["env"] = {**table["env"], "MEMORY_FILE_PATH": str(work / "memory.jsonl")}
         wrapped = [sys.executable, "-I", "-S", wrapper.__file__, str(folder / "control"), name]
@@ -637,12 +637,13 @@ def drive(args, folder):
         write_config(folder, number, patient)
         live(folder, number, f"{number}-accept", [], "closed", Counted())
         write_config(folder, number, with_effects)
-    for number, plan in enumerate(plans(args.faults, names, chance, args.only)):
-        ending = ENDINGS[number % len(ENDINGS)] if args.ending is None else args.ending
-        live(folder, chance.randrange(2**32), number, plan, ending, counted)
-        said = f"{len(counted.rows)} faults, {time.monotonic() - began:.0f} s, {ending}"
-        print(f"{said}; left: {counted.endings[-1]['left'] or 0}", file=sys.stderr, flush=True)
-    (folder / "rows.json").write_text(json.dumps(attrs.asdict(counted)))
+    with contextlib.suppress(KeyboardInterrupt):  # then with what there is
+        for number, plan in enumerate(plans(args.faults, names, chance, args.only)):
+            ending = ENDINGS[number % len(ENDINGS)] if args.ending is None else args.ending
+            live(folder, chance.randrange(2**32), number, plan, ending, counted)
+            said = f"{len(counted.rows)} faults, {time.monotonic() - began:.0f} s, {ending}"
+            print(f"{said}; left: {counted.endings[-1]['left'] or 0}", file=sys.stderr, flush=True)
+            (folder / "rows.json").write_text(json.dumps(attrs.asdict(counted)))
     wrong = verdict(counted)
     for text in wrong[:30]:
         print(text)
