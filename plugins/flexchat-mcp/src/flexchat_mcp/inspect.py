@@ -18,15 +18,19 @@ LONGEST = 16_384
 
 _SHOWN = 60
 _NORMAL_LENGTH = 4_096
-# Characters that show nothing or change what is shown: controls, zero width, bidirectional, tags, variation selectors.
+# Characters that show nothing or change what is shown: controls, zero width, bidirectional, tags, variation selectors;
+# a carriage return, after which a terminal writes over the line; and variation selectors in a row, which spell bytes.
 _HIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\uffff\U000e0000-\U000e0fff]"
+    "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\uffff\U000e0000-\U000e0fff]"
 )
+_SELECTORS = re.compile("(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]")
 _ORDERS = tuple(
     (re.compile(pattern, re.IGNORECASE), why)
     for why, pattern in {
-        "has a tag that models obey": r"<\s*/?\s*(important|system|secret|instructions?|assistant)\b[^>]{0,40}>",
+        "has a tag that models obey": r"<\s*/?\s*(important|system|secret|instructions?|assistant)\b[^>]{0,40}>"
+        r"|<\|\w{2,20}\|>|\[/?INST\]",
+        "has a comment that a page does not show": r"<!--",
         "overrides instructions": (
             r"\b(ignore|disregard|forget)\b.{0,40}\b(previous|prior|above|earlier|other|system)\b"
         ),
@@ -42,7 +46,7 @@ _ORDERS = tuple(
             r"(~/\.|/etc/|\bid_rsa\b|\.ssh\b|\.env\b|\.aws\b|mcp\.json|\bcredentials?\s+file|\bprivate\s+key)"
         ),
         "sends something somewhere": (
-            r"\b(send|forward|post|upload|exfiltrate|bcc|copy)\b.{0,60}(https?://|[\w.+-]+@[\w-]+\.\w)"
+            r"\b(send|forward|post|upload|exfiltrate|bcc|copy)\b.{0,60}(https?://|[\w.+-]+@[\w-]+\.\w)|!\[[^\]]{0,80}\]\(https?:"
         ),
         "asks for the conversation or the prompt": (
             r"\b(conversation history|system prompt|previous messages|chat history|entire context)\b"
@@ -106,7 +110,7 @@ def texts(tool: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def cleaned(text: str) -> str:
     """Return a text without the characters that nobody sees, and not endlessly long."""
-    plain = _HIDDEN.sub("", text)
+    plain = _visible(text)
     return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
 
 
@@ -128,7 +132,10 @@ def skeleton(name: str) -> str:
 
 
 # Cyrillic and Greek letters that look like Latin ones (Unicode TS 39, confusables, in part); digits like letters.
-_LOOK_ALIKES = str.maketrans("аеорсухіјѕԁɡһκονρτυαβεικмнтвАВЕКМНОРСТХ", "aeopcyxijsdghkovptuabeikmhtbABEKMHOPCTX")
+_LOOK_ALIKES = str.maketrans(
+    "аеорсухіјѕԁɡһκονρτυαβεικмнтвАВЕКМНОРСТХЅІЈУΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
+    "aeopcyxijsdghkovptuabeikmhtbABEKMHOPCTXSIJYABEZHIKMNOPTYX",
+)
 _SAME_LOOK = str.maketrans("01l5", "oiis")
 
 
@@ -145,21 +152,24 @@ def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_text(place: str, text: str) -> Iterator[str]:
-    hidden = _HIDDEN.findall(text)
+    hidden = [*_HIDDEN.findall(text), *_SELECTORS.findall(_HIDDEN.sub("", text))]
     if hidden:
         codes = ", ".join(dict.fromkeys(f"U+{ord(char):04X}" for char in hidden[:8]))
         secret = "".join(chr(ord(char) - 0xE0000) for char in hidden if 0xE0020 <= ord(char) < 0xE007F)
         said = f", which spell: {_short(secret)}" if secret else ""
         yield f"has {len(hidden)} characters that nobody sees ({codes}){said}"
-    plain = " ".join(unicodedata.normalize("NFKC", _HIDDEN.sub("", text)).split())[: 4 * LONGEST]
+    plain = " ".join(unicodedata.normalize("NFKC", _visible(text)).split())[: 4 * LONGEST]
+    look = plain.translate(_LOOK_ALIKES)
     for pattern, why in _ORDERS:
-        match = pattern.search(plain)
+        match = pattern.search(plain) or pattern.search(look)
         if match is not None:
             yield f"{why}: “{_short(match[0])}”"
     if _LONG_CODE.search(plain):
         yield "has a long piece of encoded text"
     if re.search(r"\n[ \t]*\n[ \t\n]{20,}", text):
         yield "has a gap of empty lines, below which a reader may not look"
+    if re.search(r"[^\S\n]{80}", text):
+        yield "has a gap of spaces, behind which a reader may not look"
     if place == "description" and len(text) > _NORMAL_LENGTH:
         yield f"is {len(text):,} characters long"
 
@@ -174,9 +184,9 @@ def _imitated(name: str, others: Mapping[str, Iterable[str]]) -> Iterator[str]:
 
 
 def _visible(text: str) -> str:
-    return _HIDDEN.sub("", text)
+    return _SELECTORS.sub("", _HIDDEN.sub("", text))
 
 
 def _short(text: str) -> str:
-    text = _HIDDEN.sub("", text)
+    text = _visible(text)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
