@@ -350,8 +350,22 @@ def test_logs_are_the_last_turns_of_all_conversations_the_newest_last(run, kept)
         "two",
         "three",
     ]
-    found = json.loads(run("logs", "--search", "three", "--json").out)
-    assert [turn["message"] for turn in found] == ["two", "three"]
+
+
+def test_logs_search_prints_the_turns_with_the_words_however_far_back(run, kept):
+    for words in (["my Pelican is Bob"], *[["-c", f"turn {n}"] for n in range(2, 7)], ["something else"]):
+        assert run("ask", *words).status == 0
+
+    def found(*words):
+        return [turn["message"] for turn in json.loads(run("logs", "--json", "--search", *words).out)]
+
+    assert found("BOB pelican") == ["my Pelican is Bob"]
+    assert found("turn") == ["turn 4", "turn 5", "turn 6"]
+    assert found("turn", "-n", "9") == [f"turn {n}" for n in range(2, 7)]
+    assert found("pelican turn") == [], "not in one turn"
+    assert run("conversations", "rename", json.loads(run("logs", "--json").out)[0]["conversation"], "birds").status == 0
+    assert found("birds") == [], "of the title alone"
+    assert "no turn is kept that contains these words" in run("logs", "--search", "birds").err
 
 
 @pytest.mark.parametrize(

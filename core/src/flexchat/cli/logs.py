@@ -28,7 +28,7 @@ _MOST = 3
     shell_complete=complete_conversation,
     help="only this conversation; the start of its id is enough",
 )
-@click.option("--search", metavar="WORDS", type=SPOKEN, help="only conversations with all these words in a turn")
+@click.option("--search", metavar="WORDS", type=SPOKEN, help="only turns that contain all these words")
 @tenant_option
 @click.pass_obj
 def logs(
@@ -80,11 +80,18 @@ async def _last(
         async for info in every(conversations, search):
             if len(found) == limit and info.used_at < found[0][1].at:
                 break
-            found += [(info, turn) for turn in await conversations.turns(info.id, last=limit)]
+            turns = await conversations.turns(info.id, last=limit if search is None else None)
+            found += [(info, turn) for turn in turns if _has_words(turn, search or "")]
             found = sorted(found, key=lambda pair: pair[1].at)[-limit:]
         return found
     finally:
         await store.aclose()
+
+
+def _has_words(turn: ConversationTurn, words: str) -> bool:
+    """Return whether a turn contains all these words; the store's search knows only which conversations do."""
+    text = turn.text.casefold()
+    return all(word in text for word in words.casefold().split())
 
 
 def _asked(turn: ConversationTurn) -> str:
