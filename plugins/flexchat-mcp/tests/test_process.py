@@ -107,12 +107,15 @@ _DAEMON = "setsid sleep 600 & echo $$ $!; exec cat"
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stopped", [False, True])
 @pytest.mark.parametrize("script", [_STUBBORN, _DAEMON], ids=["stubborn", "daemon"])
-async def test_everything_it_has_started_ends_with_it(tmp_path, script):
-    """Children, those that ignore signals, those in a session of their own."""
+async def test_everything_it_has_started_ends_with_it(tmp_path, script, stopped):
+    """Children, those that ignore signals, those in a session of their own; even if all of them stand still."""
     process = await start("sh", "-c", script, folder=tmp_path)
     pids = [*map(int, (await said(process)).split())]
     assert all(map(lives, pids))
+    if stopped:
+        os.killpg(process.process.pid, signal.SIGSTOP)
 
     await process.end()
 
@@ -142,15 +145,18 @@ asyncio.run(main())
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stopped", [False, True])
 @pytest.mark.parametrize("script", [_STUBBORN, _DAEMON], ids=["stubborn", "daemon"])
-async def test_nothing_is_left_when_we_are_killed(tmp_path, script):
-    """With the signal that nobody can hear."""
+async def test_nothing_is_left_when_we_are_killed(tmp_path, script, stopped):
+    """With the signal that nobody can hear; even if all that we have started stands still."""
     command = [sys.executable, "-c", _PARENT, script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as parent:  # noqa: ASYNC220
         assert parent.stdout is not None
         pids = [*map(int, parent.stdout.readline().split())]
         assert len(pids) == 3
         assert all(map(lives, pids))
+        if stopped:
+            os.killpg(pids[0], signal.SIGSTOP)
         parent.send_signal(signal.SIGKILL)
 
     assert gone(pids)

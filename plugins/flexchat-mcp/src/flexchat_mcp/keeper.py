@@ -23,7 +23,7 @@ TERM_S = 0.8
 def main(alive: int, command: list[str]) -> int:
     """Run the command; return its exit code, 128 + n if signal n ended it."""
     os.set_inheritable(alive, False)
-    adopt_orphans()
+    prepare()
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
@@ -49,13 +49,14 @@ def main(alive: int, command: list[str]) -> int:
     return 0 if code is None else code
 
 
-def adopt_orphans() -> None:
-    """Become the parent of whatever the command leaves behind, where the system has that (Linux)."""
+def prepare() -> None:
+    """Become the parent of whatever the command leaves behind, and wake up when our starter dies: only on Linux."""
     if sys.platform == "linux":
         import ctypes
 
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+            ctypes.CDLL(None).prctl(1, signal.SIGCONT, 0, 0, 0)  # PR_SET_PDEATHSIG: somebody may have stopped us
 
 
 def reaped(child: int) -> int | None:

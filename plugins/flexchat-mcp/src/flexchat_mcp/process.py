@@ -136,6 +136,8 @@ class ServerProcess:
     def _let_go(self) -> None:
         """Tell the keeper to end everything, if it is there."""
         if self._alive.fileno() >= 0:
+            with contextlib.suppress(OSError):
+                os.kill(self.process.pid, signal.SIGCONT)  # if somebody has stopped it
             asyncio.get_running_loop().remove_reader(self._alive)
             self._alive.close()
 
