@@ -7,10 +7,12 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from decimal import Decimal
 
 import attrs
 import pytest
 from flexchat.conversations.sqlite_store import (
+    _MIGRATIONS,
     _TABLES,
     APPLICATION_ID,
     SqliteConversations,
@@ -22,11 +24,14 @@ from flexchat.domain import (
     ConversationTurn,
     OpaquePart,
     ProviderData,
+    Round,
     TextPart,
     ToolCall,
     ToolMessage,
+    Usage,
     UserMessage,
 )
+from flexchat.domain.prices import Cost, Price
 from flexchat.errors import StorageError, UnknownConversationError
 from flexchat.storage.sqlite import Database
 from hypothesis import settings as hypothesis_settings
@@ -434,10 +439,11 @@ async def test_what_is_deleted_is_gone_from_the_disk_too(store, tmp_path):
 
 
 async def test_a_file_of_an_older_flexchat_is_taken_over(tmp_path):
-    """Its turns are done, and it can be added to."""
+    """Its turns are done and have no price, and it can be added to."""
     path = tmp_path / "old.db"
     old = Database(path, kind="conversations", application_id=APPLICATION_ID, migrations=(_TABLES,))
-    turn_of_old = '{"id":"1","messages":[{"role":"user","content":"hello"}],"topic":"x","at":"2026"}'
+    answer = '{"role":"assistant","parts":[{"type":"text","text":"hi"}]}'
+    turn_of_old = f'{{"id":"1","messages":[{{"role":"user","content":"hello"}},{answer}],"topic":"x","at":"2026"}}'
 
     def fill(database):
         database.execute("INSERT INTO turns VALUES (7, 't', 'c', '1', ?, 'hello')", (turn_of_old,))
@@ -447,10 +453,40 @@ async def test_a_file_of_an_older_flexchat_is_taken_over(tmp_path):
     await old.aclose()
     store = SqliteConversations(path)
 
-    assert [t.status for t in await store.turns("c", tenant="t")] == ["done"]
-    assert (await store.get("c", tenant="t")).status == "done"
+    (turn,) = await store.turns("c", tenant="t")
+    assert (turn.status, turn.cost) == ("done", Cost(unpriced=("it was kept without prices",)))
+    info = await store.get("c", tenant="t")
+    assert (info.status, info.cost) == ("done", Cost(unpriced=("1 turn is not fully priced",)))
     await store.append("c", ConversationTurn(id="2", messages=(), status="failed"), tenant="t")
     assert [info.status for info in await store.list(tenant="t")] == ["failed"]
+    await store.aclose()
+
+
+async def test_a_file_from_before_prices_reads_as_unpriced(tmp_path):
+    """Its rounds have tokens and no price; what is added is priced, and what was there is said to be missing."""
+    path = tmp_path / "old.db"
+    old = Database(path, kind="conversations", application_id=APPLICATION_ID, migrations=_MIGRATIONS[:-1])
+    round_of_old = '{"llm":"gpt","model":"m","elapsed_ms":5,"usage":{"input_tokens":9,"output_tokens":9}}'
+    turn_of_old = f'{{"id":"1","messages":[{{"role":"user","content":"hello"}}],"rule":0,"rounds":[{round_of_old}]}}'
+
+    def fill(database):
+        values = "VALUES (7, 't', 'c', '1', ?, 'hello', 'done')"
+        database.execute(
+            f"INSERT INTO turns (number, tenant, conversation, id, turn, folded_text, status) {values}", (turn_of_old,)
+        )
+        database.execute("INSERT INTO conversations VALUES ('t', 'c', 'hello', 'x', 1, '2026', '2026', 7)")
+
+    await old.write(fill)
+    await old.aclose()
+    store = SqliteConversations(path)
+    price = Price(input=Decimal(2), output=Decimal(0), source="config")
+    used = Usage(input_tokens=1_000_000, output_tokens=0)
+    paid = Round(llm="gpt", model="m", elapsed_ms=1, usage=used, price=price)
+
+    assert [turn.cost.amount for turn in await store.turns("c", tenant="t")] == [None]
+    assert (await store.turns("c", tenant="t"))[0].cost.unpriced == ("no price is known for m of gpt",)
+    await store.append("c", ConversationTurn(id="2", messages=(), rounds=(paid,)), tenant="t")
+    assert (await store.get("c", tenant="t")).cost == Cost(amount=Decimal(2), unpriced=("1 turn is not fully priced",))
     await store.aclose()
 
 

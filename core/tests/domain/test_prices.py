@@ -22,7 +22,7 @@ prices = st.builds(
     reasoning=st.none() | rates,
     source=st.just("test"),
 )
-counts = st.integers(0, 10**9)
+counts = st.integers(0, 10**8)
 
 
 @st.composite
@@ -59,8 +59,12 @@ def test_a_cost_is_the_sum_of_its_parts(price, usage):
 
     assert amount * 1_000_000 == sum((count * rate for count, rate in parts), Decimal(0))
     cost = Cost(amount=amount)
-    assert Decimal(cost.trillionths) == amount * 10**12
-    assert Cost.of_turns(cost.trillionths, 0) == cost
+    trillionths, gaps = cost.summand
+    if amount <= 1_000_000:
+        assert (trillionths, gaps) == (amount * 10**12, 0)
+        assert Cost.of_turns(trillionths, gaps) == cost
+    else:
+        assert (trillionths, gaps) == (None, 1)
 
 
 @given(st.lists(costs))
@@ -74,6 +78,25 @@ def test_sums_do_not_depend_on_the_order(parts):
     known = [part.amount for part in parts if part.amount is not None]
     assert total.amount == (sum(known) if known or not parts else None)
     assert set(total.unpriced) == {reason for part in parts for reason in part.unpriced}
+
+
+@given(prices, usages())
+def test_a_cost_is_between_that_of_the_cheapest_and_of_the_dearest_rate(price, usage):
+    """Whatever is cached or thought; and where those rates are not dearer, caching never makes it dearer."""
+    known = [r for r in (price.input, price.cached_input, price.cache_write) if r is not None]
+    told = [r for r in (price.output, price.reasoning) if r is not None]
+    amount = price.amount(usage) * 1_000_000
+    assert min(known) * usage.input_tokens + min(told) * usage.output_tokens <= amount
+    assert amount <= max(known) * usage.input_tokens + max(told) * usage.output_tokens
+
+    plain = price.amount(Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens))
+    if max(known) == price.input and max(told) == price.output:
+        assert price.amount(usage) <= plain
+
+
+@given(prices, usages(), usages())
+def test_more_tokens_never_cost_less(price, usage, more):
+    assert price.amount(usage) <= price.amount(usage + more) == price.amount(usage) + price.amount(more)
 
 
 def test_no_float_drift():
@@ -94,6 +117,8 @@ def test_no_float_drift():
         Usage(input_tokens=2, output_tokens=1, cache_read_tokens=1, cache_write_tokens=2),
         Usage(input_tokens=1, output_tokens=1, reasoning_tokens=2),
         Usage(input_tokens=-1, output_tokens=1),
+        Usage(input_tokens=10**10, output_tokens=1),
+        Usage(input_tokens=1, output_tokens=10**4000),
     ],
 )
 def test_counts_that_say_nothing_have_no_price(usage):
@@ -192,3 +217,10 @@ def test_a_kept_turn_keeps_its_price():
     assert turn_from_json(json.dumps(old)).cost == Cost(unpriced=("no price is known for m of l",))
     del old["rounds"]
     assert turn_from_json(json.dumps(old)).cost.unpriced == ("it was kept without prices",)
+
+
+def test_a_kept_turn_that_did_not_end_says_so_and_not_that_it_is_old():
+    """Also one without any answer, which is not known to have cost nothing."""
+    for made in (turn(status="cancelled"), turn(status="failed"), turn(asked("1"), status="cancelled")):
+        (why,) = conversation_turn(made).cost.unpriced
+        assert why.startswith("the turn did not end")

@@ -172,3 +172,56 @@ def test_from_model_refuses_what_is_no_price(prices, words):
     """With the same words, and before anything is opened."""
     with pytest.raises(ConfigError, match=words):
         FlexChat.from_model("scripted/m", prices=prices)
+
+
+HOSTILE = [
+    ("input", "-1", "got the number -1"),
+    ("input", "nan", "expected a number from 0"),
+    ("input", "inf", "expected a number from 0"),
+    ("input", "1e400", "expected a number from 0"),
+    ("input", "1e7", "expected a number from 0 to 1000000"),
+    ("input", "1" + "0" * 30, "expected a number from 0 to 1000000"),
+    ("input", "0.0000001", "6 decimal places"),
+    ("input", "1e-320", "6 decimal places"),
+    ("input", '"1"', "leave out the quotes"),
+    ("input", "true", "got true"),
+    ("input", "[]", "got a list"),
+    ("inputs", "1", "unknown key 'inputs' (did you mean 'input'?)"),
+    ("ouput", "1", "unknown key 'ouput' (did you mean 'output'?)"),
+    ("window", "0", "at least 1"),
+    ("window", "1.5", "a whole number"),
+    ("window", "true", "a whole number"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "words"), HOSTILE)
+def test_a_price_that_is_none_is_refused_with_file_and_line(tmp_path, key, value, words):
+    """In TOML; it says the place, too, and nothing else is wrong."""
+    others = "".join(f"{name} = 1\n" for name in ("input", "output") if name != key)
+    (tmp_path / "flexchat.toml").write_text(
+        '[llms.gpt]\nprovider = "scripted"\n\n[[responses]]\nllm = "gpt"\nmodel = "m"\n\n'
+        f'[llms.gpt.prices."m"]\n{key} = {value}\n{others}'
+    )
+
+    with pytest.raises(ConfigError) as caught:
+        FlexChat.from_config(tmp_path / "flexchat.toml")
+    told = str(caught.value).splitlines()
+    assert all("flexchat.toml:9: llms.gpt.prices.m" in line for line in told), told
+    assert words in told[0]
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e400", "-1", '"1"', "true", "null", "[]", "{}"])
+def test_a_price_that_is_none_is_refused_in_json(tmp_path, value):
+    """JSON's numbers have no bounds, and Python reads more than JSON has."""
+    prices = f'{{\n"m": {{"input": {value}, "output": 1}}}}'
+    llms = f'{{"gpt": {{"provider": "scripted", "prices": {prices}}}}}'
+    (tmp_path / "c.json").write_text(f'{{"llms": {llms}, "responses": [{{"llm": "gpt", "model": "m"}}]}}')
+
+    with pytest.raises(ConfigError, match=r"c\.json:2: llms\.gpt\.prices\.m"):
+        FlexChat.from_config(tmp_path / "c.json")
+
+
+def test_minus_zero_is_zero():
+    """TOML has it; a cost is never "-0"."""
+    known = llm(m=PriceEntry(input=-0.0, output=-0.0)).price_of("m")
+    assert known.price.to_dict() == {"input": "0", "output": "0", "source": "config"}

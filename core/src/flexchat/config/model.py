@@ -6,6 +6,7 @@ Field comments (metadata "help") become the descriptions in the JSON Schema that
 # ruff: noqa: RUF009  (key is attrs.field with a description)
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Literal
@@ -22,7 +23,7 @@ def own_keys(cls: type) -> frozenset[str]:
 
 
 def _six_places(instance: object, attribute: attrs.Attribute[Any], value: float | None) -> None:
-    if value is not None and Decimal(repr(value)) != round(Decimal(repr(value)), 6):
+    if value is not None and math.isfinite(value) and Decimal(repr(value)) != round(Decimal(repr(value)), 6):
         raise ValueError(f"{attribute.name} may have 6 decimal places, got {value!r}")
 
 

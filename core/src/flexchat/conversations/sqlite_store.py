@@ -63,6 +63,8 @@ UPDATE conversations SET unpriced = turns;
 """
 _MIGRATIONS = (_TABLES, _STATUS, sqlite_ledger.TABLES, JOURNAL_TABLES, EVENT_TABLES, sqlite_keys.TABLES, _COST)
 
+_MOST = 9 * 10**18  # a sum stays an integer: beyond 64 bits SQLite would go on with a float
+
 _INFO = (
     "id, title, turns, started_at, used_at, topic, (SELECT status FROM turns WHERE number = conversations.last_turn), "
     "cost, unpriced"
@@ -224,8 +226,7 @@ def _added(conversation: str, turn: ConversationTurn, tenant: str) -> Callable[[
     except ValueError as error:
         raise StorageError(f"conversations: {error}") from None
     title, topic, folded = turn.title, storable(turn.topic), turn.text.casefold()
-    cost = turn.cost
-    paid = cost.trillionths, int(not cost.is_complete)
+    paid = turn.cost.summand
     at = storable(turn.at) or datetime.now(UTC).isoformat(timespec="milliseconds")
 
     def add(database: sqlite3.Connection) -> None:
@@ -240,7 +241,8 @@ def _added(conversation: str, turn: ConversationTurn, tenant: str) -> Callable[[
                 "(tenant, id, title, topic, turns, started_at, used_at, last_turn, cost, unpriced) "
                 "VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET turns = turns + 1, "
                 "topic = excluded.topic, used_at = excluded.used_at, last_turn = excluded.last_turn, "
-                "cost = coalesce(cost + excluded.cost, cost, excluded.cost), unpriced = unpriced + excluded.unpriced",
+                "unpriced = unpriced + excluded.unpriced, cost = CASE WHEN excluded.cost IS NULL THEN cost "
+                f"ELSE min(coalesce(cost, 0) + excluded.cost, {_MOST}) END",
                 (*key, title, topic, at, at, number, *paid),
             )
 

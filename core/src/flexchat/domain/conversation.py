@@ -69,9 +69,10 @@ class ConversationTurn:
     @property
     def cost(self) -> Cost:
         """What it cost, at the prices of then; see Turn.cost. One kept by an older FlexChat is unpriced."""
-        if self.llm and not self.rounds and not any(phase.rounds for phase in self.phases):
+        answered = self.llm or any(isinstance(message, AssistantMessage) for message in self.messages)
+        if self.status == "done" and answered and not self.rounds and not any(phase.rounds for phase in self.phases):
             return Cost(unpriced=("it was kept without prices",))
-        return cost_of(self.rounds, self.phases, self.status, self.rule)
+        return cost_of(self.rounds, self.phases, self.status, 0 if answered else self.rule)
 
     @property
     def title(self) -> str:

@@ -16,6 +16,8 @@ PLACES = 6
 """Decimal places of a price: a cost is then a whole number of millionths of a millionth, and sums stay exact."""
 
 _MILLION = Decimal(1_000_000)
+_MOST_TOKENS = 1_000_000_000  # of one answer; no model reads a hundredth of it
+_MOST_ADDED = 10**18  # trillionths: a million dollars, a hundredth of what 64 bits hold
 
 
 def _exact(instance: object, attribute: attrs.Attribute[Any], value: Decimal | None) -> None:
@@ -49,13 +51,13 @@ class Price:
     source: str = ""
 
     def amount(self, usage: Usage | None) -> Decimal | None:
-        """Return what these tokens cost, in US dollars; None if the counts do not say, or contradict each other."""
+        """Return what these tokens cost, in US dollars; None if the counts do not say, or cannot be true."""
         if usage is None or usage.input_tokens is None or usage.output_tokens is None:
             return None
         cached, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
         thought = usage.reasoning_tokens or 0
         read, said = usage.input_tokens - cached - written, usage.output_tokens - thought
-        if min(read, said, cached, written, thought) < 0:
+        if min(read, said, cached, written, thought) < 0 or max(read, said, cached, written, thought) > _MOST_TOKENS:
             return None
         return (
             read * self.input
@@ -135,7 +137,7 @@ class Cost:
 
     @classmethod
     def of_turns(cls, trillionths: int | None, unpriced: int) -> Cost:
-        """Return the cost of several turns, as a store adds them up.
+        """Return the cost of several turns, as a store adds them up; see summand.
 
         Args:
             trillionths: The sum in trillionths of a dollar; None if no turn is priced.
@@ -146,9 +148,16 @@ class Cost:
         return cls(amount=amount, unpriced=(why,) if unpriced else ())
 
     @property
-    def trillionths(self) -> int | None:
-        """The amount in trillionths of a dollar, always a whole number; None if nothing is known."""
-        return None if self.amount is None else int(self.amount.scaleb(2 * PLACES))
+    def summand(self) -> tuple[int | None, int]:
+        """What a store adds up: the amount in trillionths of a dollar, None if nothing is known, and 1 for a gap.
+
+        The trillionths are a whole number of at most 10**18: an amount beyond a million dollars is no cost of a turn,
+        and counts as a gap.
+        """
+        trillionths = None if self.amount is None else int(self.amount.scaleb(2 * PLACES))
+        if trillionths is not None and trillionths > _MOST_ADDED:
+            trillionths = None
+        return trillionths, int(trillionths is None or bool(self.unpriced))
 
     @property
     def is_complete(self) -> bool:

@@ -146,7 +146,7 @@ def _rate(rate: Any, limit: int) -> Decimal:
 
 def _configured(entry: PriceEntry) -> ModelPrice:
     rates = {
-        name: Decimal(repr(rate))
+        name: abs(Decimal(repr(rate)))  # -0.0 is 0
         for name in ("input", "output", "cached_input", "cache_write", "reasoning")
         if (rate := getattr(entry, name)) is not None
     }

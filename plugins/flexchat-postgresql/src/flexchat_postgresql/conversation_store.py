@@ -99,12 +99,12 @@ class PostgresqlConversations:
         if (await connection.execute(self.connections.sql(added), given)).rowcount:
             used = """
                 UPDATE {s}.conversations SET turns = turns + 1, used_at = %s, topic = %s,
-                    cost = coalesce(cost + %s, cost, %s), unpriced = unpriced + %s,
+                    cost = CASE WHEN %s::bigint IS NULL THEN cost
+                        ELSE least(coalesce(cost, 0)::numeric + %s::bigint, 9e18)::bigint END, unpriced = unpriced + %s,
                     used = nextval(%s::regclass) WHERE tenant = %s AND id = %s"""
             sequence = self.connections.sql("{s}.conversation_uses").as_string(connection)
-            cost = turn.cost
-            paid = (cost.trillionths, cost.trillionths, int(not cost.is_complete))
-            told = (at, storable(turn.topic), *paid, sequence, who, which)
+            cost, gap = turn.cost.summand
+            told = (at, storable(turn.topic), cost, cost, gap, sequence, who, which)
             await connection.execute(self.connections.sql(used), told)
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:

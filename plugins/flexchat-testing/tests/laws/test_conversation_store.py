@@ -2,6 +2,7 @@
 
 import asyncio
 import unittest
+from decimal import Decimal
 
 import attrs
 import pytest
@@ -48,7 +49,10 @@ class DictStore:
                 info, turns=len(turns), topic=storable(turn.topic), used_at=turn.at or NOW, status=turn.status
             )
             self.kept.pop(key, None)
-            self.kept[key] = (info, turns)
+            self.kept[key] = (attrs.evolve(info, cost=self.added(info.cost, turn.cost)), turns)
+
+    def added(self, cost, more):
+        return more if cost is None else cost + more
 
     def begun(self, id, turn):
         return ConversationInfo(id=id, title=turn.title, turns=0, started_at=turn.at or NOW, used_at="")
@@ -137,6 +141,24 @@ class TitlesTheLast(DictStore):
     async def append(self, conversation, turn, *, tenant):
         await super().append(conversation, turn, tenant=tenant)
         await self.rename(conversation, turn.title, tenant=tenant)
+
+
+class CountsGapsAsNothing(DictStore):
+    def added(self, cost, more):
+        return attrs.evolve(super().added(cost, attrs.evolve(more, amount=more.amount or Decimal(0))), unpriced=())
+
+
+class AddsFloats(DictStore):
+    def added(self, cost, more):
+        cost = super().added(cost, more)
+        return cost if cost.amount is None else attrs.evolve(cost, amount=Decimal(repr(round(float(cost.amount), 6))))
+
+
+class Overflows(DictStore):
+    def added(self, cost, more):
+        if more.amount is not None and more.amount * 10**12 >= 2**63:
+            raise StorageError("too large")
+        return super().added(cost, more)
 
 
 class ForgetsHowTurnsEnded(DictStore):
@@ -357,6 +379,13 @@ FLAWS = (
     ("test_the_last_used_comes_first", RenamingIsUse, "got ['a', 'b', 'c']"),
     ("test_pages_follow_each_other", PagesOverlap, "pages of 1 give"),
     ("test_pages_of_a_search_follow_each_other", LimitBeforeSearch, "got ['c5']"),
+    (
+        "test_a_conversation_adds_up_what_its_turns_cost",
+        CountsGapsAsNothing,
+        "with an unpriced turn the cost is at least",
+    ),
+    ("test_a_conversation_adds_up_what_its_turns_cost", AddsFloats, "the cost is 2.500000000001, got"),
+    ("test_a_conversation_adds_up_what_its_turns_cost", Overflows, "too large"),
     ("test_a_search_finds_all_words_in_one_place", WordsAnywhere, "not some in the title and some in a turn"),
     ("test_a_search_finds_all_words_in_one_place", WholeWords, "search='quiet münchen' finds ['a'], got []"),
     ("test_a_search_finds_all_words_in_one_place", LowersAscii, "both small sigmas are one"),

@@ -23,7 +23,7 @@ from flexchat.store import (
 
 from .law import Conformance, canonical, law, refused, require, shown
 from .running import check_light
-from .turn_samples import hard_turns, turn, unwritable_turn
+from .turn_samples import hard_turns, paid_turn, turn, unwritable_turn
 
 _NOWHERE = "no-such-conversation"
 _PLAIN_NAMES = (
@@ -164,6 +164,34 @@ class ConversationStoreConformance(Conformance):
             await store.append("c", attrs.evolve(turn("0"), status="done"), tenant="t")
             came = (await store.get("c", tenant="t")).status
             require(came == "cancelled", f"adding a turn again changes nothing, also not the status: got {came}")
+
+    @law()
+    async def test_a_conversation_adds_up_what_its_turns_cost(self) -> None:
+        """To the last digit, and it says what is not priced; a store that adds nothing up says None.
+
+        No cost is too absurd to keep the turn: services miscount.
+        """
+        async with self.opened() as store:
+            for id, rate, tokens in (("a", "0.000001", 1), ("b", "2.5", 1_000_000), ("b", "2.5", 1_000_000)):
+                await store.append("c", paid_turn(id, rate, tokens), tenant="t")
+            cost = (await store.get("c", tenant="t")).cost
+            if cost is not None:
+                wanted = "2.500000000001"
+                require(str(cost.amount) == wanted and cost.is_complete, f"the cost is {wanted}, got {cost!r}")
+                await store.append("c", paid_turn("unpriced", None, 1), tenant="t")
+                (info,) = await store.list(tenant="t")
+                require(
+                    info.cost is not None and str(info.cost.amount) == wanted and info.cost.unpriced,
+                    f"with an unpriced turn the cost is at least {wanted}, got {info.cost!r}",
+                )
+            absurd = [(f"{n}", "1000000", 10**n) for n in (6, 9, 12, 20, 400)] + [("9" * 5, "9000000000", 10**8)]
+            for id, rate, tokens in absurd:
+                for again in range(20):
+                    await store.append("c", paid_turn(f"{id}-{again}", rate, tokens), tenant="t")
+            kept, cost = await store.turns("c", tenant="t", last=1), (await store.get("c", tenant="t")).cost
+            require(kept[0].id.startswith("99999"), "a turn of an absurd cost is kept")
+            if cost is not None:
+                require(cost.amount is not None and cost.amount > 1_000_000, f"what is known is added up, got {cost!r}")
 
     @law()
     async def test_the_last_used_comes_first(self) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from flexchat import Citation, Round
+from decimal import Decimal
+
+import attrs
+from flexchat import Citation, Price, Round
 from flexchat.plugin import PhaseRecord, ToolCall, ToolCallRecord, ToolResult
 from flexchat.provider import (
     AssistantMessage,
@@ -48,6 +51,14 @@ def turn(id: str, said: str = "Hello", answered: str = "Hi", *, topic: str = "",
     """Return a plain turn: a message and its answer."""
     answer = AssistantMessage(parts=(TextPart(text=answered),))
     return ConversationTurn(id=id, messages=(UserMessage(content=said), answer), topic=topic, at=at)
+
+
+def paid_turn(id: str, rate: str | None, tokens: int) -> ConversationTurn:
+    """Return a turn whose model read so many tokens, at so many dollars a million; None for a model without a price."""
+    price = None if rate is None else Price(input=Decimal(rate), output=Decimal(0), source="the kit")
+    usage = Usage(input_tokens=tokens, output_tokens=0)
+    asked = Round(llm="kit", model="m", elapsed_ms=1.0, usage=usage, price=price)
+    return attrs.evolve(turn(id), rounds=(asked,))
 
 
 def hard_turns() -> list[ConversationTurn]:
