@@ -52,7 +52,6 @@ from installed import Installed
 GRACE_S = 3.0
 GONE_S = 5.0
 AFFECTED_S = 2.0
-RECOVERY_S = 2.0
 PER_LIFE, AT_ONCE = 40, 4
 ENDINGS = ("closed", "closed amid a fault", "killed amid a fault", "interrupted amid a fault")
 
@@ -530,7 +529,7 @@ def quantile(values, part):
     return sorted(values)[min(int(len(values) * part), len(values) - 1)] if values else 0.0
 
 
-def verdict(counted):
+def verdict(counted, recovery_s):
     """Print the tables; return what is wrong."""
     wrong = list(counted.wrong)
     by_fault = collections.defaultdict(list)
@@ -544,7 +543,7 @@ def verdict(counted):
     for row in counted.rows:
         wrong += [f"{row['fault']}, {row['server']} ({row['effect']}): {text}" for text in broken(row)]
     over = [row["recovery_s"] - row["own_s"] for row in counted.rows if row["fault"] not in BORNE]
-    if quantile(over, 0.99) > RECOVERY_S:
+    if quantile(over, 0.99) > recovery_s:
         wrong.append(f"recovery took {quantile(over, 0.99):.2f} s more than the server's own start (p99)")
     if counted.lives:
         print(f"\n{'server':30}faults  own start p50    p99")
@@ -644,7 +643,7 @@ def drive(args, folder):
             said = f"{len(counted.rows)} faults, {time.monotonic() - began:.0f} s, {ending}"
             print(f"{said}; left: {counted.endings[-1]['left'] or 0}", file=sys.stderr, flush=True)
             (folder / "rows.json").write_text(json.dumps(attrs.asdict(counted)))
-    wrong = verdict(counted)
+    wrong = verdict(counted, args.recovery)
     for text in wrong[:30]:
         print(text)
     took = time.monotonic() - began
@@ -686,6 +685,7 @@ def main():
     parser.add_argument("--servers", choices=["real", "small"], default="real")
     parser.add_argument("--environments", type=Path, help="folder in which the servers are installed")
     parser.add_argument("--ending", choices=ENDINGS, help="how each process ends; default: by turns")
+    parser.add_argument("--recovery", type=float, default=2.0, help="seconds beyond the server's own start, p99")
     parser.add_argument("--life", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.life:

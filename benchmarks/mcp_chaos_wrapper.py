@@ -50,7 +50,10 @@ class Wrapper:
                 rest = rest[os.write(1, rest) :]
 
     def run(self):
-        began = time.monotonic()
+        with open("/proc/self/stat") as file:  # when this process began: its own start is none of FlexChat's
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+        began = time.monotonic() - age
         signal.signal(signal.SIGUSR1, lambda *_: os._exit(0))  # told to end between two messages
         fault = self.take("start").get("fault")
         if fault == "prints a banner":
@@ -246,7 +249,7 @@ def twice(w, line, answer):
 
 
 def huge(w, line, answer):
-    answer["result"] = {"content": [{"type": "text", "text": "x" * 20_000_000}]}
+    answer["result"] = {"content": [{"type": "text", "text": "x" * 20_000_000}]}  # where this server puts it
     w.write(json.dumps(answer).encode() + b"\n")
 
 

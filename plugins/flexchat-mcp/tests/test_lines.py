@@ -21,14 +21,36 @@ def test_however_the_bytes_arrive_the_lines_are_the_same(lines, cuts):
     assert found == [line for line in lines if line]
 
 
-@given(asked=st.one_of(st.integers(0, 10**9), st.text("abc-09", min_size=1, max_size=9)), cuts=st.integers(1, 900))
-def test_of_an_overlong_answer_the_id_is_kept(asked, cuts):
-    text = json.dumps({"jsonrpc": "2.0", "id": asked, "result": {"x": "y" * 5_000}}).encode() + b"\nnext\n"
+@given(
+    asked=st.one_of(st.integers(0, 10**9), st.text("abc-09", min_size=1, max_size=9)),
+    cuts=st.integers(1, 900),
+    order=st.permutations(["jsonrpc", "id", "result"]),
+    inner=st.sampled_from([{"x": "y" * 5_000}, {"id": 77, "x": "y" * 5_000}, {"x": "y" * 5_000, "id": 77}]),
+)
+def test_of_an_overlong_answer_the_id_is_kept(asked, cuts, order, inner):
+    """Wherever SDKs put it; an id in the result is not taken for it."""
+    answer = {"jsonrpc": "2.0", "id": asked, "result": inner}
+    text = json.dumps({key: answer[key] for key in order}).encode() + b"\nnext\n"
     reading, found = Lines(1_024), []
     for start in range(0, len(text), cuts):
         found += reading.feed(text[start : start + cuts])
 
     assert found == [Oversized(asked), b"next"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"jsonrpc": "2.0", "id": 5, "method": "ping", "params": {"x": "y" * 5_000}},
+        {"jsonrpc": "2.0", "method": "notifications/message", "params": {"x": "y" * 5_000, "id": 5}},
+        {"jsonrpc": "2.0", "result": {"x": "y" * 5_000, "id": 5}},
+        {"x": {"jsonrpc": "2.0", "id": 5, "result": "y" * 5_000}},
+    ],
+)
+def test_of_anything_else_that_is_overlong_no_id_is_kept(message):
+    reading = Lines(1_024)
+
+    assert [*reading.feed(json.dumps(message).encode() + b"\n")] == [Oversized(None)]
 
 
 def test_an_overlong_line_takes_no_memory():

@@ -16,8 +16,15 @@ _FLOOD = 16
 MOST_MESSAGES = 20_000
 """How many messages may arrive in the window without an answer: each costs time, however short it is."""
 
-_ID = re.compile(rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,64}")')
-_HEAD = 512
+_ID = rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,64}")'
+_VERSION = rb'"jsonrpc"\s*:\s*"2\.0"'
+_KIND = rb'"(?:result|error)"\s*:'
+# The id of an answer, not of something in it: before all else or after it, as SDKs write it.
+_FIRST = re.compile(rb"\s*\{\s*(?:%b\s*,\s*)?%b\s*,\s*(?:%b\s*,\s*)?%b" % (_VERSION, _ID, _VERSION, _KIND))
+_LAST = re.compile(
+    rb"\s*\{\s*(?:%b\s*,\s*)?%b.*%b\s*(?:,\s*%b\s*)?\}\s*$" % (_VERSION, _KIND, _ID, _VERSION), re.DOTALL
+)
+_END = 512
 
 
 class FloodError(Exception):
@@ -104,14 +111,16 @@ class Lines:
         if self._size <= self._max or not self._pieces:
             self._pieces.append(piece)
         else:
-            self._pieces = [b"".join(self._pieces)[:_HEAD]]
+            whole = b"".join((*self._pieces, piece))
+            self._pieces = [whole[:_END], whole[_END:][-_END:]]
 
     def _line(self) -> bytes | Oversized:
         line, size = b"".join(self._pieces), self._size
         self._pieces, self._size = [], 0
         if size <= self._max:
             return line
-        found = _ID.search(line[:_HEAD])
+        ends = line[:_END] + line[_END:][-_END:]
+        found = _FIRST.match(ends) or _LAST.match(ends)
         if found is None:
             return Oversized(None)
         text = found[1].decode("ascii", "replace")
