@@ -9,6 +9,7 @@ import pytest
 from flexchat import ConfigError, FlexChat, SyncFlexChat, ToolContext, tool
 from flexchat.assembly import check_config
 from flexchat.errors import ChatRequestError, ToolDefinitionError
+from flexchat.installing import how_to_install
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost, _Source
 from flexchat_testing import ScriptedProvider, calls, says
@@ -128,7 +129,7 @@ def test_a_mistyped_provider_that_is_not_installed_says_its_package():
         FlexChat.from_model("opnai/gpt-5.2", plugins=PluginHost())
 
     assert "did you mean 'openai'?" in str(caught.value)
-    assert "pip install ./flexchat-openai" in str(caught.value)
+    assert how_to_install("flexchat-openai") in str(caught.value)
 
 
 def test_a_models_name_may_hold_slashes():

@@ -4,9 +4,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from flexchat.assembly import check_config
+from flexchat.assembly import check_config, installed_plugins
 
 ROOT = Path(__file__).resolve().parents[2]
 README, TOUR = ROOT / "README.md", ROOT / "docs" / "index.md"
@@ -45,6 +46,31 @@ def test_the_config_is_valid(text, tmp_path, monkeypatch):
     path.write_text(text)
 
     assert check_config(path) == ([], [])
+
+
+@pytest.mark.parametrize("page", [README, TOUR], ids=["README", "tour"])
+def test_the_config_needs_nothing_but_what_the_page_installs(page, tmp_path, monkeypatch):
+    """Other packages are left out, and what extras bring is not there."""
+    line = re.search(r"^\$ pip install (.*?)(?:  |$)", page.read_text(), re.MULTILINE)[1].strip()
+    line = line.partition(" #")[0]
+    folders = [word.partition("[")[0] for word in line.replace("'", "").split()]
+    assert all((ROOT / folder).is_dir() for folder in folders)
+    if "[regex]" not in line:
+        for module in ("re2", "regex"):
+            monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-000000")
+    names = {Path(folder).name for folder in folders}
+    reports = installed_plugins().reports
+    left_out = {report.name: "not installed" for report in reports if report.package.split()[0] not in names}
+    assert {"web", "ollama"} <= {*left_out}
+    path = tmp_path / "chat.toml"
+    path.write_text(re.search(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)[1])
+    booking = ModuleType("my_package.booking")
+    booking.book_table = lambda people: ""
+    monkeypatch.setitem(sys.modules, "my_package", ModuleType("my_package"))
+    monkeypatch.setitem(sys.modules, "my_package.booking", booking)
+
+    assert check_config(path, installed_plugins(left_out)) == ([], [])
 
 
 def test_links_lead_somewhere():

@@ -10,6 +10,7 @@ from flexchat import ToolContext, ToolResult, tool
 from flexchat.domain.masking import Mask
 from flexchat.errors import DuplicateToolError
 from flexchat.host import ToolDefinitionError, UnknownToolFormatError
+from flexchat.installing import how_to_install
 from flexchat.plugin.hooks import HookCall, Hooks
 
 ENVELOPE = {"success", "tool_name", "execution_time_ms"}
@@ -273,7 +274,7 @@ async def test_error_result_structure(make_manager, make_tool, weather):
     assert (await run(made, "unknown_type", {"location": "x"})).error == "Unknown implementation type: acme"  # TC-48
     http = await run(made, "http_tool", {"location": "x"})
     assert http.error == "HTTP tools are not yet supported (coming in v2)"  # TC-47
-    assert "pip install ./plugins/flexchat-http" in http.hint
+    assert how_to_install("flexchat-http") in http.hint
 
 
 async def test_success_result_structure(make_manager, make_tool):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         own_keys,
     )
     from .config.normalise import normalise
-    from .config.patterns import MISSING, PatternError, compile_pattern
+    from .config.patterns import PatternError, compile_pattern
     from .config.positions import KeyPath
     from .config.reading import ReadConfig, digest_of, read_config
     from .config.structure import structure, structure_mapping
@@ -165,7 +165,7 @@ _HOMES = {
     ),
     "config.normalise": ("normalise",),
     "config.patterns": (
-        "MISSING",
+        "NoEngineError",
         "PatternError",
         "compile_pattern",
     ),
@@ -302,7 +302,6 @@ __all__ = [
     "INTERRUPTED",
     "LONGEST_KEY",
     "MAX_BYTES",
-    "MISSING",
     "NOT_BLANK",
     "OK",
     "SPOKEN",

@@ -2,21 +2,65 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+_FOLDERS = {"flexchat": ".", "flexchat-core": "core"}
 
 
 def how_to_install(package: str, extra: str = "") -> str:
-    """Return what to type: "pip install flexchat-openai", or its folder of the checkout that this code runs from.
+    """Return what to type: "pip install flexchat-openai", or its folder of the checkout that the core comes from.
 
     Args:
         extra: Of the package: "regex" gives "pip install 'flexchat-core[regex]'".
     """
-    checkout = Path(__file__).parents[3]
-    folders = {"flexchat": ".", "flexchat-core": "./core"}
     wanted = package
-    for folder in (folders.get(package, f"./{package}"), f"./plugins/{package}"):
+    checkout = _checkout()
+    if checkout is not None:
+        for folder in (_FOLDERS.get(package, package), f"plugins/{package}"):
+            if (checkout / folder / "pyproject.toml").is_file():
+                wanted = _typed(checkout, folder)
+                break
+    return f"pip install {shlex.quote(f'{wanted}[{extra}]' if extra else wanted)}"
+
+
+def is_installed(package: str) -> bool:
+    """Return whether a package is installed."""
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _typed(checkout: Path, folder: str) -> str:
+    """Return how a folder of the checkout is named from here."""
+    try:
+        here = Path.cwd()
+    except OSError:  # it no longer exists
+        here = None
+    if here is not None and here.resolve() == checkout.resolve():
+        return "." if folder == "." else f"./{folder}"
+    return str(checkout / folder)
+
+
+def _checkout() -> Path | None:
+    """Return the checkout that this code runs from, or was installed from; None if there is none."""
+    for core in (Path(__file__).parents[2], _installed_from()):
         # The core's own folder tells a checkout from a folder that merely has such a file.
-        if (checkout / folder / "pyproject.toml").is_file() and (checkout / "core" / "pyproject.toml").is_file():
-            wanted = folder
-            break
-    return f"pip install '{wanted}[{extra}]'" if extra else f"pip install {wanted}"
+        if core is not None and core.name == "core" and (core / "pyproject.toml").is_file():
+            return core.parent
+    return None
+
+
+def _installed_from() -> Path | None:
+    """Return the folder that the core was installed from, as pip noted it (PEP 610)."""
+    try:
+        url = urlsplit(json.loads(distribution("flexchat-core").read_text("direct_url.json") or "{}").get("url", ""))
+    except (PackageNotFoundError, OSError, ValueError, AttributeError):
+        return None
+    return Path(url2pathname(url.path)) if url.scheme == "file" else None

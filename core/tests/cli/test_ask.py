@@ -211,7 +211,8 @@ def test_without_the_rehearsal_model_the_way_out_is_told(run):
     ran = run("ask", "hello", "--no-plugin", "mock")
 
     assert ran.status == 2
-    assert "flexchat init" in ran.err
+    assert "the rehearsal model, which answers without a configuration, is not there: " in ran.err
+    assert "flexchat init openai" in ran.err
     assert "blocked" in ran.err
 
 

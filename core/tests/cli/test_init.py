@@ -6,6 +6,7 @@ import tomllib
 import pytest
 from flexchat.cli.init import STARTERS
 from flexchat.config.document import read_document
+from flexchat.installing import how_to_install
 
 FINE = "flexchat.toml is fine: 1 llm, 2 tools, 1 rule"
 
@@ -105,7 +106,7 @@ def test_without_the_providers_package_the_first_step_installs_it(run):
     ran = run("init", "openai", "--no-plugin", "openai")
 
     assert ran.status == 0
-    assert "pip install ./flexchat-openai" in ran.out
+    assert how_to_install("flexchat-openai") in ran.out
 
 
 def test_without_the_tools_package_the_file_names_no_tools(run, tmp_path):

@@ -8,8 +8,10 @@ import sys
 
 import pytest
 from flexchat import __version__
+from flexchat.cli import commands
 from flexchat.cli.commands import OWN
 from flexchat.cli.main import main
+from flexchat.installing import how_to_install
 
 
 def test_without_words_the_commands_are_listed(run):
@@ -331,7 +333,15 @@ def test_a_command_of_a_package_that_is_missing_says_what_to_install(run, monkey
     ran = run(*words)
 
     assert ran.status == 2
-    assert f"pip install ./plugins/{package}" in ran.err
+    assert how_to_install(package) in ran.err
+
+
+@pytest.mark.parametrize(("there", "first"), [(True, "demo"), (False, "init openai")])
+def test_help_sends_a_newcomer_where_something_is(capsys, monkeypatch, there, first):
+    monkeypatch.setattr(commands, "is_installed", lambda package: (package == "flexchat-mock") is there)
+
+    assert main(["--help"]) == 0
+    assert capsys.readouterr().out.endswith(f"New here? flexchat {first}\n")
 
 
 def test_a_group_shows_the_commands_of_plugins_too(capsys):

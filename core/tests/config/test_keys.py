@@ -13,6 +13,7 @@ from flexchat.config import keys
 from flexchat.config.keys import delete_key, key_for, store_key, stored_key, stored_keys, variable_value
 from flexchat.domain.masking import Mask, secrets_of_environment
 from flexchat.errors import KeyStorageError
+from flexchat.installing import how_to_install
 from hypothesis import given
 from hypothesis import strategies as st
 from keyring.backends import fail, null
@@ -112,7 +113,7 @@ def test_without_the_package_a_file_is_used(monkeypatch):
     monkeypatch.setitem(sys.modules, "keyring", None)
     stored, why = store_key("ACME_KEY", KEY)
     assert stored.place == "file"
-    assert "pip install './core[keyring]'" in why
+    assert how_to_install("flexchat-core", "keyring") in why
 
     stored.file.rename(stored.file.with_name("ACME_KEY.keyring"))
     with pytest.raises(KeyStorageError, match=r"ACME_KEY is in the system's keyring.*\./core\[keyring\]"):

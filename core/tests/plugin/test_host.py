@@ -7,6 +7,7 @@ import warnings
 import attrs
 import pytest
 from flexchat.errors import PluginConflictError, PluginLoadError
+from flexchat.installing import how_to_install
 from flexchat.plugin import ImplementationType, ToolHandler, hookimpl, hookspec
 from flexchat.plugin.host import PluginHost, _Source
 
@@ -232,7 +233,7 @@ def test_strict_mode_raises():
 def test_a_missing_name_says_what_to_install():
     """A first-party name names its package; a near name is suggested."""
     host = PluginHost()
-    assert "pip install ./plugins/flexchat-mock" in host.implementation_types.missing("mock")
+    assert how_to_install("flexchat-mock") in host.implementation_types.missing("mock")
     host.register(offering("roll"), "dice")
     assert "did you mean 'builtin roll'?" in host.handlers.missing(("builtin", "rol"))
 

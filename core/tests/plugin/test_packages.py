@@ -1,6 +1,9 @@
 """Which package brings a name that no installed plugin offers."""
 
+import json
 import re
+import shlex
+from pathlib import Path
 
 import pytest
 from flexchat import installing
@@ -8,6 +11,24 @@ from flexchat.installing import how_to_install
 from flexchat.plugin.commands import installed_commands
 from flexchat.plugin.host import PluginHost
 from flexchat.plugin.packages import _packages, package_with
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """The code as if installed in site-packages, with this direct_url.json."""
+
+    def install(noted):
+        class Core:
+            def read_text(self, name):
+                assert name == "direct_url.json"
+                return noted
+
+        monkeypatch.setattr(installing, "__file__", str(tmp_path / "lib/site-packages/flexchat/installing.py"))
+        monkeypatch.setattr(installing, "distribution", lambda name: Core())
+
+    return install
 
 
 def test_a_name_says_its_package():
@@ -17,20 +38,54 @@ def test_a_name_says_its_package():
     assert package_with("command", "openai") is None
 
 
-def test_from_a_checkout_its_folders_are_installed(tmp_path, monkeypatch):
+def test_from_a_checkout_its_folders_are_installed(installed, tmp_path, monkeypatch):
     """They are on no registry yet; elsewhere the name is all there is."""
+    monkeypatch.chdir(ROOT)
     assert how_to_install("flexchat-openai") == "pip install ./flexchat-openai"
     assert how_to_install("flexchat-mock") == "pip install ./plugins/flexchat-mock"
     assert how_to_install("flexchat") == "pip install ."
     assert how_to_install("flexchat-core", "regex") == "pip install './core[regex]'"
-    monkeypatch.setattr(installing, "__file__", str(tmp_path / "lib/site-packages/flexchat/installing.py"))
+    monkeypatch.chdir(tmp_path)
+    assert how_to_install("flexchat-mock") == f"pip install {shlex.quote(str(ROOT / 'plugins' / 'flexchat-mock'))}"
+    installed(None)
     assert how_to_install("flexchat-openai") == "pip install flexchat-openai"
     assert how_to_install("flexchat-core", "regex") == "pip install 'flexchat-core[regex]'"
 
 
+def test_what_was_installed_from_a_checkout_goes_on_from_there(installed, tmp_path):
+    """As README says it: pip install ./core, which copies it; pip notes where from (PEP 610)."""
+    for folder in ("core", "plugins/flexchat-mock"):
+        (tmp_path / "a b" / folder).mkdir(parents=True)
+        (tmp_path / "a b" / folder / "pyproject.toml").touch()
+    installed(json.dumps({"url": (tmp_path / "a b" / "core").as_uri(), "dir_info": {}}))
+
+    assert how_to_install("flexchat-mock") == f"pip install '{tmp_path}/a b/plugins/flexchat-mock'"
+    assert how_to_install("flexchat-core", "regex") == f"pip install '{tmp_path}/a b/core[regex]'"
+    assert how_to_install("flexchat-gone") == "pip install flexchat-gone"
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        "",
+        "[]",
+        "{",
+        '{"url": 3}',
+        '{"url": "file:///gone/core"}',
+        '{"url": "https://example.org/core"}',
+        '{"url": "x"}',
+    ],
+)
+def test_what_pip_notes_otherwise_is_no_checkout(installed, noted):
+    installed(noted)
+
+    assert how_to_install("flexchat-mock") == "pip install flexchat-mock"
+
+
 @pytest.mark.parametrize("package", sorted({*_packages().values()}))
-def test_every_package_is_in_the_checkout(package):
+def test_every_package_is_in_the_checkout(package, monkeypatch):
     """Under the name that a hint says."""
+    monkeypatch.chdir(ROOT)
     assert how_to_install(package).startswith("pip install ./")
 
 

@@ -4,6 +4,7 @@ import importlib.metadata
 
 from flexchat import FlexChat
 from flexchat.assembly import check_config, config_schema, installed_plugins
+from flexchat.installing import how_to_install
 from flexchat_validation import cases, plugin
 from flexchat_validation.cases import table_of
 
@@ -45,7 +46,7 @@ def test_where_it_is_not_installed_the_note_says_what_to_install(monkeypatch):
 
     _, (note,) = check_config(CONFIG, installed_plugins())
 
-    get_it = "pip install ./plugins/flexchat-validation"
+    get_it = how_to_install("flexchat-validation")
     assert note.text == f"this table is not read: it comes with the package flexchat-validation: {get_it}"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import did_you_mean
-from ..installing import how_to_install
+from ..installing import how_to_install, is_installed
 from ..plugin.commands import summary_of
 from ..plugin.foreign import contained, error_name
 from ..plugin.packages import package_with
@@ -86,7 +86,6 @@ class CommandGroup(click.Group):
         self.options_metavar = ""
         self.help = None if words else "Chat with tool calling, assembled from plugins and described in a config file."
         self.epilog = f"{' '.join(['flexchat', words]).strip()} COMMAND --help says more."
-        self.epilog += "" if words else " New here? flexchat demo"
         if words in GO_ON:
             self.context_settings = {"ignore_unknown_options": True}
 
@@ -204,6 +203,9 @@ class CommandGroup(click.Group):
     def _show(self, ctx: click.Context) -> None:
         from .help import help_of
 
+        if not self._words:
+            rehearses = is_installed(package_with("provider", "rehearsal") or "")
+            self.epilog = f"{self.epilog} New here? flexchat {'demo' if rehearses else 'init openai'}"
         own, theirs = self._inside(ctx)
         lists = [
             ("Commands", [(name, summary) for name, (_, summary) in own.items()]),

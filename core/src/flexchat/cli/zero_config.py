@@ -22,8 +22,9 @@ def zero_config(host: PluginHost) -> dict[str, Any]:
     """
     if "rehearsal" not in host.providers.by_name:
         raise UsageError(
-            "without a configuration (flexchat init writes one, --config FILE names one) the rehearsal model answers, "
-            f"and it is missing: {host.providers.missing('rehearsal')}"
+            "the rehearsal model, which answers without a configuration, is not there: "
+            f"{host.providers.missing('rehearsal')}; "
+            "flexchat init openai (or ollama, gemini, anthropic, local) writes a configuration"
         )
     tools = _usable_tools(host)
     stores = {"documents": {"provider": "sqlite"}} if "sqlite" in host.document_stores.by_name else {}

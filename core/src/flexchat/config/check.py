@@ -18,7 +18,7 @@ from ..errors import Problem, did_you_mean
 from .document import MOST_PROBLEMS, ConfigDocument, walk
 from .model import Config, ToolsTable, own_keys
 from .own_variables import variable_problem
-from .patterns import FLAGS, LONGEST_MS, MISSING, PatternError, compile_pattern
+from .patterns import FLAGS, LONGEST_MS, NoEngineError, PatternError, compile_pattern
 from .positions import KeyPath
 from .reach import EarlierRules, contradiction, field_of, impossible_intent
 from .wording import is_secret_name, is_secret_place, shortened, spoken_path, spoken_value
@@ -315,7 +315,8 @@ class _Checker:
         try:
             compiled = compile_pattern(pattern)
         except PatternError as error:
-            text = str(error) if str(error) == MISSING else f"this is not a regular expression: {shortened(str(error))}"
+            is_missing = isinstance(error, NoEngineError)
+            text = str(error) if is_missing else f"this is not a regular expression: {shortened(str(error))}"
             self._problem(place, text)
             return
         if not compiled.linear:

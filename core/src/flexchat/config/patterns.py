@@ -21,9 +21,6 @@ LONGEST_MS = 50
 LONGEST_PATTERN = 10_000
 """Most characters of a pattern: one of a million takes seconds to compile."""
 
-MISSING = f"rules with _regexp need their engine: {how_to_install('flexchat-core', 'regex')}"
-"""The error if the regular-expression engine is not installed."""
-
 FLAGS = {"i": "i", "m": "m", "g": "", "u": "", "y": ""}
 """The original's flags, and what they mean here."""
 
@@ -33,6 +30,10 @@ _SLASHED = re.compile(r"/(.*)/([gimuy]*)", re.DOTALL)
 
 class PatternError(ValueError):
     """It is not a regular expression; the text says what is wrong with it."""
+
+
+class NoEngineError(PatternError):
+    """The regular-expression engine is not installed; the text says what to type."""
 
 
 class Pattern:
@@ -46,7 +47,8 @@ class Pattern:
         try:
             import regex
         except ImportError as error:
-            raise PatternError(MISSING) from error
+            get_it = how_to_install("flexchat-core", "regex")
+            raise NoEngineError(f"regular expressions need their engine: {get_it}") from error
         written = f"(?{flags}){body}" if flags else body
         try:
             with warnings.catch_warnings():

@@ -217,16 +217,13 @@ def _answer(place: Place, answer: AnswerCheck) -> Iterator[CaseFlaw]:
 
 
 def _pattern(place: Place, pattern: str) -> Iterator[CaseFlaw]:
-    from flexchat.host import MISSING, PatternError, compile_pattern
+    from flexchat.host import NoEngineError, PatternError, compile_pattern
 
     try:
         compile_pattern(pattern)
     except PatternError as error:
-        missing = str(error) == MISSING
-        yield CaseFlaw(place, _NEEDS_ENGINE if missing else f"this is not a regular expression: {error}")
-
-
-_NEEDS_ENGINE = "regular expressions need their engine: pip install 'flexchat-core[regex]'"
+        is_missing = isinstance(error, NoEngineError)
+        yield CaseFlaw(place, str(error) if is_missing else f"this is not a regular expression: {error}")
 
 
 def _schema(place: Place, schema: Mapping[str, Any]) -> Iterator[CaseFlaw]:
