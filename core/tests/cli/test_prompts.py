@@ -134,6 +134,34 @@ def test_a_configuration_of_prompts_alone_will_do_with_a_providers_model(run, tm
     ran = run("ask", "-t", "sum", "-T", "calculator", "--no-stream")
 
     assert (ran.status, "39.1" in ran.out) == (0, True)
+    assert run("check").out == "flexchat.toml is fine: 1 named prompt\n"
+    assert "no LLM is configured" in run("ask", "x").err
+
+
+def test_what_is_there_of_a_configuration_must_be_whole(run, tmp_path):
+    """Prompts alone will do; prompts with half of a configuration will not."""
+    (tmp_path / "flexchat.toml").write_text('[prompts.sum]\nprompt = "x"\n[[responses]]\nllm = "a"\n')
+    assert "no LLM is configured" in run("check").out
+    (tmp_path / "flexchat.toml").write_text('[prompts.sum]\nprompt = "x"\n[llms.a]\nprovider = "scripted"\n')
+    assert "no response rule is configured" in run("check").out
+    (tmp_path / "flexchat.toml").write_text("[prompts]\n")
+    assert run("check").status == 2
+
+
+def test_the_schema_of_a_prompt_may_be_a_file_beside_the_configuration(run, asked, tmp_path):
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "dog.schema.json").write_text(json.dumps(schema))
+    config = tmp_path / "here" / "chat.toml"
+    config.write_text(BOT + '[prompts.dog]\nschema = "dog.schema.json"\n')
+    run("ask", "--config", str(config), "-t", "dog", "x")
+    assert asked[0][2].response_format.schema == schema
+    assert run("check", str(config)).status == 0
+
+    config.write_text(BOT + '[prompts.dog]\nschema = "gone.json"\n')
+    assert "prompts.dog: schema gone.json: there is no such file" in run("check", str(config)).out
+    config.write_text(BOT + '[prompts.dog]\nschema = "gone.\\u0000.json"\n')
+    assert run("check", str(config)).status == 2
 
 
 @pytest.mark.parametrize(

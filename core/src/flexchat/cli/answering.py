@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -22,7 +23,7 @@ from ..request import Asked, read_request
 from .context import CommandContext
 from .parameters import SPOKEN
 from .prompts import complete_prompt, named_prompt, with_message
-from .schema_words import read_schema, schema_of_many, schema_of_words
+from .schema_words import read_schema, schema_of_many
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -257,8 +258,11 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return functools.reduce(lambda done, option: option(done), reversed(added), told)
 
 
-def of_prompt(name: str, prompt: PromptEntry) -> Answering:
+def of_prompt(name: str, prompt: PromptEntry, folder: str | os.PathLike[str]) -> Answering:
     """Return what a prompt of the configuration says.
+
+    Args:
+        folder: The configuration's.
 
     Raises:
         UsageError: It cannot be used.
@@ -269,7 +273,7 @@ def of_prompt(name: str, prompt: PromptEntry) -> Answering:
         system=prompt.system,
         tools=prompt.tools,
         options=prompt.options,
-        schema=schema_of_words(schema) if isinstance(schema, str) else schema,
+        schema=read_schema(schema, folder, "schema") if isinstance(schema, str) else schema,
         prompt=(name, prompt),
     )
     answering._check()
@@ -277,11 +281,11 @@ def of_prompt(name: str, prompt: PromptEntry) -> Answering:
 
 
 def _named(name: str, context: CommandContext) -> Answering:
-    prompt = named_prompt(context, name)
+    prompt, file = named_prompt(context, name), context.config_file() or Path()
     try:
-        return of_prompt(name, prompt)
+        return of_prompt(name, prompt, file.parent)
     except UsageError as error:
-        raise UsageError(f"{context.config_file()}: prompts.{name}: {error}") from None
+        raise UsageError(f"{file}: prompts.{name}: {error}") from None
 
 
 def _imported(name: str) -> ToolLike:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ..plugin.host import PluginHost
 
 _MOST_NAMED = 10
+_NOT_NEEDED = ("llms", "responses")
+"""What a configuration of named prompts alone does without."""
 
 
 @click.command
@@ -68,11 +71,19 @@ def _check(context: CommandContext) -> tuple[Config | None, list[Problem], list[
         raise UsageError("there is nothing to check: no flexchat.toml, .yaml or .json here; flexchat init writes one")
     host = context.installed_plugins(read)
     problems, notes = check_config(read, host)
+    if _has_prompts_alone(read):  # ask -t needs no more, where a provider's model answers
+        problems = [problem for problem in problems if problem.path not in _NOT_NEEDED]
     problems += _prompts(read)
     problems = [*ConfigError([*dict.fromkeys(problems)]).problems]  # by file and line, each once
     if problems or read.config is None:
         return None, problems, notes
     return read.config, [], [*notes, *_notes(read.config, read.document, host)]
+
+
+def _has_prompts_alone(read: ReadConfig) -> bool:
+    """Return whether a configuration has named prompts, and nobody who would answer."""
+    data = read.document.data
+    return bool(read.config is not None and read.config.prompts) and not any(name in data for name in _NOT_NEEDED)
 
 
 def _prompts(read: ReadConfig) -> Iterator[Problem]:
@@ -81,7 +92,7 @@ def _prompts(read: ReadConfig) -> Iterator[Problem]:
 
     for name, prompt in read.config.prompts.items() if read.config is not None else ():
         try:
-            of_prompt(name, prompt)
+            of_prompt(name, prompt, read.path.parent if read.path is not None else Path())
         except UsageError as error:
             yield read.document.problem(("prompts", name), str(error))
 
@@ -136,10 +147,11 @@ def _has_search(table: ToolsTable, host: PluginHost) -> bool:
 def _contents(config: Config, notes: list[Problem]) -> str:
     sources = sum(map(len, config.tools.sources.values()))
     parts = [
-        counted(len(config.llms), "llm"),
-        *([_tools(config, _left_out(notes))] if config.tools.registry or not sources else ()),
+        *([counted(len(config.llms), "llm")] if config.llms else ()),
+        *([_tools(config, _left_out(notes))] if config.tools.registry or (config.llms and not sources) else ()),
         *([counted(sources, "tool source")] if sources else ()),
-        counted(len(config.responses), "rule"),
+        *([counted(len(config.responses), "rule")] if config.responses else ()),
+        *([counted(len(config.prompts), "named prompt")] if config.prompts else ()),
         *([counted(len(config.stores), "document store")] if config.stores else ()),
         *(["conversations are kept"] if config.conversations is not None else ()),
     ]

@@ -17,7 +17,7 @@ _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
-def read_schema(text: str) -> dict[str, Any]:
+def read_schema(text: str, folder: str | os.PathLike[str] = "", what: str = "--schema") -> dict[str, Any]:
     """Return the JSON Schema of an object.
 
     In words, fields are separated by commas or, if the text has several lines, by line ends. A field is its name, then
@@ -26,38 +26,36 @@ def read_schema(text: str) -> dict[str, Any]:
 
     Args:
         text: A JSON object, the name of a file with one, or words.
+        folder: Where a relative file is looked for; empty: here.
+        what: What errors call it.
 
     Raises:
         UsageError: It is none of them.
     """
     if not text.strip():
-        raise UsageError("--schema is empty: name fields, as in --schema 'name, age int', or a file")
+        raise UsageError(f"{what} is empty: name fields, as in 'name, age int', or a file")
     if text.lstrip().startswith("{"):
-        return _object(text, "--schema")
-    if text.endswith(".json") or os.path.exists(text):
+        return _object(text, what)
+    file = os.path.join(folder, text)
+    if text.endswith(".json") or os.path.exists(file):
         try:
-            return _object(read_file(text, most=_MOST_BYTES).decode("utf-8-sig"), f"--schema {text}")
-        except (OSError, UnicodeDecodeError) as error:
+            return _object(read_file(file, most=_MOST_BYTES).decode("utf-8-sig"), f"{what} {text}")
+        except (OSError, UnicodeDecodeError, ValueError) as error:  # ValueError: of a name with NUL
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise UsageError(f"--schema {text}: {reason}") from None
+            raise UsageError(f"{what} {text}: {reason}") from None
     try:
-        return schema_of_words(text)
+        return _of_words(text)
     except UsageError as error:
-        raise UsageError(f"--{error}") from None
+        raise UsageError(f"{what}: {error}") from None
 
 
-def schema_of_words(text: str) -> dict[str, Any]:
-    """Return the JSON Schema of an object whose fields are named in words; see read_schema.
-
-    Raises:
-        UsageError: They cannot be read.
-    """
+def _of_words(text: str) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for field in re.split(r"\n" if "\n" in text.strip() else ",", text.strip()):
         if field.strip():
             name, schema = _field(field)
             if name in fields:
-                raise UsageError(f"schema: the field '{name}' is given twice")
+                raise UsageError(f"the field '{name}' is given twice")
             fields[name] = schema
     return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
 
@@ -74,11 +72,11 @@ def _field(text: str) -> tuple[str, dict[str, str]]:
     words, _, meaning = text.partition(":")
     name, *kinds = words.split() or [""]
     if not _NAME.fullmatch(name):
-        raise UsageError(f"schema: '{name or text.strip()}' cannot name a field: letters, digits, _ and -")
+        raise UsageError(f"'{name or text.strip()}' cannot name a field: letters, digits, _ and -")
     if len(kinds) > 1 or (kinds and kinds[0] not in _TYPES):
         known = ", ".join(_TYPES)
         raise UsageError(
-            f"schema: '{' '.join(kinds)}' is not a type for '{name}'{did_you_mean(kinds[0], _TYPES)}; known: {known}"
+            f"'{' '.join(kinds)}' is not a type for '{name}'{did_you_mean(kinds[0], _TYPES)}; known: {known}"
         )
     schema = {"type": _TYPES[kinds[0] if kinds else "str"]}
     return name, schema | ({"description": meaning.strip()} if meaning.strip() else {})

@@ -341,7 +341,8 @@ class PromptEntry:
     tools: tuple[str, ...] = key("Names of the tools offered, in place of the rule's (-T).", default=())
     options: Mapping[str, Any] = key("Options of a rule or, with model, of the provider (-o).", factory=dict)
     schema: str | Mapping[str, Any] | None = key(
-        'The form of the answer: a JSON Schema, or fields as in "name, age int" (--schema).', default=None
+        'The form of the answer: a JSON Schema, a file with one, or fields as in "name, age int" (--schema).',
+        default=None,
     )
     variables: Mapping[str, Any] = key("Variables that need not be given.", factory=dict)
 
