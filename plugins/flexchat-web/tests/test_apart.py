@@ -79,8 +79,17 @@ async def test_who_asks_for_too_much_at_once_is_told(processes, monkeypatch):
 
 async def test_a_process_dies_with_its_work_only(processes):
     """Work that kills its process is an error of that work; others are done."""
-    with pytest.raises(ApiError):
+    with pytest.raises(ApiError, match="ended or could not be started"):
         await processes.run(os._exit, 3)
+    assert await processes.run(pow, 2, 3) == 8
+
+
+async def test_a_process_that_cannot_be_started_is_not_called_slow(processes, monkeypatch):
+    """Nobody should send less because the machine has no room."""
+    monkeypatch.setattr(apart.sys, "executable", "no-such-program")
+    with pytest.raises(ApiError, match="could not be started"):
+        await processes.run(pow, 2, 3)
+    monkeypatch.undo()
     assert await processes.run(pow, 2, 3) == 8
 
 

@@ -87,6 +87,7 @@ async def test_a_body_that_fits_reaches_the_operation(with_operations):
         (b'{"prompt": "a", "count": "2"}', "must be an integer"),
         (b'{"prompt": "a", "promt": "b"}', "did you mean"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",  # pytest tells child processes the test's id
 )
 async def test_a_body_that_cannot_be_used_is_told_what_is_wrong(with_operations, content, said):
     """Hostile JSON: deep, twice, not finite, long numbers, no UTF-8."""

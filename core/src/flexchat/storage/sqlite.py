@@ -299,9 +299,13 @@ class Database:
 
     def _connect(self, timeout: float = BUSY_S) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA foreign_keys = ON")
-        if self._prepare is not None:
-            self._prepare(connection)
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            if self._prepare is not None:
+                self._prepare(connection)
+        except BaseException:  # sqlite3 in Python 3.13 warns of connections that nobody closes
+            connection.close()
+            raise
         return connection
 
     def _check_owner(self, connection: sqlite3.Connection) -> None:

@@ -99,11 +99,12 @@ class Apart:
                 await process.stdin.drain()
                 size = int.from_bytes(await process.stdout.readexactly(_SIZE_BYTES), "big")
                 told: tuple[bool, Any] = pickle.loads(await process.stdout.readexactly(size))
-        except (TimeoutError, OSError, EOFError):
+        except (OSError, EOFError) as error:
             if process is not None:
                 await self._end(process)
-            text = f"this took longer than {SECONDS:g} seconds and was given up; send less at once"
-            return False, _busy(text)
+            if isinstance(error, TimeoutError):
+                return False, _busy(f"this took longer than {SECONDS:g} seconds and was given up; send less at once")
+            return False, _busy("the process that does this ended or could not be started; ask again in a few seconds")
         self._idle.append(process)
         return told
 
