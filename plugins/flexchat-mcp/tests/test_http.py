@@ -39,7 +39,7 @@ async def serve():
 
     async def start(app):
         server = uvicorn.Server(
-            uvicorn.Config(app, port=0, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
+            uvicorn.Config(app, port=0, ws="none", log_level="error", lifespan="on", timeout_graceful_shutdown=1)
         )
         task = asyncio.create_task(server.serve())
         servers.append((server, task))

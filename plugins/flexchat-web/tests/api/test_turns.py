@@ -69,7 +69,7 @@ async def listening(told):
 
         async def start(**settings):
             app = told.app(**settings)
-            server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="on"))
+            server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="on", ws="none"))
             server.config.load()
             serving = asyncio.create_task(server.serve())
             await until(lambda: server.started)
