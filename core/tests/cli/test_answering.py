@@ -100,6 +100,21 @@ def test_a_pipe_goes_through_with_a_system_prompt_alone(run, asked):
     assert [message.content for message in asked[0][1]] == ["Summarise", "a long text"]
 
 
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["-s", "Summarise"], "answered 5"),
+        (["-T", "calculator"], "answered 5"),
+        (["-T", "generate_uuid"], "generate_uuid"),
+    ],
+)
+def test_the_rehearsal_model_takes_them_too(run, words, answer):
+    ran = run("ask", "--demo", *words, "What is 2 + 3?")
+
+    assert ran.status == 0
+    assert answer in ran.out
+
+
 @pytest.mark.usefixtures("config")
 def test_a_kept_conversation_goes_on_with_another_model(run, asked):
     run("ask", "--keep", "one")
@@ -130,8 +145,11 @@ def test_a_schema_is_the_form_of_the_answer(run, asked):
         (["-m", "openai/gpt-5.2", "-o", "bas_url=x"], "did you mean 'base_url'?"),
         (["-m", "rehearsal/x", "-T", "calculatr"], "calculatr"),
         (["-m", "rehearsal/x", "--demo"], "use only one of them"),
-        (["-T", "calculator"], "name a model: -m openai/gpt-5.2"),
-        (["-s", "brief"], "name a model: -m openai/gpt-5.2"),
+        (["-T", "calculator"], "-m PROVIDER/MODEL needs none"),
+        (["-s", "brief"], "-m PROVIDER/MODEL needs none"),
+        (["-T", "calculatr", "--demo"], "did you mean 'calculator'?"),
+        (["-m", "rehearsal/x", "-o", "temprature=0"], "-o temprature: no such option (did you mean 'temperature'?)"),
+        (["-m", "rehearsal/x", "-T", "trains.py"], "is named module:function, as in trains:FUNCTION"),
         (["-m", "rehearsal/x", "-o", "temperature"], "KEY=VALUE is expected"),
         (["-m", "rehearsal/x", "-o", "seed=1", "-o", "seed=2"], "given twice"),
         (["-m", "rehearsal/x", "-o", "temperature=9"], "temperature"),
@@ -274,7 +292,7 @@ def test_a_python_function_is_a_tool_beside_those_of_the_configuration(run, aske
     ("name", "said"),
     [
         ("trians:next_train", "-T trians:next_train: it cannot be imported: ModuleNotFoundError"),
-        ("trains:next", "-T trains:next: it cannot be imported: AttributeError"),
+        ("trains:next", "-T trains:next: trains has no 'next' (did you mean 'next_train'?)"),
         ("broken:any", "-T broken:any: it cannot be imported: ZeroDivisionError"),
         ("trains:number", "-T trains:number: it is not a function"),
         ("trains:undescribed", "-T: "),

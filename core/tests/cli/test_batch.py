@@ -334,3 +334,86 @@ def test_what_is_no_limit(limited, amount):
     done, answered = limited("--max-cost", amount)
     assert (done.status, answered) == (2, [])
     assert "is not an amount of US dollars above 0, such as 0.50" in done.err
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What the scripted model is asked: its name, the texts, the options."""
+    found, generate = [], ScriptedProvider.generate_chat
+
+    async def generate_chat(self, messages, model, options):
+        found.append((model, [message.content for message in messages], options))
+        return await generate(self, messages, model, options)
+
+    monkeypatch.setattr(ScriptedProvider, "generate_chat", generate_chat)
+    return found
+
+
+SCRIPTED = ["-o", "repeat=true", "-o", 'replies=[{"text": "Yes."}]']
+
+
+def test_who_answers_and_how_is_said_as_for_ask(run, tmp_path, asked):
+    """A line's own options come first; no configuration is needed."""
+    (tmp_path / "p.jsonl").write_text('"one"\n{"message": "two", "temperature": 1}\n')
+    options = ["-m", "scripted/m", *SCRIPTED, "-s", "Be brief.", "-T", "calculator", "-o", "temperature=0", "--no-keep"]
+    ran = run("batch", "p.jsonl", *options, "--parallel", "1")
+
+    assert (ran.status, ran.out.count("\n")) == (0, 2), ran
+    assert [(model, texts) for model, texts, _ in asked] == [("m", ["Be brief.", "one"]), ("m", ["Be brief.", "two"])]
+    assert [options.temperature for *_, options in asked] == [0, 1]
+    assert [tool["function"]["name"] for tool in asked[0][2].tools] == ["calculator"]
+
+
+NAMED = (
+    PRICED
+    + """
+[prompts.greet]
+prompt = "Say {{word}} to {{message}}"
+variables = { word = "hello" }
+"""
+)
+
+
+def test_a_named_prompt_is_filled_in_for_every_line(run, tmp_path, asked):
+    (tmp_path / "flexchat.toml").write_text(NAMED)
+    (tmp_path / "p.jsonl").write_text('"Ada"\n{"message": "Bob", "variables": {"word": "bye"}}\n')
+    ran = run("batch", "p.jsonl", "-t", "greet", "--no-keep", "--parallel", "1")
+    varied = run("batch", "p.jsonl", "-t", "greet", "--var", "word=hi", "--no-keep", "--parallel", "1")
+
+    assert (ran.status, varied.status) == (0, 0)
+    assert [texts[-1] for _, texts, _ in asked] == [
+        "Say hello to Ada",
+        "Say bye to Bob",
+        "Say hi to Ada",
+        "Say bye to Bob",
+    ]
+
+
+def test_a_line_that_a_named_prompt_cannot_use_is_said_with_its_number(run, tmp_path, asked):
+    (tmp_path / "flexchat.toml").write_text(NAMED)
+    (tmp_path / "p.jsonl").write_text('"Ada"\n""\n{"message": "Bob", "variables": [1]}\n{"message": 1}\n')
+    ran = run("batch", "p.jsonl", "-t", "greet", "--no-keep")
+
+    assert (ran.status, asked) == (2, [])
+    assert "p.jsonl:2: the prompt 'greet' needs a message" in ran.err
+    assert "p.jsonl:3: variables" in ran.err
+    assert "p.jsonl:4: " in ran.err
+
+
+def test_other_options_make_another_batch(run, tmp_path, asked):
+    """What one model has answered is not given as another's answer."""
+    (tmp_path / "p.jsonl").write_text('"one"\n{"message": "two", "id": 2}\n')
+    replies = ["-o", 'replies=[{"text": "Yes."}]']  # one, and two are asked for
+    first = run("batch", "p.jsonl", "-m", "scripted/m", *replies, "--parallel", "1")
+    other = run("batch", "p.jsonl", "-m", "scripted/n", *SCRIPTED)
+
+    assert (first.status, other.status) == (1, 0)
+    assert [model for model, *_ in asked] == ["m", "m", "n", "n"]
+
+
+def test_a_limit_needs_the_price_of_the_model_named(run, tmp_path):
+    (tmp_path / "p.jsonl").write_text('"one"\n')
+    ran = run("batch", "p.jsonl", "-m", "scripted/m", "--max-cost", "1")
+
+    assert (ran.status, ran.out) == (2, "")
+    assert "no price is known for" in ran.err

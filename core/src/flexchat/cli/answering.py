@@ -1,4 +1,4 @@
-"""Who answers, and how: -m MODEL, -s SYSTEM, -T TOOL, -o KEY=VALUE and --schema of ask and chat."""
+"""Who answers, and how: -m MODEL, -s SYSTEM, -T TOOL, -o KEY=VALUE and --schema of ask, chat and batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..app import FlexChat
 from ..calls.manager import ToolLike, as_definition
 from ..config.model import PromptEntry, ResponseRule, RuleTools
 from ..domain import ChatRequest, ToolDefinition
-from ..errors import ChatRequestError, ToolDefinitionError, did_you_mean
+from ..errors import ChatRequestError, ConfigError, ToolDefinitionError, did_you_mean
 from ..plugin.foreign import contained, error_name
 from ..request import Asked, read_request
 from .context import CommandContext
@@ -90,13 +90,24 @@ class Answering:
         Raises:
             UsageError: The prompt needs a variable or a message.
         """
-        if self.prompt is not None:
-            name, prompt = self.prompt
-            config = context.read_config()
-            own = config.document.data.get("variables") if config is not None else None
-            message = with_message(name, prompt, message, {**(own if isinstance(own, dict) else {}), **variables})
-            variables = {**prompt.variables, **variables}
-        return ChatRequest(user_message=message, variables=variables, **more)
+        text, values = self.worded(message, variables, context)
+        return ChatRequest(user_message=text, variables=values, **more)
+
+    def worded(
+        self, message: str, variables: Mapping[str, Any], context: CommandContext
+    ) -> tuple[str, Mapping[str, Any]]:
+        """Return what is sent for a message, and the variables of its request.
+
+        Raises:
+            UsageError: The named prompt needs a variable or a message.
+        """
+        if self.prompt is None:
+            return message, variables
+        name, prompt = self.prompt
+        config = context.read_config()
+        own = config.document.data.get("variables") if config is not None else None
+        text = with_message(name, prompt, message, {**(own if isinstance(own, dict) else {}), **variables})
+        return text, {**prompt.variables, **variables}
 
     def open(self, context: CommandContext) -> FlexChat:
         """Return the configured chat, as the options change it, or one of the model they name.
@@ -118,15 +129,21 @@ class Answering:
                 )
             except ToolDefinitionError as error:
                 raise UsageError(f"-T: {error}") from None
+            except ConfigError as error:
+                for name in settings:
+                    if f"unknown key '{name}'" in str(error) and (meant := did_you_mean(name, PER_MESSAGE)):
+                        raise UsageError(f"-o {name}: no such option{meant}") from None
+                raise
         if settings:
             name = next(iter(settings))
             where = "" if self.model else "; settings of a provider need -m PROVIDER/MODEL"
             raise UsageError(f"-o {name}: no such option{did_you_mean(name, PER_MESSAGE)}{where}")
-        if config is None or (self.model is None and self.system is None and not self.tools):
-            if self.system is not None or self.tools:
-                raise UsageError("without a configuration, name a model: -m openai/gpt-5.2")
-            return context.open_chat()
-        host = context.installed_plugins(config)
+        source, host = context.config_source()
+        if self.model is None and self.system is None and not self.tools:
+            return FlexChat.from_config(source, plugins=host)
+        from ..config.reading import read_config  # imports cattrs: not every command needs it
+
+        config = read_config(source)
         known = _registered(config)
         added = {name: host.tools.by_name.get(name) or _imported(name) for name in self.tools if name not in known}
         unknown = [name for name, tool in added.items() if tool == name and name not in host.tools.conflicts]
@@ -294,14 +311,19 @@ def _imported(name: str) -> ToolLike:
     Raises:
         UsageError: It cannot be imported, or is no function.
     """
+    if name.endswith(".py"):
+        raise UsageError(f"-T {name}: a function of a file is named module:function, as in {Path(name).stem}:FUNCTION")
     module, separator, function = name.partition(":")
     if not separator or not all(part.isidentifier() for part in (*module.split("."), function)):
         return name
     try:
         with contained():
-            found = getattr(importlib.import_module(module), function)
+            there = importlib.import_module(module)
+            found = getattr(there, function, None)
     except Exception as error:  # importing a module runs it: it may raise anything
         raise UsageError(f"-T {name}: it cannot be imported: {error_name(error)}") from error
+    if found is None:
+        raise UsageError(f"-T {name}: {module} has no '{function}'{did_you_mean(function, dir(there))}")
     if not callable(found) and not isinstance(found, ToolDefinition):
         raise UsageError(f"-T {name}: it is not a function")
     tool: ToolLike = found

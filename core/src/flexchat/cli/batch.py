@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import hashlib
+import json
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+import attrs
 import click
 
 from ..app import FlexChat
-from ..domain import Turn
+from ..domain import ChatRequest, Turn
 from ..domain.message_json import message_to_dict
 from ..domain.prices import Cost
 from ..domain.text import counted
@@ -24,6 +25,7 @@ from ..files import located, read_file
 from ..request import read_request
 from ..tools.cost import tokens_of
 from . import standard_input
+from .answering import Answering, answering_options
 from .batch_limit import CostLimit, Dollars, LimitReachedError, refuse_unpriced
 from .batch_progress import Progress, progress_of
 from .batch_prompts import Prompt, read_prompts
@@ -31,6 +33,7 @@ from .context import CommandContext
 from .conversations_store import conversation_store, tenant_option
 from .opening import demo_option, introduce, require_config
 from .parameters import argument
+from .prompt_variables import variables_option
 from .terminal import Terminal
 from .usage import FAILED, OK, UsageError
 
@@ -56,12 +59,16 @@ _STANDARD_INPUT = "standard input"
 @click.option("--estimate", is_flag=True, help="say what reading the prompts would cost, and ask nothing")
 @click.option("--fresh", is_flag=True, help="ask everything again, whatever an earlier run has answered")
 @click.option("--keep/--no-keep", default=True, help="keep what is needed to go on (default), or nothing")
+@answering_options
+@variables_option
 @tenant_option
 @demo_option
 @click.pass_obj
 def batch(
     context: CommandContext,
     file: str,
+    answering: Answering,
+    variables: Mapping[str, Any],
     parallel: int,
     max_cost: Decimal | None,
     estimate: bool,
@@ -76,12 +83,21 @@ def batch(
     answered is not asked again, and no tool runs twice.
     """
     source, text = _read(file, context.terminal)
-    chat = context.open_chat()
-    require_config(context)
-    introduce(chat, context)
-    read = functools.partial(
-        read_request, message_chars=chat.config.limits.message_chars, stores=chat.stores, variables={}
-    )
+    chat = answering.open(context)
+    if answering.model is None:
+        require_config(context)
+        introduce(chat, context)
+
+    def read(message: Any, fields: Mapping[str, Any]) -> ChatRequest:
+        own = fields.get("variables") or {}
+        values = {**variables, **own} if isinstance(own, Mapping) else own
+        if isinstance(message, str) and isinstance(values, Mapping):
+            message, values = answering.worded(message, values, context)
+        asked: Any = {**answering.asked, **fields, "variables": values}
+        return read_request(
+            message, asked, message_chars=chat.config.limits.message_chars, stores=chat.stores, variables={}
+        )
+
     prompts = read_prompts(text, source, read)
     if estimate:
         asyncio.run(_estimate(chat, prompts, context))
@@ -92,6 +108,7 @@ def batch(
         limit = CostLimit(max_cost)
     config = context.config_file()
     where = [os.path.realpath(file) if file != "-" else text, str(config and os.path.realpath(config)), tenant]
+    where += [json.dumps([attrs.asdict(answering), variables], sort_keys=True, default=str)]
     name = hashlib.sha256("\0".join(where).encode(errors="surrogatepass")).hexdigest()[:32]
     with contextlib.ExitStack() as closing:
         progress = closing.enter_context(progress_of(name, fresh=fresh)) if keep else None

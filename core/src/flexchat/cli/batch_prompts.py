@@ -12,6 +12,7 @@ import attrs
 
 from ..domain import ChatRequest
 from ..errors import ChatRequestError, ConfigError, Problem, UnknownNameError, did_you_mean
+from .usage import UsageError
 
 KEYS = (
     "message",
@@ -72,7 +73,7 @@ def read_prompts(text: str, source: str, read: Callable[..., ChatRequest]) -> li
             id = _id(fields.pop("id", number))
             message = fields.pop("message")
             request = read(message, fields)
-        except (ChatRequestError, UnknownNameError, _LineError) as error:
+        except (ChatRequestError, UnknownNameError, UsageError, _LineError) as error:
             problems.append(Problem(path="", text=str(error), source=source, line=number))
             continue
         if (first := first_with_id.setdefault(id, number)) != number:
