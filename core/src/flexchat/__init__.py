@@ -33,6 +33,8 @@ if TYPE_CHECKING:
         PhaseRecord,
         PhaseStarted,
         Profile,
+        QuestionAnswered,
+        QuestionAsked,
         ReasoningDelta,
         ResponseFormat,
         Round,
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from .domain.history import read_history, write_history
     from .domain.journal import JournaledTurn, JournalEntry, ToldEvent
     from .domain.prices import Cost, ModelPrice, Price, PriceSettings
+    from .domain.questions import OnQuestion, Question, Reply
     from .domain.sourced import SourcedTool, ToolChange
     from .domain.version import __version__ as __version__
     from .errors import (
@@ -147,6 +150,8 @@ _HOMES = {
         "PhaseRecord",
         "PhaseStarted",
         "Profile",
+        "QuestionAnswered",
+        "QuestionAsked",
         "ReasoningDelta",
         "ResponseFormat",
         "Round",
@@ -185,6 +190,11 @@ _HOMES = {
         "ModelPrice",
         "Price",
         "PriceSettings",
+    ),
+    "domain.questions": (
+        "OnQuestion",
+        "Question",
+        "Reply",
     ),
     "domain.sourced": (
         "SourcedTool",
@@ -306,6 +316,7 @@ __all__ = [
     "ModelRequestStarted",
     "NestedTurnError",
     "NoMatchingRuleError",
+    "OnQuestion",
     "PhaseFinished",
     "PhaseRecord",
     "PhaseStarted",
@@ -322,7 +333,11 @@ __all__ = [
     "ProviderRateLimitError",
     "ProviderRequestError",
     "ProviderTimeoutError",
+    "Question",
+    "QuestionAnswered",
+    "QuestionAsked",
     "ReasoningDelta",
+    "Reply",
     "RequestRefusedError",
     "ResponseFormat",
     "ResponseFormatError",

@@ -16,6 +16,7 @@ import attrs
 
 from .assembly import Held, Parts, assemble, assemble_rule, installed_plugins, plugins_for, split_model
 from .calls.manager import ToolLike, as_definition
+from .calls.questions import Asking
 from .config.model import IntentTable, LimitsTable, ReasoningTable, ResponseRule, RuleTools, TopicTable
 from .conversations.view import Conversations
 from .domain import (
@@ -36,6 +37,7 @@ from .domain.copies import with_own_tables
 from .domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnState
 from .domain.message_json import result_to_json
 from .domain.prices import PriceSettings
+from .domain.questions import OnQuestion
 from .domain.text import scrub
 from .domain.version import __version__
 from .errors import (
@@ -343,7 +345,14 @@ class FlexChat:
             raise ChatRequestError("join needs a key; start takes none")
         return await self._keyed.join(request, self.keys)
 
-    async def resume(self, id: str, *, tenant: str = DEFAULT_TENANT, context: Any = None) -> Turn:
+    async def resume(
+        self,
+        id: str,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        context: Any = None,
+        on_question: OnQuestion | None = None,
+    ) -> Turn:
         """Take up a turn whose process ended before it did, and return it once it has ended.
 
         It goes on where it stopped: answers of models and results of tools that its journal has are used, and neither
@@ -352,6 +361,7 @@ class FlexChat:
         Args:
             id: The turn's id, or the beginning of it; ``turns`` lists those that wait.
             context: What tools and policies are to have as ``context``: that of the first run is kept nowhere.
+            on_question: Asks the person behind the turn, as in respond.
 
         Raises:
             ChatRequestError: No conversations are kept, or their store keeps no journal.
@@ -360,9 +370,17 @@ class FlexChat:
             StuckTurnError: The configuration no longer fits it; the text says what is gone.
             FlexChatError: As respond.
         """
-        return await self._run(await self._engine.take_up(id, tenant=tenant, context=context))
+        turn = await self._engine.take_up(id, tenant=tenant, context=context, on_question=on_question)
+        return await self._run(turn)
 
-    async def start_resumed(self, id: str, *, tenant: str = DEFAULT_TENANT, context: Any = None) -> TurnHandle:
+    async def start_resumed(
+        self,
+        id: str,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        context: Any = None,
+        on_question: OnQuestion | None = None,
+    ) -> TurnHandle:
         """Take up a turn as ``resume`` does, and return it as ``start`` does, once it is this process's.
 
         Its events begin with TurnResumed, and what stands of the turn.
@@ -371,7 +389,7 @@ class FlexChat:
             ChatRequestError, UnknownTurnError, TurnNotWaitingError, StuckTurnError, StorageError: As resume; other
                 errors are reported by the handle.
         """
-        return await self._start_resumed(id, tenant=tenant, context=context)
+        return await self._start_resumed(id, tenant=tenant, context=context, on_question=on_question)
 
     async def _start_resumed(self, id: str, **how: Any) -> TurnHandle:
         log: EventLog[StreamEvent] = EventLog()
@@ -507,6 +525,7 @@ class FlexChat:
         origin: Origin = "program",
         tenant: str = DEFAULT_TENANT,
         context: Any = None,
+        on_question: OnQuestion | None = None,
         key: str | None = None,
     ) -> ToolResult:
         """Run one tool, as a model would; errors are in the result.
@@ -515,6 +534,7 @@ class FlexChat:
             origin: Who asks, for gates and records: "command line", "api", … (flexchat.plugin.call.Origin).
             tenant: For whom, for gates and the tool.
             context: Any object; the tool gets it as ``ToolContext.context``.
+            on_question: Asks a person what the tool wants to know, as in respond.
             key: For a tool that changes something, a key chosen by the tenant: a repeated key, with the same arguments,
                 returns the result of the first call, and nothing runs again. None makes every call a new one.
 
@@ -523,12 +543,14 @@ class FlexChat:
         """
         self._refuse_if_closed()
         turn = current_info(tenant)
+        limit_s = self.config.limits.question_timeout_ms / 1000
         call = Call(
             name=name,
             arguments=params,
             origin=origin,
             turn=turn,
             context=context,
+            ask=None if on_question is None else Asking(on_question=on_question, limit_s=limit_s),
             path=place_within() if key is None else f"key:{key}",
         )
         return await self.tools.calls.run(call)

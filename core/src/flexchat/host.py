@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from .schema.limits import schema_problems
     from .schema.patterns import NOT_BLANK
     from .schema.size import not_finite, size_problems
+    from .schema.value_problem import value_problem
     from .schema.wording import label, sentence
     from .services.breaker import OPEN as CIRCUIT_OPEN
     from .tools.cost import BYTES_PER_TOKEN, tokens_of
@@ -254,6 +255,7 @@ _HOMES = {
         "not_finite",
         "size_problems",
     ),
+    "schema.value_problem": ("value_problem",),
     "schema.wording": (
         "label",
         "sentence",
@@ -419,6 +421,7 @@ __all__ = [
     "tokens_of",
     "tool_name",
     "tool_words",
+    "value_problem",
     "variable_value",
     "walk",
     "why_no_answer",

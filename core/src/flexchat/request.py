@@ -22,6 +22,7 @@ from .domain import (
 )
 from .domain.copies import copied
 from .domain.history import entries_of, read_history
+from .domain.questions import OnQuestion
 from .domain.text import scrub
 from .errors import ChatRequestError, UnknownNameError, did_you_mean
 
@@ -42,6 +43,8 @@ class AskedOfAny(TypedDict, total=False):
         to, however it ends; a new id starts a conversation. See ``new_conversation_id``.
     tenant: Whose conversation it is.
     context: Whatever tools and policies should get, of any type; never shown to a model, never kept.
+    on_question: A function, async or not, that asks the person behind the turn what a tool wants to know: it gets a
+        Question, and returns a Reply, or None if nobody can be asked. Without it, questions are declined.
     key: Makes the same request the same turn, for 24 hours: who repeats it gets the answer of the first, and nothing
         runs twice. Your own, for each request another: 1 to 255 printable characters; tenants have their own keys.
 
@@ -62,6 +65,7 @@ class AskedOfAny(TypedDict, total=False):
     conversation: str | None
     tenant: str
     context: Any
+    on_question: OnQuestion | None
     key: str | None
     max_tokens: int | None
     temperature: float | None
@@ -128,6 +132,7 @@ def read_request(
         conversation=_name("conversation", given.get("conversation", request.conversation)),
         tenant=_name("tenant", given.get("tenant", request.tenant)) or request.tenant,
         context=given.get("context", request.context),
+        on_question=_function("on_question", given.get("on_question", request.on_question)),
         key=_key(given.get("key", request.key)),
         response_format=given.get("response_format", request.response_format),
         **{
@@ -160,6 +165,12 @@ def _name(what: str, name: Any) -> str | None:
     if name is not None and not isinstance(name, str):
         raise ChatRequestError(f"a {what} is a text, not {type(name).__name__}")
     return name
+
+
+def _function(what: str, given: Any) -> Any:
+    if given is not None and not callable(given):
+        raise ChatRequestError(f"{what} is a function, not {type(given).__name__}")
+    return given
 
 
 def _key(key: Any) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from flexchat import FlexChat, LostTurnError, tool
+from flexchat import FlexChat, LostTurnError, Reply, ToolContext, tool
 from flexchat.assembly import installed_plugins
 from flexchat.config.model import ResponseRule
 from flexchat.conversations.sqlite_store import SqliteConversations
@@ -33,6 +33,12 @@ BASE = {
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
+
+
+@tool(effect="read")
+async def make_sure(context: ToolContext) -> str:
+    """Ask a person."""
+    return (await context.ask("Sure?")).action
 
 
 def block(section, language):
@@ -75,10 +81,11 @@ async def one_of_each(host, tables):
         reached.set()
         await never.wait()
 
-    model = ScriptedProvider([calls(("add", {"a": 2, "b": 3})), "It is 5.", busy, hangs])
-    async with FlexChat.from_config({**BASE, **tables}, providers={"bot": model}, tools=[add], plugins=host) as chat:
-        turn = await chat.respond("What is 2 + 3?")
-        assert [record.result.success for record in turn.response.tool_calls] == [True]
+    model = ScriptedProvider([calls(("add", {"a": 2, "b": 3}), ("make_sure", {})), "It is 5.", busy, hangs])
+    tools = [add, make_sure]
+    async with FlexChat.from_config({**BASE, **tables}, providers={"bot": model}, tools=tools, plugins=host) as chat:
+        turn = await chat.respond("What is 2 + 3?", on_question=lambda question: Reply(action="accept"))
+        assert [record.result.success for record in turn.response.tool_calls] == [True, True]
         with pytest.raises(ProviderOverloadedError):
             await chat.respond("And now?")
         stopped = asyncio.create_task(chat.respond("And now?"))

@@ -116,3 +116,20 @@ async def test_its_error_is_freed_at_once():
         assert known() is None
     finally:
         gc.enable()
+
+
+async def test_time_can_stand_still():
+    """The alarm rings as much later as the clock stood still, however many stopped it."""
+    clock = Clock(30)
+    async with clock.alarm():
+        with clock.stopped():
+            with clock.stopped():
+                await asyncio.sleep(0.06)
+            left = clock.left()
+            await asyncio.sleep(0.06)
+            assert clock.left() == left
+    assert 0 < clock.left() <= 0.03
+
+    with pytest.raises(TurnTimeoutError):
+        async with clock.alarm():
+            await asyncio.Event().wait()

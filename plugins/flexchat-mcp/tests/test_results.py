@@ -1,7 +1,8 @@
 """A tool's answer as a value."""
 
 import pytest
-from flexchat_mcp.results import problem_of, text_of, value_of
+from flexchat.host import value_problem
+from flexchat_mcp.results import text_of, value_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,7 +69,7 @@ def test_what_is_no_text_is_described(block, said):
     ],
 )  # fmt: skip
 def test_structured_content_is_held_to_its_schema(value, output, problem):
-    assert problem_of(value, output) == problem
+    assert value_problem(value, output) == problem
 
 
 @given(JSON)

@@ -27,7 +27,7 @@ import attrs
 from ..domain import ToolResult, ToolRetry
 from ..domain.masking import Mask
 from ..errors import ArgumentsError, ToolError, nearest
-from ..plugin.call import Call, Place, Rest, Tell
+from ..plugin.call import Call, Deadline, Place, Rest, Tell
 from ..plugin.contracts import Fetcher, Retriever, ToolContext, ToolHandler
 from ..plugin.current import current_call
 from ..plugin.foreign import contained
@@ -231,7 +231,8 @@ class Run:
             source=self.sources.by_name.get(tool.source) if self.sources is not None and tool.source else None,
             made_for=call,
         )
-        call.began, call.attempts, deadline = True, call.attempts + 1, asyncio.timeout(limit_ms / 1000)
+        call.began, call.attempts, deadline = True, call.attempts + 1, Deadline(limit_ms / 1000)
+        call.deadline = deadline
         token = current_call.set(call)
         try:
             with contained():
@@ -250,6 +251,7 @@ class Run:
             return self.outcomes.of_error(call.name, error), retry_after(error)
         finally:
             current_call.reset(token)
+            call.deadline = None
             del deadline  # breaks a cycle: it holds the task, the task its error, the error this frame
 
 

@@ -22,6 +22,7 @@ from .conversations_store import Keeping, keeping_options, open_kept, say_contin
 from .opening import demo_option, introduce, require_config
 from .parameters import SPOKEN, argument
 from .prompt_variables import variables_option
+from .questions import Questions
 from .terminal import Terminal
 from .transcript import show_turn
 from .usage import UsageError
@@ -134,6 +135,7 @@ async def _ask(
         if kept is not None:
             closing.push_async_callback(kept.aclose)
             say_continued(kept, context, keeping)
+        asked = {**asked, "on_question": Questions(context.terminal)}
         if context.json:
             context.terminal.json((await (kept or chat).respond(request, **asked)).to_dict())
         else:

@@ -16,11 +16,13 @@ from ..app import FlexChat
 from ..domain import ToolCallRecord, Turn, UserMessage
 from ..domain.text import counted
 from ..errors import FlexChatError, StorageError, did_you_mean
+from ..request import Asked
 from .answering import Answering, answering_options
 from .context import CommandContext
 from .conversations_store import Keeping, KeptChat, conversation_store, keeping_options, open_kept, say_continued
 from .opening import demo_option, introduce, require_config
 from .prompt_variables import variables_option
+from .questions import Questions
 from .standard_input import expect_utf8, saying_what_is_waited_for
 from .terminal import StreamError, one_line
 from .tool_text import signature, summary
@@ -284,14 +286,15 @@ class _Talk:
             history=[message for turn in earlier for message in turn.response.messages],
             topic=(earlier[-1].profile.topic or None) if earlier else None,
         )
+        asked: Asked = {**self._answering.asked, "on_question": Questions(self._terminal)}
         try:
             if self._kept is not None:
                 await self._kept.carry()
             if self._json:
-                turn = await (self._kept or self._chat).respond(request, **self._answering.asked)
+                turn = await (self._kept or self._chat).respond(request, **asked)
                 self._terminal.json(turn.to_dict(), one_line=True)
                 return turn
-            return await show_turn((self._kept or self._chat).stream(request, **self._answering.asked), self._terminal)
+            return await show_turn((self._kept or self._chat).stream(request, **asked), self._terminal)
         except asyncio.CancelledError as stopped:
             self._remember(getattr(stopped, "turn", None))
             raise

@@ -8,6 +8,8 @@ import time
 from ..domain import (
     ModelRequestStarted,
     PhaseStarted,
+    QuestionAnswered,
+    QuestionAsked,
     ReasoningDelta,
     StreamEvent,
     TextDelta,
@@ -61,6 +63,10 @@ class Waiting:
             case ToolStarted():
                 self._running[event.call.id] = event.call.name
                 self._say(f"Running {event.call.name}")
+            case QuestionAsked():
+                self._say("")
+            case QuestionAnswered() if self._running:
+                self._say(f"Running {[*self._running.values()][-1]}")
             case ToolFinished():
                 self._running.pop(event.record.call_id, None)
                 self._say(f"Running {[*self._running.values()][-1]}" if self._running else "")

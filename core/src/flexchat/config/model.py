@@ -378,6 +378,11 @@ class LimitsTable:
         min=1,
         default=20_000,
     )
+    question_timeout_ms: int = key(
+        "Milliseconds a person may take to answer a tool's question; the turn's own time stands still meanwhile.",
+        min=1,
+        default=300_000,
+    )
     message_chars: int = key("Characters of a user's message.", min=1, default=100_000)
     tool_calls_per_answer: int = key("Tool calls accepted from one answer of the model.", min=1, default=32)
     tool_calls_per_turn: int = key("Tool calls of a whole turn.", min=1, default=64)

@@ -15,6 +15,7 @@ import attrs
 
 from .chat import ChatOptions, ChatResult
 from .messages import Message, ReasoningPart, TextPart, ToolCall
+from .questions import Question, Reply
 from .text import scrub
 from .tools import ToolCallRecord
 from .turn import PhaseRecord, Turn, TurnInfo
@@ -170,6 +171,21 @@ class ToolStarted(Happening):
 
 
 @attrs.frozen(kw_only=True)
+class QuestionAsked(Happening):
+    """A tool that runs asks the person behind the turn; the turn waits for the reply."""
+
+    question: Question
+
+
+@attrs.frozen(kw_only=True)
+class QuestionAnswered(Happening):
+    """A question has its reply, or will have none."""
+
+    question: Question
+    reply: Reply
+
+
+@attrs.frozen(kw_only=True)
 class ToolFinished(Happening):
     """A call has its result: from the tool, from a plugin in its place, or from FlexChat, which refused it.
 
@@ -217,6 +233,8 @@ HAPPENINGS: tuple[type[Happening], ...] = (
     ModelRequestStarted,
     ModelRequestFinished,
     ToolStarted,
+    QuestionAsked,
+    QuestionAnswered,
     ToolFinished,
     TurnFinished,
     TurnFailed,

@@ -17,7 +17,7 @@ class JournalEntry:
 
     Attributes:
         number: From 1, without gaps.
-        kind: "started", "phase", "rule", "request", "answer", "tool", "resumed" or "ended".
+        kind: "started", "phase", "rule", "request", "answer", "tool", "question", "reply", "resumed" or "ended".
         data: JSON data; what it holds depends on the kind: see flexchat/turn/journal.py.
         at: When it was written: ISO 8601, UTC.
     """

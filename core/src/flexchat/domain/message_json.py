@@ -32,6 +32,7 @@ from .messages import (
     UserMessage,
 )
 from .prices import Price, price_from_dict
+from .questions import Question, Reply
 from .retrieval import Citation, CollectionHits, Document, Profile, RagResults
 from .tools import ToolCallRecord, ToolResult
 from .turn import ChatRequest, CollectionChoice, PhaseRecord, Turn, TurnStatus
@@ -163,7 +164,9 @@ def result_from_json(text: str) -> ToolResult:
     return _result(json.loads(text))
 
 
-def value_to_dict(value: ChatResult | ToolCallRecord | RagResults | PhaseRecord | ChatRequest) -> dict[str, Any]:
+def value_to_dict(
+    value: ChatResult | ToolCallRecord | RagResults | PhaseRecord | ChatRequest | Question | Reply,
+) -> dict[str, Any]:
     """Return a value as JSON data; what a caller gave along as context is left out."""
     return _fields(value)
 

@@ -11,6 +11,7 @@ from ..errors import TurnDataError
 from .chat import ChatResponse, Effort, Parsed, Reasoning, Round, ToolChoice, Usage
 from .messages import Message
 from .prices import Cost
+from .questions import OnQuestion
 from .retrieval import Citation, Profile
 from .tools import ToolCallRecord
 
@@ -62,6 +63,8 @@ class ChatRequest:
         tenant: Whose conversation it is.
         context: Whatever the caller wants to pass to tools and policies, as ``context.context``. It is never shown to a
             model and never kept.
+        on_question: Asks the person behind the turn what a tool wants to know; see ToolContext.ask. None for nobody. It
+            is never kept.
         key: The caller's own, 1 to 255 printable characters: the same key and the same request are the same turn. None
             for a new turn.
         max_tokens, temperature, top_p, stop, seed, reasoning, extra_body: As in a rule, in place of what the rule that
@@ -79,6 +82,7 @@ class ChatRequest:
     conversation: str | None = attrs.field(default=None, kw_only=True)
     tenant: str = attrs.field(default=DEFAULT_TENANT, kw_only=True)
     context: Any = attrs.field(default=None, kw_only=True)
+    on_question: OnQuestion | None = attrs.field(default=None, kw_only=True)
     key: str | None = attrs.field(default=None, kw_only=True)
     max_tokens: int | None = attrs.field(default=None, kw_only=True)
     temperature: float | None = attrs.field(default=None, kw_only=True)

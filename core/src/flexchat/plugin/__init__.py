@@ -18,6 +18,7 @@ from ..domain import (
 )
 from ..domain.fetching import Fetched, FetchedStream, FetchRequest
 from ..domain.keys import key, secret_key
+from ..domain.questions import Question, Reply
 from ..domain.sourced import SourcedTool
 from ..errors import EffectUnknownError, FetchError, FlexChatError, Problem, ToolError, ToolSourceError
 from .call import Call, Place, Rest, Step
@@ -57,6 +58,8 @@ __all__ = [
     "Place",
     "Problem",
     "ProvisionalHookWarning",
+    "Question",
+    "Reply",
     "Rest",
     "SourcedTool",
     "Step",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
+from types import TracebackType
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import attrs
 
 from ..domain import ToolDefinition, ToolResult, TurnInfo, new_call_id
 from ..domain.effects import arguments_digest
+from ..domain.questions import Question, Reply
 from ..errors import did_you_mean
 
 Origin = Literal["model", "program", "command line", "api", "langchain", "tool"]
@@ -25,6 +29,9 @@ Rest = Callable[[], Coroutine[Any, Any, ToolResult]]
 
 Tell = Callable[["Call", ToolResult | None], Awaitable[None]]
 """Called twice for every call: when it begins (None), and with its outcome."""
+
+Ask = Callable[["Call", Question], Awaitable[Reply]]
+"""Asks the person behind a turn, and returns the reply."""
 
 NO_TURN = TurnInfo()
 """Of calls outside turns."""
@@ -81,6 +88,44 @@ class Runner(Protocol):
         """Run all steps."""
 
 
+class Deadline:
+    """A limit of time for the body of an ``async with``, which can be stopped and go on.
+
+    Args:
+        seconds: How long the body may take.
+    """
+
+    __slots__ = ("_left", "_timeout")
+
+    def __init__(self, seconds: float) -> None:
+        self._timeout = asyncio.timeout(seconds)
+        self._left = 0.0
+
+    def stop(self) -> None:
+        """Let time stand still."""
+        when = self._timeout.when()
+        if when is not None and not self._timeout.expired():
+            self._left = when - asyncio.get_running_loop().time()
+            self._timeout.reschedule(None)
+
+    def go_on(self) -> None:
+        """Let time pass again."""
+        with contextlib.suppress(RuntimeError):  # the body has ended: what asked was a task of its own
+            self._timeout.reschedule(asyncio.get_running_loop().time() + self._left)
+
+    def expired(self) -> bool:
+        """Return whether the body was ended because its time was up."""
+        return self._timeout.expired()
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._timeout.__aexit__(kind, error, trace)
+
+
 @attrs.define(kw_only=True, eq=False)
 class Call:
     """Everything known about one tool call, and its state. Made once per call and passed to each of its steps.
@@ -98,6 +143,7 @@ class Call:
         refusal: Why the round has already refused it: a repeated call, a limit. It is still reported and recorded.
         seconds_left: Returns what is left of the turn's time; None if nothing limits it.
         tell: Called when it begins and with its outcome, instead of the plugins' event hooks.
+        ask: Asks the person behind it; None if there is nobody.
         iteration: Which answer of the model asked for it, from 1; 0 outside the tool loop.
         index: Its place in that answer, from 0.
         parent: The call of the tool that makes this one.
@@ -110,6 +156,8 @@ class Call:
         facts: What steps add to the record, by step: JSON data. See ToolCallRecord.facts.
         began: Whether the tool itself has been started.
         attempts: How often it has been started.
+        deadline: The time limit of the attempt that runs; None while none does.
+        questions: How many questions it has asked.
     """
 
     name: str
@@ -123,6 +171,7 @@ class Call:
     refusal: str | None = None
     seconds_left: Callable[[], float | None] | None = None
     tell: Tell | None = None
+    ask: Ask | None = None
     iteration: int = 0
     index: int = 0
     parent: Call | None = None
@@ -130,6 +179,9 @@ class Call:
     key: str | None = None
     unsure: str = ""
     late: Callable[[Any, BaseException | None], None] | None = attrs.field(default=None, init=False, repr=False)
+    deadline: Deadline | None = attrs.field(default=None, init=False, repr=False)
+    questions: int = attrs.field(default=0, init=False, repr=False)
+    _waits: int = attrs.field(default=0, init=False, repr=False)
     children: int = attrs.field(default=0, init=False, repr=False)
     notes: list[str] = attrs.field(factory=list)
     facts: dict[str, Any] = attrs.field(factory=dict)
@@ -141,6 +193,25 @@ class Call:
     def note(self, text: str) -> None:
         """Add a sentence to the record, for people."""
         self.notes.append(text)
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Let the tool's time stand still, and that of the tools that called it, while it waits for a person."""
+        stopped = []
+        call: Call | None = self
+        while call is not None:
+            call._waits += 1
+            stopped.append((call, call.deadline))
+            if call._waits == 1 and call.deadline is not None:
+                call.deadline.stop()
+            call = call.parent
+        try:
+            yield
+        finally:
+            for each, deadline in stopped:
+                each._waits -= 1
+                if each._waits == 0 and deadline is not None:
+                    deadline.go_on()
 
     @property
     def path(self) -> str:
@@ -208,6 +279,7 @@ class Call:
             refusal=f"Not executed: tools may call tools {MAX_DEPTH} deep" if depth > MAX_DEPTH else None,
             seconds_left=self.seconds_left,
             tell=self.tell,
+            ask=self.ask,
             iteration=self.iteration,
             index=self.index,
             parent=self,

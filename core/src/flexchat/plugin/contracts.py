@@ -37,6 +37,7 @@ from ..domain import (
 from ..domain.fetching import Fetched, FetchedStream, FetchRequest
 from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
 from ..domain.prices import ModelPrice
+from ..domain.questions import NOBODY, Question, Reply
 from ..errors import Problem
 from .call import NO_TURN, Call
 from .current import Cited, current_turn
@@ -774,6 +775,26 @@ class ToolContext:
         if self._made_for is None or self._made_for.runner is None:
             raise RuntimeError("this ToolContext was not made for a call, so it cannot call other tools")
         return await self._made_for.runner.run(self._made_for.child(name, arguments))
+
+    async def ask(self, message: str, schema: Mapping[str, Any] | None = None, *, url: str = "") -> Reply:
+        """Ask the person behind the turn, and return the reply. While they think, no time limit runs.
+
+        For async tools. There may be nobody, or no reply in time: the reply then is no "accept", and says ``why``. Ask
+        before you change anything: a turn that is killed meanwhile is resumed by running the call again, or, if the
+        tool changes something, leaves it unknown.
+
+        Args:
+            message: What the person reads.
+            schema: JSON Schema of the object you want; its properties become the fields of a form. None: yes or no.
+            url: A page where the person does something, in place of a form.
+
+        Raises:
+            StorageError: The turn is kept, and the question cannot be recorded.
+        """
+        question = Question(message=message, schema=schema, url=url)
+        if self._made_for is None or self._made_for.ask is None:
+            return Reply(action="decline", why=NOBODY)
+        return await self._made_for.ask(self._made_for, question)
 
     def cite(self, store: str, hits: RetrievalHits) -> None:
         """Cite what was found in a document store: the turn lists it among its citations.

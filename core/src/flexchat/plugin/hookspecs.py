@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Turn,
         TurnInfo,
     )
+    from ..domain.questions import Question, Reply
     from .call import Step
     from .contracts import (
         ConfigCheck,
@@ -249,6 +250,20 @@ def flexchat_tool_started(info: TurnInfo, call: ToolCall) -> Awaitable[None] | N
     Args:
         info: Its id is empty for a call outside turns.
     """
+
+
+@hookspec
+def flexchat_question_asked(info: TurnInfo, question: Question) -> Awaitable[None] | None:
+    """A tool that runs asks the person behind the turn, who has not been asked yet.
+
+    Args:
+        question: tool and call_id say who asks.
+    """
+
+
+@hookspec
+def flexchat_question_answered(info: TurnInfo, question: Question, reply: Reply) -> Awaitable[None] | None:
+    """A question of a tool has its reply, or will have none."""
 
 
 @hookspec

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections.abc import Iterator
 from types import TracebackType
 
 from ..errors import TurnTimeoutError
@@ -24,15 +26,16 @@ class Clock:
 
     Attributes:
         doing: What is taking time now, for the error of a turn that takes too long.
-        until: When its time runs out, by time.monotonic().
+        until: When its time runs out, by time.monotonic(); later if it was stopped.
     """
 
-    __slots__ = ("_outer", "_started", "doing", "limit_ms", "until")
+    __slots__ = ("_outer", "_started", "_stopped_at", "_stops", "doing", "limit_ms", "until")
 
     def __init__(self, limit_ms: int, until: float | None = None) -> None:
         self.limit_ms = limit_ms
         self.doing = "its start"
         self._outer = until
+        self._stops, self._stopped_at = 0, 0.0
         self.restart()
 
     def restart(self) -> None:
@@ -47,7 +50,20 @@ class Clock:
 
     def left(self) -> float:
         """Return the seconds the turn may still take; below 0 once time has run out."""
-        return self.until - time.monotonic()
+        return self.until - (self._stopped_at if self._stops else time.monotonic())
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let time stand still: while a person thinks, it is nobody's fault that a turn takes long."""
+        if not self._stops:
+            self._stopped_at = time.monotonic()
+        self._stops += 1
+        try:
+            yield
+        finally:
+            self._stops -= 1
+            if not self._stops:
+                self.until += time.monotonic() - self._stopped_at
 
     def look(self) -> None:
         """Check that there is time left.
@@ -89,7 +105,10 @@ class Alarm:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._rung, graces)
 
     def _rung(self, graces: int) -> None:
-        if graces:
+        left = self._clock.left()
+        if left > _GRACE_S:  # it was stopped meanwhile, or is now
+            self._wait(left, _GRACES)
+        elif graces:
             self._wait(_GRACE_S, graces - 1)
         else:
             self._timeout.reschedule(0)  # now

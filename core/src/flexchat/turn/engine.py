@@ -13,6 +13,7 @@ from ..calls.manager import ToolManager
 from ..config.model import Config, LimitsTable, ResponseFormatTable, ResponseRule
 from ..domain import ChatRequest, Profile, TurnInfo
 from ..domain.masking import Mask
+from ..domain.questions import OnQuestion
 from ..errors import ChatRequestError, StuckTurnError
 from ..events.feed import Feed
 from ..events.sink import Listener, Sink
@@ -94,6 +95,7 @@ class TurnEngine:
         *,
         tenant: str,
         context: Any = None,
+        on_question: OnQuestion | None = None,
         feed: Feed | None = None,
         listeners: Sequence[Listener] = (),
         is_closed: bool = False,
@@ -103,7 +105,7 @@ class TurnEngine:
 
         Args:
             id: The turn's id, or the beginning of it.
-            context: In place of the ``context`` its request had, which is kept nowhere.
+            context, on_question: In place of those its request had, which are kept nowhere.
             feed, listeners: As in begin; what happened before is not reported again.
             is_closed: It does not go on: run, it fails with InterruptedTurnError, and is kept as far as it came.
             is_unasked: Nobody asked for this turn: it must be certain that this configuration is to answer it.
@@ -128,7 +130,9 @@ class TurnEngine:
             raise
         info = TurnInfo(id=journal.turn.id, conversation=journal.turn.conversation, tenant=journal.turn.tenant)
         journal.loud = Sink(info, self.hooks, feed, listeners)
-        return self._active(info, attrs.evolve(request, context=context), Sink(info, Hooks()), outer, journal)
+        return self._active(
+            info, attrs.evolve(request, context=context, on_question=on_question), Sink(info, Hooks()), outer, journal
+        )
 
     @property
     def journal(self) -> TurnJournal:

@@ -9,6 +9,8 @@ rule      index, outcome (of the phase's record): the rule that was chosen
 request   llm, model, messages (how many): a model is about to be asked
 answer    result (ChatResult), llm, model, fallback, elapsed_ms, price (Price, or null), asked_for_form, warnings
 tool      iteration, index, record (ToolCallRecord), wrote (a tool has run that must not run twice)
+question  iteration, index, question (Question): a person is about to be asked
+reply     iteration, index, id (of the question), reply (Reply)
 resumed   config, packages: the turn has been taken up again
 
 A turn is taken up by running it again: each phase, answer and call that the journal has is given back instead of being
@@ -247,11 +249,11 @@ class Journal:
 
 
 def as_written(request: ChatRequest) -> Any:
-    """Return a request as JSON data, without its context."""
+    """Return a request as JSON data, without what lives in its process alone."""
     form = request.response_format
     if form is not None:
         form = answer_format(form).format
-    return value_to_dict(attrs.evolve(request, context=None, response_format=form))
+    return value_to_dict(attrs.evolve(request, context=None, on_question=None, response_format=form))
 
 
 async def go_on(turn: ActiveTurn) -> None:

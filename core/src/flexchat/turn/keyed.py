@@ -30,6 +30,7 @@ from ..domain import (
 )
 from ..domain.effects import arguments_digest
 from ..domain.journal import JournaledTurn, TurnKey
+from ..domain.questions import OnQuestion
 from ..errors import (
     ChatRequestError,
     FailedTurnError,
@@ -143,7 +144,9 @@ class KeyMemory:
 
 
 class _Resume(Protocol):
-    def __call__(self, id: str, *, tenant: str, context: Any) -> Awaitable[TurnHandle]: ...
+    def __call__(
+        self, id: str, *, tenant: str, context: Any, on_question: OnQuestion | None
+    ) -> Awaitable[TurnHandle]: ...
 
 
 class KeyedTurns:
@@ -280,7 +283,10 @@ class _Joining:
             why = found.error or f"its process has ended {found.fence} times while it ran"
             raise StuckTurnError(found.id, why, then="resume it by hand (flexchat turns resume), or cancel it")
         try:
-            handle = await self.resume(found.id, tenant=found.tenant, context=self.request.context)
+            request = self.request
+            handle = await self.resume(
+                found.id, tenant=found.tenant, context=request.context, on_question=request.on_question
+            )
         except (TurnNotWaitingError, UnknownTurnError):
             return found.id  # another process was faster
         assert self.request.key is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 from collections import Counter
@@ -22,6 +23,7 @@ from ..tools.results import for_the_model, json_facts
 from .active import ActiveTurn
 from .journal import go_on
 from .next_step import NextStep, calls_to_run, next_step
+from .questions import ask
 from .tasks import end
 
 log = logging.getLogger(__name__)
@@ -254,6 +256,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         refusal=refusal,
         seconds_left=turn.clock.left,
         tell=tell,
+        ask=functools.partial(ask, turn),
         iteration=round_.iteration,
         index=index,
         notes=[*asked.notes],
@@ -265,7 +268,9 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
     try:
         await turn.engine.tools.calls.run(call)
     finally:
-        call.tell = None  # breaks the cycle of round and call: otherwise only the garbage collector frees them
+        call.tell = call.ask = (
+            None  # breaks the cycle of round and call: otherwise only the garbage collector frees them
+        )
 
 
 _sorted_json = json.JSONEncoder(sort_keys=True, default=repr).encode

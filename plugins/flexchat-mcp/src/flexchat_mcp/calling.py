@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from flexchat.host import value_problem
 from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError
 
 from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
-from .results import problem_of, text_of, value_of
+from .results import text_of, value_of
 from .settings import McpToolSettings
 from .source import McpSource, said
 
@@ -82,7 +83,7 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
     if settings.output is not None and not is_write:  # what has changed something is not turned into a failure
         if "structuredContent" not in result:
             raise ToolError("the tool's answer lacks the structured content that it promises")
-        problem = problem_of(result["structuredContent"], settings.output)
+        problem = value_problem(result["structuredContent"], settings.output)
         if problem is not None:
             raise ToolError(f"the tool's answer is not what it promises: {problem}")
     return value_of(result, settings.output)

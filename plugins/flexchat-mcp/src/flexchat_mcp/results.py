@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import base64
-import contextlib
-import functools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-from flexchat.host import SchemaEngine, TooMuchWorkError, schema_problems
 
 
 def value_of(result: Mapping[str, Any], output: Mapping[str, Any] | None = None) -> Any:
@@ -53,32 +49,6 @@ def text_of(block: Mapping[str, Any]) -> str | None:
             kind, uri = inside.get("mimeType", ""), inside.get("uri", "")
             return f"[resource {uri} {kind}, {_size(inside.get('blob', '')):,} bytes: not shown]"
     return json.dumps(block, ensure_ascii=False)
-
-
-def problem_of(structured: Any, output: Mapping[str, Any]) -> str | None:
-    """Return why structured content is not what the tool's outputSchema says; None if it is, or nobody can tell."""
-    engine = _engine(json.dumps(output))
-    if engine is None:
-        return None  # the schema is not usable: that is not this answer's fault
-    try:
-        engine.start()
-        errors = engine.errors(structured)
-    except TooMuchWorkError:
-        return None
-    if not errors:
-        return None
-    first = errors[0]
-    said = f"'{first.message}' is missing" if first.validator == "required" else first.message
-    return f"{first.json_path}: {said}"[:300]
-
-
-@functools.lru_cache(256)  # made once for a tool, and not for each of its calls
-def _engine(output: str) -> SchemaEngine | None:
-    schema = json.loads(output)
-    with contextlib.suppress(TooMuchWorkError):
-        if isinstance(schema, dict) and not schema_problems(schema):
-            return SchemaEngine(schema)
-    return None
 
 
 def _unwrapped(structured: Any, output: Mapping[str, Any] | None) -> Any:

@@ -8,11 +8,10 @@ from typing import Any
 
 import click
 import mcp_types as types
-from flexchat.host import Terminal, UsageError, did_you_mean, one_line, read_arguments
+from flexchat.host import Terminal, UsageError, did_you_mean, one_line, read_arguments, value_problem
 from flexchat.plugin import run_in_thread
 
 from ..listing import sourced
-from ..results import problem_of
 from ..settings import McpConfig
 
 _LONGEST = 2_000
@@ -55,7 +54,7 @@ class Answers:
                 if given is None:
                     return types.ElicitResult(action="decline")
                 values |= given
-            if problem := problem_of(values, schema):
+            if problem := value_problem(values, schema):
                 raise UsageError(f"the answer does not fit: {problem}")
         except UsageError as error:
             self.problem = f"the tool asks: {message}; {error}"

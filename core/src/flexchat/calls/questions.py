@@ -1,0 +1,109 @@
+"""Questions of tools to the person behind a turn: asked, waited for, checked and reported."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+
+import attrs
+
+from ..domain.questions import NOBODY, OnQuestion, Question, Reply
+from ..plugin.call import Call
+from ..plugin.foreign import contained
+from ..plugin.threads import run_in_thread
+from ..schema.check import load
+from ..schema.value_problem import value_problem
+
+log = logging.getLogger(__name__)
+
+MOST_QUESTIONS = 16
+"""Questions of one call."""
+
+TellQuestion = Callable[[Call, Question, Reply | None], Awaitable[None]]
+"""Reports a question, and then its reply."""
+
+
+async def _untold(call: Call, question: Question, reply: Reply | None) -> None:
+    pass
+
+
+@attrs.frozen(kw_only=True)
+class Asking:
+    """How the calls of a turn, or a call of a program, ask a person.
+
+    Attributes:
+        on_question: Asks; None: there is nobody.
+        limit_s: Seconds a reply may take.
+        stopped: Returns a context manager in which the turn's time stands still.
+        tell: Reports questions and replies.
+    """
+
+    on_question: OnQuestion | None = None
+    limit_s: float = 300.0
+    stopped: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    tell: TellQuestion = _untold
+
+    async def __call__(self, call: Call, question: Question) -> Reply:
+        """Return the reply; what is wrong with it, or that there is none, is its ``why``.
+
+        Raises:
+            StorageError: The question cannot be recorded. Whatever else goes wrong is in the reply.
+        """
+        if self.on_question is None:
+            return Reply(action="decline", why=NOBODY)
+        call.questions += 1
+        if call.questions > MOST_QUESTIONS:
+            return Reply(action="cancel", why=f"one call may ask {MOST_QUESTIONS} questions")
+        question = attrs.evolve(question, tool=call.name, call_id=call.id)
+        await self.tell(call, question, None)
+        reply = Reply(action="cancel", why="the turn ended before there was a reply")
+        try:
+            with self.stopped(), call.waiting():
+                reply = await self._reply(self.on_question, question)
+        finally:
+            await self.tell(call, question, reply)
+        return reply
+
+    async def _reply(self, ask: OnQuestion, question: Question) -> Reply:
+        deadline = asyncio.timeout(self.limit_s)
+        try:
+            with contained():
+                async with deadline:
+                    answer = ask(question)
+                    reply = await answer if inspect.isawaitable(answer) else answer
+        except TimeoutError as error:
+            if not deadline.expired():
+                return _failed(question, error)
+            return Reply(action="cancel", why=f"there was no reply within {self.limit_s:g} s")
+        except Exception as error:  # noqa: BLE001  on_question is the caller's, and may raise anything
+            return _failed(question, error)
+        if reply is None:
+            return Reply(action="decline", why=NOBODY)
+        await run_in_thread(load)  # imports take long, and would hold up every other turn
+        wrong = reply_problem(question, reply)
+        if wrong:
+            log.warning("the reply to a question of %s cannot be used: %s", question.tool, wrong)
+            return Reply(action="cancel", why=f"the reply could not be used: {wrong}")
+        return reply if reply.action == "accept" else attrs.evolve(reply, content={})
+
+
+def reply_problem(question: Question, reply: object) -> str:
+    """Return why a reply does not answer its question; empty if it does."""
+    if not isinstance(reply, Reply):
+        return f"it is {type(reply).__name__}, not a Reply"
+    if reply.action not in ("accept", "decline", "cancel"):
+        return f"its action is {reply.action!r}, not accept, decline or cancel"
+    if reply.action != "accept" or question.schema is None:
+        return ""
+    if not isinstance(reply.content, dict):
+        return f"its content is {type(reply.content).__name__}, not a dict"
+    return value_problem(reply.content, question.schema) or ""
+
+
+def _failed(question: Question, error: BaseException) -> Reply:
+    log.error("a question of %s could not be asked", question.tool, exc_info=error)
+    return Reply(action="cancel", why="it could not be asked")
