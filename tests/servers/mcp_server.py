@@ -8,6 +8,7 @@ FOLDER/fault holds the fault of the next call; it is removed when it is taken, u
 import argparse
 import json
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from pathlib import Path
 MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
 OUT = threading.Lock()
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a"]}
+FORM = {"type": "object", "properties": {"seat": {"type": "string", "default": "any"}}}
 TOOLS = [
     {"name": "add", "description": "Add two numbers.", "inputSchema": SCHEMA},
     {"name": "count", "description": "Count something, for good.", "inputSchema": {"type": "object"}},
@@ -28,6 +30,7 @@ class Server:
         self.folder, self.era, self.faults = Path(arguments.folder), arguments.era, set(arguments.fault)
         self.is_modern = False
         self.cancelled = set()
+        self.replies = queue.Queue()
 
     def note(self, name, text):
         with open(self.folder / name, "a") as file:
@@ -86,6 +89,8 @@ class Server:
                     threading.Thread(target=self.answer, args=(asked,), daemon=True).start()
                 else:
                     self.answer(asked)
+            elif asked.get("id") == "question":
+                self.replies.put(asked)
             elif asked.get("method") == "notifications/cancelled":
                 self.note("cancelled", asked["params"]["requestId"])
                 self.cancelled.add(asked["params"]["requestId"])
@@ -165,9 +170,14 @@ class Server:
     def call(self, asked):
         params = asked["params"]
         name, arguments = params["name"], params.get("arguments") or {}
+        if "inputResponses" in params:  # it is asked again, with the answer
+            if name == "count":
+                self.note("effects", json.dumps(arguments))
+            self.result(asked, content=[{"type": "text", "text": json.dumps(params["inputResponses"]["q"])}])
+            return
         fault = self.fault()
         self.note("calls", json.dumps({"name": name, "meta": params.get("_meta", {}), "fault": fault}))
-        if name == "count":
+        if name == "count" and fault != "ask":
             self.note("effects", json.dumps(arguments))
         if fault == "die":
             os._exit(7)
@@ -204,8 +214,16 @@ class Server:
         elif fault == "not a result":
             self.result(asked, content="?")
         elif fault == "ask":
-            request = {"method": "elicitation/create", "params": {"mode": "form", "message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}}  # fmt: skip # noqa: E501
-            self.result(asked, resultType="input_required", inputRequests={"q": request}, requestState="s")
+            form = {"mode": "form", "message": "Which seat?", "requestedSchema": FORM}
+            if self.is_modern:
+                request = {"method": "elicitation/create", "params": form}
+                self.result(asked, resultType="input_required", inputRequests={"q": request}, requestState="s")
+                return
+            self.send({"id": "question", "method": "elicitation/create", "params": form})
+            reply = self.replies.get()
+            if name == "count":
+                self.note("effects", json.dumps(arguments))
+            self.result(asked, content=[{"type": "text", "text": json.dumps(reply.get("result"))}])
         elif fault.startswith("{"):
             self.result(asked, **json.loads(fault))
         elif name == "add":

@@ -46,6 +46,7 @@ def test_all_keys_are_keywords_of_respond():
         "conversation",
         "tenant",
         "context",
+        "on_question",
         "key",
         "extra_body",
     }

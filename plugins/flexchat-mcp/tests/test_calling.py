@@ -5,6 +5,7 @@ import json
 import time
 
 import pytest
+from flexchat import Reply
 from flexchat_mcp.connection import call_tool
 
 from .conftest import ERAS, gone, until
@@ -235,13 +236,101 @@ async def test_what_the_server_refuses_is_said(chat_of, folder, era, fault, said
     assert (await chat.call_tool("add", {"a": 2})).result == "2"
 
 
-async def test_a_question_is_declined_in_words(chat_of, folder):
-    chat = chat_of("modern")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_person_answers_what_a_server_asks(chat_of, folder, era):
+    """And the tool that changes something has done it once."""
+    chat, asked = chat_of(era), []
     folder.fault("ask")
 
-    found = await chat.call_tool("add", {"a": 1})
+    def on_question(question):
+        asked.append(question)
+        return Reply(action="accept", content={"seat": "aisle"})
 
-    assert found.error == "the tool asks something (elicitation/create) that cannot be answered here; it has not run"
+    found = await chat.call_tool("count", {"n": 1}, on_question=on_question)
+
+    assert json.loads(found.result) == {"action": "accept", "content": {"seat": "aisle"}}
+    assert [(one.message, one.tool) for one in asked] == [("Which seat?", "count")]
+    assert asked[0].schema["properties"]["seat"]["default"] == "any"
+    assert effects(folder) == 1
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("on_question", "action", "why"),
+    [
+        (None, "decline", "nobody can be asked here"),
+        (lambda question: Reply(action="accept", content={"seat": 7}), "cancel", "$.seat: 7 is not of type 'string'"),
+        (lambda question: 1 / 0, "cancel", "it could not be asked"),
+    ],
+)
+async def test_a_question_without_an_answer_is_declined_and_the_model_reads_why(
+    chat_of, folder, era, on_question, action, why
+):
+    chat = chat_of(era)
+    folder.fault("ask")
+
+    found = await chat.call_tool("add", {"a": 1}, on_question=on_question)
+
+    assert json.loads(found.result["result"]) == {"action": action}
+    assert found.result["note"].startswith("the tool asked: Which seat? It got no answer: ")
+    assert why in found.result["note"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_who_says_no_is_not_explained(chat_of, folder, era):
+    chat = chat_of(era)
+    folder.fault("ask")
+
+    found = await chat.call_tool("add", {"a": 1}, on_question=lambda question: Reply(action="decline"))
+
+    assert json.loads(found.result) == {"action": "decline"}
+
+
+async def test_a_server_that_does_not_say_which_call_asks_gets_no_answer_of_another_person(chat_of, folder):
+    """Of the older era; two people's calls are under way."""
+    chat, asked = chat_of("handshake"), []
+
+    async def one(question):
+        asked.append("one")
+        return Reply(action="accept", content={"seat": "aisle"})
+
+    async def other(question):
+        asked.append("other")
+        return Reply(action="accept", content={"seat": "window"})
+
+    folder.fault("hang until cancelled")
+    hanging = asyncio.create_task(chat.call_tool("add", {"a": 1}, on_question=one))
+    await until(lambda: len(folder.lines("calls")) == 1)
+    folder.fault("ask")
+    found = await chat.call_tool("add", {"a": 2}, on_question=other)
+    hanging.cancel()
+    await asyncio.wait({hanging})
+
+    assert json.loads(found.result) == {"action": "cancel"}
+    assert asked == []
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_call_that_is_stopped_asks_nobody_any_more(chat_of, folder, era):
+    chat, asked, stopped = chat_of(era), asyncio.Event(), []
+
+    async def on_question(question):
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.append(question.message)
+
+    folder.fault("ask")
+    calling = asyncio.create_task(chat.call_tool("add", {"a": 1}, on_question=on_question))
+    await asked.wait()
+    calling.cancel()
+    await asyncio.wait({calling})
+    await until(lambda: stopped)
+
+    assert stopped == ["Which seat?"]
+    folder.fault("")
+    assert (await chat.call_tool("add", {"a": 2})).result == "2"
 
 
 @pytest.mark.parametrize(

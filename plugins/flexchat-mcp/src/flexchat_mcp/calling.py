@@ -10,6 +10,7 @@ from flexchat.host import value_problem
 from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError
 
 from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .person_behind import PersonBehind
 from .results import text_of, value_of
 from .settings import McpToolSettings
 from .source import McpSource, said
@@ -31,7 +32,7 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
         raise ToolError("this tool belongs to an MCP server that the configuration no longer has")
     name, tool = context.source.name, settings.tool
     is_write = context.tool.effect == "write"
-    was_asked = False
+    was_asked, person = False, PersonBehind(context)
     try:
         source = cast(McpSource, await context.source.opened())
         await source.check(tool, settings.hash)
@@ -43,9 +44,11 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
 
             nonlocal was_asked
             was_asked = True
-            return await call_tool(client, tool, params, meta)
+            return await call_tool(client, tool, params, meta, person.answer)
 
-        result = await source.server.ask(request, may_repeat=not is_write)
+        result = await source.server.ask(
+            request, may_repeat=not is_write, answer=person.answer, whose=context.turn_id or context.call_id
+        )
     except (ToolSourceError, ServerUnusableError) as error:
         raise ToolError(f"the MCP server '{name}' cannot be used: {error}", nothing_done=True) from None
     except asyncio.CancelledError:
@@ -68,7 +71,10 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
         raise
     except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
         raise _refused(name, error, is_write=is_write) from None
-    return _value(result, settings, is_write=is_write)
+    try:
+        return person.told(_value(result, settings, is_write=is_write))
+    except ToolError as error:
+        raise person.told_error(error) from None
 
 
 def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bool) -> Any:

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import attrs
 import mcp_types as types
 from flexchat import __version__
 from flexchat.plugin import Fetcher, ToolError
@@ -35,6 +36,20 @@ PROBE_S = 1.0
 """Seconds a server has to show that it is alive after a call of it was given up."""
 _CLOSING_S = 1.0
 _RAW: Any = TypeAdapter(dict[str, Any])
+
+
+@attrs.define(eq=False)
+class _CallInFlight:
+    """A call of a tool that waits for its answer, and who can be asked in it."""
+
+    answer: Answer | None
+    whose: str
+    questions: set[asyncio.Future[types.ElicitResult]] = attrs.field(factory=set)
+
+    def end(self) -> None:
+        """Ask nobody any more."""
+        for question in self.questions:
+            question.cancel()
 
 
 class Connection:
@@ -63,6 +78,7 @@ class Connection:
         self._fetcher, self._mask, self._tools_changed = fetcher, mask, tools_changed
         self.version = self.why = ""
         self.busy = self.working = 0
+        self._calls: list[_CallInFlight] = []
         self.process: ServerProcess | None = None
         self._client: Client | None = None
         self._ending = asyncio.Event()
@@ -110,11 +126,20 @@ class Connection:
             self._end("its start was cancelled")
             raise
 
-    async def ask(self, request: Callable[[Client], Awaitable[Kind]], *, is_call: bool = True) -> Kind:
+    async def ask(
+        self,
+        request: Callable[[Client], Awaitable[Kind]],
+        *,
+        is_call: bool = True,
+        answer: Answer | None = None,
+        whose: str = "",
+    ) -> Kind:
         """Wait for the answer to a request.
 
         Args:
             is_call: Whether it is a tool's call, which may take long.
+            answer: Asks the person behind the call what the server wants to know; None: nobody can be asked.
+            whose: What calls with the same person behind them have in common: the turn.
 
         Raises:
             ServerUnusableError: The connection is not open; nothing was asked.
@@ -125,12 +150,18 @@ class Connection:
         """
         client = self.client
         self.busy, self.working = self.busy + 1, self.working + is_call
+        call = _CallInFlight(answer, whose)
+        if is_call:
+            self._calls.append(call)
         try:
             return await request(client)
         except MCPError as error:
             raise self._told(error) from None
         finally:
             self.busy, self.working = self.busy - 1, self.working - is_call
+            if is_call:
+                self._calls.remove(call)
+                call.end()
 
     async def is_alive(self) -> bool:
         """Ask for something small; a server that does not answer is ended."""
@@ -187,7 +218,7 @@ class Connection:
                     mode=era,
                     message_handler=self._heard,
                     client_info=types.Implementation(name="flexchat", version=__version__),
-                    elicitation_callback=self._asked if self._person is not None else None,
+                    elicitation_callback=self._asked,
                     cache=None,
                 )
                 await stack.enter_async_context(client)
@@ -227,8 +258,16 @@ class Connection:
         return stdio_transport(self.process, name=self.name, max_bytes=config.max_bytes, ended=self._end)
 
     async def _asked(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
-        assert self._person is not None
-        return await self._person.answer(params)
+        """Answer a server of the older era, which does not say in which of its calls it asks."""
+        if len({call.whose for call in self._calls}) != 1 or (answer := self._calls[-1].answer) is None:
+            return types.ElicitResult(action="decline" if len(self._calls) < 2 else "cancel")
+        asking = asyncio.ensure_future(answer(params))
+        self._calls[-1].questions.add(asking)
+        try:
+            await asyncio.wait({asking})
+        finally:
+            asking.cancel()
+        return types.ElicitResult(action="cancel") if asking.cancelled() else asking.result()
 
     async def _heard(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from .connection import Connection
     from .oauth import Person
+    from .questions import Answer
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +106,13 @@ class Server:
         )
 
     async def ask(
-        self, request: Callable[[Client], Awaitable[Kind]], *, may_repeat: bool = False, is_call: bool = True
+        self,
+        request: Callable[[Client], Awaitable[Kind]],
+        *,
+        may_repeat: bool = False,
+        is_call: bool = True,
+        answer: Answer | None = None,
+        whose: str = "",
     ) -> Kind:
         """Ask something of the server, connecting it if need be.
 
@@ -114,6 +121,7 @@ class Server:
             may_repeat: Whether it may be asked again, once and of a fresh server, if its answer is lost.
             is_call: Whether it is a tool's call: while one goes on, another that takes too long casts no doubt on the
                 server.
+            answer, whose: Who is asked what the server wants to know; as in Connection.ask.
 
         Raises:
             ServerUnusableError: It cannot be connected; nothing was asked.
@@ -123,7 +131,7 @@ class Server:
         while True:
             connection = await self.connected()
             try:
-                return await connection.ask(request, is_call=is_call)
+                return await connection.ask(request, is_call=is_call, answer=answer, whose=whose)
             except AnswerLostError as lost:
                 self._drop(connection, str(lost))
                 if not may_repeat:

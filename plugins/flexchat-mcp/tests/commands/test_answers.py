@@ -118,13 +118,19 @@ def test_a_question_without_values_is_yes_or_no(monkeypatch, agrees):
     assert ask(None, {"type": "object", "properties": {}}).action == ("accept" if agrees else "decline")
 
 
-@pytest.mark.parametrize(("words", "said"), [((), "declined: --answer"), (("--defaults",), "")])
-def test_the_call_is_made_again_with_the_answer(config, run, folder, words, said):
+@pytest.mark.parametrize(
+    ("words", "reply", "said"),
+    [
+        ((), {"action": "decline"}, "declined: --answer"),
+        (("--defaults",), {"action": "accept", "content": {"seat": "any"}}, ""),
+    ],
+)
+def test_the_call_is_made_again_with_the_answer(config, run, folder, words, reply, said):
     config({"name": "fake", "command": folder.command("modern")})
     folder.fault("ask")
     status, out, err = run("call", "fake", "add", "a=1", *words)
 
-    assert (status, out) == (0, "1\n")
+    assert (status, json.loads(out)) == (0, reply)
     assert said in err
 
 

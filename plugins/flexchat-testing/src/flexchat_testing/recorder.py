@@ -11,6 +11,8 @@ from flexchat.plugin import (
     ChatResult,
     ModelRequest,
     PhaseRecord,
+    Question,
+    Reply,
     ToolCall,
     ToolCallRecord,
     ToolDefinition,
@@ -119,6 +121,16 @@ class RecordedEvents:
     def flexchat_tool_started(self, info: TurnInfo, call: ToolCall) -> None:
         """Remember it."""
         self._keep("tool_started", info=info, call=call)
+
+    @hookimpl
+    def flexchat_question_asked(self, info: TurnInfo, question: Question) -> None:
+        """Remember it."""
+        self._keep("question_asked", info=info, question=question)
+
+    @hookimpl
+    def flexchat_question_answered(self, info: TurnInfo, question: Question, reply: Reply) -> None:
+        """Remember it."""
+        self._keep("question_answered", info=info, question=question, reply=reply)
 
     @hookimpl
     def flexchat_tool_finished(self, info: TurnInfo, record: ToolCallRecord) -> None:

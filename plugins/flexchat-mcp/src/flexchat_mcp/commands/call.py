@@ -73,7 +73,9 @@ async def _called(
         try:
             assert source.person is not None, "there is a terminal"
             answer = source.person.answer
-            result = await source.server.ask(lambda client: call_tool(client, tool, arguments, answer=answer))
+            result = await source.server.ask(
+                lambda client: call_tool(client, tool, arguments, answer=answer), answer=answer
+            )
         except (ServerUnusableError, AnswerLostError, AnswerTooLargeError, UsageError):
             raise
         except ToolError as error:

@@ -1,0 +1,42 @@
+"""The person behind a turn, asked what a server wants to know in the middle of a call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flexchat.plugin import ToolContext, ToolError
+
+if TYPE_CHECKING:
+    import mcp_types as types
+
+
+class PersonBehind:
+    """Answers the questions of one call, and remembers which had no answer, for the model to read."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._unanswered = ""
+
+    async def answer(self, asked: types.ElicitRequestParams) -> types.ElicitResult:
+        """Return what the person says; see questions.Answer."""
+        import mcp_types as types
+
+        schema: Any = None
+        if not isinstance(asked, types.ElicitRequestURLParams):
+            schema = asked.requested_schema
+            if not isinstance(schema, dict):
+                schema = schema.model_dump(mode="json", by_alias=True, exclude_none=True)
+        url = asked.url if isinstance(asked, types.ElicitRequestURLParams) else ""
+        reply = await self._context.ask(asked.message, schema, url=url)
+        if reply.why:
+            self._unanswered = f"the tool asked: {asked.message[:500]} It got no answer: {reply.why}"
+        is_filled_in = reply.action == "accept" and not url
+        return types.ElicitResult(action=reply.action, content=dict(reply.content) if is_filled_in else None)
+
+    def told(self, value: Any) -> Any:
+        """Return a result, with what had no answer: otherwise the model takes it for the user's own decision."""
+        return {"result": value, "note": self._unanswered} if self._unanswered else value
+
+    def told_error(self, error: ToolError) -> ToolError:
+        """Return an error, with what had no answer as its hint."""
+        return ToolError(str(error), hint=self._unanswered) if self._unanswered else error
