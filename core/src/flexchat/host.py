@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .assembly import as_configured, check_config, config_schema, found_by_checks, installed_plugins, run_checks
     from .calls.claim import STORED_RESULT
     from .calls.manager import ToolLike, ToolManager
+    from .calls.questions import reply_problem
     from .calls.rule_cost import rule_cost
     from .cli.context import CommandContext
     from .cli.conversations_store import complete_conversation, conversation_store, short_id, tenant_option
@@ -261,6 +262,7 @@ _HOMES = {
         "sentence",
     ),
     "calls.claim": ("STORED_RESULT",),
+    "calls.questions": ("reply_problem",),
     "calls.rule_cost": ("rule_cost",),
     "request": ("LONGEST_KEY", "is_key"),
     "tools.cost": ("BYTES_PER_TOKEN", "tokens_of"),
@@ -401,6 +403,7 @@ __all__ = [
     "read_turn",
     "refuse_other",
     "repair_history",
+    "reply_problem",
     "rounds",
     "rounds_of",
     "rule_cost",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat import CollectionChoice, Turn, read_history
+from flexchat import CollectionChoice, OnQuestion, Turn, read_history
 
 from ..operations import Call, Json, Operation, Reply, Stream
 from .errors import TURN_PROBLEMS
 from .events import turn_data
+from .questions import Questions
 from .shapes import (
     COLLECTIONS,
     CONVERSATION_ID,
@@ -66,6 +67,7 @@ async def _chat_once(call: Call, key: str) -> Reply:
     """Answer a request that has a key: with a new turn, or with that of an earlier request."""
     turns = Turns.of(call.serving)
     asked = {**_asked(call.body), **_options(call.body), "conversation": call.body.get("conversation")}
+    asked["on_question"] = _asking(call)
     turn, is_repeat = await turns.join(call.tenant, key, lambda chat: (chat, asked))
     headers = REPLAYED if is_repeat else {}
     if not call.body.get("stream", call.wants_stream):
@@ -140,7 +142,13 @@ def _kept(call: Call) -> dict[str, Any]:
     return {
         "conversation": call.body.get("conversation"),
         "tenant": call.tenant,
+        "on_question": _asking(call),
     }
+
+
+def _asking(call: Call) -> OnQuestion | None:
+    """Return what asks the client; only one that says so shows questions, and no other is to be waited for."""
+    return Questions.of(call.serving).asking(call.tenant) if call.body.get("questions") else None
 
 
 def _no_prompt(body: Any) -> str | None:
@@ -163,6 +171,7 @@ OPERATIONS = (
                 options=_OPTIONS,
                 conversation=CONVERSATION_ID,
                 stream=SWITCH,
+                questions={**SWITCH, "description": "Whether the client shows questions of tools, and replies."},
                 retryCount={"description": "Not read."},
                 selectedModels={"description": "Not read."},
             ),

@@ -11,6 +11,9 @@ from flexchat import (
     ModelRequestFinished,
     ModelRequestStarted,
     PhaseStarted,
+    Question,
+    QuestionAnswered,
+    QuestionAsked,
     ReasoningDelta,
     StreamEvent,
     TextDelta,
@@ -64,9 +67,21 @@ def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
             took = round(happened.elapsed_ms, 3)
             data = {"llm": happened.llm, "model": happened.model, "elapsed_ms": took, **told}
             return Event("model_request_finished", data)
+        case QuestionAsked(question=question):
+            return Event("question", _question(question))
+        case QuestionAnswered(question=question, reply=reply):
+            why = {"why": reply.why} if reply.why else {}
+            return Event("question_answered", {"id": question.id, "action": reply.action, **why})
         case TurnFinished() | TurnCancelled():
             return Event("turn", turn_data(happened.turn))
     return _piece(happened)
+
+
+def _question(question: Question) -> dict[str, Any]:
+    schema = {} if question.schema is None else {"schema": dict(question.schema)}
+    url = {"url": question.url} if question.url else {}
+    told = {"id": question.id, "call_id": question.call_id, "tool": question.tool, "message": question.message}
+    return {**told, **schema, **url}
 
 
 def turn_data(turn: Turn) -> dict[str, Any]:

@@ -7,11 +7,12 @@
 //   storedAnswer(turn, { conversation, again }): the same for a turn of a kept conversation
 // A node goes on being written to while it is out of the document: another session may be shown meanwhile.
 
-import { h, icon, replace } from "../dom.js";
+import { announce, h, icon, replace } from "../dom.js";
 import { alert, badge, button, copyButton, errorCard, moneyNode, ms, when } from "../elements.js";
 import { liveCalls } from "../live_calls.js";
 import { markdown } from "../markdown.js";
 import { toolCallCard } from "../tool_call.js";
+import { questionCard } from "./question.js";
 
 const PHASES = {
   "topic detection": "Detecting the topic…",
@@ -29,6 +30,7 @@ export function answerView() {
   const node = h("article", { class: "message answer", "aria-label": "Answer", "aria-busy": "true" }, body, status, foot);
   const texts = new Map(); // "answer:index" → { node, answer }
   const thoughts = new Map();
+  const questions = new Map(); // those that are open, by id
   const calls = liveCalls((card) => body.append(card));
   let answers = 0;
 
@@ -93,6 +95,18 @@ export function answerView() {
       running.set(id, name);
       wait();
     },
+    question(asked) {
+      const card = questionCard(asked);
+      questions.set(asked.id, card);
+      body.append(card.node);
+      say("Waiting for you…");
+      announce(`${asked.tool} asks: ${asked.message}`);
+    },
+    question_answered({ id, ...reply }) {
+      questions.get(id)?.close(reply);
+      questions.delete(id);
+      wait();
+    },
     tool_finished({ call_id: id }) {
       running.delete(id);
       wait();
@@ -100,7 +114,7 @@ export function answerView() {
     answer_end: () => (answers += 1),
     turn_resumed() {
       body.replaceChildren(); // what stands of it follows
-      for (const known of [texts, thoughts, running]) known.clear();
+      for (const known of [texts, thoughts, questions, running]) known.clear();
       calls.clear();
       [answers, routing] = [0, null];
       wait();
@@ -108,6 +122,7 @@ export function answerView() {
   };
 
   const ended = () => {
+    for (const card of questions.values()) card.close({ action: "cancel" });
     clearInterval(count);
     status.remove();
     node.removeAttribute("aria-busy");

@@ -157,7 +157,7 @@ class Session {
   /** Ask something; the answer is written to this session whatever is shown. */
   async send(text, collections = null, key = undefined) {
     const { keeps_conversations: keeps } = await uiConfig();
-    const body = { prompt: text, stream: true, ...(collections && { selectedCollections: collections }) };
+    const body = { prompt: text, stream: true, questions: true, ...(collections && { selectedCollections: collections }) };
     if (keeps) body.conversation = this.id;
     else Object.assign(body, { previousMessages: this.turns.flatMap((one) => one.said || []), topic: this.topic });
     this.draft = "";

@@ -1,0 +1,88 @@
+"""Questions of tools, asked of the client that listens to a turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+import attrs
+from flexchat import OnQuestion, Question
+from flexchat import Reply as QuestionReply
+from flexchat.host import reply_problem
+
+from ..operations import Call, Json, Operation, Reply
+from ..problems import ApiError
+from ..serving import Serving
+from .shapes import TABLE, TEXT, record, taken
+
+ACTION = {"enum": ["accept", "decline", "cancel"]}
+
+
+@attrs.frozen
+class _Open:
+    question: Question
+    tenant: str
+    reply: asyncio.Future[QuestionReply]
+
+
+class Questions:
+    """The questions that wait for a reply, of all turns that run here."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+
+    @classmethod
+    def of(cls, serving: Serving) -> Questions:
+        """Return a server's questions."""
+        return serving.kept(cls, cls)
+
+    def asking(self, tenant: str) -> OnQuestion:
+        """Return what asks the clients of a tenant: they get the question as an event, and reply over HTTP."""
+
+        async def ask(question: Question) -> QuestionReply:
+            waiting = _Open(question, tenant, asyncio.get_running_loop().create_future())
+            self._open[question.id] = waiting
+            try:
+                return await waiting.reply
+            finally:
+                del self._open[question.id]
+
+        return ask
+
+    def reply(self, id: str, tenant: str, reply: QuestionReply) -> None:
+        """Give a question its reply: the first that fits counts.
+
+        Raises:
+            ApiError: 404: it is not open, or belongs to another tenant; 422: the reply does not fit.
+        """
+        waiting = self._open.get(id)
+        if waiting is None or waiting.tenant != tenant or waiting.reply.done():
+            text = "there is no such question here, or it is no longer open: it has its reply, or its turn has ended"
+            raise ApiError(404, text, kind="unknown-question")
+        problem = reply_problem(waiting.question, reply)
+        if problem:
+            raise ApiError(422, f"the reply does not fit the question: {problem}", kind="reply")
+        waiting.reply.set_result(reply)
+
+
+async def _reply(call: Call) -> Reply:
+    reply = QuestionReply(action=call.body["action"], content=call.body.get("content") or {})
+    Questions.of(call.serving).reply(call.path["id"], call.tenant, reply)
+    return Json({"id": call.path["id"], "action": reply.action})
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/api/questions/{id}/reply",
+        name="reply_to_question",
+        summary="Reply to a question that a tool asks in a turn; its event has the id.",
+        tag="turns",
+        handle=_reply,
+        body={
+            **taken({"action": ACTION}, content={**TABLE, "type": ["object", "null"]}),
+            "examples": [{"action": "accept", "content": {"seat": "window"}}],
+        },
+        answers={200: record({"id": TEXT, "action": TEXT})},
+        problems=(404, 422),
+    ),
+)
