@@ -213,6 +213,11 @@ class Server:
             self.error(asked, -32602, "Unknown tool: add")
         elif fault == "not a result":
             self.result(asked, content="?")
+        elif fault == "progress":
+            token = params["_meta"]["progressToken"]
+            for told in ({"progress": 1, "total": 2, "message": "adding"}, {"progress": "much"}):
+                self.send({"method": "notifications/progress", "params": {"progressToken": token, **told}})
+            self.result(asked, content=[{"type": "text", "text": "fine"}])
         elif fault == "ask":
             form = {"mode": "form", "message": "Which seat?", "requestedSchema": FORM}
             if self.is_modern:

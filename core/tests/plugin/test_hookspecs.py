@@ -38,6 +38,7 @@ def add(a: int, b: int) -> int:
 @tool(effect="read")
 async def make_sure(context: ToolContext) -> str:
     """Ask a person."""
+    await context.report_progress(1, 2)
     return (await context.ask("Sure?")).action
 
 

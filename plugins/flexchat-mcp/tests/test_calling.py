@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from flexchat import Reply
+from flexchat import Reply, ToolProgress
 from flexchat_mcp.connection import call_tool
 
 from .conftest import ERAS, gone, until
@@ -374,3 +374,30 @@ async def test_one_broken_server_does_not_touch_another(chat_of, folder, tmp_pat
     (missing,) = chat.tools.sources.missing(["fake/*"])
     assert missing.startswith("tool source 'fake': it did not answer within 0.3 s of its start")
     assert "hunter2" not in missing
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_how_far_a_server_is_reaches_who_watches_the_turn(chat_of, folder, era):
+    chat = chat_of(era, effects={"add": "read"})
+    folder.fault("progress")
+    told = []
+
+    async for event in chat.stream("add a 1 and b 2 with fake"):
+        if isinstance(event, ToolProgress):
+            told.append((event.tool, event.progress, event.total, event.message))
+
+    assert told == [("add", 1, 2, "adding")]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_trace_goes_on_in_the_server(chat_of, folder, era):
+    """W3C trace context in _meta, where OpenTelemetry has a span."""
+    from opentelemetry import trace
+
+    chat = chat_of(era)
+    span = trace.NonRecordingSpan(trace.SpanContext(0xABC, 0xDEF, is_remote=False, trace_flags=trace.TraceFlags(1)))
+    with trace.use_span(span):
+        await chat.call_tool("add", {"a": 1})
+
+    (call,) = [json.loads(line) for line in folder.lines("calls")]
+    assert call["meta"]["traceparent"].split("-")[1] == f"{0xABC:032x}"

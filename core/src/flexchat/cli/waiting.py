@@ -14,6 +14,7 @@ from ..domain import (
     StreamEvent,
     TextDelta,
     ToolFinished,
+    ToolProgress,
     ToolStarted,
 )
 from .terminal import Terminal
@@ -36,7 +37,7 @@ class Waiting:
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._doing = ""
+        self._doing = self._how_far = ""
         self._since = 0.0
         self._phase = ""
         self._running: dict[str, str] = {}  # names of tools by their calls' ids
@@ -63,6 +64,8 @@ class Waiting:
             case ToolStarted():
                 self._running[event.call.id] = event.call.name
                 self._say(f"Running {event.call.name}")
+            case ToolProgress() if self._running:
+                self._say(f"Running {event.tool}", spoken_progress(event))
             case QuestionAsked():
                 self._say("")
             case QuestionAnswered() if self._running:
@@ -71,7 +74,8 @@ class Waiting:
                 self._running.pop(event.record.call_id, None)
                 self._say(f"Running {[*self._running.values()][-1]}" if self._running else "")
 
-    def _say(self, doing: str) -> None:
+    def _say(self, doing: str, how_far: str = "") -> None:
+        self._how_far = how_far
         if doing == self._doing:
             return
         if self._timer is not None:
@@ -86,5 +90,22 @@ class Waiting:
     def _tick(self) -> None:
         seconds = time.monotonic() - self._since
         dots = self._terminal.symbol("…", "...")
-        self._terminal.status(self._doing + dots + (f" {seconds:.0f} s" if seconds >= COUNTED_AFTER_S else ""))
+        self._terminal.status(
+            self._doing
+            + (f": {self._how_far}" if self._how_far else "")
+            + dots
+            + (f" {seconds:.0f} s" if seconds >= COUNTED_AFTER_S else "")
+        )
         self._timer = asyncio.get_running_loop().call_later(1 - seconds % 1, self._tick)
+
+
+def spoken_progress(event: ToolProgress) -> str:
+    """Return how far a tool is: "3 of 10, reading"; a share of 1 or 100 is a percentage."""
+    done, total = event.progress, event.total
+    if total == 1:
+        told = f"{done:.0%}"
+    elif total == 100:
+        told = f"{done:g} %"
+    else:
+        told = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+    return f"{told}, {event.message}" if event.message else told

@@ -171,6 +171,25 @@ class ToolStarted(Happening):
 
 
 @attrs.frozen(kw_only=True)
+class ToolProgress(Happening):
+    """A tool that runs says how far it is; see ToolContext.report_progress.
+
+    Attributes:
+        call_id: The call's id.
+        tool: The tool's own name.
+        progress: How much is done; it grows.
+        total: How much there is to do; None if nobody knows.
+        message: What is being done, for people; empty if it does not say.
+    """
+
+    call_id: str
+    tool: str
+    progress: float
+    total: float | None = None
+    message: str = ""
+
+
+@attrs.frozen(kw_only=True)
 class QuestionAsked(Happening):
     """A tool that runs asks the person behind the turn; the turn waits for the reply."""
 
@@ -233,6 +252,7 @@ HAPPENINGS: tuple[type[Happening], ...] = (
     ModelRequestStarted,
     ModelRequestFinished,
     ToolStarted,
+    ToolProgress,
     QuestionAsked,
     QuestionAnswered,
     ToolFinished,

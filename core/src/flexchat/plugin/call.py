@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
@@ -32,6 +33,12 @@ Tell = Callable[["Call", ToolResult | None], Awaitable[None]]
 
 Ask = Callable[["Call", Question], Awaitable[Reply]]
 """Asks the person behind a turn, and returns the reply."""
+
+Report = Callable[["Call", float, float | None, str], Awaitable[None]]
+"""Reports how far a tool is: how much is done, of how much (None: unknown), and what is being done."""
+
+REPORTED_AGAIN_S = 0.1
+"""Seconds between two reports of a call; what is said in between is dropped."""
 
 NO_TURN = TurnInfo()
 """Of calls outside turns."""
@@ -144,6 +151,7 @@ class Call:
         seconds_left: Returns what is left of the turn's time; None if nothing limits it.
         tell: Called when it begins and with its outcome, instead of the plugins' event hooks.
         ask: Asks the person behind it; None if there is nobody.
+        report: Reports how far its tool is; None if nobody listens.
         iteration: Which answer of the model asked for it, from 1; 0 outside the tool loop.
         index: Its place in that answer, from 0.
         parent: The call of the tool that makes this one.
@@ -158,6 +166,7 @@ class Call:
         attempts: How often it has been started.
         deadline: The time limit of the attempt that runs; None while none does.
         questions: How many questions it has asked.
+        reported_at: When it last said how far it is, by time.monotonic().
     """
 
     name: str
@@ -172,6 +181,7 @@ class Call:
     seconds_left: Callable[[], float | None] | None = None
     tell: Tell | None = None
     ask: Ask | None = None
+    report: Report | None = None
     iteration: int = 0
     index: int = 0
     parent: Call | None = None
@@ -181,6 +191,7 @@ class Call:
     late: Callable[[Any, BaseException | None], None] | None = attrs.field(default=None, init=False, repr=False)
     deadline: Deadline | None = attrs.field(default=None, init=False, repr=False)
     questions: int = attrs.field(default=0, init=False, repr=False)
+    reported_at: float = attrs.field(default=-math.inf, init=False, repr=False)
     _waits: int = attrs.field(default=0, init=False, repr=False)
     children: int = attrs.field(default=0, init=False, repr=False)
     notes: list[str] = attrs.field(factory=list)
@@ -280,6 +291,7 @@ class Call:
             seconds_left=self.seconds_left,
             tell=self.tell,
             ask=self.ask,
+            report=self.report,
             iteration=self.iteration,
             index=self.index,
             parent=self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -39,7 +40,7 @@ from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, Tu
 from ..domain.prices import ModelPrice
 from ..domain.questions import NOBODY, Question, Reply
 from ..errors import Problem
-from .call import NO_TURN, Call
+from .call import NO_TURN, REPORTED_AGAIN_S, Call
 from .current import Cited, current_turn
 from .threads import run_in_thread
 from .tool_sources import ConfiguredSource
@@ -796,6 +797,26 @@ class ToolContext:
             return Reply(action="decline", why=NOBODY)
         return await self._made_for.ask(self._made_for, question)
 
+    async def report_progress(self, progress: float, total: float | None = None, message: str = "") -> None:
+        """Say how far the tool is, to whoever watches the turn. Costs next to nothing; ten times a second are shown.
+
+        For async tools. What is not a finite number, or less than before, is not worth an error: it is not shown.
+
+        Args:
+            progress: How much is done.
+            total: How much there is to do; None if it is not known.
+            message: What is being done, for people: at most 200 characters of it are shown.
+        """
+        call = self._made_for
+        if call is None or call.report is None or not _is_number(progress):
+            return
+        now = time.monotonic()
+        if now - call.reported_at < REPORTED_AGAIN_S:
+            return
+        call.reported_at = now
+        of = float(total) if total is not None and _is_number(total) else None
+        await call.report(call, float(progress), of, str(message or "")[:200])
+
     def cite(self, store: str, hits: RetrievalHits) -> None:
         """Cite what was found in a document store: the turn lists it among its citations.
 
@@ -822,6 +843,10 @@ class ToolContext:
             return await handler.call(params, self)
         value = await self.run_in_thread(handler.call, params, self)
         return await value if inspect.isawaitable(value) else value  # a plain function around an async one
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 @attrs.frozen(kw_only=True)

@@ -253,6 +253,18 @@ def flexchat_tool_started(info: TurnInfo, call: ToolCall) -> Awaitable[None] | N
 
 
 @hookspec
+def flexchat_tool_progress(
+    info: TurnInfo, call_id: str, tool: str, progress: float, total: float | None, message: str
+) -> Awaitable[None] | None:
+    """A tool that runs says how far it is, at most ten times a second.
+
+    Args:
+        total: None if nobody knows.
+        message: Empty if it does not say.
+    """
+
+
+@hookspec
 def flexchat_question_asked(info: TurnInfo, question: Question) -> Awaitable[None] | None:
     """A tool that runs asks the person behind the turn, who has not been asked yet.
 

@@ -13,7 +13,16 @@ from typing import Any, Protocol
 import attrs
 
 from ..config.model import LimitsTable
-from ..domain import ChatResult, ToolCall, ToolCallRecord, ToolFinished, ToolMessage, ToolResult, ToolStarted
+from ..domain import (
+    ChatResult,
+    ToolCall,
+    ToolCallRecord,
+    ToolFinished,
+    ToolMessage,
+    ToolProgress,
+    ToolResult,
+    ToolStarted,
+)
 from ..domain.message_json import record_from_dict, value_to_dict
 from ..domain.text import counted
 from ..plugin.call import Call
@@ -257,6 +266,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         seconds_left=turn.clock.left,
         tell=tell,
         ask=functools.partial(ask, turn),
+        report=functools.partial(_report, turn) if sink.wants(ToolProgress) else None,
         iteration=round_.iteration,
         index=index,
         notes=[*asked.notes],
@@ -268,9 +278,14 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
     try:
         await turn.engine.tools.calls.run(call)
     finally:
-        call.tell = call.ask = (
-            None  # breaks the cycle of round and call: otherwise only the garbage collector frees them
-        )
+        call.tell = call.ask = call.report = None  # breaks cycles, which otherwise only the garbage collector frees
+
+
+async def _report(turn: ActiveTurn, call: Call, progress: float, total: float | None, message: str) -> None:
+    told = ToolProgress(
+        info=turn.info, call_id=call.id, tool=call.name, progress=progress, total=total, message=message
+    )
+    await turn.sink.tell(told)
 
 
 _sorted_json = json.JSONEncoder(sort_keys=True, default=repr).encode

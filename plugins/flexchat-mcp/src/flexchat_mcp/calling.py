@@ -44,7 +44,10 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
 
             nonlocal was_asked
             was_asked = True
-            return await call_tool(client, tool, params, meta, person.answer)
+            return await call_tool(client, tool, params, meta, person.answer, report)
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            await context.report_progress(progress, total, message or "")
 
         result = await source.server.ask(
             request, may_repeat=not is_write, answer=person.answer, whose=context.turn_id or context.call_id

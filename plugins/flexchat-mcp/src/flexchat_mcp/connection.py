@@ -20,6 +20,7 @@ from flexchat import __version__
 from flexchat.plugin import Fetcher, ToolError
 from mcp import Client
 from mcp.client._transport import TransportStreams
+from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter, ValidationError
 
@@ -306,6 +307,7 @@ async def call_tool(
     arguments: Mapping[str, Any],
     meta: Mapping[str, Any] | None = None,
     answer: Answer | None = None,
+    progress: ProgressFnT | None = None,
 ) -> dict[str, Any]:
     """Call a tool; return the result as the protocol writes it.
 
@@ -313,6 +315,7 @@ async def call_tool(
 
     Args:
         answer: Asks a person what the server wants to know; None if there is nobody.
+        progress: Is told how far the tool is; None: the server is not asked to say it.
 
     Raises:
         ToolError: The server asks what nobody can answer, or does not stop asking.
@@ -328,7 +331,8 @@ async def call_tool(
             request_state=state,
             _meta=meta,  # type: ignore[arg-type]
         )
-        result: dict[str, Any] = await client.session.send_request(types.CallToolRequest(params=params), _RAW)
+        request = types.CallToolRequest(params=params)
+        result: dict[str, Any] = await client.session.send_request(request, _RAW, progress_callback=progress)
         if result.get("resultType") != "input_required":
             types.CallToolResult.model_validate(result, by_name=False)
             return result

@@ -123,6 +123,15 @@ class RecordedEvents:
         self._keep("tool_started", info=info, call=call)
 
     @hookimpl
+    def flexchat_tool_progress(
+        self, info: TurnInfo, call_id: str, tool: str, progress: float, total: float | None, message: str
+    ) -> None:
+        """Remember it."""
+        self._keep(
+            "tool_progress", info=info, call_id=call_id, tool=tool, progress=progress, total=total, message=message
+        )
+
+    @hookimpl
     def flexchat_question_asked(self, info: TurnInfo, question: Question) -> None:
         """Remember it."""
         self._keep("question_asked", info=info, question=question)

@@ -18,6 +18,7 @@ from flexchat import (
     StreamEvent,
     TextDelta,
     ToolFinished,
+    ToolProgress,
     ToolStarted,
     Turn,
     TurnCancelled,
@@ -67,6 +68,9 @@ def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
             took = round(happened.elapsed_ms, 3)
             data = {"llm": happened.llm, "model": happened.model, "elapsed_ms": took, **told}
             return Event("model_request_finished", data)
+        case ToolProgress():
+            far = {"progress": happened.progress, "total": happened.total, "message": happened.message}
+            return Event("tool_progress", {"call_id": happened.call_id, "name": happened.tool, **far})
         case QuestionAsked(question=question):
             return Event("question", _question(question))
         case QuestionAnswered(question=question, reply=reply):

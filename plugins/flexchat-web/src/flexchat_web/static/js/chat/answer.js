@@ -95,6 +95,10 @@ export function answerView() {
       running.set(id, name);
       wait();
     },
+    tool_progress({ name, progress, total, message }) {
+      const told = total === 1 ? `${Math.round(progress * 100)} %` : total === 100 ? `${progress} %` : total === null ? `${progress}` : `${progress} of ${total}`;
+      say(`Running ${name}: ${told}${message ? `, ${message}` : ""}`);
+    },
     question(asked) {
       const card = questionCard(asked);
       questions.set(asked.id, card);
