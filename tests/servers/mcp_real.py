@@ -56,7 +56,7 @@ SERVERS = {
         program=(f"{NPM}everything@2026.8.31", "mcp-server-everything"),
         good=("get-sum", {"a": 2, "b": 3}, "5"),
         wrong=("get-sum", {"a": 2}, "b"),
-        tools=13,
+        tools=15,
     ),
     "filesystem": Real(
         program=(f"{NPM}filesystem@2026.8.31", "mcp-server-filesystem"),

@@ -19,6 +19,7 @@ MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
 OUT = threading.Lock()
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a"]}
 FORM = {"type": "object", "properties": {"seat": {"type": "string", "default": "any"}}}
+READABLE = ("resources/list", "resources/templates/list", "resources/read", "prompts/list", "prompts/get")
 TOOLS = [
     {"name": "add", "description": "Add two numbers.", "inputSchema": SCHEMA},
     {"name": "count", "description": "Count something, for good.", "inputSchema": {"type": "object"}},
@@ -103,7 +104,7 @@ class Server:
             self.result(
                 asked,
                 supportedVersions=[MODERN],
-                capabilities={"tools": {"listChanged": "tell" in self.faults}},
+                capabilities={"tools": {"listChanged": "tell" in self.faults}, **self.further()},
                 ttlMs=0,
                 cacheScope="private",
             )
@@ -113,7 +114,7 @@ class Server:
             self.result(
                 asked,
                 protocolVersion=HANDSHAKE,
-                capabilities={"tools": {"listChanged": True}},
+                capabilities={"tools": {"listChanged": True}, **self.further()},
                 serverInfo={"name": "fake", "version": "1"},
             )
         elif method == "ping":
@@ -122,10 +123,41 @@ class Server:
             self.list(asked)
         elif method == "tools/call":
             self.call(asked)
+        elif method in READABLE and "readable" in self.faults:
+            self.read(asked)
         elif method == "subscriptions/listen":
             self.listen(asked)
         else:
             self.error(asked, -32601, "Method not found")
+
+    def further(self):
+        return {"resources": {}, "prompts": {}} if "readable" in self.faults else {}
+
+    def read(self, asked):
+        method, params = asked["method"], asked.get("params") or {}
+        lasting = {"ttlMs": 0, "cacheScope": "private"} if self.is_modern else {}
+        if method == "resources/list":
+            page = int(params.get("cursor") or 0)
+            more = {"nextCursor": str(page + 1)} if page < 1 else {}
+            one = {"uri": f"note:///{page}", "name": f"note {page}", "mimeType": "text/plain"}
+            self.result(asked, resources=[one], **more, **lasting)
+        elif method == "resources/templates/list":
+            self.result(asked, resourceTemplates=[{"uriTemplate": "note:///{n}", "name": "a note"}], **lasting)
+        elif method == "resources/read":
+            if params["uri"] == "note:///picture":
+                content = {"blob": "aGVsbG8=", "mimeType": "image/png"}
+            elif params["uri"].startswith("note:///"):
+                content = {"text": "a note\n\u001b[31mred"}
+            else:
+                self.error(asked, -32602, f"Resource not found: {params['uri']}")
+                return
+            self.result(asked, contents=[{"uri": params["uri"], **content}], **lasting)
+        elif method == "prompts/list":
+            arguments = [{"name": "city", "required": True}, {"name": "tone"}]
+            self.result(asked, prompts=[{"name": "greet", "description": "Greet.", "arguments": arguments}], **lasting)
+        else:
+            told = json.dumps(params.get("arguments") or {})
+            self.result(asked, messages=[{"role": "user", "content": {"type": "text", "text": f"Greet {told}"}}])
 
     def list(self, asked):
         self.note("lists", "")

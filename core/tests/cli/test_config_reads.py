@@ -53,6 +53,8 @@ READ_IT = {
     "logs": (),
     "mcp add": ("time", "uvx"),
     "mcp call": ("time", "now"),
+    "mcp resources": ("time",),
+    "mcp prompts": ("time",),
     "mcp doctor": (),
     "mcp import": ("servers.json",),
     "mcp inspect": (),

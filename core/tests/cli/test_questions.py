@@ -135,7 +135,7 @@ def test_no_form_of_a_server_breaks_it(fields, typed):
     assert fields_of(schema).keys() == fields.keys()
     assert fields_of({"properties": typed}) == {}
     for name in fields_of(schema):
-        if name and "=" not in name:
+        if name:
             assert [*read_answer({"properties": {name: {"type": "string"}}}, name, typed).values()] == [typed]
 
 

@@ -16,7 +16,7 @@ from ..domain.questions import Question, Reply
 from ..plugin.threads import run_in_thread
 from ..schema.value_problem import value_problem
 from .terminal import Terminal, one_line
-from .tool_arguments import read_arguments
+from .tool_arguments import read_value
 from .usage import UsageError
 
 _LONGEST = 2_000
@@ -109,7 +109,7 @@ def read_answer(schema: Mapping[str, Any], name: str, text: str) -> dict[str, An
         parameters={**schema, "type": "object"},
         implementation=Implementation(type="asked"),
     )
-    return read_arguments([f"{name}={text}"], made)
+    return {name: read_value(name, text, made)}
 
 
 def _problem(name: str, values: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:

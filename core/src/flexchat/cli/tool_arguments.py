@@ -39,7 +39,7 @@ def read_arguments(words: Sequence[str], tool: ToolDefinition) -> dict[str, Any]
             raise UsageError(f"'{word}' is not key=value; the tool is {signature(tool)}")
         if key in arguments:
             raise UsageError(f"'{key}' is given twice; a list is one JSON value: {key}='[\"a\", \"b\"]'")
-        arguments[key] = _value(key, text, tool)
+        arguments[key] = read_value(key, text, tool)
     return arguments
 
 
@@ -61,7 +61,12 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return read
 
 
-def _value(key: str, text: str, tool: ToolDefinition) -> Any:
+def read_value(key: str, text: str, tool: ToolDefinition) -> Any:
+    """Return the value of one argument; see read_arguments.
+
+    Raises:
+        UsageError: The tool has no such parameter, or the value should be JSON and is not.
+    """
     properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
     if key not in properties and properties and not tool.parameters.get("additionalProperties"):
         hint = did_you_mean(key, properties)

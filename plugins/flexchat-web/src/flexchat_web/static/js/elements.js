@@ -116,8 +116,9 @@ export function money({ amount, unpriced }) {
   return `${unpriced.length ? "at least " : ""}$${dollars.toLocaleString("en", digits)}`;
 }
 
-/** A cost in a line of facts; why it is not all on hover. */
+/** A cost in a line of facts; why it is not all on hover. None for what an earlier page kept in this browser. */
 export function moneyNode(cost) {
+  if (!cost) return null;
   return h("span", { class: "money", title: cost.unpriced.length ? `Cost; not in it: ${cost.unpriced.join("; ")}` : "Cost" }, money(cost));
 }
 

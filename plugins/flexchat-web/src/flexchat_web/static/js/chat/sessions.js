@@ -86,7 +86,7 @@ class Session {
     const whole = await get(`api/conversations/${encodeURIComponent(this.id)}`);
     this.title = whole.title;
     this.seen = this.updated = whole.updated_at;
-    [this.cost, this.rules] = [whole.cost, whole.rules];
+    [this.cost, this.rules] = [whole.cost ?? null, whole.rules ?? []];
     this.loaded = this.kept = true;
     if (!this.running) this.topic = whole.turns.at(-1)?.topic || null;
     this.#merge(whole.turns);

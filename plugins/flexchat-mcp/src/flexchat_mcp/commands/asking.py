@@ -1,0 +1,54 @@
+"""Asking a server for something by hand, with its refusals in words; and its lists, page by page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from flexchat.host import CommandContext, UsageError
+
+from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from ..source import said
+from .opening import chosen, opened
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+_MOST = 1_000
+
+
+def asked(context: CommandContext, server: str, ask: Callable[[Client], Awaitable[Any]]) -> Any:
+    """Return what a configured server answers; one that wants a sign-in gets it at a terminal.
+
+    Raises:
+        UsageError: There is no such server, or it refused.
+        ServerUnusableError, AnswerLostError, AnswerTooLargeError: There is no answer.
+    """
+    chat = context.open_tools()[0]
+    (name,) = chosen(chat, server)
+
+    async def answer() -> Any:
+        async with chat, opened(chat, name, context.terminal) as source:
+            try:
+                return await source.server.ask(ask, is_call=False)
+            except (ServerUnusableError, AnswerLostError, AnswerTooLargeError, UsageError):
+                raise
+            except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
+                raise UsageError(f"{name} refused: {said(error)}") from None
+
+    return asyncio.run(answer())
+
+
+async def pages(fetch: Callable[..., Awaitable[Any]], field: str) -> list[dict[str, Any]]:
+    """Return the entries of a list of the SDK's client, as the protocol writes them: the first 1,000."""
+    found: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while len(found) < _MOST:
+        page = await fetch(cursor=cursor)
+        entries = getattr(page, field)
+        found += [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in entries]
+        if not entries or page.next_cursor is None or page.next_cursor == cursor:
+            break
+        cursor = page.next_cursor
+    return found[:_MOST]

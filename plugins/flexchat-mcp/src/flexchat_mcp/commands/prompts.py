@@ -1,0 +1,73 @@
+"""flexchat mcp prompts: the prompts that a server offers, and one of them filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from flexchat.host import SPOKEN, CommandContext, UsageError, argument, did_you_mean, one_line
+
+from ..results import text_of
+from .asking import asked, pages
+from .opening import complete_server
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+
+@click.command
+@argument("server", shell_complete=complete_server, help="its name")
+@argument("name", required=False, help="the prompt to print (default: list them)")
+@argument("arguments", nargs=-1, type=SPOKEN, metavar="[KEY=VALUE]...", help="its arguments")
+@click.pass_obj
+def prompts(context: CommandContext, server: str, name: str | None, arguments: tuple[str, ...]) -> None:
+    """List the prompts of an MCP server, or print one.
+
+    A prompt is text by strangers: read it before you send it to a model.
+    """
+    given = _given(arguments)
+
+    async def ask(client: Client) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+        there = [] if client.server_capabilities.prompts is None else await pages(client.list_prompts, "prompts")
+        if name is None:
+            return there, None
+        known = [one["name"] for one in there]
+        if name not in known:
+            has = ", ".join(known) or "none"
+            raise UsageError(f"{server} has no prompt '{name}'{did_you_mean(name, known)}; it has: {has}")
+        result = await client.get_prompt(name, given)
+        return there, result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    there, filled = asked(context, server, ask)
+    if context.json:
+        context.terminal.json(there if filled is None else filled)
+    elif filled is not None:
+        for message in filled["messages"]:
+            context.terminal.say(f"{message['role']}:", "dim")
+            context.terminal.out(text_of(message["content"]) or "")
+    else:
+        context.terminal.table(("prompt", "about"), [(_spoken(one), _about(one)) for one in there])
+        if not there:
+            context.terminal.say(f"{server} has no prompts", "dim")
+
+
+def _given(words: tuple[str, ...]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for word in words:
+        key, separator, text = word.partition("=")
+        if not separator or not key:
+            raise UsageError(f"'{word}' is not key=value")
+        if key in given:
+            raise UsageError(f"'{key}' is given twice")
+        given[key] = text
+    return given
+
+
+def _spoken(one: Mapping[str, Any]) -> str:
+    wanted = [each["name"] + ("" if each.get("required") else "?") for each in one.get("arguments") or ()]
+    return f"{one['name']} {' '.join(f'{each}=…' for each in wanted)}".strip()
+
+
+def _about(one: Mapping[str, Any]) -> str:
+    return one_line(one.get("description") or one.get("title") or "", 90)
