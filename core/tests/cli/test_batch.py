@@ -287,7 +287,7 @@ def test_a_limit_needs_prices(run, tmp_path):
     refused = run("batch", "p.jsonl", "--max-cost", "1")
     assert (refused.status, refused.out) == (2, "")
     assert "--max-cost cannot be kept: no price is known for free/n. Set it in the config" in refused.err
-    assert '[llms.free] prices."n" = { input = …, output = … }; both 0 if it costs nothing' in refused.err
+    assert '[llms.free] prices."n" = { input = …, output = … }, in US dollars per million tokens' in refused.err
 
     priced = PRICED.replace("[llms.free]", '[llms.free]\nprices."n" = { input = 0, output = 0 }')
     (tmp_path / "flexchat.toml").write_text(priced)
@@ -416,4 +416,7 @@ def test_a_limit_needs_the_price_of_the_model_named(run, tmp_path):
     ran = run("batch", "p.jsonl", "-m", "scripted/m", "--max-cost", "1")
 
     assert (ran.status, ran.out) == (2, "")
-    assert "no price is known for" in ran.err
+    assert """Set it here: -o prices='{"m": {"input": …, "output": …}}', in US dollars""" in ran.err
+
+    priced = ["-o", 'prices={"m": {"input": 0, "output": 0}}']
+    assert "no price" not in run("batch", "p.jsonl", "-m", "scripted/m", *SCRIPTED, *priced, "--max-cost", "1").err

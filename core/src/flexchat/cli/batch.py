@@ -104,7 +104,7 @@ def batch(
         return OK
     limit = None
     if max_cost is not None:
-        refuse_unpriced(chat)
+        refuse_unpriced(chat, is_configured=context.config_file() is not None)
         limit = CostLimit(max_cost)
     config = context.config_file()
     where = [os.path.realpath(file) if file != "-" else text, str(config and os.path.realpath(config)), tenant]

@@ -87,8 +87,11 @@ class CostLimit:
             raise LimitReachedError(self.why)
 
 
-def refuse_unpriced(chat: FlexChat) -> None:
+def refuse_unpriced(chat: FlexChat, *, is_configured: bool) -> None:
     """Refuse a limit that cannot be kept.
+
+    Args:
+        is_configured: Whether the model stands in a configuration; otherwise the command line names it.
 
     Raises:
         UsageError: A model that may be asked has no price.
@@ -103,9 +106,12 @@ def refuse_unpriced(chat: FlexChat) -> None:
         return
     named = ", ".join(f"{llm}/{model}" for llm, model in dict.fromkeys(unpriced))
     llm, model = unpriced[0]
+    where = f'in the config: [llms.{llm}] prices."{model or "*"}" = {{ input = …, output = … }}'
+    if not is_configured:
+        where = f"""here: -o prices='{{"{model or "*"}": {{"input": …, "output": …}}}}'"""
     raise UsageError(
-        f"--max-cost cannot be kept: no price is known for {named}. Set it in the config, in US dollars per million "
-        f'tokens: [llms.{llm}] prices."{model or "*"}" = {{ input = …, output = … }}; both 0 if it costs nothing'
+        f"--max-cost cannot be kept: no price is known for {named}. Set it {where}, in US dollars per million tokens; "
+        "both are 0 if it costs nothing"
     )
 
 
