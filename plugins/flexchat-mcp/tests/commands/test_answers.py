@@ -141,7 +141,7 @@ def test_a_server_that_does_not_stop_asking_is_stopped():
         def __init__(self):
             self.session, self.states = self, []
 
-        async def send_request(self, request, kind):
+        async def send_request(self, request, kind, progress_callback=None):
             self.states.append(request.params.request_state)
             return {"resultType": "input_required", "requestState": f"s{len(self.states)}"}
 
