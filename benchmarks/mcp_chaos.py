@@ -50,7 +50,7 @@ from flexchat_testing import ScriptedProvider, calls, says
 from installed import Installed
 
 GRACE_S = 3.0
-GONE_S = 5.0
+GONE_S = float(os.environ.get("MCP_CHAOS_GONE_S", "5"))
 AFFECTED_S = 2.0
 PER_LIFE, AT_ONCE = 40, 4
 ENDINGS = ("closed", "closed amid a fault", "killed amid a fault", "interrupted amid a fault")
