@@ -18,7 +18,9 @@ from .entries import Entry
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="a variable of the command; repeatable")
 @click.option("--header", multiple=True, metavar="NAME=VALUE", help="a header for the URL; repeatable")
 @click.option("--sse", is_flag=True, help="the URL is that of an older SSE server")
+@click.option("--oauth", is_flag=True, help="one signs in at the URL, with a browser")
 @click.option("--yes", is_flag=True, help="do not ask")
+@click.option("--later", is_flag=True, help="do not start it now: its tools are accepted when somebody needs them")
 @click.pass_obj
 def add(
     context: CommandContext,
@@ -27,24 +29,27 @@ def add(
     env: tuple[str, ...],
     header: tuple[str, ...],
     sse: bool,
+    oauth: bool,
     yes: bool,
+    later: bool,
 ) -> int:
-    """Add an MCP server to the configuration.
+    """Add an MCP server to the configuration, and accept its tools.
 
-    What will run is shown first. Nothing is started.
+    What will run is shown first. Then the server is started once, to list its tools.
     """
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         raise UsageError(f"'{name}' is not 1 to 64 letters, digits, _ and -")
     is_url = target[0].startswith(("http://", "https://"))
     if is_url and (len(target) > 1 or env):
         raise UsageError("a URL has neither arguments nor variables")
-    if not is_url and (header or sse):
-        raise UsageError("--header and --sse are for a URL")
+    if not is_url and (header or sse or oauth):
+        raise UsageError("--header, --sse and --oauth are for a URL")
     table: dict[str, Any] = {"url": target[0]} if is_url else {"command": [*target]}
     table |= {"transport": "sse"} if sse else {}
+    table |= {"auth": {"oauth": True}} if oauth else {}
     table |= {key: _pairs(pairs, f"--{key}") for key, pairs in (("env", env),) if pairs}
     table |= {"headers": _pairs(header, "--header")} if header else {}
-    return add_entries(context, [Entry(name=name, table=table)], is_agreed=yes)
+    return add_entries(context, [Entry(name=name, table=table)], is_agreed=yes, starts=not later)
 
 
 def _pairs(words: tuple[str, ...], option: str) -> dict[str, str]:

@@ -22,13 +22,15 @@ from flexchat.host import (
 )
 
 from .entries import Entry, toml_of
+from .first_list import accept_first
 
 
-def add(context: CommandContext, entries: Sequence[Entry], *, is_agreed: bool) -> int:
-    """Show what servers will run or reach, ask, and add them to the config.
+def add(context: CommandContext, entries: Sequence[Entry], *, is_agreed: bool, starts: bool) -> int:
+    """Show what servers will run or reach, ask, add them to the config, and start them to accept their tools.
 
     Args:
         is_agreed: Whether the person has said yes beforehand.
+        starts: False: their tools are accepted when somebody needs them.
 
     Raises:
         UsageError: There is no config, nobody can be asked, or the config cannot be changed.
@@ -50,13 +52,15 @@ def add(context: CommandContext, entries: Sequence[Entry], *, is_agreed: bool) -
     if not is_agreed:
         if not terminal.interactive():
             raise UsageError("a person must agree to what will run: run this at a terminal, or with --yes")
-        if not terminal.confirm(f"Add {'it' if len(new) == 1 else 'them'} to {path.name}?"):
+        what = "it" if len(new) == 1 else "them"
+        question = f"Add {what} to {path.name}, and start {what} once?" if starts else f"Add {what} to {path.name}?"
+        if not terminal.confirm(question):
             terminal.say("nothing was added")
             return FAILED
     _write(path, _with(new, path.read_text(encoding="utf-8"), path))
-    names = ", ".join(f'"{entry.name}/*"' for entry in new)
     terminal.out(f"added to {path.name}: {', '.join(entry.name for entry in new)}")
-    terminal.say(f"a rule offers their tools with tools = {{ allowed_tools = [{names}] }}", "dim")
+    if starts:
+        return accept_first(context, [entry.name for entry in new])
     terminal.say("flexchat mcp inspect shows what they have, flexchat tools accept NAME accepts it", "dim")
     return OK
 

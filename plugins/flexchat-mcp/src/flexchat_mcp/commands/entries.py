@@ -147,6 +147,8 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(parts) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
     return _text(str(value))
 
 

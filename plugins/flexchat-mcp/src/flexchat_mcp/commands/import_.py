@@ -17,11 +17,13 @@ _MOST_BYTES = 4 * 2**20
 @argument("file", metavar="FILE", type=FILE_NAME, help="claude_desktop_config.json, .cursor/mcp.json, .vscode/mcp.json")
 @click.option("--only", multiple=True, metavar="NAME", help="only this server; repeatable")
 @click.option("--yes", is_flag=True, help="do not ask")
+@click.option("--later", is_flag=True, help="do not start them now: their tools are accepted when somebody needs them")
 @click.pass_obj
-def import_(context: CommandContext, file: str, only: tuple[str, ...], yes: bool) -> int:
-    """Add the MCP servers of another program's file to the configuration.
+def import_(context: CommandContext, file: str, only: tuple[str, ...], yes: bool, later: bool) -> int:
+    """Add the MCP servers of another program's file to the configuration, and accept their tools.
 
-    It reads the files of Claude Desktop, Cursor and VS Code. What will run is shown first. Nothing is started.
+    It reads the files of Claude Desktop, Cursor and VS Code. What will run is shown first. Then each server is started
+    once, to list its tools.
     """
     try:
         text = read_file(Path(file), most=_MOST_BYTES).decode("utf-8")
@@ -37,4 +39,5 @@ def import_(context: CommandContext, file: str, only: tuple[str, ...], yes: bool
     unknown = [name for name in only if name not in {entry.name for entry in entries}]
     if unknown:
         raise UsageError(f"{file} has no server '{unknown[0]}'; it has: {', '.join(e.name for e in entries) or 'none'}")
-    return add(context, [entry for entry in entries if not only or entry.name in only], is_agreed=yes)
+    chosen = [entry for entry in entries if not only or entry.name in only]
+    return add(context, chosen, is_agreed=yes, starts=not later)

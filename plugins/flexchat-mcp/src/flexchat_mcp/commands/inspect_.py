@@ -42,11 +42,11 @@ def inspect_(context: CommandContext, server: str | None) -> int:
             data.append({"server": name, "error": str(found)})
             continue
         config = chat.tools.sources.by_name[name].settings
-        suspicious = findings(found, others=_others(chat, name, looked))
+        suspicious = findings(found, others=others(chat, name, looked))
         failed = failed or bool(suspicious)
         data.append(_as_data(name, found, config, suspicious))
         if not context.json:
-            _show(terminal, name, found, config, suspicious)
+            show(terminal, name, found, config, suspicious)
     if context.json:
         terminal.json(data)
     return FAILED if failed else OK
@@ -67,7 +67,7 @@ async def _looked(chat: FlexChat, names: Sequence[str]) -> Looked:
         return dict(zip(names, await asyncio.gather(*map(look, names)), strict=True))
 
 
-def _others(chat: FlexChat, name: str, looked: Looked) -> dict[str, list[str]]:
+def others(chat: FlexChat, name: str, looked: Looked) -> dict[str, list[str]]:
     """Return the names of all other tools, as a model knows them, without those that the server's prefix keeps away."""
     prefix = chat.tools.sources.by_name[name].setup.prefix
     others: dict[str, list[str]] = {}
@@ -96,9 +96,10 @@ def _as_data(
     }
 
 
-def _show(
+def show(
     terminal: Terminal, name: str, tools: Sequence[Mapping[str, Any]], config: McpConfig, found: Sequence[Finding]
 ) -> None:
+    """Print a server's tools, and what is suspicious about them."""
     terminal.out(f"{name}: {len(tools)} tools" if len(tools) != 1 else f"{name}: 1 tool", "bold")
     width = max((len(tool["name"]) for tool in tools), default=0)
     for tool in tools:
