@@ -110,6 +110,8 @@ class Server:
             )
         elif method == "server/discover" and "die of discover" in self.faults:
             os._exit(3)
+        elif method == "initialize" and "die of handshake" in self.faults:
+            os._exit(3)
         elif method == "initialize" and self.era != "modern":
             self.result(
                 asked,

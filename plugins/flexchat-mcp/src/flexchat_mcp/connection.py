@@ -211,6 +211,7 @@ class Connection:
         return error
 
     async def _own(self, era: str, opened: asyncio.Future[None]) -> None:
+        is_refusal = False
         try:
             async with contextlib.AsyncExitStack() as stack:
                 transport = await self._transport(stack)
@@ -236,10 +237,11 @@ class Connection:
             if self.process is not None:
                 await self.process.settled()
             self._end(self._said(error))
+            is_refusal = "exit code" in self.why or _is_refusal(error)
         finally:
             self._end("it was closed")
             if not opened.done():
-                opened.set_exception(ServerUnusableError(self.why))
+                opened.set_exception(ServerUnusableError(self.why, is_refusal=is_refusal))
             if self.process is not None:
                 await self.process.end()
 
@@ -286,8 +288,7 @@ class Connection:
 
     def _said(self, error: BaseException) -> str:
         """Return why it could not be opened, or broke, in words."""
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
+        error = _first(error)
         if isinstance(error, ServerUnusableError):
             return str(error)
         if isinstance(error, MCPError):
@@ -295,6 +296,21 @@ class Connection:
         if isinstance(error, ValidationError):
             return "it answered something that is not MCP"
         return self._mask(f"{type(error).__name__}: {error}")
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether the server itself has answered, and not what a client of this era can go on with."""
+    error = _first(error)
+    if isinstance(error, MCPError):
+        ours = (NOT_SENT, LOST, UNUSABLE, TOO_LARGE, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
+        return error.code not in ours
+    return isinstance(error, ValidationError)
 
 
 def _folder_of(config: McpConfig, folder: Path) -> Path:

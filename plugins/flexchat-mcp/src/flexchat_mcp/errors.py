@@ -16,7 +16,15 @@ UNUSABLE = 7_804
 
 
 class ServerUnusableError(FlexChatError):
-    """The server cannot be started or reached, or says nothing that can be used; nothing was asked of it."""
+    """The server cannot be started or reached, or says nothing that can be used; nothing was asked of it.
+
+    Attributes:
+        is_refusal: Whether it ended or refused because of the first message, so that another era may do.
+    """
+
+    def __init__(self, text: str, *, is_refusal: bool = False) -> None:
+        self.is_refusal = is_refusal
+        super().__init__(text)
 
 
 class AnswerLostError(FlexChatError):

@@ -15,6 +15,7 @@ import attrs
 from flexchat.host import Mask, secrets_of_environment
 from flexchat.plugin import Fetcher, run_in_thread
 
+from .eras import OldServer
 from .errors import AnswerLostError, ServerUnusableError
 from .settings import MODERN, McpConfig
 
@@ -77,7 +78,7 @@ class Server:
         self.mask = Mask([*config.secrets(), *secrets_of_environment()])
         self.connections = 0
         self._folder, self._fetcher, self._tools_changed = folder or Path(), fetcher, tools_changed
-        self._era: Literal["auto", "legacy"] = "auto" if config.protocol == "auto" else "legacy"
+        self._old = OldServer(config, self._folder) if config.protocol == "auto" else None
         self._stderr: tuple[str, ...] = ()
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
@@ -185,26 +186,39 @@ class Server:
             await run_in_thread(importlib.import_module, "flexchat_mcp.connection")  # the SDK takes 0.7 s to load
         except ImportError as error:
             raise ServerUnusableError(f"the MCP SDK cannot be loaded: {error}") from None
-        eras = ("auto", "legacy") if self._era == "auto" and self.config.url is None else (self._era,)
-        for number, era in enumerate(eras):
-            try:
-                connection = await self._try(era)
-                break
-            except ServerUnusableError as error:
-                # Some older servers end when the first thing they read is not a handshake.
-                if number + 1 < len(eras) and "exit code" in str(error):
-                    continue
-                self._forget_era()
-                self._note_end(str(error))
-                raise ServerUnusableError(self._trouble) from None
+        try:
+            connection = await self._try_eras()
+        except ServerUnusableError as error:
+            self._note_end(str(error))
+            raise ServerUnusableError(self._trouble) from None
         self._version, self._trouble = connection.version, ""
-        if connection.version < MODERN:
-            self._era = "legacy"
         self._connection = connection
         self.connections += 1
         if self.connections > 1:
             self._tools_changed()  # it may be another version of itself
         self._rest(connection)
+        return connection
+
+    async def _try_eras(self) -> Connection:
+        """Connect, in the era it was of last time first; a server that refuses one era may speak the other.
+
+        Raises:
+            ServerUnusableError: It can be connected in none.
+        """
+        if self._old is None:
+            return await self._try("legacy")
+        was_old = await run_in_thread(self._old.is_known)
+        # The SDK tries both by itself; but some older servers end when the first thing they read is not a handshake.
+        first, second = ("legacy", "auto") if was_old else ("auto", "legacy")
+        try:
+            connection = await self._try(first)
+        except ServerUnusableError as error:
+            if not error.is_refusal or (second == "legacy" and self.config.url is not None):
+                raise
+            connection = await self._try(second)
+        is_old = connection.version < MODERN
+        if is_old != was_old:
+            await run_in_thread(self._old.remember, is_old)
         return connection
 
     async def _try(self, era: str) -> Connection:
@@ -226,11 +240,6 @@ class Server:
             self._close(connection, connection.why)  # takes its time; whoever waits learns now that it failed
             raise
         return connection
-
-    def _forget_era(self) -> None:
-        """Ask again which era it is: what was remembered may no longer be so."""
-        if self.config.protocol == "auto":
-            self._era = "auto"
 
     def _check_restarts(self) -> None:
         now = time.monotonic()
