@@ -108,9 +108,7 @@ class Server:
                 ttlMs=0,
                 cacheScope="private",
             )
-        elif method == "server/discover" and "die of discover" in self.faults:
-            os._exit(3)
-        elif method == "initialize" and "die of handshake" in self.faults:
+        elif f"die of {method.rpartition('/')[2]}" in self.faults:
             os._exit(3)
         elif method == "initialize" and self.era != "modern":
             self.result(

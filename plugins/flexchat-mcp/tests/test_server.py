@@ -36,7 +36,7 @@ async def test_an_old_server_that_dies_of_a_new_message_is_asked_once(source_of,
     assert len(folder.lines("starts")) == 3
 
 
-@pytest.mark.parametrize("faults", [(), ("die of handshake",)])
+@pytest.mark.parametrize("faults", [(), ("die of initialize",)])
 async def test_a_server_that_was_old_and_is_new_is_spoken_to_in_the_new_way(source_of, folder, data_folder, faults):
     source = source_of("modern", *faults)
     OldServer(source.config, folder.path).remember(True)
