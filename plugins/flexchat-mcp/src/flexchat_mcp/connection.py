@@ -26,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from .errors import LOST, NOT_SENT, TOO_LARGE, UNUSABLE, AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from .oauth import Person
-from .process import ServerProcess
+from .process import IS_POSIX, ServerProcess
 from .questions import MOST_ROUNDS, Answer, answered
 from .settings import MODERN, McpConfig
 
@@ -253,11 +253,14 @@ class Connection:
             if self._fetcher is None:
                 raise ServerUnusableError("there is no client for addresses")
             return http_transport(config, self.name, self._fetcher, self._person)
+        folder = _folder_of(config, self._folder)
+        if not IS_POSIX:
+            from .windows import windows_transport
+
+            return windows_transport(config, name=self.name, folder=folder, ended=self._end)
         from .stdio import stdio_transport
 
-        self.process = await ServerProcess.start(
-            config.argv, env=config.env, cwd=_folder_of(config, self._folder), mask=self._mask
-        )
+        self.process = await ServerProcess.start(config.argv, env=config.env, cwd=folder, mask=self._mask)
         return stdio_transport(self.process, name=self.name, max_bytes=config.max_bytes, ended=self._end)
 
     async def _asked(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult:

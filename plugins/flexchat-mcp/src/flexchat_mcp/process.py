@@ -16,6 +16,9 @@ from pathlib import Path
 
 from .errors import ServerUnusableError
 
+IS_POSIX = os.name == "posix"
+"""Whether servers are run in process groups; elsewhere ``windows.py`` runs them."""
+
 INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 """Variables a server gets unless its env says otherwise: none that may hold a secret."""
 
@@ -57,8 +60,6 @@ class ServerProcess:
         Raises:
             ServerUnusableError: There is no such program or folder, or it cannot be started.
         """
-        if os.name != "posix":
-            raise ServerUnusableError("commands of MCP servers need a POSIX system; use a url")
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         variables = {**inherited, **env}
         program = _program(argv[0], variables.get("PATH"), cwd)
