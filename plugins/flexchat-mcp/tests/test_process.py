@@ -1,6 +1,7 @@
 """A server's process, its end, and that nothing is left."""
 
 import asyncio
+import collections
 import os
 import signal
 import subprocess
@@ -160,6 +161,37 @@ async def test_nothing_is_left_when_we_are_killed(tmp_path, script, stopped):
         parent.send_signal(signal.SIGKILL)
 
     assert gone(pids)
+
+
+def test_killing_the_keeper_and_its_starter_at_once_ends_the_server(tmp_path):
+    """A server that does not care about the end of its stdin, either."""
+    code = (
+        "import asyncio, sys\nfrom pathlib import Path\nfrom flexchat_mcp.process import ServerProcess\n"
+        "async def main():\n"
+        "    command = ['sh', '-c', 'echo $$; exec sleep 600']\n"
+        "    process = await ServerProcess.start(command, env={}, cwd=Path(), mask=str)\n"
+        "    pid = (await process.process.stdout.readline()).decode().strip()\n"
+        "    print(process.process.pid, pid, flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        "asyncio.run(main())\n"
+    )
+    starter = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    keeper, server = map(int, starter.stdout.readline().split())
+    os.kill(starter.pid, signal.SIGSTOP)  # neither of them gets to know of the other's end
+    os.kill(keeper, signal.SIGKILL)
+    os.kill(starter.pid, signal.SIGKILL)
+    starter.communicate()
+
+    assert gone([keeper, server])
+
+
+async def test_a_broken_pipe_ends_a_command_as_usual(tmp_path):
+    process = await start("sh", "-c", "yes | head -n1; echo $?", folder=tmp_path)
+
+    assert (await said(process), await said(process)) == ("y", "0")
+    await process.settled()
+    assert process.stderr == collections.deque(maxlen=module.KEPT_LINES)
+    await process.end()
 
 
 async def test_killing_the_keeper_ends_the_server(tmp_path):

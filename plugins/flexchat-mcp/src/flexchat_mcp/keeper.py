@@ -29,11 +29,7 @@ def main(alive: int, command: list[str]) -> int:
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     for caught in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(caught, lambda *_: None)  # not SIG_IGN, which the command would inherit
-    try:
-        child = os.posix_spawnp(command[0], command, os.environ)
-    except OSError as error:
-        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
-        return 127
+    child = started(command)
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)  # so that the pipes end with the command
@@ -51,12 +47,38 @@ def main(alive: int, command: list[str]) -> int:
 
 def prepare() -> None:
     """Become the parent of whatever the command leaves behind, and wake up when our starter dies: only on Linux."""
+    prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
+    prctl(1, signal.SIGCONT)  # PR_SET_PDEATHSIG: somebody may have stopped us
+
+
+def started(command: list[str]) -> int:
+    """Start the command, and return its id. On Linux it dies with us, should somebody kill us and our starter at once.
+
+    If it cannot be started, its exit code is 127, and its stderr says why.
+    """
+    keeper = os.getpid()
+    child = os.fork()
+    if child:
+        return child
+    try:
+        prctl(1, signal.SIGKILL)
+        if os.getppid() != keeper:
+            os._exit(128 + signal.SIGKILL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and the command would, too
+        os.execvp(command[0], command)
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error.strerror}\n".encode())
+    finally:
+        os._exit(127)
+
+
+def prctl(option: int, value: int) -> None:
+    """Set an option of this process: only on Linux."""
     if sys.platform == "linux":
         import ctypes
 
         with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-            ctypes.CDLL(None).prctl(1, signal.SIGCONT, 0, 0, 0)  # PR_SET_PDEATHSIG: somebody may have stopped us
+            ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def reaped(child: int) -> int | None:
