@@ -75,7 +75,28 @@ async def test_a_server_is_listed_called_refused_and_killed(table, folder, page,
     assert gone([state.pid, second.pid])
 
 
-async def test_a_call_that_is_cancelled_leaves_the_server_working(table, tmp_path):
+@pytest.mark.parametrize("name", SERVERS)
+async def test_a_call_is_cancelled_as_soon_as_it_is_sent(table, folder, page, tmp_path, name):
+    tool, arguments, word = SERVERS[name].good
+    arguments = json.loads(json.dumps(arguments).replace("{folder}", str(folder)).replace("{page}", page))
+    async with FlexChat.from_config(written(tmp_path / "chat.json", table(name))) as chat:
+        await chat.call_tool(tool, arguments)
+        server = chat.tools.sources.by_name[name]._source.server
+        for _ in range(5):
+            call = asyncio.create_task(chat.call_tool(tool, arguments))
+            while not server._connection.busy:
+                await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.wait([call])
+            assert call.cancelled()
+        after = await chat.call_tool(tool, arguments)
+        state = server.state
+
+    assert word in json.dumps(after.result)
+    assert (state.ends, state.status) == (0, "running")
+
+
+async def test_a_long_call_that_is_cancelled_leaves_the_server_working(table, tmp_path):
     path = written(tmp_path / "chat.json", table("everything"))
     async with FlexChat.from_config(path) as chat:
         await chat.call_tool("echo", {"message": "warm"})
