@@ -84,7 +84,7 @@ async def test_a_call_is_cancelled_as_soon_as_it_is_sent(table, folder, page, tm
         server = chat.tools.sources.by_name[name]._source.server
         for _ in range(5):
             call = asyncio.create_task(chat.call_tool(tool, arguments))
-            while not server._connection.busy:
+            while not server._connection.busy:  # noqa: ASYNC110  the very next step: some answer in a millisecond
                 await asyncio.sleep(0)
             call.cancel()
             await asyncio.wait([call])
