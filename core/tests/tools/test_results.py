@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import enum
 import json
+import re
 import uuid
 from decimal import Decimal
 from pathlib import PurePosixPath
@@ -11,7 +12,7 @@ from pathlib import PurePosixPath
 import attrs
 import pytest
 from flexchat.domain import ToolResult
-from flexchat.tools.results import as_json, for_the_model
+from flexchat.tools.results import as_json, for_the_model, whole_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -141,3 +142,41 @@ def test_a_lone_surrogate_is_replaced():
     result = ToolResult(success=True, tool_name="t", result="a\ud800b", encoded='"a\ud800b"')
 
     assert json.loads(for_the_model(result, 300))["result"] == "a\ufffdb"
+
+
+def test_the_marker_says_how_to_read_on_where_that_is_possible():
+    """And stays as it is elsewhere; nothing else differs."""
+    result = ToolResult(success=True, tool_name="t", result="a" * 150 + "b" * 20_000 + "c" * 50)
+    plain, told = (json.loads(for_the_model(result, 200, id=id))["result"] for id in (None, "call_1"))
+
+    assert plain == "a" * 150 + "\n[… 20,000 of 20,200 characters left out …]\n" + "c" * 50
+    assert told == plain.replace("left out", 'left out: read_result(result="call_1", start=150) reads on')
+    assert for_the_model(ToolResult(success=True, tool_name="t", result="a" * 198), 200, id="call_1") == for_the_model(
+        ToolResult(success=True, tool_name="t", result="a" * 198), 200
+    )
+
+
+def test_hint_and_error_of_a_failure_are_one_text_to_read_on_in():
+    """The hint begins behind the error and the end of its line."""
+    result = ToolResult.failed("t", "e" * 1_000, hint="h" * 500)
+
+    told = json.loads(for_the_model(result, 400, id="call_1"))
+
+    assert 'read_result(result="call_1", start=1151)' in told["hint"]
+    assert whole_text(result)[1151:] == "h" * 350
+    assert told["error"].startswith("e" * 100)
+    assert re.search(r'read_result\(result="call_1", start=\d+\)', told["error"])
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (ToolResult(success=True, tool_name="t", result="a\ud83d\ude00\ud800"), "a😀\ufffd"),
+        (ToolResult(success=True, tool_name="t", result={"a": ["é", 1.0]}), '{"a": ["é", 1.0]}'),
+        (ToolResult(success=True, tool_name="t", result=None), "null"),
+        (ToolResult.failed("t", "no"), "no"),
+        (ToolResult.failed("t", "no", hint="yes"), "no\nyes"),
+    ],
+)
+def test_the_whole_text_is_what_the_model_is_shown_a_part_of(result, text):
+    assert whole_text(result) == text

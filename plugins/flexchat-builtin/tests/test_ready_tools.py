@@ -23,7 +23,7 @@ def test_every_ready_tool_names_an_installed_handler(host):
         for tool in host.tools.by_name.values()
     ]
 
-    assert troubles == [None] * 9
+    assert troubles == [None] * 10
     assert {"calculator", "echo", "get_current_datetime", "generate_uuid"} < set(host.tools.by_name)
 
 

@@ -31,6 +31,7 @@ from .contracts import (
     ToolContext,
     ToolHandler,
 )
+from .current import EarlierResult
 from .hooks import AppInfo, ModelRequest
 from .hookspecs import ProvisionalHookWarning, hookimpl, hookspec
 from .threads import run_in_thread
@@ -44,6 +45,7 @@ __all__ = [
     "ConfigCheck",
     "ConfigTable",
     "ConfiguredSource",
+    "EarlierResult",
     "EffectUnknownError",
     "FetchError",
     "FetchRequest",

@@ -41,7 +41,7 @@ from ..domain.prices import ModelPrice
 from ..domain.questions import NOBODY, Question, Reply
 from ..errors import Problem
 from .call import NO_TURN, REPORTED_AGAIN_S, Call
-from .current import Cited, current_turn
+from .current import Cited, EarlierResult, current_turn
 from .threads import run_in_thread
 from .tool_sources import ConfiguredSource
 
@@ -776,6 +776,20 @@ class ToolContext:
         if self._made_for is None or self._made_for.runner is None:
             raise RuntimeError("this ToolContext was not made for a call, so it cannot call other tools")
         return await self._made_for.runner.run(self._made_for.child(name, arguments))
+
+    async def earlier_result(self, call_id: str) -> EarlierResult | None:
+        """Return the whole result of an earlier call that the model of this turn was shown, by the call's id.
+
+        The call may be of this turn or, in a kept conversation, of an earlier turn that is in the history. None if
+        there is no such call.
+
+        Raises:
+            StorageError: The conversation cannot be read.
+        """
+        turn = current_turn.get()
+        if turn is None or turn.info.id != self.turn_id:
+            return None
+        return await turn.earlier_result(call_id)
 
     async def ask(self, message: str, schema: Mapping[str, Any] | None = None, *, url: str = "") -> Reply:
         """Ask the person behind the turn, and return the reply. While they think, no time limit runs.

@@ -10,6 +10,22 @@ import attrs
 from ..domain import RetrievalHits, TurnInfo
 
 
+@attrs.frozen(kw_only=True)
+class EarlierResult:
+    """The whole result of a tool call, of which the model may have been shown a part.
+
+    Attributes:
+        tool: Whose result it is.
+        text: What the model was shown head and tail of: a text as it is, any other value as JSON; of a failure, the
+            error and, on the next line, its hint.
+        max_chars: How much of one result a model is shown, in characters of JSON: tools.max_result_chars.
+    """
+
+    tool: str
+    text: str
+    max_chars: int
+
+
 @attrs.frozen
 class Cited:
     """Passages found by a tool."""
@@ -28,6 +44,9 @@ class RunningTurn(Protocol):
 
     info: TurnInfo
     found: list[Cited]
+
+    async def earlier_result(self, call_id: str) -> EarlierResult | None:
+        """Return the result of a call that the turn's model was shown; None if there is none."""
 
 
 current_turn: contextvars.ContextVar[RunningTurn | None] = contextvars.ContextVar("flexchat_turn", default=None)

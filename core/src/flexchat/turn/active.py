@@ -22,6 +22,7 @@ from ..domain import (
     ReasoningPart,
     Round,
     ToolCallRecord,
+    ToolMessage,
     Turn,
     TurnInfo,
     Usage,
@@ -30,8 +31,9 @@ from ..domain.prices import Price
 from ..errors import NestedTurnError
 from ..events.sink import Sink
 from ..plugin.call import Origin
-from ..plugin.current import Cited, current_turn
+from ..plugin.current import Cited, EarlierResult, current_turn
 from ..schema.answer_format import AnswerFormat
+from ..tools.results import whole_text
 from .clock import Clock
 from .journal import Journal
 from .phase_log import PhaseLog
@@ -92,6 +94,7 @@ class ActiveTurn:
         calling: The calls of ``said`` now running; None if there are none.
         wrote: Whether a tool that must not run twice has run.
         records: None while no tools are offered.
+        reads_on: Whether the model can read on in a result that is too long to be shown whole.
         done: The turn as it is returned; None until it has ended.
         is_over: Whether all its events have been sent, so that no turn can run inside it any more.
         journal: Where its steps are written; None where conversations are not kept.
@@ -123,6 +126,7 @@ class ActiveTurn:
     calling: CallRound | None = None
     wrote: bool = False
     records: list[ToolCallRecord] | None = None
+    reads_on: bool = False
     rounds: list[Round] = attrs.field(factory=list)
     usage: Usage | None = None
     warnings: list[str] = attrs.field(factory=list)
@@ -152,6 +156,25 @@ class ActiveTurn:
             self.usage = result.usage if self.usage is None else self.usage + result.usage
         thought = [part.text for part in result.message.parts if type(part) is ReasoningPart]
         self.rounds.append(self.who.round(result, elapsed_ms, price, "".join(thought)))
+
+    async def earlier_result(self, call_id: str) -> EarlierResult | None:
+        """Return the result of a call that the model was shown: of this turn, or of one in the kept history.
+
+        Raises:
+            StorageError: The conversation cannot be read.
+        """
+        found = next((record for record in self.records or () if record.call_id == call_id), None)
+        conversation, keeper = self.info.conversation, self.engine.keeper
+        if found is None and conversation is not None and keeper is not None and self._was_shown(call_id):
+            found = await keeper.record(conversation, call_id, tenant=self.info.tenant)
+        if found is None:
+            return None
+        max_chars = self.engine.tools.table.max_result_chars
+        return EarlierResult(tool=found.tool, text=whole_text(found.result), max_chars=max_chars)
+
+    def _was_shown(self, call_id: str) -> bool:
+        earlier = self.messages[: self.kept]
+        return any(isinstance(message, ToolMessage) and message.tool_call_id == call_id for message in earlier)
 
     def ended(self, response: ChatResponse, **rest: Any) -> Turn:
         """Return the turn in its final form."""

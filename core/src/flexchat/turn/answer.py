@@ -28,7 +28,7 @@ from .exchange import exchange, request_to
 from .journal import go_on
 from .next_step import NextStep, next_step, why_no_answer
 from .response_format import ensure_form, read_answer
-from .rounds import messages_of, rounds
+from .rounds import can_read_on, messages_of, rounds
 from .template import substitute_variables
 from .unfinished import without_calls
 
@@ -58,7 +58,7 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
         offered = turn.journal.offered
     limit = turn.engine.tools.get_max_iterations()
     if offered:
-        turn.records = []
+        turn.records, turn.reads_on = [], can_read_on(turn.engine.tools.get_registry(), offered)
         limit = turn.request.max_iterations or (rule.tools and rule.tools.max_iterations) or limit
     why = await rounds(turn, _RuleDialogue(turn, rule, options, offered), offered, limit)
     if not why:
@@ -117,7 +117,8 @@ class _RuleDialogue:
     def remember(self, result: ChatResult, calls: Sequence[ToolCall], records: Sequence[ToolCallRecord]) -> None:
         if not calls:
             self._turn.paused += result.content or ""
-        self._turn.add_answer(messages_of(calls, records, self._turn.engine.tools.table.max_result_chars))
+        max_chars = self._turn.engine.tools.table.max_result_chars
+        self._turn.add_answer(messages_of(calls, records, max_chars, reads_on=self._turn.reads_on))
 
 
 def _begin(turn: ActiveTurn, rule: ResponseRule) -> None:

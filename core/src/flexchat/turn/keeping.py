@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..domain import ChatRequest, ConversationTurn, Message, Turn, TurnInfo
+from ..domain import ChatRequest, ConversationTurn, Message, ToolCallRecord, Turn, TurnInfo
 from ..domain.journal import JournaledTurn, TurnEnd
 from ..domain.message_json import request_from_dict
 from ..domain.text import storable
@@ -221,6 +221,16 @@ class Keeper:
             StorageError: The history cannot be read.
         """
         return _continued(request, await self._turns(conversation, tenant))
+
+    async def record(self, conversation: str, call_id: str, *, tenant: str) -> ToolCallRecord | None:
+        """Return the record of a tool call in a conversation; None if it has none of this id.
+
+        Raises:
+            StorageError: The conversation cannot be read.
+        """
+        turns = await self._turns(conversation, tenant)
+        records = (record for turn in reversed(turns) for record in turn.tool_calls or ())
+        return next((record for record in records if record.call_id == call_id), None)
 
     async def _turns(self, conversation: str, tenant: str) -> Sequence[ConversationTurn]:
         try:

@@ -28,7 +28,7 @@ from ..domain.text import counted
 from ..plugin.call import Call
 from ..plugin.hooks import record_of
 from ..tools.registry import ToolRegistry
-from ..tools.results import for_the_model, json_facts
+from ..tools.results import READER, for_the_model, json_facts
 from .active import ActiveTurn
 from .journal import go_on
 from .next_step import NextStep, calls_to_run, next_step
@@ -161,13 +161,25 @@ class CallRound:
         return record_of(asked, name, result, self.iteration, json_facts(call.facts, name) if call is not None else {})
 
 
-def messages_of(calls: Sequence[ToolCall], records: Sequence[ToolCallRecord], max_chars: int) -> list[ToolMessage]:
-    """Return the results for the model, one for each call, under the name it knows the tool by."""
+def can_read_on(registry: ToolRegistry, offered: Collection[str]) -> bool:
+    """Return whether the model is offered the tool that reads long results: no server's that is called the same."""
+    tool = registry.get(READER) if READER in offered else None
+    return tool is not None and tool.source is None and {"result", "start"} <= {*tool.parameters.get("properties", ())}
+
+
+def messages_of(
+    calls: Sequence[ToolCall], records: Sequence[ToolCallRecord], max_chars: int, *, reads_on: bool = False
+) -> list[ToolMessage]:
+    """Return the results for the model, one for each call, under the name it knows the tool by.
+
+    Args:
+        reads_on: Whether one that is too long says how the model can read on.
+    """
     return [
         ToolMessage(
             tool_call_id=call.id,
             name=call.name,
-            content=for_the_model(record.result, max_chars, call.name),
+            content=for_the_model(record.result, max_chars, call.name, call.id if reads_on else None),
             is_error=not record.result.success,
         )
         for call, record in zip(calls, records, strict=True)

@@ -39,6 +39,20 @@ def flag(params: Mapping[str, Any], name: str) -> bool:
     return bool(value)
 
 
+def whole_number(params: Mapping[str, Any], name: str, *, default: int) -> int:
+    """Return a whole number from 0; the default if absent.
+
+    Raises:
+        ParameterError: Something else.
+    """
+    value = params.get(name)
+    if value is None:
+        return default
+    if type(value) is not int or value < 0:
+        raise ParameterError(f"'{name}' must be a whole number from 0, got {_kind(value)}")
+    return value
+
+
 def choice(params: Mapping[str, Any], name: str, options: Mapping[str, Any]) -> Any:
     """Return what one of the options stands for.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flexchat.plugin import ImplementationType, ToolDefinition, ToolHandler, hookimpl
 
-from . import handlers, texts
+from . import handlers, reading, texts
 from .implementation import KIND, BuiltinSettings, check, run
 from .ready_tools import ready_tools
 
@@ -20,6 +20,7 @@ _HANDLERS = (
     texts.text_replace,
     texts.text_split,
     texts.text_search,
+    reading.read_result,
 )
 
 

@@ -9,6 +9,7 @@ from flexchat.plugin import Implementation, ToolDefinition
 
 from .implementation import KIND
 from .parameters import MAX_TEXT
+from .reading import MAX_FIND
 from .texts import CASES, MAX_PATTERN
 
 _TEXT = {"type": "string", "maxLength": MAX_TEXT, "description": "The text."}
@@ -100,4 +101,20 @@ def ready_tools() -> Iterator[ToolDefinition]:
             "ignore_case": {"type": "boolean", "description": "Whether upper and lower case count as the same."},
         },
         ("text", "pattern"),
+    )
+    yield _tool(
+        "read_result",
+        "Read more of an earlier tool result that was too long to be shown whole: the marker in it says its name and "
+        "where to go on. Or find something in it.",
+        {
+            "result": {"type": "string", "maxLength": 200, "description": "The name that the marker gives."},
+            "start": {"type": "integer", "minimum": 0, "description": "Character to start at, from 0; 0 if absent."},
+            "chars": {"type": "integer", "minimum": 1, "description": "How many; as many as can be shown if absent."},
+            "find": {
+                "type": "string",
+                "maxLength": MAX_FIND,
+                "description": "Return instead where, from start on, the result has this text, in any case.",
+            },
+        },
+        ("result",),
     )

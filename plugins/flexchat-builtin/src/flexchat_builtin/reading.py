@@ -1,0 +1,87 @@
+"""Reading on in the result of an earlier call, of which a model was shown head and tail."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from flexchat.plugin import EarlierResult, ToolContext, ToolError
+
+from .errors import ParameterError
+from .parameters import text, whole_number
+
+MAX_FIND = 200
+"""Characters of what is looked for."""
+
+MOST_FOUND = 10_000
+"""Matches that are counted."""
+
+_AROUND = 100
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+async def read_result(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    """Return a piece of the result of the call params["result"]: params["chars"] from params["start"] on.
+
+    With params["find"], return the places from there on where the text has that. Positions count the characters of the
+    whole text, from 0. What is returned is never so long that it would be shortened.
+    """
+    call_id, find = text(params, "result", most=200), text(params, "find", default="", most=MAX_FIND)
+    earlier = await context.earlier_result(call_id)
+    if earlier is None:
+        raise ToolError(
+            f"no result '{call_id}' can be read",
+            hint="only a result that is shown above, with a marker that names it, and of this conversation",
+        )
+    start, length = whole_number(params, "start", default=0), len(earlier.text)
+    if start > length:
+        raise ParameterError(f"'start' is {start}, and the result has {length} characters")
+    if find:
+        found: dict[str, Any] = await context.run_in_thread(_found, earlier, find, start)
+        return found
+    return _piece(earlier, start, whole_number(params, "chars", default=length))
+
+
+def _piece(earlier: EarlierResult, start: int, chars: int) -> dict[str, Any]:
+    length = len(earlier.text)
+    room = earlier.max_chars - len(_encode({"text": "", "start": start, "next_start": length, "length": length}))
+    piece = _fitting(earlier.text[start : start + min(chars, room)], room)
+    end = start + len(piece)
+    more = {"next_start": end} if end < length else {}
+    return {"text": piece, "start": start, **more, "length": length}
+
+
+def _found(earlier: EarlierResult, find: str, start: int) -> dict[str, Any]:
+    length, shown = len(earlier.text), start
+    told = {"matches": [], "count": MOST_FOUND, "next_start": length, "length": length}
+    room = earlier.max_chars - len(_encode(told))
+    matches: list[dict[str, Any]] = []
+    count, next_start = 0, None
+    pattern = re.compile(re.escape(find), re.IGNORECASE)
+    for match in itertools.islice(pattern.finditer(earlier.text, start), MOST_FOUND):
+        count += 1
+        if match.end() <= shown or next_start is not None:
+            continue
+        begin = min(match.start(), max(match.start() - _AROUND, shown))
+        passage = {"start": begin, "text": earlier.text[begin : match.end() + _AROUND]}
+        if not matches and len(_encode(passage)) > room:  # the limit is a small one: no more than the match itself
+            passage = {"start": match.start(), "text": ""}
+            passage["text"] = _fitting(match[0], room - len(_encode(passage)))
+        cost = len(_encode(passage)) + len(", ")
+        if matches and cost > room:
+            next_start = match.start()
+            continue
+        matches.append(passage)
+        room, shown = room - cost, max(match.end(), begin + len(passage["text"]))
+    more = {} if next_start is None else {"next_start": next_start}
+    return {"matches": matches, "count": count, **more, "length": length}
+
+
+def _fitting(piece: str, room: int) -> str:
+    """Return as much of a text's beginning as makes at most room characters of JSON."""
+    while (over := len(_encode(piece)) - len('""') - room) > 0:
+        piece = piece[: -max(1, over // len("\\u0000"))]  # the longest escape
+    return piece
