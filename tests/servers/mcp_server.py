@@ -1,8 +1,9 @@
 """An MCP server over stdio without the SDK, of either era, whose faults a test switches.
 
 ``mcp_server.py FOLDER [--era modern|handshake|both] [--fault NAME]…``. FOLDER/tools.json has its tools, read anew for
-each list; FOLDER/effects gets a line for each call of a tool that changes something; FOLDER/starts one for each start.
-FOLDER/fault holds the fault of the next call; it is removed when it is taken, unless it begins with "always ".
+each list, FOLDER/resources.json its resources; FOLDER/effects gets a line for each call of a tool that changes
+something, FOLDER/reads for each resource that is read, FOLDER/starts for each start. FOLDER/fault holds the fault of
+the next call; it is removed when it is taken, unless it begins with "always ".
 """
 
 import argparse
@@ -136,22 +137,44 @@ class Server:
     def read(self, asked):
         method, params = asked["method"], asked.get("params") or {}
         lasting = {"ttlMs": 0, "cacheScope": "private"} if self.is_modern else {}
-        if method == "resources/list":
+        given = self.folder / "resources.json"
+        if method == "resources/list" and given.exists():
+            self.result(asked, resources=json.loads(given.read_text()), **lasting)
+        elif method == "resources/list":
             page = int(params.get("cursor") or 0)
-            more = {"nextCursor": str(page + 1)} if page < 1 else {}
+            more = {"nextCursor": str(page + 1)} if page < 1 or "endless resources" in self.faults else {}
             one = {"uri": f"note:///{page}", "name": f"note {page}", "mimeType": "text/plain"}
             self.result(asked, resources=[one], **more, **lasting)
+        elif method == "resources/templates/list" and "no templates" in self.faults:
+            self.error(asked, -32601, "Method not found")
         elif method == "resources/templates/list":
             self.result(asked, resourceTemplates=[{"uriTemplate": "note:///{n}", "name": "a note"}], **lasting)
         elif method == "resources/read":
-            if params["uri"] == "note:///picture":
-                content = {"blob": "aGVsbG8=", "mimeType": "image/png"}
-            elif params["uri"].startswith("note:///"):
-                content = {"text": "a note\n\u001b[31mred"}
+            self.note("reads", params["uri"])
+            uri, picture = params["uri"], {"blob": "aGVsbG8=", "mimeType": "image/png"}
+            held = {
+                "note:///picture": [{"uri": uri, **picture}],
+                "note:///both": [{"uri": f"{uri}/1", "text": "one"}, {"uri": f"{uri}/2", **picture}],
+                "note:///empty": [],
+                "note:///large": [{"uri": uri, "text": "".join(f"line {n} é\n" for n in range(4000))}],
+            }
+            fault = self.fault()
+            if fault == "die":
+                os._exit(7)
+            elif "inputResponses" in params:
+                told = json.dumps(params["inputResponses"]["q"]["content"])
+                self.result(asked, contents=[{"uri": uri, "text": told}], **lasting)
+            elif fault == "ask":
+                form = {"mode": "form", "message": "Which seat?", "requestedSchema": FORM}
+                request = {"method": "elicitation/create", "params": form}
+                self.result(asked, resultType="input_required", inputRequests={"q": request}, requestState="s")
+            elif fault == "refuse":
+                self.error(asked, -32603, "the disk is gone")
+            elif not uri.startswith("note:///") or "missing" in uri:
+                self.error(asked, -32602 if self.is_modern else -32002, f"Resource not found: {uri}")
             else:
-                self.error(asked, -32602, f"Resource not found: {params['uri']}")
-                return
-            self.result(asked, contents=[{"uri": params["uri"], **content}], **lasting)
+                note = [{"uri": uri, "text": "a note\n\u001b[31mred"}]
+                self.result(asked, contents=held.get(uri, note), **lasting)
         elif method == "prompts/list":
             arguments = [{"name": "city", "required": True}, {"name": "tone"}]
             self.result(asked, prompts=[{"name": "greet", "description": "Greet.", "arguments": arguments}], **lasting)

@@ -123,3 +123,20 @@ def test_a_question_of_a_real_server_is_answered(table, tmp_path, capfd):
     assert "- Name: Ada" in out
     assert main(words) == 0
     assert "declined: --answer" in capfd.readouterr().err
+
+
+async def test_resources_of_a_real_server_are_listed_and_read(table, tmp_path):
+    """One that is listed, and one that a template makes."""
+    path = written(tmp_path / "chat.json", {**table("everything"), "resources": True})
+    async with FlexChat.from_config(path) as chat:
+        listed = (await chat.call_tool("list_resources", {"find": "demo://"})).result
+        read = await chat.call_tool("read_resource", {"uri": listed["resources"][0]["uri"]})
+        made = await chat.call_tool("read_resource", {"uri": "demo://resource/dynamic/text/7"})
+        wrong = await chat.call_tool("read_resource", {"uri": "demo://nothing/there"})
+        names = [tool.name for tool in chat.tools.sources.state("everything").tools]
+
+    assert {"list_resources", "read_resource"} < {*names}
+    assert "demo://resource/dynamic/text/{resourceId}" in [one["uriTemplate"] for one in listed["templates"]]
+    assert len(read.result) > 100
+    assert "Resource 7" in made.result
+    assert "demo://nothing/there" in wrong.error

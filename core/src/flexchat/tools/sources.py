@@ -271,7 +271,8 @@ class ToolSources:
                 raise ToolSourceError(f"it has more than {MOST_TOOLS:,} tools: choose some of them")
             if not isinstance(tool, SourcedTool):
                 raise ToolSourceError(f"it returned {type(tool).__name__} among its tools")
-            trouble = "the source has two tools of this name" if tool.name in usable else self._trouble(tool, setup)
+            is_second = tool.name in usable
+            trouble = "the source has another tool of this name" if is_second else self._trouble(tool, setup)
             if trouble is None:
                 usable[tool.name] = tool
             else:

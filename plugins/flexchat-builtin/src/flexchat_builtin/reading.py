@@ -56,7 +56,7 @@ def _piece(earlier: EarlierResult, start: int, chars: int) -> dict[str, Any]:
 
 def _found(earlier: EarlierResult, find: str, start: int) -> dict[str, Any]:
     length, shown = len(earlier.text), start
-    told = {"matches": [], "count": MOST_FOUND, "next_start": length, "length": length}
+    told: dict[str, Any] = {"matches": [], "count": MOST_FOUND, "next_start": length, "length": length}
     room = earlier.max_chars - len(_encode(told))
     matches: list[dict[str, Any]] = []
     count, next_start = 0, None
@@ -66,7 +66,7 @@ def _found(earlier: EarlierResult, find: str, start: int) -> dict[str, Any]:
         if match.end() <= shown or next_start is not None:
             continue
         begin = min(match.start(), max(match.start() - _AROUND, shown))
-        passage = {"start": begin, "text": earlier.text[begin : match.end() + _AROUND]}
+        passage: dict[str, Any] = {"start": begin, "text": earlier.text[begin : match.end() + _AROUND]}
         if not matches and len(_encode(passage)) > room:  # the limit is a small one: no more than the match itself
             passage = {"start": match.start(), "text": ""}
             passage["text"] = _fitting(match[0], room - len(_encode(passage)))

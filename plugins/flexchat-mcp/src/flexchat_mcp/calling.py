@@ -35,7 +35,10 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
     was_asked, person = False, PersonBehind(context)
     try:
         source = cast(McpSource, await context.source.opened())
-        await source.check(tool, settings.hash)
+        if not settings.resources:
+            await source.check(tool, settings.hash)
+        elif not source.config.resources:
+            raise ToolError(f"the MCP server '{name}' is configured without resources = true", nothing_done=True)
         name_of_key, key = source.config.idempotency_meta, context.key
         meta = {name_of_key: key} if name_of_key is not None and key is not None else None
 
@@ -44,6 +47,8 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
 
             nonlocal was_asked
             was_asked = True
+            if settings.resources:
+                return await source.resources.answer(client, tool, params)
             return await call_tool(client, tool, params, meta, person.answer, report)
 
         async def report(progress: float, total: float | None, message: str | None) -> None:

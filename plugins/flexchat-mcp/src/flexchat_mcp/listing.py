@@ -6,10 +6,11 @@ import fnmatch
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
+from flexchat.host import did_you_mean
 from flexchat.plugin import SourcedTool, ToolSourceError
 
 from .inspect import clean_schema, cleaned
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_PAGES, MOST_TOOLS = 200, 2_000
 """A longer list is refused: it never ends, or no model can use it."""
+MOST_ENTRIES = 2_000
+"""Of other lists, no more is asked for."""
 USUAL_LIFE_S = 300.0
 """How long a list counts as fresh whose server says nothing about that."""
 SHORTEST_LIFE_S = 10.0
@@ -36,12 +39,14 @@ class Listing:
         tools: As the protocol writes them, in the server's order.
         until: When it is to be asked for again, by time.monotonic().
         connection: Which connection of the server it was asked of, counted from 1.
+        has_resources: Whether it says that it has resources.
         hashes: The digest of each tool, by name.
     """
 
     tools: Sequence[Mapping[str, Any]]
     until: float
     connection: int = 0
+    has_resources: bool = False
     hashes: Mapping[str, str] = attrs.field(init=False)
 
     @hashes.default
@@ -59,8 +64,9 @@ async def listed(client: Client) -> Listing:
     cursor: str | None = None
     seen: set[str] = set()
     lives: list[float] = []
+    has_resources = client.server_capabilities.resources is not None
     if client.server_capabilities.tools is None:
-        return Listing([], time.monotonic() + USUAL_LIFE_S)
+        return Listing([], time.monotonic() + USUAL_LIFE_S, has_resources=has_resources)
     for _ in range(MOST_PAGES):
         page = await client.list_tools(cursor=cursor)
         tools += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
@@ -70,11 +76,31 @@ async def listed(client: Client) -> Listing:
             lives.append(max(page.ttl_ms / 1000, SHORTEST_LIFE_S))
         cursor = page.next_cursor
         if cursor is None:
-            return Listing(tools, time.monotonic() + min([*lives, USUAL_LIFE_S]))
+            return Listing(tools, time.monotonic() + min([*lives, USUAL_LIFE_S]), has_resources=has_resources)
         if cursor in seen:
             break
         seen.add(cursor)
     raise ToolSourceError("its list of tools does not end: a page leads back, or there are too many")
+
+
+async def pages(fetch: Callable[..., Awaitable[Any]], field: str) -> list[dict[str, Any]]:
+    """Return the entries of a list of the SDK's client, as the protocol writes them: the first MOST_ENTRIES.
+
+    Args:
+        fetch: Returns a page, given its cursor.
+        field: Where the SDK has a page's entries.
+    """
+    found: list[dict[str, Any]] = []
+    cursor: str | None = None
+    seen: set[str] = set()
+    for _ in range(MOST_PAGES):
+        page = await fetch(cursor=cursor)
+        found += [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in getattr(page, field)]
+        cursor = page.next_cursor
+        if cursor is None or cursor in seen or len(found) >= MOST_ENTRIES:
+            break
+        seen.add(cursor)
+    return found[:MOST_ENTRIES]
 
 
 def wanted(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[Mapping[str, Any]]:
@@ -88,6 +114,15 @@ def wanted(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[Mappin
         for tool in tools
         if (not config.include or fits(tool["name"], config.include)) and not fits(tool["name"], config.exclude)
     ]
+
+
+def remarks(listing: Listing, config: McpConfig) -> list[str]:
+    """Return what of the config has no effect on what a server lists, in sentences."""
+    names = [tool["name"] for tool in listing.tools]
+    found = [f"'{pattern}' fits no tool{did_you_mean(pattern, names)}" for pattern in unused(listing.tools, config)]
+    if config.resources and not listing.has_resources:
+        found.append("resources = true has no effect: it has no resources")
+    return found
 
 
 def unused(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[str]:

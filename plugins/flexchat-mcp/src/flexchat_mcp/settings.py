@@ -74,6 +74,9 @@ class McpConfig:
         '{ readOnlyHint = "read", idempotentHint = "idempotent" }. Default: write.',
         factory=dict,
     )
+    resources: bool = key(
+        "Whether two more tools, list_resources and read_resource, read the server's resources.", default=False
+    )
     trust: bool = key(
         "Whether a tool whose definition has changed may still be called as it was accepted. Default: not before the "
         "change is accepted.",
@@ -116,6 +119,7 @@ class McpToolSettings:
 
     tool: str = key("The server's name for it.")
     hash: str = key("SHA-256 of its definition: name, title, description, schemas, annotations.")
+    resources: bool = key("Whether it is ours, and lists or reads the server's resources.", default=False)
     title: str | None = key("Its title, for people.", default=None)
     output: Mapping[str, Any] | None = key("JSON Schema of its structured content.", default=None)
     annotations: Mapping[str, Any] | None = key("The server's hints about it.", default=None)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from flexchat.host import did_you_mean
+import attrs
 from flexchat.plugin import SourcedTool, ToolError, ToolSourceContext, ToolSourceError
 
 from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
-from .listing import Listing, listed, sourced, unused, wanted
+from .listing import Listing, listed, remarks, sourced, wanted
+from .resources import Resources, resource_tools
 from .server import Server
 from .settings import McpConfig
 
@@ -33,6 +34,7 @@ class McpSource:
     Attributes:
         fingerprint: Always empty: only a list says what a server has.
         server: Its process or address.
+        resources: What its tools for reading answer.
         person: Who can sign in, and answer questions, if the server asks; None for nobody.
     """
 
@@ -40,6 +42,7 @@ class McpSource:
 
     def __init__(self, config: McpConfig, context: ToolSourceContext, person: Person | None = None) -> None:
         self.config, self.name, self.person = config, context.name, person
+        self.resources = Resources(context.name)
         self._changed: Callable[[], None] = context.changed
         self._listing: Listing | None = None
         self._asking = asyncio.Lock()
@@ -59,11 +62,13 @@ class McpSource:
             ToolSourceError: It cannot be reached, or does not answer what MCP says.
         """
         listing = await self.listing(fresh=True)
-        chosen = wanted(listing.tools, self.config)
-        self._tell(listing.tools)
-        if not chosen:
+        tools = [sourced(tool, self.config) for tool in wanted(listing.tools, self.config)]
+        if self.config.resources and listing.has_resources:
+            tools += resource_tools(self.name, self.config)
+        self._tell(listing)
+        if not tools:
             raise ToolSourceError("it has no tools" if not listing.tools else "no tool of it is wanted")
-        return [sourced(tool, self.config) for tool in chosen]
+        return tools
 
     async def listing(self, *, fresh: bool = False) -> Listing:
         """Return what the server lists, if that is not known or may have changed by asking it.
@@ -82,7 +87,7 @@ class McpSource:
                     raise
                 except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
                     raise ToolSourceError(f"its tools cannot be listed: {said(error)}") from None
-                self._listing = known = Listing(known.tools, known.until, self.server.connections)
+                self._listing = known = attrs.evolve(known, connection=self.server.connections)
             return known
 
     async def check(self, tool: str, accepted: str) -> None:
@@ -114,6 +119,8 @@ class McpSource:
         """Whether calls by the accepted definition may go on: of an unchanged tool, or if the server is trusted."""
         if now is None:
             return False
+        if accepted.settings.get("resources") and now.settings.get("resources"):
+            return True  # ours, of another version
         return self.config.trust or accepted.settings.get("hash") == now.settings.get("hash")
 
     async def aclose(self) -> None:
@@ -127,9 +134,8 @@ class McpSource:
         self._listing = None
         self._changed()
 
-    def _tell(self, tools: Sequence[Mapping[str, Any]]) -> None:
-        names = [tool["name"] for tool in tools]
-        lines = [f"'{pattern}' fits no tool{did_you_mean(pattern, names)}" for pattern in unused(tools, self.config)]
+    def _tell(self, listing: Listing) -> None:
+        lines = remarks(listing, self.config)
         if lines:
             log.warning("tool source '%s': %s", self.name, "; ".join(lines[:5]))
 

@@ -1,4 +1,4 @@
-"""Asking a server for something by hand, with its refusals in words; and its lists, page by page."""
+"""Asking a server for something by hand, with its refusals in words."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from .opening import chosen, opened
 
 if TYPE_CHECKING:
     from mcp import Client
-
-_MOST = 1_000
 
 
 def asked(context: CommandContext, server: str, ask: Callable[[Client], Awaitable[Any]]) -> Any:
@@ -38,17 +36,3 @@ def asked(context: CommandContext, server: str, ask: Callable[[Client], Awaitabl
                 raise UsageError(f"{name} refused: {said(error)}") from None
 
     return asyncio.run(answer())
-
-
-async def pages(fetch: Callable[..., Awaitable[Any]], field: str) -> list[dict[str, Any]]:
-    """Return the entries of a list of the SDK's client, as the protocol writes them: the first 1,000."""
-    found: list[dict[str, Any]] = []
-    cursor: str | None = None
-    while len(found) < _MOST:
-        page = await fetch(cursor=cursor)
-        entries = getattr(page, field)
-        found += [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in entries]
-        if not entries or page.next_cursor is None or page.next_cursor == cursor:
-            break
-        cursor = page.next_cursor
-    return found[:_MOST]

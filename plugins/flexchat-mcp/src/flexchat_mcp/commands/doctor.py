@@ -11,7 +11,7 @@ from flexchat import FlexChat
 from flexchat.host import FAILED, OK, CommandContext, Terminal, argument
 from flexchat.plugin import ToolSourceError
 
-from ..listing import unused
+from ..listing import remarks
 from .opening import chosen, complete_server, opened, spoken_target
 
 _LAST_LINES = 5
@@ -49,7 +49,7 @@ async def _examine(chat: FlexChat, name: str) -> dict[str, Any]:
         try:
             listing = await source.listing()
             tools = len(listing.tools)
-            notes += [f"'{pattern}' fits no tool" for pattern in unused(listing.tools, source.config)]
+            notes += remarks(listing, source.config)
         except ToolSourceError as error:
             trouble = str(error)
         took_ms = round((time.monotonic() - started) * 1000)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from flexchat.host import SPOKEN, CommandContext, UsageError, argument, did_you_mean, one_line
 
+from ..listing import pages
 from ..results import text_of
-from .asking import asked, pages
+from .asking import asked
 from .opening import complete_server
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from flexchat.host import SPOKEN, CommandContext, UsageError, argument, one_line
 
+from ..resources import contents_of, resources_of
 from ..results import text_of
-from .asking import asked, pages
+from .asking import asked
 from .opening import complete_server
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ def resources(context: CommandContext, server: str, uri: str | None, save: str |
         return
 
     async def read(client: Client) -> list[dict[str, Any]]:
-        result = await client.read_resource(uri)
-        return [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in result.contents]
+        return await contents_of(client, uri)
 
     contents = asked(context, server, read)
     if save is not None:
@@ -53,15 +53,7 @@ def resources(context: CommandContext, server: str, uri: str | None, save: str |
 
 
 def _list(context: CommandContext, server: str) -> None:
-    async def both(client: Client) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        if client.server_capabilities.resources is None:
-            return [], []
-        return (
-            await pages(client.list_resources, "resources"),
-            await pages(client.list_resource_templates, "resource_templates"),
-        )
-
-    found, templates = asked(context, server, both)
+    found, templates = asked(context, server, resources_of)
     if context.json:
         context.terminal.json({"resources": found, "resourceTemplates": templates})
         return

@@ -1,0 +1,166 @@
+"""A server's resources as two tools: one lists them, one reads them.
+
+What these tools are is ours, whatever the server has to read: so what was accepted of it stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flexchat.host import did_you_mean
+from flexchat.plugin import SourcedTool, ToolError
+
+from .inspect import cleaned
+from .listing import MOST_ENTRIES, digest, pages
+from .settings import McpConfig
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+LIST, READ = "list_resources", "read_resource"
+MOST_LISTED = 50
+"""Entries in one answer of the tool."""
+
+_LONGEST_ABOUT = 200
+_METHOD_NOT_FOUND = -32601
+_UNKNOWN = (-32602, -32002)  # a URI that the server does not know: by 2026-07-28, and by the revisions before
+
+
+def resource_tools(server: str, config: McpConfig) -> list[SourcedTool]:
+    """Return the two tools."""
+    find = {"type": "string", "maxLength": 200, "description": "Only those that have this in their address or text."}
+    start = {"type": "integer", "minimum": 0, "description": "Which one to begin with; next_start of the last answer."}
+    uri = {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 4096,
+        "description": "As listed, as named in a tool's result, or made of a template.",
+    }
+    listing = _tool(
+        LIST,
+        f"List what the MCP server '{server}' has to read: resources, and templates of further ones, by their URIs.",
+        {"find": find, "start": start},
+        (),
+    )
+    reading = _tool(READ, f"Read a resource of the MCP server '{server}', by its URI.", {"uri": uri}, ("uri",))
+    return [
+        SourcedTool(
+            name=tool["name"],
+            description=tool["description"],
+            parameters=tool["inputSchema"],
+            implementation="mcp",
+            settings={"tool": tool["name"], "hash": digest(tool), "resources": True},
+            effect="read",
+            timeout_ms=config.call_timeout_ms,
+        )
+        for tool in (listing, reading)
+    ]
+
+
+def _tool(name: str, description: str, properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": [*required], "additionalProperties": False}
+    return {"name": name, "description": description, "inputSchema": schema}
+
+
+class Resources:
+    """What the two tools of a server answer.
+
+    Args:
+        server: What the config calls it.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._uris: list[str] = []
+
+    async def answer(self, client: Client, tool: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what one of them is answered, as the protocol writes the result of a call.
+
+        Raises:
+            ToolError: The server has no resources, or none of this URI.
+            MCPError, ValidationError: It refuses, or answers something else.
+        """
+        if client.server_capabilities.resources is None:
+            raise ToolError(f"the MCP server '{self._server}' has no resources")
+        if tool == READ:
+            return {"content": await self._read(client, params["uri"])}
+        resources, templates = await resources_of(client)
+        self._uris = [one["uri"] for one in resources]
+        part = _part(resources, templates, params.get("find") or "", params.get("start") or 0)
+        return {"content": [], "structuredContent": part}
+
+    async def _read(self, client: Client, uri: str) -> list[dict[str, Any]]:
+        from mcp.shared.exceptions import MCPError
+
+        try:
+            contents = await contents_of(client, uri)
+        except MCPError as error:
+            if error.code not in _UNKNOWN:
+                raise
+            near = did_you_mean(uri, self._uris)
+            text = f"the MCP server '{self._server}' cannot read it: {error.message} ({error.code}){near}"
+            raise ToolError(text) from None
+        if not contents:
+            return [{"type": "text", "text": f"[{uri}: there is nothing in it]"}]
+        blocks: list[dict[str, Any]] = []
+        for each in contents:
+            if len(contents) > 1:
+                blocks.append({"type": "text", "text": f"{each['uri']}:"})
+            blocks.append({"type": "resource", "resource": each})
+        return blocks
+
+
+async def resources_of(client: Client) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return a server's resources and its templates, as the protocol writes them; none if it has no such thing."""
+    from mcp.shared.exceptions import MCPError
+
+    if client.server_capabilities.resources is None:
+        return [], []
+    resources = await pages(client.list_resources, "resources")
+    try:
+        return resources, await pages(client.list_resource_templates, "resource_templates")
+    except MCPError as error:
+        if error.code != _METHOD_NOT_FOUND:
+            raise
+        return resources, []
+
+
+async def contents_of(client: Client, uri: str) -> list[dict[str, Any]]:
+    """Return what a resource holds, as the protocol writes it: one or several contents, each a text or bytes."""
+    result = await client.read_resource(uri)
+    return [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in result.contents]
+
+
+def _part(
+    resources: Sequence[Mapping[str, Any]], templates: Sequence[Mapping[str, Any]], find: str, start: int
+) -> dict[str, Any]:
+    """Return a part of what a server has, from an entry on: resources, then templates."""
+    entries = [told for each in (*resources, *templates) if (told := _told(each)) is not None]
+    if find:
+        entries = [told for told in entries if any(find.casefold() in str(text).casefold() for text in told.values())]
+    part = entries[start : start + MOST_LISTED]
+    found: dict[str, Any] = {
+        "resources": [told for told in part if "uri" in told],
+        "templates": [told for told in part if "uriTemplate" in told],
+        "total": len(entries),
+    }
+    if start + len(part) < len(entries):
+        found["next_start"] = start + len(part)
+    if len(resources) == MOST_ENTRIES or len(templates) == MOST_ENTRIES:
+        found["note"] = f"no more than {MOST_ENTRIES:,} are listed; others can be read by their URIs"
+    return found
+
+
+def _told(entry: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a model reads of a resource or template; None if it is not for models."""
+    audience = (entry.get("annotations") or {}).get("audience")
+    if audience and "assistant" not in audience:
+        return None
+    told = {key: entry[key] for key in ("uri", "uriTemplate") if key in entry}
+    texts = {"name": entry.get("title") or entry.get("name"), "description": entry.get("description")}
+    for key, text in texts.items():
+        about = " ".join(cleaned(text or "").split())
+        if about and about not in told.values():
+            told[key] = about if len(about) <= _LONGEST_ABOUT else about[: _LONGEST_ABOUT - 1] + "…"
+    return told | {key: entry[key] for key in ("mimeType", "size") if key in entry}
