@@ -151,6 +151,14 @@ def test_endless_matches_are_counted_up_to_a_limit():
     assert read(OneResult("a" * 1_000_000, 200), find="a")["count"] == MOST_FOUND
 
 
+def test_what_is_looked_for_takes_linear_time():
+    """Almost-matches everywhere; the length and the places of what is no ASCII are kept."""
+    context = OneResult("İ" + "a" * 2_000_000 + "B", 2_000)
+
+    assert read(context, find="a" * 199 + "b")["matches"][0]["start"] == 2_000_001 - 199 - 100
+    assert read(context, find="a" * 199 + "c")["count"] == 0
+
+
 @pytest.mark.parametrize(
     ("params", "kind", "said"),
     [

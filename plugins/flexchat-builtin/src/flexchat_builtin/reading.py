@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flexchat.plugin import EarlierResult, ToolContext, ToolError
@@ -60,24 +59,38 @@ def _found(earlier: EarlierResult, find: str, start: int) -> dict[str, Any]:
     room = earlier.max_chars - len(_encode(told))
     matches: list[dict[str, Any]] = []
     count, next_start = 0, None
-    pattern = re.compile(re.escape(find), re.IGNORECASE)
-    for match in itertools.islice(pattern.finditer(earlier.text, start), MOST_FOUND):
-        count += 1
-        if match.end() <= shown or next_start is not None:
+    for at in itertools.islice(_places(earlier.text, find, start), MOST_FOUND):
+        count, end = count + 1, at + len(find)
+        if end <= shown or next_start is not None:
             continue
-        begin = min(match.start(), max(match.start() - _AROUND, shown))
-        passage: dict[str, Any] = {"start": begin, "text": earlier.text[begin : match.end() + _AROUND]}
+        begin = min(at, max(at - _AROUND, shown))
+        passage: dict[str, Any] = {"start": begin, "text": earlier.text[begin : end + _AROUND]}
         if not matches and len(_encode(passage)) > room:  # the limit is a small one: no more than the match itself
-            passage = {"start": match.start(), "text": ""}
-            passage["text"] = _fitting(match[0], room - len(_encode(passage)))
+            passage = {"start": at, "text": ""}
+            passage["text"] = _fitting(earlier.text[at:end], room - len(_encode(passage)))
         cost = len(_encode(passage)) + len(", ")
         if matches and cost > room:
-            next_start = match.start()
+            next_start = at
             continue
         matches.append(passage)
-        room, shown = room - cost, max(match.end(), begin + len(passage["text"]))
+        room, shown = room - cost, max(end, begin + len(passage["text"]))
     more = {} if next_start is None else {"next_start": next_start}
     return {"matches": matches, "count": count, **more, "length": length}
+
+
+def _places(text: str, find: str, start: int) -> Iterator[int]:
+    """Yield where a text has another one, in any case. Takes linear time, unlike re."""
+    text, find = _lower(text), _lower(find)
+    at = text.find(find, start)
+    while at >= 0:
+        yield at
+        at = text.find(find, at + len(find))
+
+
+def _lower(text: str) -> str:
+    """Return the text in lower case, with every character in its place: İ alone would become two."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(c if len(c.lower()) > 1 else c.lower() for c in text)
 
 
 def _fitting(piece: str, room: int) -> str:
