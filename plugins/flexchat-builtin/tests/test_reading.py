@@ -11,7 +11,7 @@ import pytest
 from flexchat import FlexChat, tool
 from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.domain import ToolResult
-from flexchat.plugin import EarlierResult, ToolError
+from flexchat.plugin import EarlierResult, ToolError, hookimpl
 from flexchat.tools.results import as_json, for_the_model, whole_text
 from flexchat.turn.kept import conversation_turn
 from flexchat_builtin.errors import ParameterError
@@ -305,6 +305,38 @@ async def test_a_result_of_an_earlier_turn_is_read_while_the_history_shows_it(tm
     assert json.loads(third.content) == ["A" + BOOK]
     assert len(turn.tool_calls) > 3
     assert third.tool_calls == ()
+
+
+async def test_a_result_of_a_turn_that_was_cancelled_is_read_in_the_next_one(tmp_path):
+    """It had its result, and another call of the same answer had not."""
+    begun, read = asyncio.Event(), asyncio.Event()
+
+    class Heard:
+        @hookimpl
+        def flexchat_tool_finished(self, info, record):
+            if record.params == {"name": "B"}:
+                read.set()
+
+    @tool(effect="read")
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    model = ScriptedProvider([calls(("read_book", {"name": "A"})), calls(("read_book", {"name": "B"}), ("wait", {}))])
+    chat = FlexChat.from_config(CONFIG, providers={"s": model}, tools=[read_book, wait], hooks=[Heard()])
+    chat.keep_in(SqliteConversations(tmp_path / "c.db"))
+    async with chat:
+        turn = asyncio.create_task(chat.respond("Read.", conversation="c"))
+        await begun.wait()
+        await read.wait()
+        turn.cancel()
+        await asyncio.wait([turn])
+    async with chat_of(reader(), tmp_path / "c.db") as chat:
+        again = await chat.respond("And now all of it.", conversation="c")
+
+    assert json.loads(again.content) == ["A" + BOOK, "B" + BOOK]
 
 
 @pytest.mark.parametrize("where", [{"conversation": "d", "tenant": "t"}, {"conversation": "c", "tenant": "u"}, {}])
