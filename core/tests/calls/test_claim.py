@@ -4,11 +4,13 @@ import asyncio
 import json
 import threading
 
+import attrs
 import pytest
 from flexchat import EffectUnknownError, ToolContext, ToolDefinition, tool
 from flexchat.calls.effects import Effects
 from flexchat.calls.manager import ToolManager
 from flexchat.conversations.memory_ledger import MemoryLedger
+from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.domain import EffectCall, ToolResult, TurnInfo
 from flexchat.domain.effects import arguments_digest, effect_key
 from flexchat.domain.message_json import result_to_json
@@ -493,6 +495,256 @@ async def test_a_turn_that_ends_while_it_is_verified_leaves_it_unknown(ledger, t
     with pytest.raises(asyncio.CancelledError):
         await running
     assert [row.state for row in await rows(ledger)] == ["unknown"]
+
+
+# A job that is started elsewhere, and whose handle is kept
+
+
+class Press:
+    """A service that takes jobs: each is printed once, and then says so."""
+
+    def __init__(self):
+        self.jobs, self.asked, self.says = [], [], {"status": "printed"}
+        self.begun, self.end = asyncio.Event(), asyncio.Event()
+
+
+@pytest.fixture
+def press():
+    return Press()
+
+
+@pytest.fixture
+def print_it(press):
+    @tool
+    async def pay(amount: int, context: ToolContext) -> dict:
+        """Have something printed."""
+        job = context.handle
+        if job is None:
+            press.jobs.append(amount)
+            job = {"job": len(press.jobs)}
+            await context.remember(job)
+            press.begun.set()
+            await press.end.wait()
+        press.asked.append(job)
+        if isinstance(press.says, Exception):
+            raise press.says
+        return press.says
+
+    return pay
+
+
+async def broken_off(ledger, press, print_it):
+    """Start a job in a call that is cancelled, as if its turn were."""
+    running = asyncio.create_task(calls_of(ledger, print_it).run(call()))
+    await press.begun.wait()
+    running.cancel()
+    await asyncio.wait([running])
+    ((row,), jobs) = await rows(ledger), press.jobs
+    assert (row.state, row.handle, jobs) == ("unknown", '{"job": 1}', [5])
+
+
+async def test_a_call_that_broke_off_is_made_again_to_ask_after_its_job(ledger, press, print_it):
+    await broken_off(ledger, press, print_it)
+    again = call()
+    result = await calls_of(ledger, print_it).run(again)
+
+    assert (result.result, press.jobs, press.asked) == ({"status": "printed"}, [5], [{"job": 1}])
+    assert again.notes == ["an earlier call broke off: the tool asks after what that has started"]
+    (row,) = await rows(ledger)
+    assert (row.state, row.fence) == ("done", 2)
+    assert (await calls_of(ledger, print_it).run(call())).notes == ("the stored result of an earlier call",)
+    assert len(press.asked) == 1
+
+
+async def test_so_is_one_whose_process_has_died(ledger, press, print_it):
+    lost = await left_behind(ledger)
+    await ledger.remember(lost.key, 1, handle='{"job": 8}')
+    results = await asyncio.gather(*[calls_of(ledger, print_it).run(call()) for _ in range(3)])
+
+    assert [result.result for result in results] == [{"status": "printed"}] * 3
+    assert (press.jobs, press.asked) == ([], [{"job": 8}])
+
+
+async def test_a_handle_goes_before_a_key_and_a_tool_that_verifies(ledger, press):
+    for declared in ({"honours_key": True}, {"verify": "was_paid"}):
+
+        @tool(**declared)
+        async def pay(amount: int, context: ToolContext) -> dict:
+            """Have something printed."""
+            press.asked.append(context.handle)
+            return {}
+
+        @tool(effect="read")
+        async def was_paid() -> dict:
+            """Would say that nothing was done."""
+            return {"done": False}
+
+        path = next(iter(declared))
+        lost = await left_behind(ledger, path=path)
+        await ledger.remember(lost.key, 1, handle="7")
+        await calls_of(ledger, pay, was_paid).run(call(path=path))
+    assert press.asked == [7, 7]
+
+
+@pytest.mark.parametrize(
+    ("says", "state"),
+    [
+        (ToolError("it was not printed: no paper"), "failed"),
+        (EffectUnknownError("nobody knows the job"), "unknown"),
+        (KeyError("status"), "unknown"),
+        (OSError("no route"), "unknown"),
+        (TimeoutError("no answer"), "unknown"),
+    ],
+    ids=repr,
+)
+async def test_only_what_the_tool_says_of_the_job_is_a_failure(ledger, press, print_it, says, state):
+    """A tool that breaks while it asks knows nothing of the job; it can be asked again."""
+    await broken_off(ledger, press, print_it)
+    press.says = says
+    result = await calls_of(ledger, print_it).run(call())
+
+    assert not result.success
+    assert [row.state for row in await rows(ledger)] == [state]
+    press.says = {"status": "printed"}
+    again = await calls_of(ledger, print_it).run(call())
+    assert (again.success, press.jobs) == (state == "unknown", [5])
+
+
+async def test_a_call_refused_while_its_job_runs_is_not_given_back(ledger, press, print_it):
+    """Otherwise the next one would start another."""
+
+    class Refuses:
+        name, place = "refuses", "claim"
+
+        async def __call__(self, call, rest):
+            return ToolResult.failed(call.name, "not now")
+
+    await broken_off(ledger, press, print_it)
+    await calls_of(ledger, print_it, steps=[Refuses()]).run(call())
+    assert [(row.state, row.handle) for row in await rows(ledger)] == [("unknown", '{"job": 1}')]
+    assert (await calls_of(ledger, print_it).run(call())).success
+    assert press.jobs == [5]
+
+
+async def test_whoever_has_lost_the_claim_cannot_remember(ledger, press):
+    """A process that stood still is told so, and its job is in the ledger as unknown, or as the other has it."""
+    said = []
+
+    @tool(honours_key=True)
+    async def pay(amount: int, context: ToolContext) -> str:
+        """Have something printed, after a long sleep."""
+        if not said:
+            said.append("asleep")
+            ledger.renew((await rows(ledger))[0].owner, 0.0)
+            other = await calls_of(ledger, pay).run(call())
+            assert other.result == "printed"
+            try:
+                await context.remember({"job": 1})
+            except EffectUnknownError as error:
+                said.append(str(error))
+                raise
+        return "printed"
+
+    result = await calls_of(ledger, pay).run(call())
+    assert said == ["asleep", "another process has taken this call over, or somebody has settled it"]
+    assert not result.success
+    assert [(row.state, row.fence, row.handle) for row in await rows(ledger)] == [("done", 2, None)]
+
+
+async def test_a_process_that_stood_still_may_remember_while_nobody_else_has_acted(ledger, press):
+    """It was taken for dead, and its effect for unknown: now there is something to ask after."""
+
+    @tool
+    async def pay(amount: int, context: ToolContext) -> str:
+        """Have something printed, after a long sleep."""
+        if context.handle is not None:
+            return "printed"
+        ledger.renew((await rows(ledger))[0].owner, 0.0)
+        assert not (await calls_of(ledger, pay).run(call())).success
+        await context.remember({"job": 1})
+        raise EffectUnknownError("and it broke off")
+
+    assert not (await calls_of(ledger, pay).run(call())).success
+    assert (await calls_of(ledger, pay).run(call())).result == "printed"
+
+
+@pytest.mark.parametrize(
+    ("handle", "why"),
+    [
+        (None, "it is empty"),
+        ("x" * 5_000, "is 5,002 characters long"),
+        (float("nan"), "not JSON data"),
+        ({1, 2}, "not JSON data"),
+    ],
+    ids=["none", "long", "nan", "set"],
+)
+async def test_a_handle_that_cannot_be_kept_leaves_the_effect_unknown(ledger, press, handle, why):
+    """The job has been started all the same."""
+
+    @tool
+    async def pay(amount: int, context: ToolContext) -> str:
+        """Have something printed."""
+        await context.remember(handle)
+        return "printed"
+
+    result = await calls_of(ledger, pay).run(call())
+    assert why in result.error
+    assert [row.state for row in await rows(ledger)] == ["unknown"]
+
+
+async def test_nor_can_it_be_kept_on_a_full_disk(ledger, press, print_it, monkeypatch):
+    async def full(*args, **rest):
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(ledger, "remember", full)
+    result = await calls_of(ledger, print_it).run(call())
+    assert result.error == "its handle could not be recorded: the disk is full"
+    assert [row.state for row in await rows(ledger)] == ["unknown"]
+
+
+async def test_any_json_is_a_handle_and_a_later_one_replaces_it(ledger, press):
+    @tool(retry={"max_attempts": 2, "backoff_ms": 1}, honours_key=True)
+    async def pay(amount: int, context: ToolContext) -> str:
+        """Have something printed, in two attempts."""
+        press.asked.append(context.handle)
+        if context.handle is None:
+            await context.remember(1)
+            await context.remember({"job": ["ä\0😀", None]})
+            raise TimeoutError
+        return "printed"
+
+    assert (await calls_of(ledger, pay).run(call())).result == "printed"
+    assert press.asked == [None, {"job": ["ä\0😀", None]}]
+
+
+async def test_a_tool_that_changes_nothing_has_no_place_for_a_handle(ledger):
+    @tool(effect="read")
+    async def look(context: ToolContext) -> str:
+        """Look."""
+        await context.remember({"job": 1})
+        return str(context.handle)
+
+    assert (await calls_of(ledger, look).run(Call(name="look", arguments={}, origin="program"))).result == "None"
+
+
+async def test_a_take_over_that_is_cancelled_gives_nothing_back(tmp_path, till, pay):
+    """An earlier call may have taken effect: the next one must not run the tool as if nothing had happened."""
+    store = SqliteConversations(tmp_path / "kept.db")
+    ledger = store.ledger()
+    lost = await left_behind(ledger)
+    effects = Effects(ledger)
+    wanted = EffectCall(**{field.name: getattr(lost, field.name) for field in attrs.fields(EffectCall)})
+    taking = asyncio.create_task(effects.claim(wanted, take_over=True))
+    await asyncio.sleep(0)
+    taking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taking
+
+    assert [row.state for row in await rows(ledger)] == ["unknown"]
+    assert not (await calls_of(ledger, pay).run(call())).success
+    assert till.paid == []
+    await effects.aclose()
+    await store.aclose()
 
 
 async def test_of_several_that_find_a_lost_effect_one_runs_it(ledger, till):

@@ -465,7 +465,7 @@ async def test_a_file_of_an_older_flexchat_is_taken_over(tmp_path):
 async def test_a_file_from_before_prices_reads_as_unpriced(tmp_path):
     """Its rounds have tokens and no price; what is added is priced, and what was there is said to be missing."""
     path = tmp_path / "old.db"
-    old = Database(path, kind="conversations", application_id=APPLICATION_ID, migrations=_MIGRATIONS[:-1])
+    old = Database(path, kind="conversations", application_id=APPLICATION_ID, migrations=_MIGRATIONS[:6])
     round_of_old = '{"llm":"gpt","model":"m","elapsed_ms":5,"usage":{"input_tokens":9,"output_tokens":9}}'
     turn_of_old = f'{{"id":"1","messages":[{{"role":"user","content":"hello"}}],"rule":0,"rounds":[{round_of_old}]}}'
 

@@ -11,10 +11,16 @@ from typing import Any, ClassVar, Literal
 import attrs
 
 from ..domain import Claim, Effect, EffectCall, ToolResult
-from ..domain.effects import MAX_ARGUMENTS_CHARS, MAX_RESULT_CHARS, arguments_digest, effect_key
+from ..domain.effects import (
+    MAX_ARGUMENTS_CHARS,
+    MAX_HANDLE_CHARS,
+    MAX_RESULT_CHARS,
+    arguments_digest,
+    effect_key,
+)
 from ..domain.masking import Mask
 from ..domain.message_json import result_from_json, result_to_json
-from ..errors import StorageError, UnknownEffectError
+from ..errors import EffectUnknownError, StorageError, UnknownEffectError
 from ..plugin.call import Call, Place, Rest
 from ..tools.registry import ToolRegistry
 from ..tools.results import shortened
@@ -61,6 +67,8 @@ class ClaimEffect:
             case "yours":
                 return await self._run(call, rest, effect)
             case "lost":
+                return await self._recover(call, rest, wanted, effect)
+            case "ended" if effect.state == "unknown" and effect.handle is not None:
                 return await self._recover(call, rest, wanted, effect)
             case "ended":
                 return self._ended(call, effect)
@@ -115,6 +123,7 @@ class ClaimEffect:
             stood_still = "Not executed: the process stood still before the tool was started"
             return await self._not_begun(call, effect, ToolResult.failed(call.name, stood_still), earlier)
         call.late = lambda value, error: self._late(effect, value, error)
+        call.handle, call.remember = effect.handle, lambda handle: self._remember(call, effect, handle)
         try:
             result = await rest()
         except BaseException as error:
@@ -128,11 +137,32 @@ class ClaimEffect:
             raise
         if not call.began:
             return await self._not_begun(call, effect, result, earlier)
-        if not result.success and not call.unsure:
+        is_answer = effect.handle is not None and call.says_it_failed  # of the job that the earlier call started
+        if not result.success and not call.unsure and not is_answer:
             call.unsure = earlier
         if call.unsure:
             return await self._finish(call, effect, "unknown", self._unknown_now(call, result))
         return await self._finish(call, effect, "done" if result.success else "failed", result)
+
+    async def _remember(self, call: Call, effect: Effect, handle: Any) -> None:
+        """Keep what the tool wants to remember of a job it has started: on disk when this returns.
+
+        Raises:
+            EffectUnknownError: It is not kept; the job has been started all the same.
+        """
+        try:
+            text = json.dumps(handle, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise EffectUnknownError(f"its handle is not JSON data: {error}") from None
+        if handle is None or len(text) > MAX_HANDLE_CHARS:
+            what = "is empty" if handle is None else f"is {len(text):,} characters long, more than {MAX_HANDLE_CHARS:,}"
+            raise EffectUnknownError(f"its handle cannot be kept: it {what}")
+        try:
+            if not await self.effects.remember(effect, text):
+                raise EffectUnknownError("another process has taken this call over, or somebody has settled it")
+        except StorageError as error:
+            raise EffectUnknownError(f"its handle could not be recorded: {error}") from error
+        call.handle = text
 
     async def _not_begun(self, call: Call, effect: Effect, result: ToolResult, earlier: str) -> ToolResult:
         """Give back the claim of a call that was refused further inside, if no earlier attempt can have acted."""
@@ -186,11 +216,11 @@ class ClaimEffect:
         self.effects.finish_late(effect, "done" if result.success else "failed", self._kept(result))
 
     async def _recover(self, call: Call, rest: Rest, wanted: EffectCall, lost: Effect) -> ToolResult:
-        """Recover from a claim whose owner has died, so that nobody knows whether its tool took effect."""
+        """Recover from a claim whose owner has died, or could not tell: nobody knows whether its tool took effect."""
         tool = call.tool
         assert tool is not None
         try:
-            if not tool.honours_key and tool.verify is None:
+            if lost.handle is None and not tool.honours_key and tool.verify is None:
                 why = "the process that ran it has died"
                 await self.effects.ledger.finish(lost.key, lost.fence, state="unknown", result=None, note=why)
                 return await self._once(call, rest)
@@ -199,6 +229,10 @@ class ClaimEffect:
             return self._not_recorded(call, error)
         if claim.outcome != "yours":  # somebody was faster
             return await self._once(call, rest)
+        if claim.effect.handle is not None:
+            call.note("an earlier call broke off: the tool asks after what that has started")
+            earlier = "an earlier call broke off, and what it has started could not be asked"
+            return await self._run(call, rest, claim.effect, earlier=earlier)
         if tool.honours_key:
             call.note("an earlier call broke off: it is made again, with the same key")
             earlier = "an earlier call broke off, and making it again with the same key failed"

@@ -72,7 +72,8 @@ class Effects:
     async def claim(self, call: EffectCall, *, take_over: bool = False) -> Claim:
         """Claim an effect. One that is "yours" must be finished or released.
 
-        A cancellation waits until the outcome is known, and gives the claim back.
+        A cancellation waits until the outcome is known, and gives the claim back; one that was taken over from an
+        earlier call, which may have taken effect, becomes unknown.
 
         Raises:
             StorageError: It could not be written.
@@ -92,10 +93,24 @@ class Effects:
         if is_ours:
             self._held_until = max(self._held_until, asked_at + self.lease_s)
         if cancelled is not None:
-            if is_ours:
+            if is_ours and take_over:
+                why = "an earlier call broke off, and the turn ended before anybody could see to it"
+                await self.finish(claim.effect, "unknown", None, why)
+            elif is_ours:
                 await self.release(claim.effect, "the turn ended before the tool was started")
             raise cancelled
         return claim
+
+    async def remember(self, effect: Effect, handle: str) -> bool:
+        """Keep a handle with a claim of ours; False if it has been taken over or settled. A cancellation waits for it.
+
+        Raises:
+            StorageError: It could not be written.
+        """
+        written, cancelled = await self._to_its_end(self.ledger.remember(effect.key, effect.fence, handle=handle))
+        if cancelled is not None:
+            raise cancelled
+        return written
 
     def is_held(self) -> bool:
         """Return whether our claims are certain not to have been taken over."""

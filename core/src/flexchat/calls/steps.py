@@ -232,6 +232,7 @@ class Run:
             made_for=call,
         )
         call.began, call.attempts, deadline = True, call.attempts + 1, Deadline(limit_ms / 1000)
+        call.says_it_failed = False
         call.deadline = deadline
         token = current_call.set(call)
         try:
@@ -248,6 +249,7 @@ class Run:
                 text = f"Tool execution timed out after {limit_ms}ms"
                 return ToolResult.failed(call.name, text, hint=_left_behind(error)), 0.0
             call.unsure = doubt(error)
+            call.says_it_failed = isinstance(error, ToolError) and not call.unsure
             return self.outcomes.of_error(call.name, error), retry_after(error)
         finally:
             current_call.reset(token)

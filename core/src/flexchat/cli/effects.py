@@ -79,6 +79,7 @@ def show(context: CommandContext, id: str, tenant: str) -> None:
             ("arguments", effect.arguments),
             ("result", effect.result),
             ("note", effect.note),
+            ("handle", effect.handle),
             ("claimed", effect.claimed_at),
             ("ended", effect.ended_at),
             ("conversation", effect.conversation),
@@ -148,7 +149,7 @@ def _arguments(effect: Effect) -> str:
 
 def _as_data(effect: Effect) -> dict[str, Any]:
     data = attrs.asdict(effect)
-    return {**data, "result": None if effect.result is None else json.loads(effect.result)}
+    return {**data, **{name: json.loads(data[name]) for name in ("result", "handle") if data[name] is not None}}
 
 
 def _ledger(context: CommandContext, store: ConversationStore) -> EffectLedger:

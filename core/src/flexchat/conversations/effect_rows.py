@@ -34,6 +34,8 @@ def outcome_of(row: Effect, call: EffectCall, owner_lives: bool, take_over: bool
         return "yours"
     if (row.tool, row.digest, row.tenant) != (call.tool, call.digest, call.tenant):
         return "other"
+    if row.state == "unknown" and row.handle is not None and take_over:
+        return "yours"
     if row.state != "claimed":
         return "ended"
     if owner_lives:
@@ -42,7 +44,7 @@ def outcome_of(row: Effect, call: EffectCall, owner_lives: bool, take_over: bool
 
 
 def claimed_anew(call: EffectCall, before: Effect | None, owner: str, now: str) -> Effect:
-    """Return the row of a claim that is "yours"."""
+    """Return the row of a claim that is "yours". What an earlier claim of the same call has remembered stays."""
     return Effect(
         key=call.key,
         tenant=call.tenant,
@@ -56,7 +58,13 @@ def claimed_anew(call: EffectCall, before: Effect | None, owner: str, now: str) 
         owner=owner,
         fence=1 if before is None else before.fence + 1,
         claimed_at=now,
+        handle=before.handle if before is not None and before.owner else None,
     )
+
+
+def remembered(row: Effect, handle: str) -> Effect | None:
+    """Return the row with a handle; None if this comes too late."""
+    return attrs.evolve(row, handle=handle) if row.owner and row.state in ("claimed", "unknown") else None
 
 
 def finished(
@@ -69,8 +77,10 @@ def finished(
 
 
 def released(row: Effect, note: str, now: str) -> Effect | None:
-    """Return the row of a claim that is given back; None if this comes too late."""
-    return attrs.evolve(row, state="failed", owner="", note=note, ended_at=now) if row.state == "claimed" else None
+    """Return the row of a claim that is given back; None if this comes too late, or if its tool has started a job."""
+    if row.state != "claimed" or row.handle is not None:
+        return None
+    return attrs.evolve(row, state="failed", owner="", note=note, ended_at=now)
 
 
 def settled(
@@ -99,4 +109,4 @@ def told(row: Effect, owner_lives: bool) -> Effect:
 
 def forgotten(row: Effect) -> Effect:
     """Return the row without its texts."""
-    return attrs.evolve(row, arguments="", result=None, note="")
+    return attrs.evolve(row, arguments="", result=None, note="", handle=None)

@@ -16,6 +16,7 @@ from .effect_rows import (
     now_text,
     outcome_of,
     released,
+    remembered,
     seconds_since_boot,
     settled,
     told,
@@ -49,6 +50,10 @@ class MemoryLedger:
         """Renew an owner's lease; see EffectLedger."""
         with self._lock:
             self._leases[owner] = seconds_since_boot() + lease_s
+
+    async def remember(self, key: str, fence: int, *, handle: str) -> bool:
+        """Keep a handle with a claim; see EffectLedger."""
+        return self._change(key, fence, lambda row: remembered(row, handle))
 
     async def finish(
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""

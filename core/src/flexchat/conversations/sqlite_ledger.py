@@ -42,17 +42,21 @@ CREATE INDEX effects_not_ended ON effects (tenant, state) WHERE state IN ('claim
 CREATE INDEX effects_by_end ON effects (ended_at) WHERE ended_at <> '';
 CREATE TABLE owners (owner TEXT PRIMARY KEY, renewed REAL NOT NULL, lease REAL NOT NULL) WITHOUT ROWID;
 """
+HANDLE = "ALTER TABLE effects ADD COLUMN handle TEXT;"
 
 _FIELDS = tuple(field.name for field in attrs.fields(Effect))
 _COLUMNS = ", ".join(_FIELDS)
 _INSERT = f"INSERT INTO effects ({_COLUMNS}) VALUES ({', '.join('?' * len(_FIELDS))}) ON CONFLICT DO NOTHING"
+_REMEMBER = (
+    "UPDATE effects SET handle = ? WHERE key = ? AND fence = ? AND owner <> '' AND state IN ('claimed', 'unknown')"
+)
 _FINISH = (
     "UPDATE effects SET state = ?, result = ?, note = ?, ended_at = ? "
     "WHERE key = ? AND fence = ? AND owner <> '' AND state IN ('claimed', 'unknown')"
 )
 _RELEASE = (
     "UPDATE effects SET state = 'failed', owner = '', note = ?, ended_at = ? "
-    "WHERE key = ? AND fence = ? AND state = 'claimed'"
+    "WHERE key = ? AND fence = ? AND state = 'claimed' AND handle IS NULL"
 )
 _UPDATE = f"UPDATE effects SET {', '.join(f'{name} = ?' for name in _FIELDS)} WHERE key = ?"
 _RENEW = (
@@ -64,6 +68,7 @@ _TOLD_STATE = (
 )
 # A turn that has not ended may be taken up at any time, and its calls asked for again.
 _OVER = "NOT EXISTS (SELECT 1 FROM journal_turns WHERE journal_turns.id = effects.turn AND ended_at = '')"
+_NO_TEXTS = "arguments = '', result = NULL, note = '', handle = NULL"
 _DAY_S = 24 * 3600.0
 
 
@@ -107,6 +112,11 @@ class SqliteLedger:
     def renew(self, owner: str, lease_s: float) -> None:
         """Renew an owner's lease; see EffectLedger."""
         self._database.write_blocking(lambda database: renew(database, owner, lease_s))
+
+    async def remember(self, key: str, fence: int, *, handle: str) -> bool:
+        """Keep a handle with a claim; see EffectLedger."""
+        values = (handle, key, fence)
+        return await self._database.write(lambda database: database.execute(_REMEMBER, values).rowcount > 0)
 
     async def finish(
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
@@ -192,9 +202,9 @@ class SqliteLedger:
 
         def forget(database: sqlite3.Connection) -> None:
             database.execute(
-                "UPDATE effects SET arguments = '', result = NULL, note = '' WHERE state IN ('done', 'failed') "
+                f"UPDATE effects SET {_NO_TEXTS} WHERE state IN ('done', 'failed') "
                 f"AND ended_at <> '' AND ended_at < ? AND {_OVER} "
-                "AND (arguments <> '' OR note <> '' OR result IS NOT NULL)",
+                "AND (arguments <> '' OR note <> '' OR result IS NOT NULL OR handle IS NOT NULL)",
                 (_ago(older_than_s),),
             )
             database.execute(
@@ -223,10 +233,7 @@ class SqliteLedger:
 
 def forget_texts(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
     """Forget the texts of a conversation's effects, in the caller's transaction."""
-    database.execute(
-        "UPDATE effects SET arguments = '', result = NULL, note = '' WHERE tenant = ? AND conversation = ?",
-        (tenant, conversation),
-    )
+    database.execute(f"UPDATE effects SET {_NO_TEXTS} WHERE tenant = ? AND conversation = ?", (tenant, conversation))
 
 
 def _row(database: sqlite3.Connection, key: str) -> Effect | None:

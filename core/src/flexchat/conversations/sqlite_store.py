@@ -61,7 +61,16 @@ ALTER TABLE conversations ADD COLUMN cost INTEGER;
 ALTER TABLE conversations ADD COLUMN unpriced INTEGER NOT NULL DEFAULT 0;
 UPDATE conversations SET unpriced = turns;
 """
-_MIGRATIONS = (_TABLES, _STATUS, sqlite_ledger.TABLES, JOURNAL_TABLES, EVENT_TABLES, sqlite_keys.TABLES, _COST)
+_MIGRATIONS = (
+    _TABLES,
+    _STATUS,
+    sqlite_ledger.TABLES,
+    JOURNAL_TABLES,
+    EVENT_TABLES,
+    sqlite_keys.TABLES,
+    _COST,
+    sqlite_ledger.HANDLE,
+)
 
 _MOST = 9 * 10**18  # a sum stays an integer: beyond 64 bits SQLite would go on with a float
 

@@ -20,6 +20,9 @@ MAX_ARGUMENTS_CHARS = 4_000
 MAX_RESULT_CHARS = 65_536
 """How many characters of an effect's result are kept."""
 
+MAX_HANDLE_CHARS = 4_000
+"""How long an effect's handle may be."""
+
 
 @attrs.frozen(kw_only=True)
 class EffectCall:
@@ -58,6 +61,8 @@ class Effect(EffectCall):
         claimed_at, ended_at: ISO 8601, UTC; ended_at is empty while it is claimed.
         settled_by: Who settled it; empty if nobody had to.
         note: Why it is unknown, or the remark made when it was settled.
+        handle: What its tool has remembered of a job it started elsewhere, as JSON: a later call asks after that job.
+            None if it has remembered nothing.
     """
 
     state: EffectState
@@ -68,6 +73,7 @@ class Effect(EffectCall):
     ended_at: str = ""
     settled_by: str = ""
     note: str = ""
+    handle: str | None = None
 
 
 @attrs.frozen
@@ -75,9 +81,9 @@ class Claim:
     """The outcome of claiming an effect.
 
     Attributes:
-        outcome: "yours": run the tool, then finish. "ended": it is done, failed or unknown. "running": its owner is
-            alive. "lost": its owner has died, or its lease has expired. "other": the same key belongs to another tool
-            or other arguments.
+        outcome: "yours": run the tool, then finish; if the row has a handle, only to ask after what was started.
+            "ended": it is done, failed or unknown. "running": its owner is alive. "lost": its owner has died, or its
+            lease has expired. "other": the same key belongs to another tool or other arguments.
         effect: The row, as it is now.
     """
 

@@ -157,6 +157,9 @@ class Call:
         parent: The call of the tool that makes this one.
         key: The key of its effect: the same whenever this very call is repeated, for example after a crash. None
             before the place "claim", and for tools that change nothing.
+        handle: What the tool has remembered of a job it started, as JSON; of an earlier call if that broke off.
+        remember: Keeps a handle; None before the place "claim", and for tools that change nothing.
+        says_it_failed: Whether the tool itself has said, with a ToolError, that it failed.
         unsure: Why nobody can tell whether the tool, once started, took effect; empty if that is known.
         late: Called on the event loop with the outcome of a tool's thread that nobody waits for any more: what it
             returned, or what it raised.
@@ -188,6 +191,9 @@ class Call:
     _path: str = ""
     key: str | None = None
     unsure: str = ""
+    handle: str | None = attrs.field(default=None, init=False, repr=False)
+    remember: Callable[[Any], Awaitable[None]] | None = attrs.field(default=None, init=False, repr=False)
+    says_it_failed: bool = attrs.field(default=False, init=False, repr=False)
     late: Callable[[Any, BaseException | None], None] | None = attrs.field(default=None, init=False, repr=False)
     deadline: Deadline | None = attrs.field(default=None, init=False, repr=False)
     questions: int = attrs.field(default=0, init=False, repr=False)

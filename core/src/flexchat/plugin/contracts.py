@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -320,9 +321,9 @@ class KeepingEffects(ConversationStore, Protocol):
 class EffectLedger(Protocol):
     """Keeps a row for each effect, so that none happens twice and none is lost; see flexchat.domain.effects.
 
-    When claim, finish, release and settle return, their changes are on disk. Leases are measured by a clock that all
-    users of the ledger share; if somebody can set it, that must not make a living owner's claim lost. Every method may
-    raise StorageError.
+    When claim, remember, finish, release and settle return, their changes are on disk. Leases are measured by a clock
+    that all users of the ledger share; if somebody can set it, that must not make a living owner's claim lost. Every
+    method may raise StorageError.
     """
 
     async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
@@ -333,11 +334,19 @@ class EffectLedger(Protocol):
 
         Args:
             lease_s: Seconds after which the owner counts as dead unless it renews the lease.
-            take_over: A row whose owner is dead is "yours", too.
+            take_over: A row whose owner is dead is "yours", too, and so is an unknown one that has a handle. Its handle
+                stays.
         """
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Renew an owner's lease, and with it all its claims. Blocks: it is called in its own thread."""
+
+    async def remember(self, key: str, fence: int, *, handle: str) -> bool:
+        """Keep a handle with a claim, in place of an earlier one. Returns as finish.
+
+        Args:
+            handle: JSON, in ASCII, at most MAX_HANDLE_CHARS long.
+        """
 
     async def finish(
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
@@ -349,7 +358,10 @@ class EffectLedger(Protocol):
         """
 
     async def release(self, key: str, fence: int, *, note: str) -> bool:
-        """Give back, as failed, a claim whose tool was never started; anyone may claim it next. Returns as finish."""
+        """Give back, as failed, a claim whose tool was never started; anyone may claim it next.
+
+        Returns as finish; False, too, for a row that has a handle.
+        """
 
     async def settle(
         self,
@@ -397,13 +409,15 @@ class EffectLedger(Protocol):
         """
 
     async def forget(self, *, older_than_s: float) -> None:
-        """Forget arguments and results of effects that ended that long ago, and rows nobody can ask for any more.
+        """Forget the texts of effects that ended that long ago, and rows nobody can ask for any more.
+
+        Texts are arguments, results, notes and handles.
 
         A row stays while its conversation is kept, and for at least a day. Unknown effects are kept whole.
         """
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
-        """Forget the arguments, results and notes of a deleted conversation. The rows stay."""
+        """Forget the texts of a deleted conversation's effects, also of unknown ones. The rows stay."""
 
     async def aclose(self) -> None:
         """Release resources. Called once, at the end."""
@@ -767,6 +781,38 @@ class ToolContext:
     def context(self) -> Any:
         """What the caller passed along, ``call_tool(…, context=…)``: the same object, of any type; default: None."""
         return self._made_for.context if self._made_for is not None else None
+
+    @property
+    def handle(self) -> Any:
+        """What an earlier call, or attempt, of this very effect has remembered; None if there is nothing.
+
+        A tool that finds a handle starts nothing: it only asks after the job that was started. If the job is gone, or
+        cannot be asked, it raises EffectUnknownError; only a ToolError says that the job failed.
+        """
+        handle = self._made_for.handle if self._made_for is not None else None
+        return None if handle is None else json.loads(handle)
+
+    async def remember(self, handle: Any) -> None:
+        """Keep a handle of a job this tool has just started elsewhere, so that it survives this process.
+
+        When this returns, it is on disk. If the process is killed, or the call ends without a known outcome, the same
+        call made again runs the tool with this handle. A tool that changes nothing has no place for it: it is dropped.
+
+        Args:
+            handle: JSON data, the job's id for example; as text at most MAX_HANDLE_CHARS long. A later one replaces it.
+
+        Raises:
+            EffectUnknownError: It is not kept: another process has taken the call over, the ledger cannot be written,
+                or it is too long or no JSON data. Let it through: the job runs, and nobody will hear of it again.
+        """
+        if self._made_for is not None and self._made_for.remember is not None:
+            await self._made_for.remember(handle)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the turn is being stopped so that it goes on later: leave a job running then whose handle is kept."""
+        turn = current_turn.get()
+        return turn is not None and turn.is_interrupted
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Call another tool, by its name: through the same steps as every call, in the same turn.

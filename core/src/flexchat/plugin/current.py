@@ -40,10 +40,12 @@ class RunningTurn(Protocol):
 
     Attributes:
         found: What tools cited with ToolContext.cite, so that the turn can name its sources.
+        is_interrupted: Whether it is being stopped so that it goes on later.
     """
 
     info: TurnInfo
     found: list[Cited]
+    is_interrupted: bool
 
     async def earlier_result(self, call_id: str) -> EarlierResult | None:
         """Return the result of a call that the turn's model was shown; None if there is none."""

@@ -17,11 +17,12 @@ from .owners import LIVES, WITH_CLAIM, Renewer, Watch, extend, lease
 _FIELDS = tuple(field.name for field in attrs.fields(Effect))
 _COLUMNS: LiteralString = (
     "key, tenant, conversation, turn, place, tool, digest, arguments, "
-    "state, owner, fence, result, claimed_at, ended_at, settled_by, note"
+    "state, owner, fence, result, claimed_at, ended_at, settled_by, note, handle"
 )
 _VALUES: LiteralString = (
     "%(key)s, %(tenant)s, %(conversation)s, %(turn)s, %(place)s, %(tool)s, %(digest)s, %(arguments)s, "
-    "%(state)s, %(owner)s, %(fence)s, %(result)s, %(claimed_at)s, %(ended_at)s, %(settled_by)s, %(note)s"
+    "%(state)s, %(owner)s, %(fence)s, %(result)s, %(claimed_at)s, %(ended_at)s, %(settled_by)s, %(note)s, "
+    "%(handle)s"
 )
 _INSERT: LiteralString = f"""
     INSERT INTO {{s}}.effects ({_COLUMNS}, token) VALUES ({_VALUES}, %(token)s) ON CONFLICT (key) DO NOTHING"""
@@ -33,12 +34,15 @@ _ROW: LiteralString = f"""
     FROM {{s}}.effects e LEFT JOIN {{s}}.owners o USING (owner) WHERE key = %s"""
 # Whoever has waited for a row's lock must read the owners after that: the statement that waited does not see them.
 _LOCK: LiteralString = "SELECT FROM {s}.effects WHERE key = %s FOR UPDATE"
+_REMEMBER: LiteralString = """
+    UPDATE {s}.effects SET handle = %(handle)s
+    WHERE key = %(key)s AND fence = %(fence)s AND owner <> '' AND state IN ('claimed', 'unknown')"""
 _FINISH: LiteralString = """
     UPDATE {s}.effects SET state = %(state)s, result = %(result)s, note = %(note)s, ended_at = %(at)s
     WHERE key = %(key)s AND fence = %(fence)s AND owner <> '' AND state IN ('claimed', 'unknown')"""
 _RELEASE: LiteralString = """
     UPDATE {s}.effects SET state = 'failed', owner = '', note = %(note)s, ended_at = %(at)s
-    WHERE key = %(key)s AND fence = %(fence)s AND state = 'claimed'"""
+    WHERE key = %(key)s AND fence = %(fence)s AND state = 'claimed' AND handle IS NULL"""
 _IS_WRITTEN: LiteralString = """
     SELECT 1 FROM {s}.effects
     WHERE key = %(key)s AND fence = %(fence)s AND state = %(state)s AND note = %(note)s AND ended_at = %(at)s"""
@@ -48,18 +52,19 @@ _FOUND: LiteralString = f"""
 _TOLD_STATE: LiteralString = f"CASE WHEN state = 'claimed' AND NOT {LIVES} THEN 'unknown' ELSE state END"
 # A turn that has not ended may be taken up at any time, and its calls asked for again.
 _OVER: LiteralString = "NOT EXISTS (SELECT FROM {s}.journal_turns t WHERE t.id = e.turn AND t.ended_at = '')"
+_NO_TEXTS: LiteralString = "arguments = '', result = NULL, note = '', handle = NULL"
 _FORGET_TEXTS: LiteralString = f"""
-    UPDATE {{s}}.effects e SET arguments = '', result = NULL, note = ''
+    UPDATE {{s}}.effects e SET {_NO_TEXTS}
     WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < %(texts)s AND {_OVER}
-    AND (arguments <> '' OR note <> '' OR result IS NOT NULL)"""
+    AND (arguments <> '' OR note <> '' OR result IS NOT NULL OR handle IS NOT NULL)"""
 _FORGET_ROWS: LiteralString = f"""
     DELETE FROM {{s}}.effects e WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < %(rows)s AND {_OVER}
     AND NOT EXISTS (SELECT FROM {{s}}.conversations c WHERE c.tenant = e.tenant AND c.id = e.conversation)"""
 _FORGET_OWNERS: LiteralString = """
     DELETE FROM {s}.owners o WHERE alive_until < clock_timestamp() - make_interval(days => 1)
     AND NOT EXISTS (SELECT FROM {s}.effects e WHERE state = 'claimed' AND e.owner = o.owner)"""
-_FORGET_CONVERSATION: LiteralString = """
-    UPDATE {s}.effects SET arguments = '', result = NULL, note = '' WHERE tenant = %s AND conversation = %s"""
+_FORGET_CONVERSATION: LiteralString = f"""
+    UPDATE {{s}}.effects SET {_NO_TEXTS} WHERE tenant = %s AND conversation = %s"""
 _DAY_S = 24 * 3600.0
 
 
@@ -118,6 +123,16 @@ class PostgresqlLedger:
     def renew(self, owner: str, lease_s: float) -> None:
         """Renew an owner's lease; see EffectLedger."""
         self._renewer.renew(owner, lease_s)
+
+    async def remember(self, key: str, fence: int, *, handle: str) -> bool:
+        """Keep a handle with a claim; see EffectLedger."""
+        given = {"handle": handle, "key": key, "fence": fence}
+
+        async def remember(connection: Connection, is_again: bool) -> bool:
+            written: int = (await self._execute(connection, _REMEMBER, given)).rowcount
+            return written > 0  # the same again if an earlier run was committed
+
+        return await self._connections.repeated(remember, alone=True)
 
     async def finish(
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""

@@ -124,4 +124,8 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     ALTER TABLE {s}.conversations ADD COLUMN cost bigint, ADD COLUMN unpriced bigint NOT NULL DEFAULT 0;
     UPDATE {s}.conversations SET unpriced = turns
     """,
+    # What a tool has remembered of a job it started elsewhere.
+    """
+    ALTER TABLE {s}.effects ADD COLUMN handle text
+    """,
 )

@@ -119,7 +119,39 @@ class Thrifty(MemoryLedger):
                 self._rows[key] = attrs.evolve(row, arguments="", result=None, note="")
 
 
+class Scatterbrained(MemoryLedger):
+    """Loses the handle when a claim is taken over."""
+
+    async def claim(self, call, **rest):
+        claim = await super().claim(call, **rest)
+        if claim.outcome != "yours":
+            return claim
+        row = self._rows[call.key] = attrs.evolve(claim.effect, handle=None)
+        return Claim("yours", row)
+
+
+class Hasty(MemoryLedger):
+    """Says that a handle is kept, whoever asks, and keeps it."""
+
+    async def remember(self, key, fence, *, handle):
+        if key in self._rows:
+            self._rows[key] = attrs.evolve(self._rows[key], handle=handle)
+        return True
+
+
+class Lenient(MemoryLedger):
+    """Takes back what has started a job."""
+
+    async def release(self, key, fence, *, note):
+        row = self._rows[key]
+        self._rows[key] = attrs.evolve(row, handle=None)
+        return await super().release(key, fence, note=note)
+
+
 BROKEN = (
+    Scatterbrained,
+    Hasty,
+    Lenient,
     Forgetful,
     Generous,
     Careless,
@@ -153,7 +185,7 @@ def test_a_ledger_that_breaks_a_law_is_caught(kind):
     assert broken
 
 
-@pytest.mark.parametrize("kind", [Generous, Careless, Immortal, Unfenced, Stubborn, Amnesiac, Silent, Blind])
+@pytest.mark.parametrize("kind", [Hasty, Generous, Careless, Immortal, Unfenced, Stubborn, Amnesiac, Silent, Blind])
 def test_the_machine_alone_catches_what_lets_an_effect_happen_twice(kind):
     class Laws(LedgerConformance):
         def make_ledger(self, folder):

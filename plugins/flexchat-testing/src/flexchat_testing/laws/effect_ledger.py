@@ -176,6 +176,39 @@ class LedgerConformance(Conformance):
             require(not await ledger.release(key, 2, note=""), "what has ended cannot be given back")
 
     @law()
+    async def test_a_handle_stays_with_its_effect(self) -> None:
+        """Through an unknown end, its owner's death and a take-over; who holds the claim no more cannot write it."""
+        async with self.opened() as ledger:
+            for name, owner, lease_s in (("dead", "dead", DEAD), ("unknown", "a", LIVES)):
+                key = (await _claimed(ledger, name, lease_s, owner=owner)).effect.key
+                for handle in ('{"job": 16}', '{"job": 17}'):
+                    require(await ledger.remember(key, 1, handle=handle), "remember of a claim returns True")
+                require(not await ledger.release(key, 1, note=""), "a claim with a handle cannot be given back")
+                if name == "unknown":
+                    await ledger.finish(key, 1, state="unknown", result=None, note="a timeout")
+                    require(await ledger.remember(key, 1, handle='{"job": 17}'), "what is unknown takes a handle, too")
+                claim = await ledger.claim(effect(name), owner="b", lease_s=LIVES)
+                came = (claim.outcome, claim.effect.handle)
+                wanted = ("lost" if name == "dead" else "ended", '{"job": 17}')
+                require(came == wanted, f"a claim of an effect that is {name} and has a handle came to {came}")
+                takes = [ledger.claim(effect(name), owner=f"o{n}", lease_s=LIVES, take_over=True) for n in range(5)]
+                yours = [claim.effect for claim in await asyncio.gather(*takes) if claim.outcome == "yours"]
+                require(len(yours) == 1, f"one of five takes it over, not {len(yours)}")
+                found = await ledger.get(key, tenant="t")
+                for row in (*yours, found):
+                    came = (row.state, row.fence, row.handle, row.note, row.ended_at)
+                    require(came == ("claimed", 2, '{"job": 17}', "", ""), f"what was taken over is {came}")
+                require(not await ledger.remember(key, 1, handle="1"), "the claim before it is out")
+                require(await ledger.finish(key, 2, state="done", result=None), "the newest claim is finished")
+                require(not await ledger.remember(key, 2, handle="1"), "what is done takes no handle")
+                again = await ledger.claim(effect(name), owner="c", lease_s=LIVES, take_over=True)
+                require(again.outcome == "ended", f"what is done is not taken over, got {again.outcome}")
+            key = (await _claimed(ledger, "k")).effect.key
+            await ledger.release(key, 1, note="")
+            require(not await ledger.remember(key, 1, handle="1"), "what was given back takes no handle")
+            require(not await ledger.remember("f" * 64, 1, handle="1"), "remember of no effect returns False")
+
+    @law()
     async def test_a_person_settles_what_is_unknown_or_lost(self) -> None:
         """And nothing else: what is known or still running is refused, with what it is now."""
         async with self.opened() as ledger:
@@ -263,6 +296,7 @@ class LedgerConformance(Conformance):
             for name, state in zip("dfu", _ENDS, strict=True):
                 wanted = attrs.evolve(effect(name), arguments="said")
                 await ledger.claim(wanted, owner="a", lease_s=LIVES)
+                await ledger.remember(wanted.key, 1, handle="7")
                 await ledger.finish(wanted.key, 1, state=state, result='{"r": 1}', note="why")
             await ledger.forget(older_than_s=3600)
             row = await ledger.get(effect("d").key, tenant="t")
@@ -271,8 +305,8 @@ class LedgerConformance(Conformance):
             await ledger.forget(older_than_s=0)
             for name, state in (("d", "done"), ("f", "failed"), ("u", "unknown")):
                 row = await ledger.get(effect(name).key, tenant="t")
-                texts = ("said", '{"r": 1}', "why") if state == "unknown" else ("", None, "")
-                came = (row.state, row.arguments, row.result, row.note)
+                texts = ("said", '{"r": 1}', "why", "7") if state == "unknown" else ("", None, "", None)
+                came = (row.state, row.arguments, row.result, row.note, row.handle)
                 require(came == (state, *texts), f"after forget it is {came}")
                 outcome = (await ledger.claim(effect(name), owner="a", lease_s=LIVES)).outcome
                 require(outcome == "ended", f"a forgotten effect still counts, got {outcome}")
@@ -284,12 +318,13 @@ class LedgerConformance(Conformance):
             for name, conversation, tenant in (("a", "c", "t"), ("b", "d", "t"), ("c", None, "t"), ("d", "c", "u")):
                 wanted = attrs.evolve(effect(name), conversation=conversation, tenant=tenant, arguments="said")
                 await ledger.claim(wanted, owner="a", lease_s=LIVES)
+                await ledger.remember(wanted.key, 1, handle="7")
                 await ledger.finish(wanted.key, 1, state="unknown", result='{"r": 1}', note="why")
             await ledger.forget_conversation("c", tenant="t")
             for name, tenant in (("a", "t"), ("b", "t"), ("c", "t"), ("d", "u")):
                 row = await ledger.get(effect(name).key, tenant=tenant)
-                came = (row.state, row.arguments, row.result, row.note)
-                texts = ("", None, "") if name == "a" else ("said", '{"r": 1}', "why")
+                came = (row.state, row.arguments, row.result, row.note, row.handle)
+                texts = ("", None, "", None) if name == "a" else ("said", '{"r": 1}', "why", "7")
                 require(came == ("unknown", *texts), f"effect {name} after forgetting another's conversation: {came}")
 
     @law("durable")
@@ -301,7 +336,9 @@ class LedgerConformance(Conformance):
                 await _claimed(ledger, "dead", DEAD, owner="dead")
                 key = (await _claimed(ledger, "done")).effect.key
                 await ledger.finish(key, 1, state="done", result='{"r": 1}')
+                await ledger.remember(effect("dead").key, 1, handle="7")
             async with self.opened(Path(folder)) as ledger:
+                require((await ledger.get(effect("dead").key, tenant="t")).handle == "7", "its handle is there, too")
                 for name, wanted in (("lives", "running"), ("dead", "lost"), ("done", "ended")):
                     claim = await ledger.claim(effect(name), owner="b", lease_s=LIVES)
                     require(claim.outcome == wanted, f"{name}: {claim.outcome} after opening again, not {wanted}")

@@ -44,6 +44,7 @@ class Known:
     Attributes:
         runs: How often its tool was started, without a take-over between.
         said: Whether a person has settled it.
+        handle: What its tool has remembered.
     """
 
     state: str
@@ -52,6 +53,7 @@ class Known:
     digest: str
     runs: int = 0
     said: bool = False
+    handle: str | None = None
 
 
 def run_machine(make: Callable[[Path], EffectLedger], *, examples: int) -> None:
@@ -112,7 +114,9 @@ class LedgerMachine(RuleBasedStateMachine):
         if expected == "yours":
             fence = 1 if known is None else known.fence + 1
             require(claim.effect.fence == fence, f"the fence of a claim is {claim.effect.fence}, not {fence}")
-            self.known[name] = Known("claimed", owner, fence, digest)
+            handle = known.handle if known is not None and known.owner else None
+            require(claim.effect.handle == handle, f"a claim of {known} has the handle {claim.effect.handle}")
+            self.known[name] = Known("claimed", owner, fence, digest, handle=handle)
             self.alive[owner] = True
             self.held.append(Held(name, owner, fence))
 
@@ -121,6 +125,8 @@ class LedgerMachine(RuleBasedStateMachine):
             return "yours"
         if known.digest != digest:
             return "other"
+        if known.state == "unknown" and known.handle is not None and take_over:
+            return "yours"
         if known.state != "claimed":
             return "ended"
         if self.alive[known.owner]:
@@ -137,6 +143,18 @@ class LedgerMachine(RuleBasedStateMachine):
             known.runs += 1
             held.began = True
             require(known.runs == 1, f"the tool of {held} was started {known.runs} times under one claim")
+
+    @precondition(lambda self: any(held.began for held in self.held))
+    @rule(data=st.data(), handle=st.sampled_from(["1", '{"job": 2}']))
+    def remember(self, data: Any, handle: str) -> None:
+        """A tool that was started has started a job: in time, too late, or for the second time."""
+        held = data.draw(st.sampled_from([held for held in self.held if held.began]))
+        known = self.known[held.name]
+        counts = known.fence == held.fence and known.state in ("claimed", "unknown") and bool(known.owner)
+        written = self._do(self.ledger.remember(self._key(held.name), held.fence, handle=handle))
+        require(written is counts, f"remember of {held}, where it is {known}, returned {written}")
+        if counts:
+            known.handle = handle
 
     @precondition(lambda self: self.held)
     @rule(data=st.data(), state=STATES)
@@ -157,7 +175,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """A process gives back what it has not started."""
         held = data.draw(st.sampled_from([held for held in self.held if not held.began]))
         known = self.known[held.name]
-        counts = known.fence == held.fence and known.state == "claimed"
+        counts = known.fence == held.fence and known.state == "claimed" and known.handle is None
         written = self._do(self.ledger.release(self._key(held.name), held.fence, note=""))
         require(written is counts, f"release of {held}, where it is {known}, returned {written}")
         held.ended = True
@@ -208,8 +226,8 @@ class LedgerMachine(RuleBasedStateMachine):
         for name, known in self.known.items():
             row = rows[self._key(name)]
             lost = known.state == "claimed" and not self.alive[known.owner]
-            came = (row.state, row.owner, row.fence, bool(row.settled_by))
-            wanted = ("unknown" if lost else known.state, known.owner, known.fence, known.said)
+            came = (row.state, row.owner, row.fence, bool(row.settled_by), row.handle)
+            wanted = ("unknown" if lost else known.state, known.owner, known.fence, known.said, known.handle)
             require(came == wanted, f"effect {name} is {came}, not {wanted}")
             require((row.key in unknown) == (wanted[0] == "unknown"), f"effect {name} is listed wrongly")
 
