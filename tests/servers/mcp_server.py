@@ -4,12 +4,20 @@
 each list, FOLDER/resources.json its resources; FOLDER/effects gets a line for each call of a tool that changes
 something, FOLDER/reads for each resource that is read, FOLDER/starts for each start. FOLDER/fault holds the fault of
 the next call; it is removed when it is taken, unless it begins with "always ".
+
+The fault ``task {…}`` answers with a task, kept in FOLDER/tasks: it survives the server. Its plan says: "until",
+the file in FOLDER that ends it, or "after", how many times it is asked for before; "end", its last status; "interval",
+what it says of polling; "id"; "result"; "error"; "ask", whether it asks in between, and "again", whether it does not
+stop; "forget", whether it is not kept; "die", at which poll the server dies; "broken", how many polls are answered with
+an error; "stir", whether it tells when it has changed; "more", what else each answer has. FOLDER/polls, updates and
+cancels get a line for each request about a task.
 """
 
 import argparse
 import json
 import os
 import queue
+import secrets
 import subprocess
 import sys
 import threading
@@ -20,6 +28,7 @@ MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
 OUT = threading.Lock()
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a"]}
 FORM = {"type": "object", "properties": {"seat": {"type": "string", "default": "any"}}}
+TASKS, RELATED = "io.modelcontextprotocol/tasks", "io.modelcontextprotocol/related-task"
 READABLE = ("resources/list", "resources/templates/list", "resources/read", "prompts/list", "prompts/get")
 TOOLS = [
     {"name": "add", "description": "Add two numbers.", "inputSchema": SCHEMA},
@@ -87,7 +96,7 @@ class Server:
                 self.is_modern = "io.modelcontextprotocol/protocolVersion" in (asked.get("params") or {}).get(
                     "_meta", {}
                 )
-                if asked["method"] == "tools/call":
+                if asked["method"] in ("tools/call", "tasks/result"):
                     threading.Thread(target=self.answer, args=(asked,), daemon=True).start()
                 else:
                     self.answer(asked)
@@ -124,6 +133,8 @@ class Server:
             self.list(asked)
         elif method == "tools/call":
             self.call(asked)
+        elif method.startswith("tasks/"):
+            self.about_task(asked)
         elif method in READABLE and "readable" in self.faults:
             self.read(asked)
         elif method == "subscriptions/listen":
@@ -132,7 +143,13 @@ class Server:
             self.error(asked, -32601, "Method not found")
 
     def further(self):
-        return {"resources": {}, "prompts": {}} if "readable" in self.faults else {}
+        more = {"resources": {}, "prompts": {}} if "readable" in self.faults else {}
+        if "tasks" in self.faults:
+            if self.is_modern:
+                more["extensions"] = {TASKS: {}}
+            else:
+                more["tasks"] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
+        return more
 
     def read(self, asked):
         method, params = asked["method"], asked.get("params") or {}
@@ -222,6 +239,113 @@ class Server:
 
         threading.Thread(target=ticking, daemon=True).start()
 
+    def start_task(self, asked, plan):
+        params = asked["params"]
+        if self.is_modern:
+            declared = params["_meta"]["io.modelcontextprotocol/clientCapabilities"].get("extensions", {})
+            if TASKS not in declared:
+                self.error(asked, -32021, "Missing required client capability")
+                return
+        elif "task" not in params and not plan.get("unasked"):
+            self.error(asked, -32601, "Tool requires task augmentation")
+            return
+        id = plan.get("id", secrets.token_hex(4))
+        task = {"id": id, "tool": params["name"], "plan": plan, "polls": 0, "ttl": params.get("task", {}).get("ttl")}
+        self.note("tasks_made", json.dumps({"id": id, "task": params.get("task")}))
+        if not plan.get("forget"):
+            self.keep_task(task)
+        told = self.told_of(task)
+        if self.is_modern:
+            self.result(asked, resultType="task", **told)
+        else:
+            self.result(asked, task=told)
+
+    def keep_task(self, task):
+        folder = self.folder / "tasks"
+        folder.mkdir(exist_ok=True)
+        part = folder / f".{secrets.token_hex(4)}"
+        part.write_text(json.dumps(task))
+        part.replace(folder / f"{task['id']}.json")
+
+    def task(self, id):
+        path = self.folder / "tasks" / f"{id}.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def told_of(self, task):
+        plan = task["plan"]
+        if task.get("cancelled"):
+            status = "cancelled"
+        elif plan.get("ask") and "reply" not in task:
+            status = "input_required"
+        elif (self.folder / plan["until"]).exists() if "until" in plan else task["polls"] > plan.get("after", 1):
+            status = plan.get("end", "completed")
+        else:
+            status = "working"
+        every = {"pollIntervalMs" if self.is_modern else "pollInterval": plan.get("interval", 0)}
+        lasts = {"ttlMs" if self.is_modern else "ttl": None}
+        told = {"taskId": task["id"], "status": status, "statusMessage": f"step {task['polls']}", **every, **lasts}
+        told |= {"createdAt": "2026-11-26T00:00:00Z", "lastUpdatedAt": "2026-11-26T00:00:00Z", **plan.get("more", {})}
+        if self.is_modern and status == "completed":
+            told["result"] = self.result_of(task)
+        elif self.is_modern and status == "failed":
+            told["error"] = {"code": -32603, "message": plan.get("error", "no more paper")}
+        elif self.is_modern and status == "input_required":
+            form = {"mode": "form", "message": "Which seat?", "requestedSchema": FORM}
+            kind = "elicitation/create" if plan["ask"] is True else plan["ask"]
+            name = f"q{task['polls']}" if plan.get("again") else "q"
+            told["inputRequests"] = {name: {"method": kind, "params": form}}
+        return told
+
+    def result_of(self, task):
+        said = f"{task['tool']} done" + (f", {json.dumps(task['reply'])}" if "reply" in task else "")
+        return task["plan"].get("result", {"content": [{"type": "text", "text": said}]})
+
+    def about_task(self, asked):
+        method, params = asked["method"], asked["params"]
+        task = self.task(params["taskId"])
+        if method != "tasks/get" and method != "tasks/result":
+            self.note(f"{method.removeprefix('tasks/')}s", json.dumps(params.get("inputResponses", params["taskId"])))
+        if task is None:
+            self.error(asked, -32602, "Failed to retrieve task: Task not found")
+        elif method == "tasks/get":
+            task["polls"] += 1
+            self.keep_task(task)
+            self.note("polls", task["id"])
+            if task["polls"] == task["plan"].get("die"):
+                os._exit(9)
+            if task["polls"] <= task["plan"].get("broken", 0):
+                self.error(asked, -32603, "Internal error")
+                return
+            self.result(asked, **self.told_of(task))
+            if task["plan"].get("stir") and not self.is_modern and task["polls"] == 1:
+                (self.folder / task["plan"]["until"]).touch()
+                self.send({"method": "notifications/tasks/status", "params": self.told_of(task)})
+        elif method == "tasks/update":
+            if not task["plan"].get("again"):
+                self.keep_task({**task, "reply": params["inputResponses"]["q"]})
+            self.result(asked)
+        elif method == "tasks/cancel":
+            self.keep_task({**task, "cancelled": True})
+            self.result(asked, **({} if self.is_modern else self.told_of({**task, "cancelled": True})))
+        elif method == "tasks/result":
+            about = {"_meta": {RELATED: {"taskId": task["id"]}}}
+            if self.told_of(task)["status"] == "input_required":
+                form = {"mode": "form", "message": "Which seat?", "requestedSchema": FORM, **about}
+                self.send({"id": "question", "method": "elicitation/create", "params": form})
+                reply = self.replies.get()["result"]
+                assert reply.pop("_meta") == about["_meta"]
+                task["reply"] = reply
+                self.keep_task(task)
+            while self.told_of(task)["status"] == "working":
+                task["polls"] += 1
+                time.sleep(0.01)
+            if "error" in task["plan"]:
+                self.error(asked, -32603, task["plan"]["error"])
+                return
+            self.result(asked, **{**self.result_of(task), **about})
+        else:
+            self.error(asked, -32601, "Method not found")
+
     def call(self, asked):
         params = asked["params"]
         name, arguments = params["name"], params.get("arguments") or {}
@@ -284,6 +408,8 @@ class Server:
             if name == "count":
                 self.note("effects", json.dumps(arguments))
             self.result(asked, content=[{"type": "text", "text": json.dumps(reply.get("result"))}])
+        elif fault.startswith("task "):
+            self.start_task(asked, json.loads(fault.removeprefix("task ")))
         elif fault.startswith("{"):
             self.result(asked, **json.loads(fault))
         elif name == "add":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from flexchat.host import value_problem
 from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError
 
-from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
 from .person_behind import PersonBehind
 from .results import text_of, value_of
 from .settings import McpToolSettings
@@ -18,49 +18,37 @@ from .source import McpSource, said
 if TYPE_CHECKING:
     from mcp import Client
 
+    from .tasks import Task
+
 _MOST_ERROR_CHARS = 8_000
 
 
 async def run(settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
-    """Call a tool and return what its answer says.
+    """Call a tool and return what its answer says; or ask after the task that an earlier call was answered with.
 
     Raises:
         ToolError: The server or the tool refused or failed, or the definition is no longer the accepted one.
         EffectUnknownError: The tool changes something, and its answer was lost.
     """
+    is_write, is_again = context.tool.effect == "write", context.handle is not None
     if context.source is None:
-        raise ToolError("this tool belongs to an MCP server that the configuration no longer has")
-    name, tool = context.source.name, settings.tool
-    is_write = context.tool.effect == "write"
-    was_asked, person = False, PersonBehind(context)
+        text = "this tool belongs to an MCP server that the configuration no longer has"
+        raise EffectUnknownError(text) if is_again else ToolError(text)
+    name, person = context.source.name, PersonBehind(context)
+    call = _Call(settings, params, context, person)
     try:
         source = cast(McpSource, await context.source.opened())
-        if not settings.resources:
-            await source.check(tool, settings.hash)
-        elif not source.config.resources:
-            raise ToolError(f"the MCP server '{name}' is configured without resources = true", nothing_done=True)
-        name_of_key, key = source.config.idempotency_meta, context.key
-        meta = {name_of_key: key} if name_of_key is not None and key is not None else None
-
-        async def request(client: Client) -> dict[str, Any]:
-            from .connection import call_tool
-
-            nonlocal was_asked
-            was_asked = True
-            if settings.resources:
-                return await source.resources.answer(client, tool, params)
-            return await call_tool(client, tool, params, meta, person.answer, report)
-
-        async def report(progress: float, total: float | None, message: str | None) -> None:
-            await context.report_progress(progress, total, message or "")
-
-        result = await source.server.ask(
-            request, may_repeat=not is_write, answer=person.answer, whose=context.turn_id or context.call_id
-        )
+        try:
+            result = await call.made(source)
+        except TaskGoneError:
+            if is_write:
+                raise
+            result = await call.made(source)  # nothing was changed: it may be called again, once
     except (ToolSourceError, ServerUnusableError) as error:
-        raise ToolError(f"the MCP server '{name}' cannot be used: {error}", nothing_done=True) from None
+        text = f"the MCP server '{name}' cannot be used: {error}"
+        raise EffectUnknownError(text) if is_again else ToolError(text, nothing_done=True) from None
     except asyncio.CancelledError:
-        if was_asked:
+        if call.was_asked or is_again:
             raise
         text = f"the MCP server '{name}' was not ready in time"
         raise ToolError(text, nothing_done=True) from None  # no matter to a turn that was cancelled
@@ -75,14 +63,113 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
             raise EffectUnknownError(text) from None
         may_have_acted = error.may_have_acted
         raise ToolError(text, retryable=not may_have_acted, nothing_done=not may_have_acted) from None
+    except TaskGoneError as error:
+        text = f"the MCP server '{name}': {error}"
+        raise EffectUnknownError(text) if is_write else ToolError(text) from None
     except (ToolError, TimeoutError):
         raise
     except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
-        raise _refused(name, error, is_write=is_write) from None
+        raise _refused(name, error, is_write=is_write, is_task=call.is_task) from None
     try:
         return person.told(_value(result, settings, is_write=is_write))
     except ToolError as error:
         raise person.told_error(error) from None
+
+
+class _Call:
+    """A call, and the task the server has made of it.
+
+    Attributes:
+        was_asked: Whether the server was asked for it.
+        is_task: Whether it was answered with a task.
+    """
+
+    def __init__(
+        self, settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext, person: PersonBehind
+    ) -> None:
+        self._settings, self._params, self._context, self._person = settings, params, context, person
+        self._whose = context.turn_id or context.call_id
+        self.was_asked, self.is_task = False, context.handle is not None
+
+    async def made(self, source: McpSource) -> dict[str, Any]:
+        """Return its result.
+
+        Raises:
+            TaskGoneError: Its task has none.
+            EffectUnknownError: The id of its task cannot be kept.
+        """
+        answer: dict[str, Any] = {}
+        handle = self._context.handle
+        if handle is None:
+            answer = await self._called(source)
+        from .tasks import Task, task_of  # with the SDK, which the server needs anyhow
+
+        task = task_of(answer) if handle is None else Task.of_handle(handle)
+        if task is None:
+            if handle is not None:
+                raise TaskGoneError("what an earlier call remembered is no task of a server")
+            return answer
+        self.is_task = True
+        return await self._polled(source, task)
+
+    async def _called(self, source: McpSource) -> dict[str, Any]:
+        tool, context = self._settings.tool, self._context
+        definition: Mapping[str, Any] = {}
+        if not self._settings.resources:
+            definition = await source.check(tool, self._settings.hash)
+        elif not source.config.resources:
+            text = f"the MCP server '{source.name}' is configured without resources = true"
+            raise ToolError(text, nothing_done=True)
+        name_of_key, key = source.config.idempotency_meta, context.key
+        meta = {name_of_key: key} if name_of_key is not None and key is not None else None
+        is_write = context.tool.effect == "write"
+
+        async def request(client: Client) -> dict[str, Any]:
+            from .connection import call_tool
+
+            self.was_asked = True
+            if self._settings.resources:
+                return await source.resources.answer(client, tool, self._params)
+            return await call_tool(
+                client,
+                tool,
+                self._params,
+                meta,
+                self._person.answer,
+                self._report,
+                definition=definition,
+                is_write=is_write,
+            )
+
+        return await source.server.ask(request, may_repeat=not is_write, answer=self._person.answer, whose=self._whose)
+
+    async def _polled(self, source: McpSource, task: Task) -> dict[str, Any]:
+        """Ask after a task until it has ended; keep its id first."""
+        from .tasks import cancel, outcome
+
+        context = self._context
+
+        def cancelled() -> None:
+            """Cancel it at the server, unless another process has taken the call over: the task is that one's."""
+            source.server.tell(lambda client: cancel(client, task), after=context.remember(task.handle))
+
+        try:
+            if context.handle is None:
+                await context.remember(task.handle)
+            return await outcome(
+                source.server, task, answer=self._person.answer, whose=self._whose, report=self._report
+            )
+        except asyncio.CancelledError:
+            if not (context.is_interrupted and context.tool.effect == "write"):  # else it will be asked after again
+                cancelled()
+            raise
+        except TaskGoneError as error:
+            if error.is_left:
+                cancelled()
+            raise
+
+    async def _report(self, progress: float, total: float | None, message: str | None) -> None:
+        await self._context.report_progress(progress, total, message or "")
 
 
 def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bool) -> Any:
@@ -103,10 +190,10 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
     return value_of(result, settings.output)
 
 
-def _refused(name: str, error: Exception, *, is_write: bool) -> ToolError:
+def _refused(name: str, error: Exception, *, is_write: bool, is_task: bool) -> ToolError:
     """Return what a refusal by the protocol, or an answer that is none, means."""
     from pydantic import ValidationError
 
-    if isinstance(error, ValidationError) and is_write:
+    if is_write and (is_task or isinstance(error, ValidationError)):
         return EffectUnknownError(f"the MCP server '{name}': {said(error)}")
     return ToolError(f"the MCP server '{name}' refused the call: {said(error)}")

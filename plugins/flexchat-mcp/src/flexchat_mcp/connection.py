@@ -29,6 +29,7 @@ from .oauth import Person
 from .process import IS_POSIX, ServerProcess
 from .questions import MOST_ROUNDS, Answer, answered
 from .settings import MODERN, McpConfig
+from .tasks import RELATED_TASK, Task, TasksExtension, made_of, wanted
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +42,11 @@ _RAW: Any = TypeAdapter(dict[str, Any])
 
 @attrs.define(eq=False)
 class _CallInFlight:
-    """A call of a tool that waits for its answer, and who can be asked in it."""
+    """A call of a tool that waits for its answer, and who can be asked in it; or a task that is polled."""
 
     answer: Answer | None
     whose: str
+    task: Task | None
     questions: set[asyncio.Future[types.ElicitResult]] = attrs.field(factory=set)
 
     def end(self) -> None:
@@ -134,6 +136,7 @@ class Connection:
         is_call: bool = True,
         answer: Answer | None = None,
         whose: str = "",
+        task: Task | None = None,
     ) -> Kind:
         """Wait for the answer to a request.
 
@@ -141,6 +144,7 @@ class Connection:
             is_call: Whether it is a tool's call, which may take long.
             answer: Asks the person behind the call what the server wants to know; None: nobody can be asked.
             whose: What calls with the same person behind them have in common: the turn.
+            task: The task the request is about.
 
         Raises:
             ServerUnusableError: The connection is not open; nothing was asked.
@@ -151,7 +155,7 @@ class Connection:
         """
         client = self.client
         self.busy, self.working = self.busy + 1, self.working + is_call
-        call = _CallInFlight(answer, whose)
+        call = _CallInFlight(answer, whose, task)
         if is_call:
             self._calls.append(call)
         try:
@@ -221,6 +225,7 @@ class Connection:
                     message_handler=self._heard,
                     client_info=types.Implementation(name="flexchat", version=__version__),
                     elicitation_callback=self._asked,
+                    extensions=[TasksExtension(self._task_changed)],
                     cache=None,
                 )
                 await stack.enter_async_context(client)
@@ -264,16 +269,25 @@ class Connection:
         return stdio_transport(self.process, name=self.name, max_bytes=config.max_bytes, ended=self._end)
 
     async def _asked(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Answer a server of the older era, which does not say in which of its calls it asks."""
-        if len({call.whose for call in self._calls}) != 1 or (answer := self._calls[-1].answer) is None:
-            return types.ElicitResult(action="decline" if len(self._calls) < 2 else "cancel")
+        """Answer a server of the older era, which does not say in which of its calls it asks, but in which task."""
+        related: Any = dict(params.meta or {}).get(RELATED_TASK)
+        id = related.get("taskId") if isinstance(related, dict) else None
+        calls = [call for call in self._calls if call.task is not None and call.task.id == id] or self._calls
+        if len({call.whose for call in calls}) != 1 or (answer := calls[-1].answer) is None:
+            return types.ElicitResult(action="decline" if len(calls) < 2 else "cancel")
         asking = asyncio.ensure_future(answer(params))
-        self._calls[-1].questions.add(asking)
+        calls[-1].questions.add(asking)
         try:
             await asyncio.wait({asking})
         finally:
             asking.cancel()
-        return types.ElicitResult(action="cancel") if asking.cancelled() else asking.result()
+        reply = types.ElicitResult(action="cancel") if asking.cancelled() else asking.result()
+        return reply if id is None else reply.model_copy(update={"meta": {RELATED_TASK: {"taskId": id}}})
+
+    def _task_changed(self, id: str) -> None:
+        for call in self._calls:
+            if call.task is not None and call.task.id == id:
+                call.task.stir()
 
     async def _heard(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -327,14 +341,19 @@ async def call_tool(
     meta: Mapping[str, Any] | None = None,
     answer: Answer | None = None,
     progress: ProgressFnT | None = None,
+    *,
+    definition: Mapping[str, Any] | None = None,
+    is_write: bool = True,
 ) -> dict[str, Any]:
-    """Call a tool; return the result as the protocol writes it.
+    """Call a tool; return the result as the protocol writes it, or the task it was answered with: see task_of.
 
     Not with client.call_tool, which lists the tools and checks the result by what the server says now.
 
     Args:
         answer: Asks a person what the server wants to know; None if there is nobody.
         progress: Is told how far the tool is; None: the server is not asked to say it.
+        definition: How the server lists it.
+        is_write: Whether it changes something.
 
     Raises:
         ToolError: The server asks what nobody can answer, or does not stop asking.
@@ -348,10 +367,18 @@ async def call_tool(
             arguments=dict(arguments),
             input_responses=responses,
             request_state=state,
+            task=wanted(client, definition or {}, is_write=is_write),
             _meta=meta,  # type: ignore[arg-type]
         )
         request = types.CallToolRequest(params=params)
-        result: dict[str, Any] = await client.session.send_request(request, _RAW, progress_callback=progress)
+        try:
+            result: dict[str, Any] = await client.session.send_request(request, _RAW, progress_callback=progress)
+        except ValidationError as error:
+            if (task := made_of(error)) is None:
+                raise
+            return task
+        if result.get("resultType") == "task":
+            return result
         if result.get("resultType") != "input_required":
             types.CallToolResult.model_validate(result, by_name=False)
             return result

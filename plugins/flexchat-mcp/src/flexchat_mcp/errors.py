@@ -39,5 +39,17 @@ class AnswerLostError(FlexChatError):
         super().__init__(text)
 
 
+class TaskGoneError(FlexChatError):
+    """A task of the server has no result here, and will not get one; it may have done what it was asked.
+
+    Attributes:
+        is_left: Whether it may still run, and waits for something it will not get: it is to be cancelled.
+    """
+
+    def __init__(self, text: str, *, is_left: bool = False) -> None:
+        self.is_left = is_left
+        super().__init__(text)
+
+
 class AnswerTooLargeError(FlexChatError):
     """The server answered with more than max_bytes; it has done what it was asked, or refused."""

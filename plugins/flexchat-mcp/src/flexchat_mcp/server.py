@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from .connection import Connection
     from .oauth import Person
     from .questions import Answer
+    from .tasks import Task
 
 log = logging.getLogger(__name__)
 
 Kind = TypeVar("Kind")
+_TELLING_S = 2.0
 WINDOW_S = 60.0
 """How long an end of the server counts against its restarts."""
 
@@ -85,6 +87,7 @@ class Server:
         self._probing: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
+        self._telling: set[asyncio.Task[None]] = set()
         self._dropped: set[Connection] = set()
         self._ends: collections.deque[float] = collections.deque(maxlen=1_000)
         self._version = self._trouble = ""
@@ -114,6 +117,7 @@ class Server:
         is_call: bool = True,
         answer: Answer | None = None,
         whose: str = "",
+        task: Task | None = None,
     ) -> Kind:
         """Ask something of the server, connecting it if need be.
 
@@ -122,7 +126,7 @@ class Server:
             may_repeat: Whether it may be asked again, once and of a fresh server, if its answer is lost.
             is_call: Whether it is a tool's call: while one goes on, another that takes too long casts no doubt on the
                 server.
-            answer, whose: Who is asked what the server wants to know; as in Connection.ask.
+            answer, whose, task: Who is asked what the server wants to know; as in Connection.ask.
 
         Raises:
             ServerUnusableError: It cannot be connected; nothing was asked.
@@ -132,7 +136,7 @@ class Server:
         while True:
             connection = await self.connected()
             try:
-                return await connection.ask(request, is_call=is_call, answer=answer, whose=whose)
+                return await connection.ask(request, is_call=is_call, answer=answer, whose=whose, task=task)
             except AnswerLostError as lost:
                 self._drop(connection, str(lost))
                 if not may_repeat:
@@ -143,6 +147,26 @@ class Server:
                 raise
             finally:
                 self._rest(connection)
+
+    def tell(self, request: Callable[[Client], Awaitable[Any]], *, after: Awaitable[Any] | None = None) -> None:
+        """Ask something whose answer nobody waits for, in the background and once.
+
+        Args:
+            after: Comes first; if it fails, nothing is asked.
+        """
+
+        async def told() -> None:
+            try:
+                async with asyncio.timeout(_TELLING_S):
+                    if after is not None:
+                        await after
+                    await self.ask(request, is_call=False)
+            except Exception as error:  # noqa: BLE001  nobody waits for it
+                log.info("MCP server '%s': %s", self.name, error)
+
+        task = asyncio.get_running_loop().create_task(told())
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
 
     async def connected(self) -> Connection:
         """Return the open connection, opening one if there is none.
@@ -165,7 +189,9 @@ class Server:
         return await asyncio.shield(self._opening)
 
     async def aclose(self) -> None:
-        """End it for good, and everything it has started."""
+        """End it for good, and everything it has started, when it has heard what it was told."""
+        if self._telling:
+            await asyncio.wait(self._telling, timeout=_TELLING_S)
         self._is_closed = True
         if self._idle is not None:
             self._idle.cancel()

@@ -90,8 +90,8 @@ class McpSource:
                 self._listing = known = attrs.evolve(known, connection=self.server.connections)
             return known
 
-    async def check(self, tool: str, accepted: str) -> None:
-        """Make sure that a tool is still what was accepted, as far as the server says.
+    async def check(self, tool: str, accepted: str) -> Mapping[str, Any]:
+        """Make sure that a tool is still what was accepted, as far as the server says; return how it lists it now.
 
         Args:
             accepted: The hash of its definition.
@@ -104,8 +104,9 @@ class McpSource:
         if known is None or not self._is_fresh(known):
             known = await self.listing()
         now = known.hashes.get(tool)
+        definition = next((each for each in known.tools if each["name"] == tool), {})
         if now == accepted:
-            return
+            return definition
         self._changed()
         if now is None:
             raise ToolError(f"the MCP server '{self.name}' no longer has a tool '{tool}'")
@@ -114,6 +115,7 @@ class McpSource:
                 f"the MCP server '{self.name}' has changed what '{tool}' is since it was accepted, so it is not called",
                 hint=f"the operator can look at it with: flexchat tools diff {self.name}",
             )
+        return definition
 
     def still_callable(self, accepted: SourcedTool, now: SourcedTool | None) -> bool:
         """Whether calls by the accepted definition may go on: of an unchanged tool, or if the server is trusted."""

@@ -12,7 +12,7 @@ from flexchat import FlexChat
 from flexchat.host import FAILED, OK, CommandContext, Terminal, UsageError, argument, did_you_mean, read_arguments
 from flexchat.plugin import ToolError, ToolSourceError
 
-from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
 from ..listing import sourced
 from ..results import value_of
 from ..source import said
@@ -69,16 +69,23 @@ async def _called(
             raise UsageError(f"{name} has no tool '{tool}'{did_you_mean(tool, tools)}; it has: {known}")
         arguments = read_arguments(words, sourced(tools[tool], source.config).definition(name))
         from ..connection import call_tool
+        from ..tasks import cancel, outcome, task_of
 
         try:
             assert source.person is not None, "there is a terminal"
             answer = source.person.answer
             result = await source.server.ask(
-                lambda client: call_tool(client, tool, arguments, answer=answer), answer=answer
+                lambda client: call_tool(client, tool, arguments, answer=answer, definition=tools[tool]), answer=answer
             )
+            if (task := task_of(result)) is not None:
+                try:
+                    result = await outcome(source.server, task, answer=answer)
+                except asyncio.CancelledError:
+                    source.server.tell(lambda client: cancel(client, task))
+                    raise
         except (ServerUnusableError, AnswerLostError, AnswerTooLargeError, UsageError):
             raise
-        except ToolError as error:
+        except (ToolError, TaskGoneError) as error:
             raise UsageError(f"{name}: {error}") from None
         except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
             raise UsageError(f"{name} refused the call: {said(error)}") from None

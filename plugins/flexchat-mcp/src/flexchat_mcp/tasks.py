@@ -1,0 +1,323 @@
+"""Long calls: a server answers a call with a task, which is polled by its id to its end. In both eras.
+
+Like the connection, this needs the SDK, and is imported when a server is needed.
+
+Source: the extension io.modelcontextprotocol/tasks (SEP-2663) for 2026-07-28; MCP 2025-11-25, "Tasks".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import mcp_types as types
+from flexchat.plugin import ToolError
+from mcp import Client
+from mcp.client.extension import ClaimContext, ClientExtension, NotificationBinding, ResultClaim
+from mcp.shared.exceptions import MCPError
+from pydantic import Field, TypeAdapter, ValidationError
+
+from .errors import AnswerLostError, ServerUnusableError, TaskGoneError
+from .questions import MOST_ROUNDS, Answer, answered
+from .settings import MODERN
+
+if TYPE_CHECKING:
+    from .server import Server
+
+Report = Callable[[float, float | None, str | None], Awaitable[None]]
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+RELATED_TASK = "io.modelcontextprotocol/related-task"
+MOST_ID_CHARS = 1_000
+"""A longer id is no id."""
+USUAL_PAUSE_S, SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 0.1, 30.0
+"""Between two polls: if the server says nothing, and whatever it says."""
+PATIENCE_S = 30.0
+"""How long a server that runs a task may be away."""
+MOST_TROUBLES = 50
+"""How often asking after one task may fail."""
+_LONGEST_TROUBLE_S = 5.0
+_TTL_MS = 24 * 3_600_000
+"""How long a server is asked to keep a task of the older era: a turn may be resumed much later."""
+_RAW: Any = TypeAdapter(dict[str, Any])
+
+
+class Task:
+    """A task of a server, as far as it is known here.
+
+    Attributes:
+        id: The server's.
+        status: The last one it told; empty before that, and while it is being asked.
+    """
+
+    def __init__(self, id: str, seen: Mapping[str, Any] | None = None) -> None:
+        self.id, self.status = id, ""
+        self._seen = seen
+        self._pause_s = USUAL_PAUSE_S
+        self._heard_at = time.monotonic()
+        self._stirred = asyncio.Event()
+        self._said, self._reports = "", 0
+        self._replies: dict[str, Any] = {}
+        self._sent: set[str] = set()
+        self._rounds = 0
+        self._troubles = 0
+
+    @property
+    def handle(self) -> dict[str, str]:
+        """What has to be remembered to ask after it, in another process, too."""
+        return {"task": self.id}
+
+    @classmethod
+    def of_handle(cls, handle: Any) -> Task | None:
+        """Return the task that was remembered; None if that is no task."""
+        id = handle.get("task") if isinstance(handle, dict) else None
+        return cls(id) if _is_id(id) else None
+
+    def stir(self) -> None:
+        """Ask after it soon: the server says that it has changed."""
+        self._stirred.set()
+
+    async def result(self, client: Client, answer: Answer | None, report: Report | None) -> dict[str, Any]:
+        """Poll it to its end, and return what the call has come to.
+
+        Raises:
+            TaskGoneError: It has no result, and will not get one.
+            ToolError: It failed.
+            MCPError: The server refused to tell.
+            ValidationError: It has ended with something that is no result.
+        """
+        if self._seen is not None:
+            await self._note(self._seen, report)
+            self._seen = None
+            await self._pause()
+        while True:
+            self.status = ""
+            state = await _ask(client, "tasks/get", self.id)
+            await self._note(state, report)
+            self.status = status = state.get("status") or ""
+            is_modern = client.protocol_version >= MODERN
+            match status:
+                case "working":
+                    await self._pause()
+                case "input_required" if is_modern:
+                    await self._reply(client, state, answer)
+                    await self._pause()
+                case "completed" if is_modern:
+                    return _result(state.get("result"))
+                case "failed" if is_modern:
+                    raise ToolError(_failure(state))
+                case "input_required" | "completed" | "failed":  # what it asks comes while its result is waited for
+                    return _result(await _ask(client, "tasks/result", self.id))
+                case "cancelled":
+                    raise TaskGoneError(f"it says that the task was cancelled{_why(state)}")
+                case _:
+                    raise TaskGoneError(f"its task has a status that does not exist: {status!r:.50}", is_left=True)
+
+    async def trouble(self, error: Exception) -> None:
+        """Wait a while before it is asked after again.
+
+        Raises:
+            TaskGoneError: It was asked after for long enough.
+        """
+        self._troubles += 1
+        if time.monotonic() - self._heard_at > PATIENCE_S or self._troubles > MOST_TROUBLES:
+            raise TaskGoneError(f"it cannot be asked after its task: {error}")
+        await asyncio.sleep(min(SHORTEST_PAUSE_S * 2.0**self._troubles, _LONGEST_TROUBLE_S))
+
+    async def _note(self, state: Mapping[str, Any], report: Report | None) -> None:
+        self._heard_at = time.monotonic()
+        wish_ms = state.get("pollIntervalMs", state.get("pollInterval"))
+        if isinstance(wish_ms, int | float) and not isinstance(wish_ms, bool) and math.isfinite(wish_ms):
+            self._pause_s = min(max(wish_ms / 1000, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
+        said = state.get("statusMessage")
+        if report is not None and isinstance(said, str) and said and said != self._said:
+            self._said, self._reports = said, self._reports + 1
+            await report(self._reports, None, said)
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(SHORTEST_PAUSE_S)  # however often it says that it has changed
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._pause_s - SHORTEST_PAUSE_S):
+                await self._stirred.wait()
+        self._stirred.clear()
+
+    async def _reply(self, client: Client, state: Mapping[str, Any], answer: Answer | None) -> None:
+        """Ask a person what the task asks, each question once, and send the replies."""
+        open = {name: asked for name, asked in (state.get("inputRequests") or {}).items() if name not in self._sent}
+        new = {name: asked for name, asked in open.items() if name not in self._replies}
+        if new:
+            self._rounds += 1
+            if self._rounds > MOST_ROUNDS:
+                raise TaskGoneError(f"its task asked {MOST_ROUNDS} times and did not come to an end", is_left=True)
+            try:
+                replies, _ = await answered({"resultType": "input_required", "inputRequests": new}, answer)
+            except ToolError:
+                raise TaskGoneError("its task asks something that cannot be answered here", is_left=True) from None
+            for name, reply in (replies or {}).items():
+                self._replies[name] = reply.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if open:
+            await _ask(client, "tasks/update", self.id, inputResponses={name: self._replies[name] for name in open})
+            self._sent |= open.keys()
+
+
+def task_of(answer: Mapping[str, Any]) -> Task | None:
+    """Return the task that a call was answered with; None if the answer is a result.
+
+    Raises:
+        TaskGoneError: It has no id by which it could be asked after.
+    """
+    state: Any = answer
+    if answer.get("resultType") != "task":
+        if "task" not in answer or "content" in answer:
+            return None
+        state = answer["task"]
+    id = state.get("taskId") if isinstance(state, Mapping) else None
+    if not _is_id(id):
+        raise TaskGoneError("it has started a task, and given no id by which that could be asked after")
+    return Task(id, state)
+
+
+async def outcome(
+    server: Server, task: Task, *, answer: Answer | None = None, whose: str = "", report: Report | None = None
+) -> dict[str, Any]:
+    """Poll a task to its end, however often the connection breaks meanwhile; return what the call has come to.
+
+    Args:
+        answer, whose: As in Server.ask.
+        report: Is told what the task says of itself.
+
+    Raises:
+        TaskGoneError, ToolError, ValidationError: As Task.result.
+        AnswerTooLargeError: Its result is longer than max_bytes.
+    """
+    while True:
+        trouble: Exception
+        try:
+            return await server.ask(
+                lambda client: task.result(client, answer, report), answer=answer, whose=whose, task=task
+            )
+        except (AnswerLostError, ServerUnusableError) as error:
+            trouble = error
+        except MCPError as error:
+            if task.status == "failed":
+                raise ToolError(f"the tool failed: {error.message} ({error.code})") from None
+            if task.status == "completed" or (not task.status and error.code == types.INVALID_PARAMS):
+                raise TaskGoneError(f"it no longer has the task's result: {error.message} ({error.code})") from None
+            trouble = error
+        await task.trouble(trouble)
+
+
+async def cancel(client: Client, task: Task) -> None:
+    """Tell the server that nobody wants the result any more."""
+    await _ask(client, "tasks/cancel", task.id)
+
+
+def wanted(client: Client, tool: Mapping[str, Any], *, is_write: bool) -> types.TaskMetadata | None:
+    """Return what asks a server of the older era for a task; None if the tool is called without.
+
+    A tool that leaves the choice is called with a task if it changes something: only then an id is worth keeping.
+
+    Args:
+        tool: Its definition.
+    """
+    support = (tool.get("execution") or {}).get("taskSupport")
+    if not (support == "required" or (support == "optional" and is_write)) or client.protocol_version >= MODERN:
+        return None  # servers of the newer era decide themselves
+    tasks = client.server_capabilities.tasks
+    takes_tasks = tasks is not None and tasks.requests is not None and tasks.requests.tools is not None
+    return types.TaskMetadata(ttl=_TTL_MS) if takes_tasks else None
+
+
+def made_of(error: ValidationError) -> dict[str, Any] | None:
+    """Return the answer of the older era that the SDK takes for a broken result, because it is a task."""
+    for each in error.errors(include_url=False):
+        answer = each["input"]
+        if each["loc"] == ("content",) and isinstance(answer, dict) and "task" in answer:
+            return answer
+    return None
+
+
+class _Claimed(types.Result):
+    """An answer that is a task."""
+
+    result_type: Literal["task"] = Field(alias="resultType")  # type: ignore[assignment]
+
+
+class _Told(types.NotificationParams):
+    """What a server says of a task without being asked."""
+
+    task_id: str = ""
+
+
+class TasksExtension(ClientExtension):
+    """Tells servers of the newer era that they may answer with tasks, and hears what those of the older one tell.
+
+    Args:
+        changed: Called with the id of a task that has changed.
+    """
+
+    identifier = EXTENSION
+
+    def __init__(self, changed: Callable[[str], None]) -> None:
+        self._changed = changed
+
+    def claims(self) -> list[ResultClaim[Any]]:
+        """Return one: an extension without is told to servers of the older era, too."""
+
+        async def resolve(claimed: _Claimed, context: ClaimContext) -> types.CallToolResult:
+            raise NotImplementedError("calls are made without the SDK's call_tool")
+
+        return [ResultClaim(result_type="task", model=_Claimed, resolve=resolve)]
+
+    def notifications(self) -> list[NotificationBinding[Any]]:
+        """Return the notifications of changed tasks."""
+
+        async def heard(told: _Told) -> None:
+            self._changed(told.task_id)
+
+        methods = ("notifications/tasks", "notifications/tasks/status")
+        return [NotificationBinding(method=method, params_type=_Told, handler=heard) for method in methods]
+
+
+class _TaskRequest(types.Request[dict[str, Any], str]):
+    """A request about a task; over HTTP, the id is a header, so that it reaches the right server."""
+
+    name_param = "taskId"
+
+
+async def _ask(client: Client, method: str, id: str, **rest: Any) -> dict[str, Any]:
+    request = _TaskRequest(method=method, params={"taskId": id, **rest})
+    answer: dict[str, Any] = await client.session.send_request(request, _RAW)
+    return answer
+
+
+def _is_id(id: object) -> bool:
+    return isinstance(id, str) and 0 < len(id) <= MOST_ID_CHARS
+
+
+def _result(result: Any) -> dict[str, Any]:
+    """Return a result that is one; a task is none.
+
+    Raises:
+        ValidationError: It is something else.
+    """
+    types.CallToolResult.model_validate(result, by_name=False)
+    found: dict[str, Any] = result
+    return found
+
+
+def _failure(state: Mapping[str, Any]) -> str:
+    error = state.get("error")
+    said = error.get("message") if isinstance(error, Mapping) else None
+    if isinstance(said, str) and said:
+        return f"the tool failed: {said[:2_000]} ({error['code']})" if "code" in error else f"the tool failed: {said}"
+    return f"the tool failed{_why(state)}"
+
+
+def _why(state: Mapping[str, Any]) -> str:
+    said = state.get("statusMessage")
+    return f": {said[:2_000]}" if isinstance(said, str) and said else ""

@@ -1,0 +1,266 @@
+"""Long calls: whatever a server does with a task, the call ends, and what it changed happens once."""
+
+import asyncio
+import json
+
+import pytest
+from flexchat import Reply, ToolProgress
+from flexchat_mcp import tasks
+from flexchat_mcp.tasks import Task, task_of
+
+from .conftest import ERAS, until
+
+pytestmark = pytest.mark.anyio
+
+LONG = [
+    {
+        "name": name,
+        "description": "Works for long.",
+        "inputSchema": {"type": "object"},
+        "execution": {"taskSupport": kind},
+    }
+    for name, kind in (("count", "required"), ("look", "required"), ("choose", "optional"), ("peek", "optional"))
+]
+READS = {"look": "read", "peek": "read"}
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch):
+    """Polls follow each other fast."""
+    monkeypatch.setattr(tasks, "SHORTEST_PAUSE_S", 0.01)
+    monkeypatch.setattr(tasks, "USUAL_PAUSE_S", 0.01)
+
+
+@pytest.fixture
+def long_of(folder, chat_of):
+    """Open a chat whose server answers with tasks."""
+
+    def make(era="modern", **rest):
+        folder.tools(*LONG)
+        return chat_of(era, "tasks", effects=READS, **rest)
+
+    return make
+
+
+async def called(chat, folder, plan, name="count", **rest):
+    folder.fault(f"task {json.dumps(plan)}")
+    return await chat.call_tool(name, {}, **rest)
+
+
+async def state(chat):
+    (effect,) = await chat.effects()
+    return effect.state
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("name", ["count", "look"])
+async def test_a_call_that_is_answered_with_a_task_is_polled_to_its_end(folder, long_of, era, name):
+    chat = long_of(era)
+    result = await called(chat, folder, {"after": 2}, name, key="k")
+
+    assert result.result == f"{name} done"
+    assert len(folder.lines("polls")) == 3
+    if name == "count":
+        (effect,) = await chat.effects()
+        (id,) = {json.loads(line)["id"] for line in folder.lines("tasks_made")}
+        assert (effect.state, json.loads(effect.handle)) == ("done", {"task": id})
+        assert (await chat.call_tool("count", {}, key="k")).result == "count done"
+        assert len(folder.lines("effects")) == 1
+
+
+async def test_a_server_of_the_older_era_is_asked_for_a_task_where_that_helps(folder, long_of):
+    """What it requires; what it leaves to the client only for what changes something, so that the id can be kept."""
+    chat = long_of("handshake")
+    for name, plan in (("count", {}), ("look", {}), ("choose", {}), ("peek", {"unasked": True})):
+        assert (await called(chat, folder, plan, name)).result == f"{name} done"
+    asked = [json.loads(line)["task"] for line in folder.lines("tasks_made")]
+    assert asked == [{"ttl": 86_400_000}] * 3 + [None]
+
+
+async def test_a_server_that_takes_no_tasks_is_not_asked_for_any(folder, chat_of):
+    folder.tools(*LONG)
+    chat = chat_of("handshake")
+    result = await called(chat, folder, {})
+    assert "requires task augmentation" in result.error
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_server_that_dies_is_asked_again_not_called_again(folder, long_of, era):
+    chat = long_of(era)
+    result = await called(chat, folder, {"die": 2, "after": 4})
+
+    assert result.result == "count done"
+    assert (len(folder.lines("starts")), len(folder.lines("effects"))) == (2, 1)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_errors_of_polls_are_borne_for_a_while(folder, long_of, era):
+    assert (await called(long_of(era), folder, {"broken": 3, "after": 5})).result == "count done"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_a_task_asks_a_person_answers(folder, long_of, era):
+    asked = []
+
+    def reply(question):
+        asked.append(question.message)
+        return Reply(action="accept", content={"seat": "aisle"})
+
+    result = await called(long_of(era), folder, {"ask": True, "after": 4}, on_question=reply)
+    assert result.result == 'count done, {"action": "accept", "content": {"seat": "aisle"}}'
+    assert asked == ["Which seat?"]
+    assert len(folder.lines("updates")) == (era == "modern")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_and_where_nobody_can_be_asked_it_is_declined(folder, long_of, era):
+    result = await called(long_of(era), folder, {"ask": True})
+    assert result.result["result"] == 'count done, {"action": "decline"}'
+    assert "Which seat?" in result.result["note"]
+
+
+async def test_a_task_that_asks_for_something_else_is_given_up(folder, long_of):
+    chat = long_of()
+    result = await called(chat, folder, {"ask": "roots/list"})
+    assert "something that cannot be answered here" in result.error
+    assert await state(chat) == "unknown"
+    await until(lambda: folder.lines("cancels"))
+
+
+async def test_one_that_does_not_stop_asking_is_given_up(folder, long_of):
+    chat = long_of()
+    replies = []
+
+    def reply(question):
+        replies.append(question)
+        return Reply(action="accept", content={})
+
+    result = await called(chat, folder, {"ask": True, "again": True}, on_question=reply)
+    assert "asked 10 times and did not come to an end" in result.error
+    assert len(replies) == 10
+    await until(lambda: folder.lines("cancels"))
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("plan", "said", "state_of_effect"),
+    [
+        ({"end": "failed", "error": "no paper"}, "the tool failed: no paper (-32603)", "failed"),
+        ({"end": "cancelled"}, "it says that the task was cancelled: step 2", "unknown"),
+        ({"end": "exploded"}, "its task has a status that does not exist: 'exploded'", "unknown"),
+        ({"more": {"status": None}}, "its task has a status that does not exist: ''", "unknown"),
+        ({"more": {"status": ["working"]}}, "its task has a status that does not exist: ['working']", "unknown"),
+        ({"forget": True}, "it no longer has the task's result: Failed to retrieve task: Task not found", "unknown"),
+        ({"result": {"resultType": "task", "taskId": "2"}}, "its answer is not what MCP says: content", "unknown"),
+        ({"result": {"task": {"taskId": "2"}}}, "its answer is not what MCP says: content", "unknown"),
+        ({"result": {"content": [{"type": "text", "text": "no"}], "isError": True}}, "no", "failed"),
+        ({"id": 7}, "given no id by which that could be asked after", "unknown"),
+        ({"id": ""}, "given no id by which that could be asked after", "unknown"),
+        ({"id": "x" * 2_000, "forget": True}, "given no id by which that could be asked after", "unknown"),
+    ],
+    ids=[
+        "failed",
+        "cancelled",
+        "status",
+        "no-status",
+        "list",
+        "forgot",
+        "task",
+        "old-task",
+        "error",
+        "7",
+        "empty",
+        "long",
+    ],
+)
+async def test_a_task_that_ends_badly(folder, long_of, era, plan, said, state_of_effect):
+    """What changes something is unknown, unless the server says that it failed; nothing is called again."""
+    chat = long_of(era)
+    result = await called(chat, folder, plan)
+
+    assert said in result.error
+    assert await state(chat) == state_of_effect
+    assert len(folder.lines("effects")) == 1
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_task_that_is_forgotten_is_made_again_if_it_only_reads(folder, long_of, era):
+    chat = long_of(era)
+    folder.fault('always task {"forget": true}')
+    result = await chat.call_tool("look", {})
+    assert "it no longer has the task's result" in result.error
+    assert len(folder.lines("calls")) == 2
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("interval", [0, -5, 1e300, "soon", None, True, 31_536_000_000])
+async def test_a_task_that_never_ends_ends_with_the_calls_time(folder, long_of, era, interval):
+    """Whatever it says of polling; and it is cancelled."""
+    chat = long_of(era, call_timeout_ms=300)
+    await called(chat, folder, {"after": 0}, "look")  # it is there
+    result = await called(chat, folder, {"until": "never", "interval": interval})
+
+    assert result.error == "Tool execution timed out after 300ms"
+    assert await state(chat) == "unknown"
+    await until(lambda: folder.lines("cancels"))
+    assert len(folder.lines("polls")) < 50
+
+
+def test_polls_are_no_further_apart_than_half_a_minute():
+    async def pauses():
+        task = Task("x")
+        for wish in (0, 1e300, 31_536_000_000, 5_000, "soon", float("nan")):
+            await task._note({"pollIntervalMs": wish}, None)
+            yield task._pause_s
+
+    async def all_of():
+        return [pause async for pause in pauses()]
+
+    assert asyncio.run(all_of()) == [0.01, 30.0, 30.0, 5.0, 5.0, 5.0]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_cancelled_call_cancels_its_task(folder, long_of, era):
+    chat = long_of(era)
+    running = asyncio.create_task(called(chat, folder, {"until": "never"}))
+    await until(lambda: folder.lines("polls"))
+    running.cancel()
+    await asyncio.wait([running])
+    await chat.aclose()
+
+    assert len(folder.lines("cancels")) == 1
+
+
+async def test_a_status_that_is_told_is_looked_at_at_once(folder, long_of, monkeypatch):
+    """Otherwise the next poll would come in half a minute."""
+    chat = long_of("handshake", call_timeout_ms=10_000)
+    plan = {"until": "end", "stir": True, "interval": 20_000}
+    waited = []
+
+    async def at_first(task):
+        waited.append(task)
+        if len(waited) > 1:
+            await pause(task)
+
+    pause = Task._pause
+    monkeypatch.setattr(Task, "_pause", at_first)
+    assert (await called(chat, folder, plan)).result == "count done"
+    assert len(waited) == 2
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_a_task_says_of_itself_is_reported(folder, long_of, era):
+    chat = long_of(era)
+    folder.fault('task {"after": 2}')
+    told = [event.message async for event in chat.stream("look with fake") if isinstance(event, ToolProgress)]
+
+    assert told[0] == "step 0"
+
+
+def test_an_answer_is_a_task_or_a_result():
+    assert task_of({"content": [], "task": {"taskId": "x"}}) is None
+    assert task_of({"resultType": "complete", "content": []}) is None
+    assert task_of({"resultType": "task", "taskId": "x"}).handle == {"task": "x"}
+    assert task_of({"task": {"taskId": "x"}}).id == "x"
+    for handle in (None, 7, {"task": 7}, {"task": ""}, {"job": "x"}, ["task"]):
+        assert Task.of_handle(handle) is None
