@@ -44,7 +44,7 @@ from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.turn.journal import Journal
 from flexchat_testing import ScriptedProvider, calls, says
 
-STEPS = ("bind", "write", "model", "claim", "tool", "finish", "append")
+STEPS = ("bind", "write", "model", "claim", "tool", "remember", "finish", "append")
 POINTS = tuple(f"{step} {when}" for step in STEPS for when in ("before", "after"))
 TURNS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die", *effects_http.TURNS, *effects_mcp.TURNS)
 KINDS = (*TURNS, *(f"{tool}, delivered twice" for tool in TURNS), "by hand", "by hand, with key")
@@ -53,7 +53,16 @@ RESTARTS = 0.1
 """Part of the rounds in which the server is restarted."""
 CLOCKS = (0, 0, 20 * 3600, -20 * 3600)
 """By how many seconds the clock of a process is ahead: it jumps from one process to the next."""
-IN_THE_WINDOW = ("claim after", "tool before", "tool after", "finish before", "at random", "pay_late", "pay_or_die")
+IN_THE_WINDOW = (
+    "claim after",
+    "tool before",
+    "tool after",
+    "remember before",
+    "finish before",
+    "at random",
+    "pay_late",
+    "pay_or_die",
+)
 IN_THE_WINDOW += (*effects_http.TURNS, *effects_mcp.TURNS)
 
 PLUGINS = installed_plugins()
@@ -315,7 +324,9 @@ def chat_of(folder, kept, service, run, kind, kill):
     record = folder / "owners" / f"{os.getpid()}"
     record.with_suffix(".new").write_text(json.dumps(owners))
     record.with_suffix(".new").rename(record)  # whole or not at all: it may be killed here, too
-    chat.tools.effects.ledger = Watched(chat.tools.effects.ledger, kill, claim="claim", finish="finish")
+    chat.tools.effects.ledger = Watched(
+        chat.tools.effects.ledger, kill, claim="claim", remember="remember", finish="finish"
+    )
     keeper.journal = Watched(keeper.journal, kill, write="write", bind="bind")
     keeper.store = Watched(store, kill, append="append")
     return chat, store
@@ -449,6 +460,9 @@ def verdict(kept, service):
     did = dict(service.write(lambda d: d.execute("SELECT run, count(*) FROM effects GROUP BY run").fetchall()))
     (again,) = service.write(lambda d: d.execute("SELECT count(*) FROM paid_again").fetchone())
     rows = kept.ask("SELECT coalesce(conversation, place), state FROM effects")
+    with_handle = "SELECT state, count(*) FROM effects WHERE handle IS NOT NULL AND {} GROUP BY state"
+    asked_after = dict(kept.ask(with_handle.format("fence > 1"))).get("done", 0)
+    given_up = dict(kept.ask(with_handle.format("fence > 0"))).get("unknown", 0)
     turns = dict(kept.ask("SELECT conversation, count(*) FROM journal_turns GROUP BY conversation"))
     unended = {run for (run,) in kept.ask("SELECT conversation FROM journal_turns WHERE state = 'running'")}
     unended &= {run for run, _, _ in runs}  # the run in which the driver was stopped has left one
@@ -474,6 +488,7 @@ def verdict(kept, service):
             wrong.append(f"{run} ({kind}, killed at {kills}): done, and nothing happened")
         if "unknown" in known and not {*json.loads(kills), kind.partition(",")[0]} & {*IN_THE_WINDOW}:
             wrong.append(f"{run} ({kind}, killed at {kills}): unknown outside of the window")
+    counts["done by asking after a task"], counts["unknown in spite of a task"] = asked_after, given_up
     if again:
         wrong.append(f"{again} recorded answers were paid for again")
     if unended:
@@ -521,7 +536,7 @@ def drive(args, folder, kept, service):
             break
     counts, wrong = verdict(kept, service)
     for name, count in counts.items():
-        print(f"{name + ':':24}{count:,}")
+        print(f"{name + ':':30}{count:,}")
     for text in wrong[:20]:
         print(text)
     print(f"{len(wrong)} broken promises in {time.monotonic() - started:.0f} s")
