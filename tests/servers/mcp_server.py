@@ -5,12 +5,12 @@ each list, FOLDER/resources.json its resources; FOLDER/effects gets a line for e
 something, FOLDER/reads for each resource that is read, FOLDER/starts for each start. FOLDER/fault holds the fault of
 the next call; it is removed when it is taken, unless it begins with "always ".
 
-The fault ``task {…}`` answers with a task, kept in FOLDER/tasks: it survives the server. Its plan says: "until",
-the file in FOLDER that ends it, or "after", how many times it is asked for before; "end", its last status; "interval",
-what it says of polling; "id"; "result"; "error"; "ask", whether it asks in between, and "again", whether it does not
-stop; "forget", whether it is not kept; "die", at which poll the server dies; "broken", how many polls are answered with
-an error; "stir", whether it tells when it has changed; "more", what else each answer has. FOLDER/polls, updates and
-cancels get a line for each request about a task.
+The fault ``task {…}`` answers with a task, kept in FOLDER/tasks: it survives the server. Its plan says: "until", the
+file in FOLDER that ends it, or "after", how many times it is asked for before; "end", its last status; "interval", what
+it says of polling; "id"; "result"; "error"; "ask", whether it asks in between, and "again", whether it does not stop;
+"forget", whether it is not kept; "die", at which poll the server dies; "deaf", which it does not answer; "broken", how
+many polls end in an error; "stir", whether it tells when it has changed; "more", what else each answer has.
+FOLDER/polls, updates and cancels get a line for each request about a task.
 """
 
 import argparse
@@ -313,6 +313,8 @@ class Server:
             self.note("polls", task["id"])
             if task["polls"] == task["plan"].get("die"):
                 os._exit(9)
+            if task["polls"] == task["plan"].get("deaf"):
+                return
             if task["polls"] <= task["plan"].get("broken", 0):
                 self.error(asked, -32603, "Internal error")
                 return

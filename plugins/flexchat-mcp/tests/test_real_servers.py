@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from flexchat import FlexChat
+from flexchat import FlexChat, Reply
 from flexchat.cli.main import main
 from mcp_real import SERVERS, filled, table_of
 
@@ -111,6 +111,43 @@ async def test_a_long_call_that_is_cancelled_leaves_the_server_working(table, tm
     assert long.cancelled()
     assert "still here" in json.dumps(after.result)
     assert state.ends == 0
+
+
+async def test_a_long_call_is_polled_as_a_task(table, tmp_path):
+    """Its tool refuses calls without; what it says of itself is shown, and what it asks is answered."""
+    told = []
+
+    def reply(question):
+        told.append(question.message)
+        return Reply(action="accept", content={"interpretation": "snake"})
+
+    path = written(tmp_path / "chat.json", {**table("everything"), "effects": {}})
+    async with FlexChat.from_config(path) as chat:
+        plain = await chat.call_tool("simulate-research-query", {"topic": "MCP"}, key="k")
+        asked = await chat.call_tool(
+            "simulate-research-query", {"topic": "python", "ambiguous": True}, on_question=reply
+        )
+        effects = await chat.effects()
+        state = chat.tools.sources.by_name["everything"]._source.server.state
+
+    assert "Research Report: MCP" in plain.result
+    assert "snake" in asked.result
+    assert "could have multiple interpretations" in told[0]
+    assert [(effect.state, list(json.loads(effect.handle))) for effect in effects] == [("done", ["task"])] * 2
+    assert state.ends == 0
+
+
+async def test_a_long_call_that_is_cancelled_is_cancelled_at_the_server(table, tmp_path):
+    path = written(tmp_path / "chat.json", {**table("everything"), "effects": {}})
+    async with FlexChat.from_config(path) as chat:
+        long = asyncio.create_task(chat.call_tool("simulate-research-query", {"topic": "MCP"}, key="k"))
+        while not (effects := await chat.effects()) or effects[0].handle is None:  # noqa: ASYNC110  it says nothing
+            await asyncio.sleep(0.02)
+        long.cancel()
+        await asyncio.wait([long])
+        again = await chat.call_tool("simulate-research-query", {"topic": "MCP"}, key="k")
+
+    assert "it says that the task was cancelled" in again.error
 
 
 def test_a_question_of_a_real_server_is_answered(table, tmp_path, capfd):

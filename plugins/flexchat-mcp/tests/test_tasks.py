@@ -4,7 +4,8 @@ import asyncio
 import json
 
 import pytest
-from flexchat import Reply, ToolProgress
+from flexchat import FlexChatError, Reply, ToolProgress
+from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat_mcp import tasks
 from flexchat_mcp.tasks import Task, task_of
 
@@ -35,9 +36,12 @@ def hurried(monkeypatch):
 def long_of(folder, chat_of):
     """Open a chat whose server answers with tasks."""
 
-    def make(era="modern", **rest):
+    def make(era="modern", *, kept=False, **rest):
         folder.tools(*LONG)
-        return chat_of(era, "tasks", effects=READS, **rest)
+        chat = chat_of(era, "tasks", effects=READS, **rest)
+        if kept:
+            chat.keep_in(SqliteConversations(folder.path / "kept.db"))
+        return chat
 
     return make
 
@@ -91,6 +95,41 @@ async def test_a_server_that_dies_is_asked_again_not_called_again(folder, long_o
 
     assert result.result == "count done"
     assert (len(folder.lines("starts")), len(folder.lines("effects"))) == (2, 1)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_so_is_one_that_does_not_say_what_a_task_does(folder, long_of, era, monkeypatch):
+    monkeypatch.setattr(tasks, "POLL_S", 0.2)
+    chat = long_of(era)
+    assert (await called(chat, folder, {"deaf": 2, "after": 4})).result == "count done"
+    assert (len(folder.lines("starts")), len(folder.lines("effects"))) == (2, 1)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_but_not_for_ever(folder, long_of, era, monkeypatch):
+    """What it may have done is unknown, and can be asked for later."""
+    monkeypatch.setattr(tasks, "MOST_TROUBLES", 3)
+    chat = long_of(era)
+    result = await called(chat, folder, {"broken": 6, "after": 6}, key="k")
+    assert "it cannot be asked after its task: Internal error" in result.error
+    assert (await chat.call_tool("count", {}, key="k")).result == "count done"
+    assert (folder.lines("cancels"), len(folder.lines("effects"))) == ([], 1)
+
+
+async def test_a_turn_that_is_to_go_on_leaves_its_task_running(folder, long_of):
+    chat = long_of(kept=True)
+    folder.fault('task {"until": "end"}')
+    first = chat.start("count with fake", conversation="c")
+    await until(lambda: folder.lines("polls"))
+    first.interrupt()
+    with pytest.raises(FlexChatError):
+        await first.result()
+    (turn,) = await chat.turns(states=["interrupted"])
+    (folder.path / "end").touch()
+    resumed = await chat.resume(turn.id)
+
+    assert "count done" in resumed.response.content
+    assert (folder.lines("cancels"), len(folder.lines("effects")), await state(chat)) == ([], 1, "done")
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -162,7 +162,7 @@ class Server:
                         await after
                     await self.ask(request, is_call=False)
             except Exception as error:  # noqa: BLE001  nobody waits for it
-                log.info("MCP server '%s': %s", self.name, error)
+                log.info("MCP server '%s': %s", self.name, self.mask(str(error)))
 
         task = asyncio.get_running_loop().create_task(told())
         self._telling.add(task)

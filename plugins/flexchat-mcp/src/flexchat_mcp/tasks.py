@@ -36,6 +36,8 @@ MOST_ID_CHARS = 1_000
 """A longer id is no id."""
 USUAL_PAUSE_S, SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 0.1, 30.0
 """Between two polls: if the server says nothing, and whatever it says."""
+POLL_S = 10.0
+"""How long the answer to a poll may take."""
 PATIENCE_S = 30.0
 """How long a server that runs a task may be away."""
 MOST_TROUBLES = 50
@@ -96,7 +98,7 @@ class Task:
             await self._pause()
         while True:
             self.status = ""
-            state = await _ask(client, "tasks/get", self.id)
+            state = await self._state(client)
             await self._note(state, report)
             self.status = status = state.get("status") or ""
             is_modern = client.protocol_version >= MODERN
@@ -116,6 +118,13 @@ class Task:
                     raise TaskGoneError(f"it says that the task was cancelled{_why(state)}")
                 case _:
                     raise TaskGoneError(f"its task has a status that does not exist: {status!r:.50}", is_left=True)
+
+    async def _state(self, client: Client) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(POLL_S):
+                return await _ask(client, "tasks/get", self.id)
+        except TimeoutError:
+            raise AnswerLostError(f"it did not say within {POLL_S:g} s what its task does") from None
 
     async def trouble(self, error: Exception) -> None:
         """Wait a while before it is asked after again.

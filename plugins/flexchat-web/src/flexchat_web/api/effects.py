@@ -63,6 +63,7 @@ async def _settle(call: Call) -> Reply:
 def _facts(effect: Effect) -> dict[str, Any]:
     facts = attrs.asdict(effect)
     del facts["result"]  # may be long
+    del facts["handle"]  # at some services, whoever has it may read or cancel the job
     return facts
 
 
