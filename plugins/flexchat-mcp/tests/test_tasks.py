@@ -3,8 +3,10 @@
 import asyncio
 import json
 
+import attrs
 import pytest
 from flexchat import FlexChatError, Reply, ToolProgress
+from flexchat.cli.main import main
 from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat_mcp import tasks
 from flexchat_mcp.tasks import Task, task_of
@@ -303,3 +305,49 @@ def test_an_answer_is_a_task_or_a_result():
     assert task_of({"task": {"taskId": "x"}}).id == "x"
     for handle in (None, 7, {"task": 7}, {"task": ""}, {"job": "x"}, ["task"]):
         assert Task.of_handle(handle) is None
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_call_for_a_try_waits_for_its_task(folder, capfd, era):
+    folder.tools(*LONG)
+    path = folder.path / "chat.json"
+    table = {"name": "fake", "command": folder.command(era, "tasks")}
+    models = {"llms": {"r": {"provider": "rehearsal"}}, "responses": [{"llm": "r", "model": "any"}]}
+    path.write_text(json.dumps({**models, "tools": {"mcp": [table]}}))
+    words = ["mcp", "call", "fake", "count", "--config", str(path), "--defaults"]
+    folder.fault('task {"ask": true, "after": 3}')
+    assert main(words) == 0
+    assert capfd.readouterr().out == 'count done, {"action": "accept", "content": {"seat": "any"}}\n'
+    folder.fault('task {"end": "cancelled"}')
+    assert main(words) == 2
+    assert "fake: it says that the task was cancelled" in capfd.readouterr().err
+    assert len(folder.lines("effects")) == 2
+
+
+@pytest.mark.parametrize("handle", ['{"task": 7}', '"x"', "[]", '{"task": "nothing"}'])
+async def test_a_handle_that_is_no_task_of_the_server_calls_nothing(folder, long_of, handle):
+    chat = long_of()
+    await called(chat, folder, {"after": 0}, "look")
+    folder.fault("refuse")
+    ledger = chat.tools.effects.ledger
+    await chat.call_tool("choose", {}, key="k")
+    (row,) = await chat.effects()
+    ledger._rows[row.key] = attrs.evolve(row, state="unknown", handle=handle)
+    result = await chat.call_tool("choose", {}, key="k")
+
+    assert "It is unknown" in result.error or "no task of a server" in result.error or "no longer has" in result.error
+    assert await state(chat) == "unknown"
+    assert len(folder.lines("calls")) == 2
+
+
+async def test_a_server_that_is_gone_leaves_it_unknown(folder, long_of, monkeypatch):
+    """It is not said that nothing was done, as it is of a call that was not sent."""
+    monkeypatch.setattr(tasks, "PATIENCE_S", 0.0)
+    chat = long_of(restarts=0)
+    await called(chat, folder, {"end": "cancelled"}, key="k")
+    await chat.tools.sources.by_name["fake"]._source.server._connection.aclose("somebody ended it")
+    result = await chat.call_tool("count", {}, key="k")
+
+    assert "it cannot be asked after its task: it has ended once within a minute" in result.error
+    assert await state(chat) == "unknown"
+    assert len(folder.lines("effects")) == 1

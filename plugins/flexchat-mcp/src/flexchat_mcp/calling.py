@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from flexchat.host import value_problem
-from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError
+from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError, run_in_thread
 
 from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
 from .person_behind import PersonBehind
@@ -40,8 +41,8 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
         source = cast(McpSource, await context.source.opened())
         try:
             result = await call.made(source)
-        except TaskGoneError:
-            if is_write:
+        except TaskGoneError as error:
+            if is_write or error.is_left:
                 raise
             result = await call.made(source)  # nothing was changed: it may be called again, once
     except (ToolSourceError, ServerUnusableError) as error:
@@ -98,18 +99,25 @@ class _Call:
             TaskGoneError: Its task has none.
             EffectUnknownError: The id of its task cannot be kept.
         """
-        answer: dict[str, Any] = {}
         handle = self._context.handle
-        if handle is None:
-            answer = await self._called(source)
-        from .tasks import Task, task_of  # with the SDK, which the server needs anyhow
+        if handle is not None:
+            await run_in_thread(importlib.import_module, "flexchat_mcp.tasks")  # the SDK takes 0.7 s to load
+            return await self._asked_again(source, handle)
+        answer = await self._called(source)
+        from .tasks import task_of
 
-        task = task_of(answer) if handle is None else Task.of_handle(handle)
+        task = task_of(answer)
         if task is None:
-            if handle is not None:
-                raise TaskGoneError("what an earlier call remembered is no task of a server")
             return answer
         self.is_task = True
+        return await self._polled(source, task)
+
+    async def _asked_again(self, source: McpSource, handle: Any) -> dict[str, Any]:
+        from .tasks import Task
+
+        task = Task.of_handle(handle)
+        if task is None:
+            raise TaskGoneError("what an earlier call remembered is no task of a server")
         return await self._polled(source, task)
 
     async def _called(self, source: McpSource) -> dict[str, Any]:
@@ -149,9 +157,9 @@ class _Call:
 
         context = self._context
 
-        def cancelled() -> None:
+        def give_up() -> None:
             """Cancel it at the server, unless another process has taken the call over: the task is that one's."""
-            source.server.tell(lambda client: cancel(client, task), after=context.remember(task.handle))
+            source.server.tell(lambda client: cancel(client, task), after=lambda: context.remember(task.handle))
 
         try:
             if context.handle is None:
@@ -161,11 +169,11 @@ class _Call:
             )
         except asyncio.CancelledError:
             if not (context.is_interrupted and context.tool.effect == "write"):  # else it will be asked after again
-                cancelled()
+                give_up()
             raise
         except TaskGoneError as error:
             if error.is_left:
-                cancelled()
+                give_up()
             raise
 
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:

@@ -148,7 +148,9 @@ class Server:
             finally:
                 self._rest(connection)
 
-    def tell(self, request: Callable[[Client], Awaitable[Any]], *, after: Awaitable[Any] | None = None) -> None:
+    def tell(
+        self, request: Callable[[Client], Awaitable[Any]], *, after: Callable[[], Awaitable[Any]] | None = None
+    ) -> None:
         """Ask something whose answer nobody waits for, in the background and once.
 
         Args:
@@ -159,7 +161,7 @@ class Server:
             try:
                 async with asyncio.timeout(_TELLING_S):
                     if after is not None:
-                        await after
+                        await after()
                     await self.ask(request, is_call=False)
             except Exception as error:  # noqa: BLE001  nobody waits for it
                 log.info("MCP server '%s': %s", self.name, self.mask(str(error)))

@@ -12,7 +12,7 @@ import contextlib
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import mcp_types as types
 from flexchat.plugin import ToolError
@@ -45,6 +45,7 @@ MOST_TROUBLES = 50
 _LONGEST_TROUBLE_S = 5.0
 _TTL_MS = 24 * 3_600_000
 """How long a server is asked to keep a task of the older era: a turn may be resumed much later."""
+_MOST_ERROR_CHARS = 2_000
 _RAW: Any = TypeAdapter(dict[str, Any])
 
 
@@ -213,7 +214,7 @@ async def outcome(
             trouble = error
         except MCPError as error:
             if task.status == "failed":
-                raise ToolError(f"the tool failed: {error.message} ({error.code})") from None
+                raise ToolError(f"the tool failed: {error.message[:_MOST_ERROR_CHARS]} ({error.code})") from None
             if task.status == "completed" or (not task.status and error.code == types.INVALID_PARAMS):
                 raise TaskGoneError(f"it no longer has the task's result: {error.message} ({error.code})") from None
             trouble = error
@@ -253,7 +254,7 @@ def made_of(error: ValidationError) -> dict[str, Any] | None:
 class _Claimed(types.Result):
     """An answer that is a task."""
 
-    result_type: Literal["task"] = Field(alias="resultType")  # type: ignore[assignment]
+    result_type: Literal["task"] = Field(alias="resultType")
 
 
 class _Told(types.NotificationParams):
@@ -304,7 +305,7 @@ async def _ask(client: Client, method: str, id: str, **rest: Any) -> dict[str, A
     return answer
 
 
-def _is_id(id: object) -> bool:
+def _is_id(id: object) -> TypeGuard[str]:
     return isinstance(id, str) and 0 < len(id) <= MOST_ID_CHARS
 
 
@@ -321,12 +322,11 @@ def _result(result: Any) -> dict[str, Any]:
 
 def _failure(state: Mapping[str, Any]) -> str:
     error = state.get("error")
-    said = error.get("message") if isinstance(error, Mapping) else None
-    if isinstance(said, str) and said:
-        return f"the tool failed: {said[:2_000]} ({error['code']})" if "code" in error else f"the tool failed: {said}"
-    return f"the tool failed{_why(state)}"
+    if not isinstance(error, Mapping) or not isinstance(error.get("message"), str):
+        return f"the tool failed{_why(state)}"
+    return f"the tool failed: {error['message'][:_MOST_ERROR_CHARS]} ({error.get('code')!s:.20})"
 
 
 def _why(state: Mapping[str, Any]) -> str:
     said = state.get("statusMessage")
-    return f": {said[:2_000]}" if isinstance(said, str) and said else ""
+    return f": {said[:_MOST_ERROR_CHARS]}" if isinstance(said, str) and said else ""

@@ -196,8 +196,8 @@ class LedgerConformance(Conformance):
                 require(len(yours) == 1, f"one of five takes it over, not {len(yours)}")
                 found = await ledger.get(key, tenant="t")
                 for row in (*yours, found):
-                    came = (row.state, row.fence, row.handle, row.note, row.ended_at)
-                    require(came == ("claimed", 2, '{"job": 17}', "", ""), f"what was taken over is {came}")
+                    taken = (row.state, row.fence, row.handle, row.note, row.ended_at)
+                    require(taken == ("claimed", 2, '{"job": 17}', "", ""), f"what was taken over is {taken}")
                 require(not await ledger.remember(key, 1, handle="1"), "the claim before it is out")
                 require(await ledger.finish(key, 2, state="done", result=None), "the newest claim is finished")
                 require(not await ledger.remember(key, 2, handle="1"), "what is done takes no handle")
