@@ -34,12 +34,10 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
     is_write = context.tool.effect == "write"
     was_asked, person = False, PersonBehind(context)
     try:
-        source = cast(McpSource, await context.source.opened())
-        if not settings.resources:
-            await source.check(tool, settings.hash)
-        elif not source.config.resources:
+        opened = cast(McpSource, await context.source.opened())
+        if settings.resources and not opened.config.resources:
             raise ToolError(f"the MCP server '{name}' is configured without resources = true", nothing_done=True)
-        name_of_key, key = source.config.idempotency_meta, context.key
+        name_of_key, key = opened.config.idempotency_meta, context.key
         meta = {name_of_key: key} if name_of_key is not None and key is not None else None
 
         async def request(client: Client) -> dict[str, Any]:
@@ -54,9 +52,12 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
         async def report(progress: float, total: float | None, message: str | None) -> None:
             await context.report_progress(progress, total, message or "")
 
-        result = await source.server.ask(
-            request, may_repeat=not is_write, answer=person.answer, whose=context.turn_id or context.call_id
-        )
+        async with opened.of(context.tenant) as source:
+            if not settings.resources:
+                await source.check(tool, settings.hash)
+            result = await source.server.ask(
+                request, may_repeat=not is_write, answer=person.answer, whose=context.turn_id or context.call_id
+            )
     except (ToolSourceError, ServerUnusableError) as error:
         raise ToolError(f"the MCP server '{name}' cannot be used: {error}", nothing_done=True) from None
     except asyncio.CancelledError:
