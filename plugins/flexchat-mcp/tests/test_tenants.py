@@ -68,6 +68,13 @@ async def test_each_tenant_has_a_process_that_knows_whose_it_is(chat_for, folder
     assert len(folder.lines("starts")) == 3
 
 
+async def test_the_transport_for_windows_tells_whose_it_is(chat_for, monkeypatch):
+    monkeypatch.setattr("flexchat_mcp.connection.IS_POSIX", False)
+    chat = chat_for()
+
+    assert [(await whose(chat, tenant))["tenant"] for tenant in ("acme", "default")] == ["acme", "default"]
+
+
 async def test_without_per_tenant_all_share_one_that_is_told_of_nobody(chat_for, folder):
     chat = chat_for(per_tenant=False)
     found = [await whose(chat, tenant) for tenant in ("default", "acme", "globex")]
@@ -130,8 +137,9 @@ async def test_a_name_that_no_process_can_be_told_gets_none(chat_for, folder, na
     assert folder.lines("effects") == []
 
 
-def test_the_variable_is_not_set_twice():
-    _, problems = structure_mapping({"command": "x", "per_tenant": True, "env": {"FLEXCHAT_TENANT": "a"}}, McpConfig)
+@pytest.mark.parametrize("name", ["FLEXCHAT_TENANT", "flexchat_tenant"])
+def test_the_variable_is_not_set_twice(name):
+    _, problems = structure_mapping({"command": "x", "per_tenant": True, "env": {name: "a"}}, McpConfig)
 
     assert "per_tenant sets FLEXCHAT_TENANT in env: leave it out there" in str(problems[0])
 
@@ -445,6 +453,7 @@ class Tenancy(RuleBasedStateMachine):
         pid = self.last.get(tenant)
         if pid is not None and lives(pid):
             os.kill(pid, 9)
+            assert gone([pid])
         assert all(map(lives, others.values()))
 
     @rule()
