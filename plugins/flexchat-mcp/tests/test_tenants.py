@@ -358,6 +358,36 @@ async def test_there_are_never_more_than_may_be():
     assert len(done) + len(said) <= 1_200
 
 
+async def test_who_waits_for_a_place_that_was_given_up_waits_for_all_who_had_it():
+    may_end, started = asyncio.Event(), []
+
+    class Server:
+        def __init__(self, name):
+            self.name = name
+
+        async def aclose(self):
+            if self.name == "a":
+                await may_end.wait()
+
+    async def call(tenant):
+        async with tenants.of(tenant):
+            started.append(tenant)
+
+    tenants = Tenants(1, Server)
+    await call("a")
+    given_up = asyncio.create_task(call("b"))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await asyncio.wait([given_up])
+    waiting = asyncio.create_task(call("c"))
+    await asyncio.sleep(0.01)
+    assert started == ["a"]
+
+    may_end.set()
+    await waiting
+    assert started == ["a", "c"]
+
+
 # ---- questions
 
 

@@ -40,7 +40,7 @@ class _Place:
     async def end(self) -> None:
         """End the server, after whatever had its place before."""
         if self.free is not None:
-            await self.free
+            await asyncio.wait([self.free])
         await self.source.aclose()
 
 
@@ -70,7 +70,7 @@ class Tenants:
         place.users += 1
         try:
             if place.free is not None:
-                await asyncio.shield(place.free)
+                await asyncio.wait([place.free])
             yield place.source
         finally:
             place.users -= 1
