@@ -160,6 +160,7 @@ class Server:
                 "note:///picture": [{"uri": uri, **picture}],
                 "note:///both": [{"uri": f"{uri}/1", "text": "one"}, {"uri": f"{uri}/2", **picture}],
                 "note:///empty": [],
+                "note:///whose": [{"uri": uri, "text": str(os.environ.get("FLEXCHAT_TENANT"))}],
                 "note:///large": [{"uri": uri, "text": "".join(f"line {n} é\n" for n in range(4000))}],
             }
             fault = self.fault()

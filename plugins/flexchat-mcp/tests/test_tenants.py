@@ -90,6 +90,15 @@ async def test_no_name_is_the_default_tenant(chat_for, folder):
     assert len(folder.lines("starts")) == 1
 
 
+async def test_each_tenant_reads_the_resources_of_its_own_server(chat_for):
+    chat = chat_for("both", "readable", resources=True)
+    read = [
+        await chat.call_tool("read_resource", {"uri": "note:///whose"}, tenant=tenant) for tenant in ("acme", "globex")
+    ]
+
+    assert [each.result for each in read] == ["acme", "globex"]
+
+
 @pytest.mark.slow
 async def test_a_turn_and_what_its_tools_call_go_to_its_tenant(chat_for):
     chat = chat_for()

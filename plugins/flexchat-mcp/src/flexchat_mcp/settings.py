@@ -102,7 +102,11 @@ class McpConfig:
         default=50,
     )
     start_ms: int = key("Milliseconds the server may take to start.", min=1, max=10**7, default=30_000)
-    idle_ms: int = key("Milliseconds after which an unused command is ended; 0: never.", min=0, default=600_000)
+    idle_ms: int = key(
+        "Milliseconds after which an unused command is ended, and with per_tenant an unused connection; 0: never.",
+        min=0,
+        default=600_000,
+    )
     restarts: int = key("How often a minute a server that ended is started again.", min=0, max=1_000, default=5)
     max_bytes: int = key("Longest message from the server, in bytes.", min=1_024, max=256 * 2**20, default=4 * 2**20)
 

@@ -86,13 +86,12 @@ class Tenants:
     def _place(self, tenant: str) -> _Place:
         if self._is_closed:
             raise ServerUnusableError("it is closed")
-        source = self._make(tenant)
         if len(self._places) < self._most:
-            return _Place(source)
+            return _Place(self._make(tenant))
         unused = next((name for name, place in self._places.items() if not place.users), None)
         if unused is None:
             raise ServerUnusableError(
                 f"{self._most:,} tenants are using theirs, and it may have no more; try again later, or raise 'tenants'"
             )
         ending = asyncio.get_running_loop().create_task(self._places.pop(unused).end())
-        return _Place(source, ending)
+        return _Place(self._make(tenant), ending)
