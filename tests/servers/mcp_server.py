@@ -1,9 +1,9 @@
 """An MCP server over stdio without the SDK, of either era, whose faults a test switches.
 
 ``mcp_server.py FOLDER [--era modern|handshake|both] [--fault NAME]…``. FOLDER/tools.json has its tools, read anew for
-each list, FOLDER/resources.json its resources; FOLDER/effects gets a line for each call of a tool that changes
-something, FOLDER/reads for each resource that is read, FOLDER/starts for each start. FOLDER/fault holds the fault of
-the next call; it is removed when it is taken, unless it begins with "always ".
+each list, or FOLDER/tools_of.json those of its tenant, FOLDER/resources.json its resources; FOLDER/effects gets a line
+for each call of a tool that changes something, FOLDER/reads for each resource that is read, FOLDER/starts for each
+start. FOLDER/fault holds the fault of the next call; it is removed when it is taken, unless it begins with "always ".
 
 The fault ``task {…}`` answers with a task, kept in FOLDER/tasks: it survives the server. Its plan says: "until", the
 file in FOLDER that ends it, or "after", how many times it is asked for before; "end", its last status; "interval", what
@@ -62,6 +62,10 @@ class Server:
         self.send({"id": asked["id"], "error": {"code": code, "message": message}})
 
     def tools(self):
+        of = self.folder / "tools_of.json"
+        own = json.loads(of.read_text()) if of.exists() else {}
+        if (tenant := os.environ.get("FLEXCHAT_TENANT")) in own:
+            return own[tenant]
         path = self.folder / "tools.json"
         return json.loads(path.read_text()) if path.exists() else TOOLS
 
@@ -173,6 +177,7 @@ class Server:
                 "note:///picture": [{"uri": uri, **picture}],
                 "note:///both": [{"uri": f"{uri}/1", "text": "one"}, {"uri": f"{uri}/2", **picture}],
                 "note:///empty": [],
+                "note:///whose": [{"uri": uri, "text": str(os.environ.get("FLEXCHAT_TENANT"))}],
                 "note:///large": [{"uri": uri, "text": "".join(f"line {n} é\n" for n in range(4000))}],
             }
             fault = self.fault()
@@ -419,6 +424,9 @@ class Server:
             self.result(asked, content=[{"type": "text", "text": str(total)}])
         elif name == "count":
             self.result(asked, content=[{"type": "text", "text": "counted"}])
+        elif name == "whose":
+            about = {"tenant": os.environ.get("FLEXCHAT_TENANT"), "pid": os.getpid(), **arguments}
+            self.result(asked, content=[{"type": "text", "text": json.dumps(about)}])
         else:
             self.result(asked, content=[{"type": "text", "text": f"Unknown tool: {name}"}], isError=True)
 

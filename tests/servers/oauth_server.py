@@ -20,20 +20,24 @@ class Authority:
         seconds: How long a token lives.
         scope: What a request needs.
         refuses: Whether the person refuses.
+        person: Who sits at the browser.
         asked: The paths that were asked for, in order.
         grants: The kinds of grants at the token endpoint, in order.
+        owners: Who signed in for a token that was ever given out: to get in, or to renew it.
     """
 
     base: str = ""
     seconds: int = 3_600
     scope: str = ""
     refuses: bool = False
+    person: str = "somebody"
     asked: list[str] = attrs.field(factory=list)
     grants: list[str] = attrs.field(factory=list)
     clients: dict[str, dict] = attrs.field(factory=dict)
     codes: dict[str, dict] = attrs.field(factory=dict)
     tokens: dict[str, str] = attrs.field(factory=dict)
     refreshes: dict[str, str] = attrs.field(factory=dict)
+    owners: dict[str, str] = attrs.field(factory=dict)
 
     def revoke(self):
         """Let no token in any more, nor renew one."""
@@ -104,7 +108,7 @@ class Authority:
             back |= {"error": "access_denied", "error_description": "not today"}
         else:
             back["code"] = secrets.token_hex(8)
-            self.codes[back["code"]] = asked
+            self.codes[back["code"]] = {**asked, "person": self.person}
         return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}")
 
     async def _token(self, request: Request):
@@ -116,13 +120,14 @@ class Authority:
             digest = hashlib.sha256(form["code_verifier"].encode()).digest()
             if asked is None or base64.urlsafe_b64encode(digest).decode().rstrip("=") != asked["code_challenge"]:
                 return JSONResponse({"error": "invalid_grant"}, 400)
-            scope = asked.get("scope", "")
+            scope, owner = asked.get("scope", ""), asked["person"]
         else:
             found = self.refreshes.pop(form["refresh_token"], None)  # each can be used once
             if found is None:
                 return JSONResponse({"error": "invalid_grant"}, 400)
-            scope = found
+            scope, owner = found, self.owners[form["refresh_token"]]
         access, refresh = secrets.token_hex(16), secrets.token_hex(16)
         self.tokens[access], self.refreshes[refresh] = scope, scope
+        self.owners[access] = self.owners[refresh] = owner
         made = {"access_token": access, "token_type": "bearer", "expires_in": self.seconds, "refresh_token": refresh}
         return JSONResponse(made | ({"scope": scope} if scope else {}))

@@ -38,13 +38,14 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
     name, person = context.source.name, PersonBehind(context)
     call = _Call(settings, params, context, person)
     try:
-        source = cast(McpSource, await context.source.opened())
-        try:
-            result = await call.made(source)
-        except TaskGoneError as error:
-            if is_write or error.is_left:
-                raise
-            result = await call.made(source)  # nothing was changed: it may be called again, once
+        opened = cast(McpSource, await context.source.opened())
+        async with opened.of(context.tenant) as source:
+            try:
+                result = await call.made(source)
+            except TaskGoneError as error:
+                if is_write or error.is_left:
+                    raise
+                result = await call.made(source)  # nothing was changed: it may be called again, once
     except (ToolSourceError, ServerUnusableError) as error:
         text = f"the MCP server '{name}' cannot be used: {error}"
         raise EffectUnknownError(text) if is_again else ToolError(text, nothing_done=True) from None

@@ -18,6 +18,7 @@ import attrs
 import mcp_types as types
 from flexchat import __version__
 from flexchat.plugin import Fetcher, ToolError
+from flexchat.store import storable
 from mcp import Client
 from mcp.client._transport import TransportStreams
 from mcp.shared.dispatcher import ProgressFnT
@@ -28,7 +29,7 @@ from .errors import LOST, NOT_SENT, TOO_LARGE, UNUSABLE, AnswerLostError, Answer
 from .oauth import Person
 from .process import IS_POSIX, ServerProcess
 from .questions import MOST_ROUNDS, Answer, answered
-from .settings import MODERN, McpConfig
+from .settings import MODERN, TENANT_VARIABLE, McpConfig
 from .tasks import RELATED_TASK, Task, TasksExtension, made_of, wanted
 
 log = logging.getLogger(__name__)
@@ -76,8 +77,9 @@ class Connection:
         mask: Callable[[str], str],
         tools_changed: Callable[[], None],
         person: Person | None,
+        tenant: str,
     ) -> None:
-        self._config, self.name, self._folder, self._person = config, name, folder, person
+        self._config, self.name, self._folder, self._person, self._tenant = config, name, folder, person, tenant
         self._fetcher, self._mask, self._tools_changed = fetcher, mask, tools_changed
         self.version = self.why = ""
         self.busy = self.working = 0
@@ -257,16 +259,23 @@ class Connection:
 
             if self._fetcher is None:
                 raise ServerUnusableError("there is no client for addresses")
-            return http_transport(config, self.name, self._fetcher, self._person)
-        folder = _folder_of(config, self._folder)
+            return http_transport(config, self.name, self._fetcher, self._person, self._tenant)
+        folder, env = _folder_of(config, self._folder), self._variables()
         if not IS_POSIX:
             from .windows import windows_transport
 
-            return windows_transport(config, name=self.name, folder=folder, ended=self._end)
+            return windows_transport(config, name=self.name, env=env, folder=folder, ended=self._end)
         from .stdio import stdio_transport
 
-        self.process = await ServerProcess.start(config.argv, env=config.env, cwd=folder, mask=self._mask)
+        self.process = await ServerProcess.start(config.argv, env=env, cwd=folder, mask=self._mask)
         return stdio_transport(self.process, name=self.name, max_bytes=config.max_bytes, ended=self._end)
+
+    def _variables(self) -> Mapping[str, str]:
+        if not self._config.per_tenant:
+            return self._config.env
+        if storable(self._tenant) != self._tenant:  # the system would take two such names for one, or none
+            raise ServerUnusableError("the name of its tenant has NUL or half of a surrogate pair: use another name")
+        return {**self._config.env, TENANT_VARIABLE: self._tenant}
 
     async def _asked(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Answer a server of the older era, which does not say in which of its calls it asks, but in which task."""

@@ -24,20 +24,21 @@ _LONGEST_S = 24 * 3_600.0
 
 
 def http_transport(
-    config: McpConfig, name: str, fetcher: Fetcher, person: Person | None
+    config: McpConfig, name: str, fetcher: Fetcher, person: Person | None, tenant: str
 ) -> AbstractAsyncContextManager[TransportStreams]:
     """Return the SDK's transport for a URL.
 
     Args:
         name: What the config calls the server.
         person: Who can sign in if the server asks for it; None for nobody.
+        tenant: Whose tokens are sent.
     """
     assert config.url is not None
     auth = config.auth or McpAuth()
     sent = dict(config.headers)
     if auth.bearer:
         sent["Authorization"] = f"Bearer {auth.bearer}"
-    sign_in = SignIn(name, config.url, auth, person) if auth.oauth else None
+    sign_in = SignIn(name, config.url, auth, person, tenant) if auth.oauth else None
     guarded = GuardedTransport(fetcher, sent, config.max_bytes, sign_in)
 
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:

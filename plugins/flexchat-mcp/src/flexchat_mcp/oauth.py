@@ -25,6 +25,7 @@ from pydantic import AnyUrl, ValidationError
 
 from .errors import ServerUnusableError
 from .settings import McpAuth
+from .tenants import option
 from .tokens import TokenFile
 
 Send = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
@@ -53,16 +54,17 @@ class Person(Protocol):
 
 
 class SignIn:
-    """Signs the requests to one server.
+    """Signs the requests of one tenant to one server.
 
     Args:
         name: What the config calls the server.
         person: Who signs in if need be; None: nobody can, and a server that asks for it is an error.
+        tenant: Whose tokens are sent.
     """
 
-    def __init__(self, name: str, url: str, auth: McpAuth, person: Person | None) -> None:
-        self._name, self._person = name, person
-        self._provider = _Provider(url, auth, TokenFile(url), person)
+    def __init__(self, name: str, url: str, auth: McpAuth, person: Person | None, tenant: str) -> None:
+        self._login, self._person = f"flexchat mcp login {name}{option(tenant)}", person
+        self._provider = _Provider(url, auth, TokenFile(url, tenant), person)
 
     async def send(self, request: httpx2.Request, send: Send) -> httpx2.Response:
         """Send a request with a token; sign in first if the server asks for it and there is a person.
@@ -87,7 +89,7 @@ class SignIn:
                     raise ServerUnusableError(f"signing in failed: {error}") from None
                 if asked is request and self._person is None and (wish := _wish(response)):
                     await response.aclose()
-                    raise ServerUnusableError(f"{wish}: flexchat mcp login {self._name}")
+                    raise ServerUnusableError(f"{wish}: {self._login}")
                 if asked is not request:
                     await response.aread()
                 try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import attrs
-from flexchat.host import Mask, secrets_of_environment
+from flexchat.host import DEFAULT_TENANT, Mask, secrets_of_environment
 from flexchat.plugin import Fetcher, run_in_thread
 
 from .eras import OldServer
@@ -57,13 +57,14 @@ class ServerState:
 
 
 class Server:
-    """One server of a config.
+    """One server of a config; with per_tenant, one tenant's.
 
     Args:
         name: What the config calls it.
         folder: Where relative paths start.
         tools_changed: Called when it says that its tools have changed, and when it was connected again.
         person: Who can sign in if the server asks for it; None for nobody.
+        tenant: Whose it is, with per_tenant.
     """
 
     def __init__(
@@ -75,8 +76,9 @@ class Server:
         fetcher: Fetcher | None = None,
         tools_changed: Callable[[], None] = lambda: None,
         person: Person | None = None,
+        tenant: str = DEFAULT_TENANT,
     ) -> None:
-        self.config, self.name, self._person = config, name, person
+        self.config, self.name, self._person, self._tenant = config, name, person, tenant
         self.mask = Mask([*config.secrets(), *secrets_of_environment()])
         self.connections = 0
         self._folder, self._fetcher, self._tools_changed = folder or Path(), fetcher, tools_changed
@@ -260,6 +262,7 @@ class Server:
             mask=self.mask,
             tools_changed=self._tools_changed,
             person=self._person,
+            tenant=self._tenant,
         )
         try:
             await connection.open(era)
@@ -302,7 +305,10 @@ class Server:
         self._trouble = self.mask(why)
         self._ends.append(time.monotonic())
         self._total_ends += 1
-        log.warning("MCP server '%s': %s", self.name, self._trouble)
+        if self._tenant == DEFAULT_TENANT:
+            log.warning("MCP server '%s': %s", self.name, self._trouble)
+        else:
+            log.warning("MCP server '%s' of tenant %.60r: %s", self.name, self._tenant, self._trouble)
 
     def _close(self, connection: Connection, why: str) -> None:
         task = asyncio.get_running_loop().create_task(connection.aclose(why))
@@ -328,7 +334,7 @@ class Server:
             self._probing = None
 
     def _rest(self, connection: Connection) -> None:
-        """Let an unused command run for idle_ms; close a connection that was dropped when nobody waits any more."""
+        """Let what is unused run for idle_ms; close a connection that was dropped when nobody waits any more."""
         if connection is not self._connection:
             if not connection.busy and connection in self._dropped:
                 self._dropped.discard(connection)
@@ -337,7 +343,8 @@ class Server:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
-        if self.config.idle_ms and self.config.url is None and not connection.busy and not self._is_closed:
+        may_retire = self.config.url is None or self.config.per_tenant
+        if self.config.idle_ms and may_retire and not connection.busy and not self._is_closed:
             loop = asyncio.get_running_loop()
             self._idle = loop.call_later(self.config.idle_ms / 1000, self._retire, connection)
 

@@ -10,6 +10,8 @@ from flexchat.plugin import key, secret_key
 
 MODERN = "2026-07-28"
 """The revision of the protocol without a handshake."""
+TENANT_VARIABLE = "FLEXCHAT_TENANT"
+"""The environment variable that tells a command whose it is, with per_tenant."""
 
 
 @attrs.frozen(kw_only=True)
@@ -88,8 +90,23 @@ class McpConfig:
         default=None,
     )
     call_timeout_ms: int | None = key("Milliseconds a call may take.", min=1, max=10**9, default=None)
+    per_tenant: bool = key(
+        "Whether each tenant has a server of its own: process or connection, tokens and list. Default: all share one.",
+        default=False,
+    )
+    tenants: int = key(
+        "With per_tenant: how many tenants besides the default one have a server at a time; one that is not in use "
+        "ends for the next.",
+        min=1,
+        max=10_000,
+        default=50,
+    )
     start_ms: int = key("Milliseconds the server may take to start.", min=1, max=10**7, default=30_000)
-    idle_ms: int = key("Milliseconds after which an unused command is ended; 0: never.", min=0, default=600_000)
+    idle_ms: int = key(
+        "Milliseconds after which an unused command is ended, and with per_tenant an unused connection; 0: never.",
+        min=0,
+        default=600_000,
+    )
     restarts: int = key("How often a minute a server that ended is started again.", min=0, max=1_000, default=5)
     max_bytes: int = key("Longest message from the server, in bytes.", min=1_024, max=256 * 2**20, default=4 * 2**20)
 
@@ -98,6 +115,8 @@ class McpConfig:
             raise ValueError("a server has either a command or a url")
         if self.command is not None and not "".join(self.argv[:1]):
             raise ValueError("command is empty")
+        if self.per_tenant and TENANT_VARIABLE in map(str.upper, self.env):  # Windows takes no account of case
+            raise ValueError(f"per_tenant sets {TENANT_VARIABLE} in env: leave it out there")
 
     @property
     def argv(self) -> tuple[str, ...]:

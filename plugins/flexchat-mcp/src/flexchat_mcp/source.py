@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import SourcedTool, ToolError, ToolSourceContext, ToolSourceError
 
 from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
@@ -16,6 +18,7 @@ from .listing import Listing, listed, remarks, sourced, wanted
 from .resources import Resources, resource_tools
 from .server import Server
 from .settings import McpConfig
+from .tenants import Tenants, option
 
 if TYPE_CHECKING:
     from .oauth import Person
@@ -31,17 +34,25 @@ async def open_source(config: McpConfig, context: ToolSourceContext) -> McpSourc
 class McpSource:
     """A server of the config.
 
+    With per_tenant, it is one tenant's, and the default tenant's has the others'.
+
     Attributes:
         fingerprint: Always empty: only a list says what a server has.
-        server: Its process or address.
+        server: Its process or address. Calls use that of their tenant, see ``of``.
         resources: What its tools for reading answer.
         person: Who can sign in, and answer questions, if the server asks; None for nobody.
     """
 
     fingerprint = ""
 
-    def __init__(self, config: McpConfig, context: ToolSourceContext, person: Person | None = None) -> None:
-        self.config, self.name, self.person = config, context.name, person
+    def __init__(
+        self,
+        config: McpConfig,
+        context: ToolSourceContext,
+        person: Person | None = None,
+        tenant: str = DEFAULT_TENANT,
+    ) -> None:
+        self.config, self.name, self.person, self._tenant = config, context.name, person, tenant
         self.resources = Resources(context.name)
         self._changed: Callable[[], None] = context.changed
         self._listing: Listing | None = None
@@ -53,7 +64,25 @@ class McpSource:
             fetcher=context.fetcher,
             tools_changed=self._tools_changed,
             person=person,
+            tenant=tenant,
         )
+        # What another tenant's server lists is compared with what was accepted, but never offered for accepting.
+        quiet = attrs.evolve(context, changed=_nothing)
+        self._tenants = Tenants(config.tenants, lambda name: McpSource(config, quiet, tenant=name))
+
+    @contextlib.asynccontextmanager
+    async def of(self, tenant: str) -> AsyncIterator[McpSource]:
+        """Use a tenant's server for a call: this one, unless each tenant has one of its own.
+
+        Raises:
+            ServerUnusableError: There are too many at work.
+        """
+        tenant = tenant or DEFAULT_TENANT
+        if not self.config.per_tenant or tenant == self._tenant:
+            yield self
+            return
+        async with self._tenants.of(tenant) as source:
+            yield source
 
     async def tools(self) -> Sequence[SourcedTool]:
         """List the server's tools.
@@ -113,7 +142,7 @@ class McpSource:
         if not self.config.trust:
             raise ToolError(
                 f"the MCP server '{self.name}' has changed what '{tool}' is since it was accepted, so it is not called",
-                hint=f"the operator can look at it with: flexchat tools diff {self.name}",
+                hint=f"the operator can look at it with: {self._command()}",
             )
         return definition
 
@@ -126,8 +155,13 @@ class McpSource:
         return self.config.trust or accepted.settings.get("hash") == now.settings.get("hash")
 
     async def aclose(self) -> None:
-        """End the server."""
-        await self.server.aclose()
+        """End the server, and those of other tenants."""
+        await asyncio.gather(self.server.aclose(), self._tenants.aclose())
+
+    def _command(self) -> str:
+        if self._tenant == DEFAULT_TENANT:
+            return f"flexchat tools diff {self.name}"
+        return f"flexchat mcp inspect {self.name}{option(self._tenant)}"
 
     def _is_fresh(self, listing: Listing) -> bool:
         return time.monotonic() < listing.until and listing.connection == self.server.connections
@@ -140,6 +174,10 @@ class McpSource:
         lines = remarks(listing, self.config)
         if lines:
             log.warning("tool source '%s': %s", self.name, "; ".join(lines[:5]))
+
+
+def _nothing() -> None:
+    pass
 
 
 def said(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The file that keeps the tokens of one server, which nobody else may read."""
+"""The file that keeps one tenant's tokens of one server, which nobody else may read."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from typing import Any
 
+from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import FlexChatError
 from flexchat.store import data_folder
 
@@ -26,18 +27,21 @@ class TokenFile:
 
     Args:
         url: The server's. Each has a file of its own: a token of one server is never sent to another.
+        tenant: Whose tokens they are. Each tenant has a file of its own, and the default one that of servers which all
+            share.
 
     Attributes:
         path: The file; it need not exist.
     """
 
-    def __init__(self, url: str) -> None:
-        name = hashlib.sha256(url.encode()).hexdigest()[:32]
-        self.path = data_folder() / "mcp" / f"{name}.json"
-        self._url = url
+    def __init__(self, url: str, tenant: str = DEFAULT_TENANT) -> None:
+        self._whose = {"url": url} if tenant in ("", DEFAULT_TENANT) else {"url": url, "tenant": tenant}
+        # No URL and no two names give the same bytes: NUL is in no URL, and surrogatepass keeps apart what is not text.
+        named = "\0".join(self._whose.values()).encode("utf-8", "surrogatepass")
+        self.path = data_folder() / "mcp" / f"{hashlib.sha256(named).hexdigest()[:32]}.json"
 
     def read(self) -> dict[str, Any]:
-        """Return what is kept; nothing if there is no file, or if it is not of this server.
+        """Return what is kept; nothing if there is no file, or if it is not of this server and tenant.
 
         Raises:
             TokensError: It may be read by others, or cannot be read.
@@ -52,7 +56,7 @@ class TokenFile:
                 content = file.read(_MOST_BYTES)
         with contextlib.suppress(ValueError):
             found = json.loads(content)
-            if isinstance(found, dict) and found.get("url") == self._url:
+            if isinstance(found, dict) and {k: found[k] for k in ("url", "tenant") if k in found} == self._whose:
                 return found
         return {}
 
@@ -68,7 +72,7 @@ class TokenFile:
             try:
                 number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 with os.fdopen(number, "w", encoding="utf-8") as file:
-                    json.dump({"url": self._url, **kept}, file)
+                    json.dump({**kept, **self._whose}, file)
                     file.flush()
                     os.fsync(number)
                 part.replace(self.path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import anyio
@@ -26,11 +26,12 @@ log = logging.getLogger(__name__)
 
 @contextlib.asynccontextmanager
 async def windows_transport(
-    config: McpConfig, *, name: str, folder: Path, ended: Callable[[str], None]
+    config: McpConfig, *, name: str, env: Mapping[str, str], folder: Path, ended: Callable[[str], None]
 ) -> AsyncIterator[TransportStreams]:
     """Start a command and give the SDK's streams for it; leaving ends it, with all that it has started.
 
     Args:
+        env: Its variables.
         folder: Where it runs.
         ended: Called once, with the reason in words, when nothing more will come.
 
@@ -38,7 +39,7 @@ async def windows_transport(
         ServerUnusableError: It cannot be started.
     """
     program, *arguments = config.argv
-    command = StdioServerParameters(command=program, args=arguments, env=dict(config.env), cwd=folder)
+    command = StdioServerParameters(command=program, args=arguments, env=dict(env), cwd=folder)
     async with contextlib.AsyncExitStack() as stack:
         try:
             # The SDK hands it on to subprocess, which takes this, too.

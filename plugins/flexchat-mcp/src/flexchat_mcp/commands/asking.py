@@ -16,18 +16,21 @@ if TYPE_CHECKING:
     from mcp import Client
 
 
-def asked(context: CommandContext, server: str, ask: Callable[[Client], Awaitable[Any]]) -> Any:
+def asked(context: CommandContext, server: str, ask: Callable[[Client], Awaitable[Any]], *, tenant: str | None) -> Any:
     """Return what a configured server answers; one that wants a sign-in gets it at a terminal.
+
+    Args:
+        tenant: Whose server it is; None for the default tenant's.
 
     Raises:
         UsageError: There is no such server, or it refused.
         ServerUnusableError, AnswerLostError, AnswerTooLargeError: There is no answer.
     """
     chat = context.open_tools()[0]
-    (name,) = chosen(chat, server)
+    (name,) = chosen(chat, server, tenant)
 
     async def answer() -> Any:
-        async with chat, opened(chat, name, context.terminal) as source:
+        async with chat, opened(chat, name, context.terminal, tenant=tenant) as source:
             try:
                 return await source.server.ask(ask, is_call=False)
             except (ServerUnusableError, AnswerLostError, AnswerTooLargeError, UsageError):

@@ -16,7 +16,7 @@ from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError, 
 from ..listing import sourced
 from ..results import value_of
 from ..source import said
-from .opening import chosen, complete_server, opened
+from .opening import chosen, complete_server, opened, tenant_option
 
 
 @click.command
@@ -31,6 +31,7 @@ from .opening import chosen, complete_server, opened
     help="what the tool is told if it asks; without, it is asked for at a terminal, and declined elsewhere; repeatable",
 )
 @click.option("--defaults", is_flag=True, help="answer what the tool asks with its defaults")
+@tenant_option
 @click.pass_obj
 def call(
     context: CommandContext,
@@ -39,6 +40,7 @@ def call(
     arguments: tuple[str, ...],
     answers: tuple[str, ...],
     defaults: bool,
+    tenant: str | None,
 ) -> int:
     """Call a tool of an MCP server, whether it was accepted or not.
 
@@ -46,9 +48,10 @@ def call(
     what a model's call would be.
     """
     terminal, chat = context.terminal, context.open_tools()[0]
-    (name,) = chosen(chat, server)
+    (name,) = chosen(chat, server, tenant)
+    said_before = answers if answers or defaults else None
     try:
-        result = asyncio.run(_called(chat, name, tool, arguments, terminal, answers if answers or defaults else None))
+        result = asyncio.run(_called(chat, name, tool, arguments, terminal, said_before, tenant))
     except (ServerUnusableError, ToolSourceError, AnswerLostError, AnswerTooLargeError) as error:
         raise UsageError(f"{name}: {error}") from None
     if context.json:
@@ -60,9 +63,15 @@ def call(
 
 
 async def _called(
-    chat: FlexChat, name: str, tool: str, words: Sequence[str], terminal: Terminal, answers: Sequence[str] | None
+    chat: FlexChat,
+    name: str,
+    tool: str,
+    words: Sequence[str],
+    terminal: Terminal,
+    answers: Sequence[str] | None,
+    tenant: str | None,
 ) -> Mapping[str, Any]:
-    async with chat, opened(chat, name, terminal, answers) as source:
+    async with chat, opened(chat, name, terminal, answers, tenant=tenant) as source:
         tools = {each["name"]: each for each in (await source.listing()).tools}
         if tool not in tools:
             known = ", ".join(tools) or "none"

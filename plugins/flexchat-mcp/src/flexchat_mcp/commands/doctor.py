@@ -12,7 +12,7 @@ from flexchat.host import FAILED, OK, CommandContext, Terminal, argument
 from flexchat.plugin import ToolSourceError
 
 from ..listing import remarks
-from .opening import chosen, complete_server, opened, spoken_target
+from .opening import chosen, complete_server, opened, spoken_target, tenant_option
 
 _LAST_LINES = 5
 
@@ -21,14 +21,15 @@ _LAST_LINES = 5
 @argument(
     "server", metavar="SERVER", required=False, shell_complete=complete_server, help="only this one (default: all)"
 )
+@tenant_option
 @click.pass_obj
-def doctor(context: CommandContext, server: str | None) -> int:
+def doctor(context: CommandContext, server: str | None, tenant: str | None) -> int:
     """Start MCP servers and say what works and what does not.
 
     No tool is called. The exit status is 1 if something does not work.
     """
     terminal, chat = context.terminal, context.open_tools()[0]
-    found = asyncio.run(_examined(chat, chosen(chat, server)))
+    found = asyncio.run(_examined(chat, chosen(chat, server, tenant), tenant))
     if context.json:
         terminal.json(found)
     else:
@@ -37,14 +38,14 @@ def doctor(context: CommandContext, server: str | None) -> int:
     return FAILED if any(each["trouble"] for each in found) else OK
 
 
-async def _examined(chat: FlexChat, names: list[str]) -> list[dict[str, Any]]:
+async def _examined(chat: FlexChat, names: list[str], tenant: str | None) -> list[dict[str, Any]]:
     async with chat:
-        return await asyncio.gather(*(_examine(chat, name) for name in names))
+        return await asyncio.gather(*(_examine(chat, name, tenant) for name in names))
 
 
-async def _examine(chat: FlexChat, name: str) -> dict[str, Any]:
+async def _examine(chat: FlexChat, name: str, tenant: str | None) -> dict[str, Any]:
     live = chat.tools.sources.by_name[name]
-    async with opened(chat, name) as source:
+    async with opened(chat, name, tenant=tenant) as source:
         started, trouble, tools, notes = time.monotonic(), "", 0, []
         try:
             listing = await source.listing()

@@ -14,7 +14,7 @@ from flexchat.plugin import ToolSourceError
 from ..inspect import Finding, cleaned, findings
 from ..listing import effect_of, wanted
 from ..settings import McpConfig
-from .opening import chosen, complete_server, opened
+from .opening import chosen, complete_server, opened, tenant_option
 
 _LONGEST = 110
 
@@ -23,16 +23,17 @@ _LONGEST = 110
 @argument(
     "server", metavar="SERVER", required=False, shell_complete=complete_server, help="only this one (default: all)"
 )
+@tenant_option
 @click.pass_obj
-def inspect_(context: CommandContext, server: str | None) -> int:
+def inspect_(context: CommandContext, server: str | None, tenant: str | None) -> int:
     """Show the tools of MCP servers as they are now, and what is suspicious about them.
 
     It finds hidden characters, instructions to the model, and names that imitate other tools. Nothing is accepted.
     The exit status is 1 if something was found.
     """
     terminal, chat = context.terminal, context.open_tools()[0]
-    names = chosen(chat, server)
-    looked = asyncio.run(_looked(chat, names))
+    names = chosen(chat, server, tenant)
+    looked = asyncio.run(_looked(chat, names, tenant))
     data, failed = [], False
     for name in names:
         found = looked[name]
@@ -55,9 +56,9 @@ def inspect_(context: CommandContext, server: str | None) -> int:
 Looked = Mapping[str, "Sequence[Mapping[str, Any]] | FlexChatError"]
 
 
-async def _looked(chat: FlexChat, names: Sequence[str]) -> Looked:
+async def _looked(chat: FlexChat, names: Sequence[str], tenant: str | None) -> Looked:
     async def look(name: str) -> Sequence[Mapping[str, Any]] | FlexChatError:
-        async with opened(chat, name) as source:
+        async with opened(chat, name, tenant=tenant) as source:
             try:
                 return wanted((await source.listing()).tools, source.config)
             except ToolSourceError as error:

@@ -6,29 +6,30 @@ import asyncio
 
 import click
 from flexchat import FlexChat
-from flexchat.host import CommandContext, Terminal, UsageError, argument
+from flexchat.host import DEFAULT_TENANT, CommandContext, Terminal, UsageError, argument
 from flexchat.plugin import ToolSourceError
 
 from ..settings import McpConfig
 from ..tokens import TokenFile
-from .opening import chosen, complete_server, opened
+from .opening import chosen, complete_server, opened, tenant_option
 
 
 @click.command
 @argument("server", metavar="SERVER", shell_complete=complete_server, help="the server's name in the config")
+@tenant_option
 @click.pass_obj
-def login(context: CommandContext, server: str) -> None:
+def login(context: CommandContext, server: str, tenant: str | None) -> None:
     """Sign in at an MCP server, with a browser.
 
     The browser opens a page of the server, and comes back to this machine. The tokens are kept in a file that only you
     can read; turns use and renew them.
     """
     chat = context.open_tools()[0]
-    (name,) = chosen(chat, server)
-    file = _file_of(chat, name)
+    (name,) = chosen(chat, server, tenant)
+    file = _file_of(chat, name, tenant)
     file.delete()
     try:
-        count = asyncio.run(_signed_in(chat, name, context.terminal))
+        count = asyncio.run(_signed_in(chat, name, context.terminal, tenant))
     except (ToolSourceError, OSError) as error:
         raise UsageError(f"{name}: {error}") from None
     if not file.read().get("tokens"):
@@ -42,25 +43,26 @@ def login(context: CommandContext, server: str) -> None:
 
 @click.command
 @argument("server", metavar="SERVER", shell_complete=complete_server, help="the server's name in the config")
+@tenant_option
 @click.pass_obj
-def logout(context: CommandContext, server: str) -> None:
+def logout(context: CommandContext, server: str, tenant: str | None) -> None:
     """Forget the tokens of an MCP server."""
     chat = context.open_tools()[0]
-    (name,) = chosen(chat, server)
-    was_there = _file_of(chat, name).delete()
+    (name,) = chosen(chat, server, tenant)
+    was_there = _file_of(chat, name, tenant).delete()
     if context.json:
         context.terminal.json({"server": name, "was_signed_in": was_there})
     else:
         context.terminal.say(f"signed out of {name}" if was_there else f"nobody was signed in at {name}", "dim")
 
 
-def _file_of(chat: FlexChat, name: str) -> TokenFile:
+def _file_of(chat: FlexChat, name: str, tenant: str | None) -> TokenFile:
     config: McpConfig = chat.tools.sources.by_name[name].settings
     if config.url is None or config.auth is None or not config.auth.oauth:
         raise UsageError(f"{name} needs no signing in: its table has no url with auth = {{ oauth = true }}")
-    return TokenFile(config.url)
+    return TokenFile(config.url, tenant or DEFAULT_TENANT)
 
 
-async def _signed_in(chat: FlexChat, name: str, terminal: Terminal) -> int:
-    async with chat, opened(chat, name, terminal) as source:
+async def _signed_in(chat: FlexChat, name: str, terminal: Terminal, tenant: str | None) -> int:
+    async with chat, opened(chat, name, terminal, tenant=tenant) as source:
         return len((await source.listing(fresh=True)).tools)

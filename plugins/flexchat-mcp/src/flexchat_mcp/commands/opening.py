@@ -9,7 +9,15 @@ from collections.abc import AsyncIterator, Sequence
 import attrs
 import click
 from flexchat import FlexChat
-from flexchat.host import CommandContext, Mask, Terminal, UsageError, did_you_mean, secrets_of_environment
+from flexchat.host import (
+    DEFAULT_TENANT,
+    CommandContext,
+    Mask,
+    Terminal,
+    UsageError,
+    did_you_mean,
+    secrets_of_environment,
+)
 from flexchat.plugin import ToolSourceContext
 
 from ..settings import McpConfig
@@ -24,8 +32,12 @@ def servers(chat: FlexChat) -> list[str]:
     return [name for name, source in chat.tools.sources.by_name.items() if isinstance(source.settings, McpConfig)]
 
 
-def chosen(chat: FlexChat, name: str | None) -> list[str]:
-    """Return the servers a command is about: one, or all.
+tenant_option = click.option("--tenant", metavar="NAME", help="whose server to use, of those with per_tenant")
+"""The option that says whose server is meant."""
+
+
+def chosen(chat: FlexChat, name: str | None, tenant: str | None = None) -> list[str]:
+    """Return the servers a command is about: one, or all; for a tenant, those with per_tenant.
 
     Raises:
         UsageError: There is none, or none of that name.
@@ -33,10 +45,15 @@ def chosen(chat: FlexChat, name: str | None) -> list[str]:
     known = servers(chat)
     if not known:
         raise UsageError(NOT_CONFIGURED)
+    own = known if tenant is None else [each for each in known if chat.tools.sources.by_name[each].settings.per_tenant]
+    if name is None and own:
+        return own
     if name is None:
-        return known
+        raise UsageError("no MCP server has per_tenant = true, so all tenants share them; leave out --tenant")
     if name not in known:
         raise UsageError(f"no MCP server is called '{name}'{did_you_mean(name, known)}; configured: {', '.join(known)}")
+    if name not in own:
+        raise UsageError(f"{name} has no per_tenant = true, so all tenants share it; leave out --tenant")
     return [name]
 
 
@@ -48,14 +65,21 @@ def complete_server(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 @contextlib.asynccontextmanager
 async def opened(
-    chat: FlexChat, name: str, terminal: Terminal | None = None, answers: Sequence[str] | None = None
+    chat: FlexChat,
+    name: str,
+    terminal: Terminal | None = None,
+    answers: Sequence[str] | None = None,
+    *,
+    tenant: str | None = None,
 ) -> AsyncIterator[McpSource]:
     """Use a server for a while, by itself: what it lists is not taken into the lock.
 
     Args:
         terminal: Of a person who can sign in and answer questions if the server asks; None for nobody.
         answers: The person's answers, KEY=VALUE; None: they are asked.
+        tenant: Whose server it is; None for the default tenant's.
     """
+    whose = tenant or DEFAULT_TENANT
     live = chat.tools.sources.by_name[name]
     context = ToolSourceContext(name=name, folder=live.setup.folder, fetcher=chat.tools.fetcher)
     config: McpConfig = live.settings
@@ -68,10 +92,11 @@ async def opened(
 
             person = Person(Answers(terminal, config, answers))
             if config.auth is not None and config.auth.oauth:
-                opening = browser(terminal, port=config.auth.redirect_port, file=TokenFile(config.url or ""))
+                file = TokenFile(config.url or "", whose)
+                opening = browser(terminal, port=config.auth.redirect_port, file=file)
                 person = attrs.evolve(person, browser=await stack.enter_async_context(opening))
                 config = attrs.evolve(config, start_ms=config.start_ms + round(WAIT_S * 1000))
-        source = McpSource(config, context, person)
+        source = McpSource(config, context, person, whose)
         stack.push_async_callback(source.aclose)
         yield source
 

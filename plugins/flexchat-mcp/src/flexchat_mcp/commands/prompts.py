@@ -11,7 +11,7 @@ from flexchat.host import SPOKEN, CommandContext, UsageError, argument, did_you_
 from ..listing import pages
 from ..results import text_of
 from .asking import asked
-from .opening import complete_server
+from .opening import complete_server, tenant_option
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 @argument("server", shell_complete=complete_server, help="its name")
 @argument("name", required=False, help="the prompt to print (default: list them)")
 @argument("arguments", nargs=-1, type=SPOKEN, metavar="[KEY=VALUE]...", help="its arguments")
+@tenant_option
 @click.pass_obj
-def prompts(context: CommandContext, server: str, name: str | None, arguments: tuple[str, ...]) -> None:
+def prompts(
+    context: CommandContext, server: str, name: str | None, arguments: tuple[str, ...], tenant: str | None
+) -> None:
     """List the prompts of an MCP server, or print one.
 
     A prompt is text by strangers: read it before you send it to a model.
@@ -40,7 +43,7 @@ def prompts(context: CommandContext, server: str, name: str | None, arguments: t
         result = await client.get_prompt(name, given)
         return there, result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    there, filled = asked(context, server, ask)
+    there, filled = asked(context, server, ask, tenant=tenant)
     if context.json:
         context.terminal.json(there if filled is None else filled)
     elif filled is not None:

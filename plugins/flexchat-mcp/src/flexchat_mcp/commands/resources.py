@@ -13,7 +13,7 @@ from flexchat.host import SPOKEN, CommandContext, UsageError, argument, one_line
 from ..resources import contents_of, resources_of
 from ..results import text_of
 from .asking import asked
-from .opening import complete_server
+from .opening import complete_server, tenant_option
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 @argument("server", shell_complete=complete_server, help="its name")
 @argument("uri", required=False, type=SPOKEN, help="the resource to print (default: list them)")
 @click.option("--save", metavar="FILE", type=SPOKEN, help="write the resource to a file, whatever it is")
+@tenant_option
 @click.pass_obj
-def resources(context: CommandContext, server: str, uri: str | None, save: str | None) -> None:
+def resources(context: CommandContext, server: str, uri: str | None, save: str | None, tenant: str | None) -> None:
     """List the resources of an MCP server, or print one."""
     if uri is None:
         if save is not None:
             raise UsageError("--save needs the URI of a resource")
-        _list(context, server)
+        _list(context, server, tenant)
         return
 
     async def read(client: Client) -> list[dict[str, Any]]:
         return await contents_of(client, uri)
 
-    contents = asked(context, server, read)
+    contents = asked(context, server, read, tenant=tenant)
     if save is not None:
         data = b"".join(map(_bytes_of, contents))
         try:
@@ -52,8 +53,8 @@ def resources(context: CommandContext, server: str, uri: str | None, save: str |
             context.terminal.say("--save FILE writes what is not text", "dim")
 
 
-def _list(context: CommandContext, server: str) -> None:
-    found, templates = asked(context, server, resources_of)
+def _list(context: CommandContext, server: str, tenant: str | None) -> None:
+    found, templates = asked(context, server, resources_of, tenant=tenant)
     if context.json:
         context.terminal.json({"resources": found, "resourceTemplates": templates})
         return

@@ -1,0 +1,97 @@
+"""Each tenant's own server: made for its first call, and ended for another's when it is not in use."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+import attrs
+from flexchat.host import DEFAULT_TENANT
+
+from .errors import ServerUnusableError
+
+if TYPE_CHECKING:
+    from .source import McpSource
+
+
+def option(tenant: str) -> str:
+    """Return what names a tenant in a command; nothing for the default one."""
+    if tenant == DEFAULT_TENANT:
+        return ""
+    return f" --tenant {shlex.quote(tenant) if tenant.isprintable() and len(tenant) <= 100 else 'NAME'}"
+
+
+@attrs.define(eq=False)
+class _Place:
+    """A place for one tenant's server.
+
+    Attributes:
+        users: How many calls use it.
+        free: Done when the server that had the place before is gone; None if there was none.
+    """
+
+    source: McpSource
+    free: asyncio.Task[None] | None = None
+    users: int = 0
+
+    async def end(self) -> None:
+        """End the server, after whatever had its place before."""
+        if self.free is not None:
+            await asyncio.wait([self.free])
+        await self.source.aclose()
+
+
+class Tenants:
+    """The servers of tenants, by name. Nothing is kept of a tenant whose server was ended.
+
+    Args:
+        most: How many there are at a time.
+        make: Makes the server of a tenant; starts nothing.
+    """
+
+    def __init__(self, most: int, make: Callable[[str], McpSource]) -> None:
+        self._most, self._make = most, make
+        self._places: dict[str, _Place] = {}  # who has used theirs last comes last
+        self._is_closed = False
+
+    @contextlib.asynccontextmanager
+    async def of(self, tenant: str) -> AsyncIterator[McpSource]:
+        """Use a tenant's server; it is not ended for another tenant's meanwhile.
+
+        Raises:
+            ServerUnusableError: There are as many as there may be, and all are in use.
+        """
+        place = self._places.get(tenant)
+        if place is None:
+            place = self._places[tenant] = self._place(tenant)
+        place.users += 1
+        try:
+            if place.free is not None:
+                await asyncio.wait([place.free])
+            yield place.source
+        finally:
+            place.users -= 1
+            if self._places.get(tenant) is place:
+                self._places[tenant] = self._places.pop(tenant)
+
+    async def aclose(self) -> None:
+        """End all of them."""
+        self._is_closed = True
+        places, self._places = [*self._places.values()], {}
+        await asyncio.gather(*(place.end() for place in places))
+
+    def _place(self, tenant: str) -> _Place:
+        if self._is_closed:
+            raise ServerUnusableError("it is closed")
+        if len(self._places) < self._most:
+            return _Place(self._make(tenant))
+        unused = next((name for name, place in self._places.items() if not place.users), None)
+        if unused is None:
+            raise ServerUnusableError(
+                f"{self._most:,} tenants are using theirs, and it may have no more; try again later, or raise 'tenants'"
+            )
+        ending = asyncio.get_running_loop().create_task(self._places.pop(unused).end())
+        return _Place(self._make(tenant), ending)
