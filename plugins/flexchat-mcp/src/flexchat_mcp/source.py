@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import attrs
-from flexchat.plugin import SourcedTool, ToolError, ToolSourceContext, ToolSourceError
+from flexchat.plugin import SourcedTool, SourceServer, ToolError, ToolSourceContext, ToolSourceError
 
 from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .inspect import findings
 from .listing import Listing, listed, remarks, sourced, wanted
 from .resources import Resources, resource_tools
 from .server import Server
@@ -45,6 +46,7 @@ class McpSource:
         self.resources = Resources(context.name)
         self._changed: Callable[[], None] = context.changed
         self._listing: Listing | None = None
+        self._chosen: Sequence[Mapping[str, Any]] = ()
         self._asking = asyncio.Lock()
         self.server = Server(
             config,
@@ -62,7 +64,8 @@ class McpSource:
             ToolSourceError: It cannot be reached, or does not answer what MCP says.
         """
         listing = await self.listing(fresh=True)
-        tools = [sourced(tool, self.config) for tool in wanted(listing.tools, self.config)]
+        self._chosen = wanted(listing.tools, self.config)
+        tools = [sourced(tool, self.config) for tool in self._chosen]
         if self.config.resources and listing.has_resources:
             tools += resource_tools(self.name, self.config)
         self._tell(listing)
@@ -122,6 +125,31 @@ class McpSource:
         if accepted.settings.get("resources") and now.settings.get("resources"):
             return True  # ours, of another version
         return self.config.trust or accepted.settings.get("hash") == now.settings.get("hash")
+
+    def server_state(self, tenant: str) -> SourceServer:
+        """What is known about the server."""
+        state = self.server.state
+        return SourceServer(
+            status=state.status,
+            version=state.version,
+            since=state.since,
+            trouble=state.trouble,
+            ends=state.ends,
+            last_lines=state.stderr,
+        )
+
+    async def restart(self, tenant: str) -> None:
+        """End the server, so that its next list is asked of a new one."""
+        self._listing = None
+        await self.server.restart()
+
+    def warnings(self, tools: Sequence[SourcedTool]) -> dict[str, list[str]]:
+        """Return what is suspicious about tools, as the server lists them."""
+        told: dict[str, list[str]] = {tool.name: [] for tool in tools}
+        for found in findings(self._chosen):
+            if found.tool in told:
+                told[found.tool].append(f"{found.place} {found.what}")
+        return told
 
     async def aclose(self) -> None:
         """End the server."""
