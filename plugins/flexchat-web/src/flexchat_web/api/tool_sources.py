@@ -78,14 +78,14 @@ async def _list(call: Call) -> Reply:
 
 async def _look(call: Call) -> Reply:
     async with _chat(call) as chat:
-        await chat.tools.sources.look(call.path["name"], tenant=call.tenant, accept_first=False)
-        return Json({"source": _now(call, chat)})
+        state = await chat.tools.sources.look(call.path["name"], tenant=call.tenant, accept_first=False)
+        return Json({"source": _masked(call, chat, state)})
 
 
 async def _restart(call: Call) -> Reply:
     async with _chat(call) as chat:
-        await chat.tools.sources.restart(call.path["name"], tenant=call.tenant)
-        return Json({"source": _now(call, chat)})
+        state = await chat.tools.sources.restart(call.path["name"], tenant=call.tenant)
+        return Json({"source": _masked(call, chat, state)})
 
 
 async def _accept(call: Call) -> Reply:
@@ -111,9 +111,11 @@ async def _chat(call: Call) -> AsyncIterator[FlexChat]:
 
 
 def _now(call: Call, chat: FlexChat) -> dict[str, Any]:
-    found: dict[str, Any] = chat.mask.data(
-        _source(call, chat.tools.sources.state(call.path["name"], tenant=call.tenant))
-    )
+    return _masked(call, chat, chat.tools.sources.state(call.path["name"], tenant=call.tenant))
+
+
+def _masked(call: Call, chat: FlexChat, state: SourceState) -> dict[str, Any]:
+    found: dict[str, Any] = chat.mask.data(_source(call, state))
     return found
 
 

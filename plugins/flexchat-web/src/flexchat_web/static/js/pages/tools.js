@@ -124,7 +124,7 @@ function sourcesOfTools(changed) {
     setTimeout(() => ready.forEach((one) => (one.disabled = false)), DOUBLE_CLICK_MS);
     const again = [...node.querySelectorAll("article")].find((card) => card.querySelector("h2").textContent === source.name);
     const same = [...(again?.querySelectorAll("[data-press]") || [])].find((one) => one.dataset.press === pressed.dataset.press && !one.disabled);
-    (same || again?.querySelector("h2"))?.focus();
+    (same || again?.querySelector("h2"))?.focus({ preventScroll: true });
   }
 
   return { node, load };
