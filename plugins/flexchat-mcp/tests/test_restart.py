@@ -110,11 +110,11 @@ async def test_the_era_is_asked_again(chat_of, folder):
     chat = chat_of("handshake")
     await chat.tools.sources.look("fake")
     source = chat.tools.sources.by_name["fake"]._source
-    assert source.server._era == "legacy"
+    assert source.server._old.is_known()
 
     await source.restart("default")
 
-    assert source.server._era == "auto"
+    assert not source.server._old.is_known()
     assert source.server.state.status == "stopped"
 
 

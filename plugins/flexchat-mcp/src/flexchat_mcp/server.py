@@ -182,11 +182,11 @@ class Server:
 
         What is under way fails as if the server had died.
         """
+        if self._old is not None:
+            await run_in_thread(self._old.remember, False)  # it may speak both by now
         opening, connection = self._opening, self._connection
         self._connection, self._is_broken = None, False
         self._ends.clear()
-        if self._old is not None:
-            await run_in_thread(self._old.remember, False)
         if opening is not None:
             opening.cancel()
             await asyncio.wait([opening])
