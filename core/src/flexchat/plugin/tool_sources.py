@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -12,6 +12,10 @@ from ..domain.sourced import SourcedTool
 
 if TYPE_CHECKING:
     from .contracts import Fetcher
+
+
+def _as_tuple(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(lines)
 
 
 @attrs.frozen(kw_only=True)
@@ -34,9 +38,9 @@ class SourceServer:
     since: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
     trouble: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
     ends: int = attrs.field(default=0, validator=attrs.validators.instance_of(int))
-    last_lines: Sequence[str] = attrs.field(
+    last_lines: tuple[str, ...] = attrs.field(
         default=(),
-        converter=tuple,
+        converter=_as_tuple,
         validator=attrs.validators.deep_iterable(attrs.validators.instance_of(str)),
     )
 
