@@ -242,6 +242,21 @@ def test_a_server_that_cannot_be_started_says_so_on_its_card(visit, desk):
     expect(card.get_by_role("button", name="Start desk")).to_be_visible()
 
 
+def test_what_a_server_writes_is_text(visit, serve):
+    """Its last words, in the error and among its lines, run nothing in the page."""
+    script = "<img src=x onerror=console.error('owned')><script>console.error('owned')</script>"
+    command = [sys.executable, "-c", f"import sys; sys.exit({script!r})"]
+    server = serve(MCP.format(command=json.dumps(command), more=""))
+    page = visit(server.url + "#/tools")
+    card = card_of(page)
+    card.get_by_role("button", name="Read its tools of desk").click()
+
+    expect(card.get_by_role("alert")).to_contain_text("its last words: <img src=x")
+    card.get_by_text("What it wrote last").click()
+    expect(card.locator(".source-lines")).to_contain_text("</script>")
+    assert card.locator("img, script").count() == 0
+
+
 def test_who_may_not_edit_reads_which_command_accepts(visit, desk):
     """There are no buttons, and neither stderr nor the last error."""
     server = desk("--read-only")

@@ -37,7 +37,8 @@ class Server(ScriptedSource):
         if self.restarting is not None:
             await self.restarting()
 
-    def warnings(self, tools):
+    def warnings(self, tools, others):
+        self.others = others
         return {tool.name: ["it is odd"] for tool in tools if "odd" in tool.description}
 
 
@@ -52,9 +53,14 @@ def shop(host):
 async def chat(host, shop, tmp_path):
     config = {
         "llms": {"bot": {"provider": "scripted"}},
-        "tools": {"scripted": [{"name": "shop", "timeout_ms": 2_000}]},
+        "tools": {
+            "scripted": [{"name": "shop", "timeout_ms": 2_000}],
+            "listed": [{"name": "more", "file": "more.json", "prefix": "m_"}],
+            "registry": [{"name": "calculator"}],
+        },
         "responses": [{"llm": "bot", "model": "m", "tools": {"allowed_tools": ["shop/*"]}}],
     }
+    (tmp_path / "more.json").write_text('[{"name": "find", "description": "Find more."}]')
     path = tmp_path / "flexchat.json"
     path.write_text(json.dumps(config))
     replies = [says("Hello.")] * 5
@@ -268,10 +274,29 @@ async def test_what_a_source_warns_of_stands_with_the_change(chat, shop):
     found = {change.name: change.warnings for change in (await sources.look("shop")).changes}
 
     assert found == {"find": ("it is odd",), "new": (), "order": ()}
+    assert shop.others == {"tools.registry": ["calculator"]}
+    await sources.look("more")
+    shop.tools_now = [sourced("find", "It is odder.")]
+    await sources.restart("shop")
+    assert shop.others == {"tools.registry": ["calculator"], "more": ["m_find"]}
+
+
+async def test_a_turn_does_not_wait_for_warnings_and_each_definition_is_asked_about_once(chat, shop):
+    asked = []
+    shop.warnings = lambda tools, others: asked.append([tool.name for tool in tools]) or {}
+    await chat.respond("Hello.")
+    shop.change(sourced("find", "It is odd."), sourced("order", effect="write"))
+    await chat.respond("Hello.")
+    assert asked == []
+    for _ in range(2):
+        await chat.tools.sources.look("shop")
+        await chat.tools.sources.review("shop")
+
+    assert asked == [["find"]]
 
 
 async def test_a_source_that_cannot_warn_warns(chat, shop):
-    shop.warnings = lambda tools: 1 / 0
+    shop.warnings = lambda tools, others: 1 / 0
     (first, _) = (await chat.tools.sources.look("shop", accept_first=False)).changes
 
     assert first.warnings == ("whether it is suspicious cannot be told: ZeroDivisionError: division by zero",)

@@ -1,6 +1,7 @@
 """A person restarts a server: it is started at once, and what is under way fails as if it had died."""
 
 import asyncio
+import time
 
 import pytest
 from flexchat.plugin import ToolSourceError
@@ -172,13 +173,31 @@ async def test_suspicious_tools_are_named_before_they_are_accepted(chat_of, fold
         {"name": "count", "description": "Count.", "inputSchema": schema},
         {"name": "c0unt", "description": "Count.", "inputSchema": schema},
     )
-    state = await chat_of().tools.sources.look("fake", accept_first=False)
+    listed = folder.path / "listed.json"
+    listed.write_text('[{"name": "Add", "description": "Add."}]')
+    chat = chat_of(more={"listed": [{"name": "mine", "file": str(listed)}]})
+    await chat.tools.sources.look("mine")
+    state = await chat.tools.sources.look("fake", accept_first=False)
 
     told = {change.name: change.warnings for change in state.changes}
     assert [text.partition("(")[0] for text in told["add"]] == [
         "description has 1 characters that nobody sees ",
         "description has a tag that models obey: “<IMPORTANT>”",
         "description hides something from the user: “Do not tell the user”",
+        "name looks like 'Add' of 'mine'",
     ]
     assert told["c0unt"] == ("name looks like 'count' of the same server",)
     assert told["count"] == ()
+
+
+async def test_more_than_can_be_looked_through_is_said(chat_of, folder):
+    """A server may list what takes minutes to look through."""
+    tools = [{"name": f"t{n}", "description": "Do not. " * 2_000, "inputSchema": {"type": "object"}} for n in range(40)]
+    folder.tools(*tools)
+    began = time.monotonic()
+
+    state = await chat_of().tools.sources.look("fake", accept_first=False)
+
+    told = [change.warnings for change in state.changes]
+    assert sum("there is too much to look through here: flexchat mcp inspect fake" in texts for texts in told) == 25
+    assert time.monotonic() - began < 10

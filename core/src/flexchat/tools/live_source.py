@@ -146,12 +146,16 @@ class LiveSource:
             trouble = error_name(error)
         return SourceServer(status="broken", trouble=f"its state cannot be told: {trouble}")
 
-    def warnings(self, tools: Sequence[SourcedTool]) -> dict[str, tuple[str, ...]]:
-        """Return what a person should look at before accepting these tools, by name. Blocks."""
+    def warnings(self, tools: Sequence[SourcedTool], others: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+        """Return what a person should look at before accepting these tools, by name. Blocks.
+
+        Args:
+            others: The names of other tools, by what has them.
+        """
         try:
             with contained():
                 asked = getattr(self._source, "warnings", None)
-                found = asked(tools) if asked is not None else {}
+                found = asked(tools, others) if asked is not None else {}
                 return {str(name): tuple(map(str, texts)) for name, texts in found.items()}
         except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
             trouble = f"whether it is suspicious cannot be told: {error_name(error)}"

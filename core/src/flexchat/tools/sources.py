@@ -100,7 +100,7 @@ class ToolSources:
         self._made: dict[tuple[str, str], tuple[tuple[str, str], ToolDefinition]] = {}
         self._states: dict[str, SourceState] = {}
         self._broken: dict[str, dict[str, str]] = {}
-        self._warnings: dict[str, dict[str, tuple[str, ...]]] = {}
+        self._warnings: dict[str, dict[str, tuple[str, ...]]] = {}  # by the digest of a tool
         self._in_memory: dict[str, KeptSource] = {}
         self._told: dict[str, str] = {}
         self._fetcher = fetcher
@@ -185,7 +185,7 @@ class ToolSources:
             await asyncio.wait([task], timeout=source.setup.timeout_s + WAIT_S)
         if accept_first:
             await self._accept_first([source])
-        return self._looked_at(source, tenant)
+        return await self._looked_at(source, tenant)
 
     async def restart(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
         """Start what runs behind a source again, read its tools, and return its state; accepts nothing.
@@ -201,7 +201,7 @@ class ToolSources:
         source = self._named(name)
         self.lock.read()
         await asyncio.wait([source.restart(tenant)])
-        return self._looked_at(source, tenant)
+        return await self._looked_at(source, tenant)
 
     def state(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
         """Return what is known about a source; opens nothing.
@@ -229,6 +229,29 @@ class ToolSources:
             tenant: As in state.
         """
         return [self.state(name, tenant=tenant) for name in self.by_name]
+
+    async def review(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
+        """Return what is known about a source, with what it warns of in its changes; opens nothing.
+
+        Args:
+            tenant: As in state.
+
+        Raises:
+            UnknownToolSourceError: There is no such source.
+        """
+        state, source = self.state(name, tenant=tenant), self.by_name[name]
+        known = self._warnings.get(name, {})
+        waiting = [change.now for change in state.changes if change.now is not None]
+        new = [tool for tool in waiting if tool.digest not in known]
+        if new:
+            found = await asyncio.to_thread(source.warnings, new, self._others(source.setup))
+            known = {**known, **{tool.digest: found.get(tool.name, ()) for tool in new}}
+            self._warnings[name] = {tool.digest: known[tool.digest] for tool in waiting}
+        changes = [
+            attrs.evolve(change, warnings=known[change.now.digest]) if change.now is not None else change
+            for change in state.changes
+        ]
+        return attrs.evolve(state, changes=tuple(changes))
 
     async def accept(
         self, name: str, tools: Collection[str] = (), *, seen: Mapping[str, str | None] | None = None
@@ -295,10 +318,6 @@ class ToolSources:
             return
         name = source.name
         usable, self._broken[name] = await asyncio.to_thread(self._checked, tools, source.setup)
-        kept = self._kept().get(name)
-        accepted = kept.tools if kept is not None else {}
-        waiting = [tool for tool in usable.values() if _digest(accepted, tool.name) != tool.digest]
-        self._warnings[name] = await asyncio.to_thread(source.warnings, waiting)
         source.now = usable
         self._publish()
 
@@ -380,7 +399,7 @@ class ToolSources:
 
     def _state(self, source: LiveSource, kept: KeptSource | None, taken: Mapping[str, str]) -> SourceState:
         setup, accepted = source.setup, kept.tools if kept is not None else {}
-        changes, going = _compared(source, accepted, self._warnings.get(source.name, {}))
+        changes, going = _compared(source, accepted)
         left_out = dict(self._broken.get(source.name, {}))
         for name in kept.edited if kept is not None else ():
             left_out[name] = f"it was edited in {self.lock.path.name}: its hash does not fit; restore or accept it"
@@ -449,10 +468,18 @@ class ToolSources:
             raise UnknownToolSourceError(text)
         return self.by_name[name]
 
-    def _looked_at(self, source: LiveSource, tenant: str) -> SourceState:
+    async def _looked_at(self, source: LiveSource, tenant: str) -> SourceState:
         if source.trouble or not source.is_known:
             raise ToolSourceError(_told_of(source.name, source.trouble or "it does not answer"))
-        return self.state(source.name, tenant=tenant)
+        return await self.review(source.name, tenant=tenant)
+
+    def _others(self, setup: SourceSetup) -> dict[str, list[str]]:
+        """Return the names that others' tools have, where a source's could take them: without its prefix."""
+        others: dict[str, list[str]] = {}
+        for tool in self._registry.list():
+            if tool.source != setup.name and tool.name.startswith(setup.prefix):
+                others.setdefault(tool.source or "tools.registry", []).append(tool.name.removeprefix(setup.prefix))
+        return others
 
     def _server(self, source: LiveSource, tenant: str) -> SourceServer | None:
         found, mask = source.server_state(tenant), self._mask
@@ -502,9 +529,7 @@ def _digest(tools: Mapping[str, SourcedTool], name: str) -> str | None:
     return tools[name].digest if name in tools else None
 
 
-def _compared(
-    source: LiveSource, accepted: Mapping[str, SourcedTool], warnings: Mapping[str, tuple[str, ...]]
-) -> tuple[list[ToolChange], list[SourcedTool]]:
+def _compared(source: LiveSource, accepted: Mapping[str, SourcedTool]) -> tuple[list[ToolChange], list[SourcedTool]]:
     """Return how a source's tools differ from the accepted ones, and the tools to offer."""
     if source.now is None:
         return [], [*accepted.values()]
@@ -512,14 +537,13 @@ def _compared(
     for name in sorted(accepted.keys() | source.now.keys()):
         before, now = accepted.get(name), source.now.get(name)
         if before is None:
-            changes.append(ToolChange(name=name, kind="new", now=now, warnings=warnings.get(name, ())))
+            changes.append(ToolChange(name=name, kind="new", now=now))
         elif now is not None and now.digest == before.digest:
             going.append(before)
         else:
             offered = source.still_callable(before, now)
             kind: Literal["changed", "gone"] = "gone" if now is None else "changed"
-            told = warnings.get(name, ()) if now is not None else ()
-            changes.append(ToolChange(name=name, kind=kind, accepted=before, now=now, offered=offered, warnings=told))
+            changes.append(ToolChange(name=name, kind=kind, accepted=before, now=now, offered=offered))
             if offered:
                 going.append(before if now is None else _careful(before, now))
     return changes, going

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from .oauth import Person
 
 log = logging.getLogger(__name__)
+
+MOST_CHARS = 250_000
+"""Characters of definitions that are looked through for what is suspicious: about a second."""
 
 
 async def open_source(config: McpConfig, context: ToolSourceContext) -> McpSource:
@@ -143,12 +148,21 @@ class McpSource:
         self._listing = None
         await self.server.restart()
 
-    def warnings(self, tools: Sequence[SourcedTool]) -> dict[str, list[str]]:
+    def warnings(self, tools: Sequence[SourcedTool], others: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         """Return what is suspicious about tools, as the server lists them."""
-        told: dict[str, list[str]] = {tool.name: [] for tool in tools}
-        for found in findings(self._chosen):
-            if found.tool in told:
-                told[found.tool].append(f"{found.place} {found.what}")
+        waiting, left = {tool.name for tool in tools}, MOST_CHARS
+        read, rest, told = [], [], collections.defaultdict[str, list[str]](list)
+        for tool in self._chosen:
+            name = tool["name"]
+            left -= len(json.dumps(tool)) if name in waiting else 0
+            if name in waiting and left >= 0:
+                read.append(tool)
+                continue
+            rest.append(name)
+            if name in waiting:
+                told[name].append(f"there is too much to look through here: flexchat mcp inspect {self.name}")
+        for found in findings(read, others={**others, self.name: rest}):
+            told[found.tool].append(f"{found.place} {found.what}")
         return told
 
     async def aclose(self) -> None:

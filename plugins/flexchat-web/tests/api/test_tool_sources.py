@@ -71,7 +71,7 @@ class Desk(ScriptedSource):
         self.restarts += 1
         self.tenants.append(tenant)
 
-    def warnings(self, tools):
+    def warnings(self, tools, others):
         return {"order": ["it is odd"]}
 
 

@@ -72,7 +72,7 @@ _SEEN = {
 async def _list(call: Call) -> Reply:
     async with call.serving.chat() as chat:
         sources = chat.tools.sources
-        states = [_source(call, state) for state in sources.states(tenant=call.tenant)]
+        states = [_source(call, await sources.review(name, tenant=call.tenant)) for name in sources.by_name]
         return Json(chat.mask.data({"sources": states, "trouble": sources.trouble, "lock": sources.lock.path.name}))
 
 
@@ -91,7 +91,7 @@ async def _restart(call: Call) -> Reply:
 async def _accept(call: Call) -> Reply:
     async with _chat(call) as chat:
         accepted = await chat.tools.sources.accept(call.path["name"], seen=call.body["tools"])
-        return Json({"accepted": [change.name for change in accepted], "source": _now(call, chat)})
+        return Json({"accepted": [change.name for change in accepted], "source": await _now(call, chat)})
 
 
 @asynccontextmanager
@@ -106,12 +106,12 @@ async def _chat(call: Call) -> AsyncIterator[FlexChat]:
             yield chat
         except (ToolChangedError, ToolSourceError) as error:
             problem = problem_of(error, call.serving.mask)
-            problem.more["source"] = _now(call, chat)
+            problem.more["source"] = await _now(call, chat)
             raise problem from error
 
 
-def _now(call: Call, chat: FlexChat) -> dict[str, Any]:
-    return _masked(call, chat, chat.tools.sources.state(call.path["name"], tenant=call.tenant))
+async def _now(call: Call, chat: FlexChat) -> dict[str, Any]:
+    return _masked(call, chat, await chat.tools.sources.review(call.path["name"], tenant=call.tenant))
 
 
 def _masked(call: Call, chat: FlexChat, state: SourceState) -> dict[str, Any]:
