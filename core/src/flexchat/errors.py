@@ -10,6 +10,7 @@
     ├── ToolSourceError              a tool source cannot be opened, or its tools cannot be read
     ├── ToolsLockError               the file with the accepted tools cannot be read or written
     ├── UnknownToolSourceError       no such tool source, or no such tool in it  exit status 2
+    ├── ToolChangedError             a tool is no longer the one that a person accepts
     ├── ToolError                    a tool cannot do its work; the model reads why
     │   ├── ArgumentsError           the arguments are none its function can take; it did not run
     │   ├── EffectUnknownError       a tool cannot tell whether its effect took place
@@ -229,6 +230,22 @@ class UnknownToolSourceError(FlexChatError):
     """No tool source of the configuration, or no tool of the source, has this name."""
 
     exit_status = 2
+
+
+class ToolChangedError(FlexChatError):
+    """Tools of a source are no longer those that a person has seen and accepts; nothing was accepted.
+
+    Attributes:
+        tools: Their names.
+    """
+
+    def __init__(self, source: str, tools: tuple[str, ...]) -> None:
+        self.tools = tools
+        named = ", ".join(f"'{tool}'" for tool in tools[:5]) + (", …" if len(tools) > 5 else "")
+        verb = "is" if len(tools) == 1 else "are"
+        super().__init__(
+            f"source '{source}': {named} {verb} not what you have seen, so nothing was accepted; look again"
+        )
 
 
 class DuplicateToolError(ToolDefinitionError):

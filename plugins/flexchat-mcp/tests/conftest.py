@@ -111,12 +111,12 @@ async def chat_of(folder):
     """Open a chat with the server's tools, from a file."""
     chats = []
 
-    def make(era="both", *faults, others=(), **rest):
+    def make(era="both", *faults, others=(), more=None, **rest):
         table = {"name": "fake", "command": folder.command(era, *faults), **rest}
         config = {
             "llms": {"r": {"provider": "rehearsal"}},
             "responses": [{"llm": "r", "model": "any", "tools": {"allowed_tools": ["fake/*"]}}],
-            "tools": {"mcp": [table, *others]},
+            "tools": {"mcp": [table, *others], **(more or {})},
         }
         path = folder.path / "chat.json"
         path.write_text(json.dumps(config))

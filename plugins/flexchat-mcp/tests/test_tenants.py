@@ -515,3 +515,30 @@ class Tenancy(RuleBasedStateMachine):
 @pytest.mark.slow
 def test_tenants_at_random():
     run_state_machine_as_test(Tenancy, settings=settings(max_examples=12, stateful_step_count=12))
+
+
+async def test_a_tenant_sees_and_restarts_its_own_server(chat_for, folder):
+    chat = chat_for()
+    await chat.tools.sources.look("fake")
+    first = (await whose(chat, "ann"))["pid"]
+    other = (await whose(chat, "bob"))["pid"]
+    folder.fault("die")
+    await chat.call_tool("count", {}, tenant="bob")
+
+    assert chat.tools.sources.state("fake", tenant="ann").server.status == "running"
+    assert chat.tools.sources.state("fake", tenant="bob").server.status == "broken"
+    assert chat.tools.sources.state("fake", tenant="eve").server.status == "stopped"
+
+    await chat.tools.sources.restart("fake", tenant="ann")
+    assert await asyncio.to_thread(gone, [first])
+    assert (await whose(chat, "ann"))["pid"] not in (first, other)
+    assert lives(chat.tools.sources.by_name["fake"]._source.server.state.pid)
+
+
+async def test_a_task_is_asked_after_at_its_tenants_own_server(chat_for, folder):
+    chat = chat_for()
+    folder.fault('task {"after": 2}')
+    done = await chat.call_tool("count", {}, tenant="ann", key="k1")
+
+    assert done.success, done.explained()
+    assert len(folder.lines("effects")) == 1

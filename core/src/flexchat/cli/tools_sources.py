@@ -119,6 +119,8 @@ def _show(terminal: Terminal, name: str, found: SourceState | FlexChatError, *, 
     terminal.out(f"{name}: {', '.join(counts) or 'as accepted'}", "bold")
     for change in found.changes[:_MOST_TOOLS]:
         terminal.out(f"  {change.kind:7}  {change.name}", _STYLES[change.kind])
+        for warning in change.warnings:
+            terminal.out(f"           {_shown(warning)}", "red")
         for line in _lines(change):
             terminal.out(f"           {line}", "dim")
     if len(found.changes) > _MOST_TOOLS:
@@ -186,5 +188,5 @@ def _change(change: ToolChange) -> dict[str, Any]:
     if change.accepted is not None and change.now is not None:
         data["differences"] = [found.to_dict() for found in differences(change.accepted, change.now)]
     if change.now is not None:
-        data["now"] = change.now.to_dict()
+        data |= {"now": change.now.to_dict(), "warnings": [*change.warnings]}
     return data

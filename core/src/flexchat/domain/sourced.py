@@ -114,6 +114,7 @@ class ToolChange:
         accepted: What was accepted; None if new.
         now: What the source has; None if gone.
         offered: Whether the accepted definition is still offered.
+        warnings: What its source says a person should look at before accepting it, once that was asked for.
     """
 
     name: str
@@ -121,3 +122,4 @@ class ToolChange:
     accepted: SourcedTool | None = None
     now: SourcedTool | None = None
     offered: bool = False
+    warnings: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ from .current import EarlierResult
 from .hooks import AppInfo, ModelRequest
 from .hookspecs import ProvisionalHookWarning, hookimpl, hookspec
 from .threads import run_in_thread
-from .tool_sources import ConfiguredSource, ToolSource, ToolSourceContext, ToolSourceType
+from .tool_sources import ConfiguredSource, SourceServer, ToolSource, ToolSourceContext, ToolSourceType
 
 __all__ = [
     "AppInfo",
@@ -63,6 +63,7 @@ __all__ = [
     "Question",
     "Reply",
     "Rest",
+    "SourceServer",
     "SourcedTool",
     "Step",
     "ToolCall",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import attrs
 
@@ -14,12 +14,52 @@ if TYPE_CHECKING:
     from .contracts import Fetcher
 
 
+def _as_tuple(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(lines)
+
+
+@attrs.frozen(kw_only=True)
+class SourceServer:
+    """What runs behind a source: a process, a connection. No secrets: clients of the API read it.
+
+    Attributes:
+        status: "stopped": it runs when it is needed. "broken": it could not be started, or ended; see ``trouble``.
+        version: Of the protocol it speaks, once that is known.
+        since: Since when it runs: ISO 8601, UTC; empty unless it runs.
+        trouble: Why it last could not be started, or ended without being told to; it may run again.
+        ends: How often that has happened.
+        last_lines: What it wrote last, for people.
+    """
+
+    status: Literal["stopped", "running", "broken"] = attrs.field(
+        validator=attrs.validators.in_(("stopped", "running", "broken"))
+    )
+    version: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
+    since: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
+    trouble: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
+    ends: int = attrs.field(default=0, validator=attrs.validators.instance_of(int))
+    last_lines: tuple[str, ...] = attrs.field(
+        default=(),
+        converter=_as_tuple,
+        validator=attrs.validators.deep_iterable(attrs.validators.instance_of(str)),
+    )
+
+
 class ToolSource(Protocol):
     """An opened source of tools: a document that has been read, a server that is connected.
 
-    A source may also have a method ``still_callable(accepted, now)``, given an accepted SourcedTool and the one the
-    source has under its name now (None if it has none): it returns whether calls by the accepted definition still
-    work. Without it, they do if the source has a tool of that name whose implementation is of the same type.
+    A source may have more methods:
+
+    - ``still_callable(accepted, now)``, given an accepted SourcedTool and the one the source has under its name now
+      (None if it has none), returns whether calls by the accepted definition still work. Without it, they do if the
+      source has a tool of that name whose implementation is of the same type.
+    - ``server_state(tenant)`` returns a SourceServer: what runs behind it; None if nothing does. ``tenant`` matters to
+      a source that runs one for each.
+    - ``async restart(tenant)`` ends what runs, and forgets why it could not be used. ``tools`` is called next, and
+      starts it. Calls under way fail as if it had died.
+    - ``warnings(tools, others)``, given tools it has returned, returns what a person should look at before accepting
+      them: sentences by the tools' names. ``others`` are the names that are taken already, without the source's prefix,
+      by what has them. Called in a thread.
     """
 
     @property

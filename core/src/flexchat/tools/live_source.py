@@ -7,7 +7,7 @@ import contextlib
 import contextvars
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..domain.sourced import SourcedTool
 from ..errors import ToolSourceError
 from ..plugin.contracts import Fetcher
 from ..plugin.foreign import contained, error_name
-from ..plugin.tool_sources import OpenSource, ToolSource, ToolSourceContext
+from ..plugin.tool_sources import OpenSource, SourceServer, ToolSource, ToolSourceContext
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +81,7 @@ class LiveSource:
         self._source: ToolSource | None = None
         self._opening = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
+        self._restarting: dict[str, asyncio.Task[None]] = {}
         self._is_stale = True
         self._not_before = 0.0
         self._is_closed = False
@@ -124,6 +125,43 @@ class LiveSource:
         self._looking.add_done_callback(self._looked)
         return self._looking
 
+    def restart(self, tenant: str) -> asyncio.Task[None]:
+        """Return the task that starts what runs behind it again, and reads its tools: one for all who ask meanwhile."""
+        if tenant not in self._restarting:
+            task = asyncio.get_running_loop().create_task(self._restart(tenant), context=contextvars.Context())
+            self._restarting[tenant] = task
+            task.add_done_callback(lambda _: self._restarting.pop(tenant))
+        return self._restarting[tenant]
+
+    def server_state(self, tenant: str) -> SourceServer | None:
+        """Return what runs behind it; None if nothing does, or it is not open."""
+        try:
+            with contained():
+                asked = getattr(self._source, "server_state", None)
+                found = asked(tenant) if asked is not None else None
+                if found is None or isinstance(found, SourceServer):
+                    return found
+            trouble = f"it is told as {type(found).__name__}"
+        except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
+            trouble = error_name(error)
+        return SourceServer(status="broken", trouble=f"its state cannot be told: {trouble}")
+
+    def warnings(self, tools: Sequence[SourcedTool], others: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+        """Return what a person should look at before accepting these tools, by name. Blocks.
+
+        Args:
+            others: The names of other tools, by what has them.
+        """
+        try:
+            with contained():
+                asked = getattr(self._source, "warnings", None)
+                found = asked(tools, others) if asked is not None else {}
+                return {str(name): tuple(map(str, texts)) for name, texts in found.items()}
+        except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
+            trouble = f"whether it is suspicious cannot be told: {error_name(error)}"
+            log.warning("%s: warnings failed: %s", self._called(), error_name(error))
+            return {tool.name: (trouble,) for tool in tools}
+
     def changed(self) -> None:
         """Read its tools again, soon: the source says that they have changed."""
         self._is_stale, self._not_before = True, 0.0
@@ -148,10 +186,12 @@ class LiveSource:
     async def aclose(self) -> None:
         """Close it."""
         self._is_closed = True
-        looking, source, self._source = self._looking, self._source, None
-        if looking is not None:
-            looking.cancel()
-            await asyncio.wait([looking], timeout=CLOSING_S)
+        source, self._source = self._source, None
+        tasks = [*self._restarting.values(), *([self._looking] if self._looking is not None else [])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSING_S)
         if source is not None:
             with contextlib.suppress(Exception):  # nothing can be done about a source that breaks now
                 async with asyncio.timeout(CLOSING_S):
@@ -175,6 +215,27 @@ class LiveSource:
                 except Exception as error:
                     raise ToolSourceError(f"{self._called()} cannot be opened: {error_name(error)}") from error
             return self._source
+
+    async def _restart(self, tenant: str) -> None:
+        limit_s = self.setup.timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                restart = getattr(await self._open(), "restart", None)
+                if restart is not None:
+                    with contained():
+                        await restart(tenant)
+        except TimeoutError:
+            self._failed(f"it was not restarted within {limit_s:g} s")
+        except ToolSourceError as error:
+            self._failed(str(error))
+        except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
+            self._failed(f"it cannot be restarted: {error_name(error)}")
+        else:
+            if self._looking is not None:  # it may have asked what is no more
+                await asyncio.wait([self._looking])
+            task = self.look(at_once=True)
+            if task is not None:
+                await asyncio.wait([task])
 
     async def _look(self) -> None:
         self._is_stale = False

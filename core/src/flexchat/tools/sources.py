@@ -10,12 +10,20 @@ from typing import Literal
 
 import attrs
 
-from ..domain import ToolDefinition
+from ..domain import DEFAULT_TENANT, ToolDefinition
 from ..domain.masking import Mask
 from ..domain.sourced import SourcedTool, ToolChange
 from ..domain.text import counted
-from ..errors import ToolDefinitionError, ToolsLockError, ToolSourceError, UnknownToolSourceError, did_you_mean
+from ..errors import (
+    ToolChangedError,
+    ToolDefinitionError,
+    ToolsLockError,
+    ToolSourceError,
+    UnknownToolSourceError,
+    did_you_mean,
+)
 from ..plugin.contracts import Fetcher
+from ..plugin.tool_sources import SourceServer
 from ..schema.limits import schema_problems
 from .live_source import LiveSource, SourceSetup
 from .lock import KeptSource, ToolsLock
@@ -42,6 +50,7 @@ class SourceState:
         tools: The tools it offers, as definitions.
         changes: How its tools differ from the accepted ones, by name; empty if nobody has looked.
         left_out: Why a tool is not offered, by the source's name for it.
+        server: What runs behind it; None if nothing does, or nobody has opened it.
     """
 
     name: str
@@ -53,6 +62,7 @@ class SourceState:
     tools: tuple[ToolDefinition, ...] = ()
     changes: tuple[ToolChange, ...] = ()
     left_out: Mapping[str, str] = attrs.field(factory=dict)
+    server: SourceServer | None = None
 
 
 class ToolSources:
@@ -90,6 +100,7 @@ class ToolSources:
         self._made: dict[tuple[str, str], tuple[tuple[str, str], ToolDefinition]] = {}
         self._states: dict[str, SourceState] = {}
         self._broken: dict[str, dict[str, str]] = {}
+        self._warnings: dict[str, dict[str, tuple[str, ...]]] = {}  # by the digest of a tool
         self._in_memory: dict[str, KeptSource] = {}
         self._told: dict[str, str] = {}
         self._fetcher = fetcher
@@ -110,6 +121,8 @@ class ToolSources:
     async def ready(self, allowed: Collection[str] | None) -> None:
         """Open the sources of these tools, unless that was done or has just failed; never raises.
 
+        The first tools of a source are accepted as they are.
+
         It waits for a source no longer than it must: see WAIT_S. One that was read before, and is read again because it
         says that it has changed or could not be read, is not waited for: a broken one would hold up every turn.
 
@@ -123,7 +136,8 @@ class ToolSources:
             self._publish()
             for source in self.by_name.values():
                 source.forget()
-        looking = {source.look(): source for source in self._needed(allowed)}
+        needed = self._needed(allowed)
+        looking = {source.look(): source for source in needed}
         waiting = {task: source for task, source in looking.items() if task is not None}
         new = [task for task, source in waiting.items() if self._kept().get(source.name) is None]
         if new:
@@ -132,6 +146,7 @@ class ToolSources:
         known = first - set(new)
         if known:
             await asyncio.wait(known, timeout=WAIT_S)
+        await self._accept_first(needed)
 
     async def find(self, name: str) -> ToolDefinition | None:
         """Return the tool with this name, opening sources that nobody has opened yet if need be."""
@@ -151,8 +166,12 @@ class ToolSources:
         kept = self._kept() if failed else {}
         return [self._mask(_told_of(each.name, each.trouble)) for each in failed if each.name not in kept]
 
-    async def look(self, name: str) -> SourceState:
+    async def look(self, name: str, *, tenant: str = DEFAULT_TENANT, accept_first: bool = True) -> SourceState:
         """Open a source, read its tools, and return its state.
+
+        Args:
+            tenant: As in state.
+            accept_first: Whether its tools are accepted as they are, if none of it ever were.
 
         Raises:
             UnknownToolSourceError: There is no such source.
@@ -164,12 +183,31 @@ class ToolSources:
         task = source.look(at_once=True)
         if task is not None:
             await asyncio.wait([task], timeout=source.setup.timeout_s + WAIT_S)
-        if source.trouble or not source.is_known:
-            raise ToolSourceError(_told_of(name, source.trouble or "it does not answer"))
-        return self.state(name)
+        if accept_first:
+            await self._accept_first([source])
+        return await self._looked_at(source, tenant)
 
-    def state(self, name: str) -> SourceState:
+    async def restart(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
+        """Start what runs behind a source again, read its tools, and return its state; accepts nothing.
+
+        A source behind which nothing runs is only read. Calls under way fail as if what runs had died.
+
+        Args:
+            tenant: As in state.
+
+        Raises:
+            UnknownToolSourceError, ToolSourceError, ToolsLockError: As look.
+        """
+        source = self._named(name)
+        self.lock.read()
+        await asyncio.wait([source.restart(tenant)])
+        return await self._looked_at(source, tenant)
+
+    def state(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
         """Return what is known about a source; opens nothing.
+
+        Args:
+            tenant: Who asks: a source may run a server for each.
 
         Raises:
             UnknownToolSourceError: There is no such source.
@@ -177,27 +215,70 @@ class ToolSources:
         source = self._named(name)
         self._registry.names()  # loads what was accepted, if nobody has needed it yet
         status: Literal["not opened", "open", "failed"] = "open" if source.is_known else "not opened"
-        return attrs.evolve(self._states[name], status="failed" if source.trouble else status, trouble=source.trouble)
+        return attrs.evolve(
+            self._states[name],
+            status="failed" if source.trouble else status,
+            trouble=source.trouble,
+            server=self._server(source, tenant),
+        )
 
-    def states(self) -> list[SourceState]:
-        """Return what is known about every source; opens nothing."""
-        return [self.state(name) for name in self.by_name]
+    def states(self, *, tenant: str = DEFAULT_TENANT) -> list[SourceState]:
+        """Return what is known about every source; opens nothing.
 
-    async def accept(self, name: str, tools: Collection[str] = ()) -> list[ToolChange]:
+        Args:
+            tenant: As in state.
+        """
+        return [self.state(name, tenant=tenant) for name in self.by_name]
+
+    async def review(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
+        """Return what is known about a source, with what it warns of in its changes; opens nothing.
+
+        Args:
+            tenant: As in state.
+
+        Raises:
+            UnknownToolSourceError: There is no such source.
+        """
+        state, source = self.state(name, tenant=tenant), self.by_name[name]
+        known = self._warnings.get(name, {})
+        waiting = [change.now for change in state.changes if change.now is not None]
+        new = [tool for tool in waiting if tool.digest not in known]
+        if new:
+            found = await asyncio.to_thread(source.warnings, new, self._others(source.setup))
+            known = {**known, **{tool.digest: found.get(tool.name, ()) for tool in new}}
+            self._warnings[name] = {tool.digest: known[tool.digest] for tool in waiting}
+        changes = [
+            attrs.evolve(change, warnings=known[change.now.digest]) if change.now is not None else change
+            for change in state.changes
+        ]
+        return attrs.evolve(state, changes=tuple(changes))
+
+    async def accept(
+        self, name: str, tools: Collection[str] = (), *, seen: Mapping[str, str | None] | None = None
+    ) -> list[ToolChange]:
         """Accept a source's tools as they are now, and return what changed by that.
 
         Args:
             tools: Only these, by the names that the source or the config gives them; none means all.
+            seen: In place of ``tools``: only these, by the source's names, with the digest of what a person has seen;
+                None for a tool that is gone. What is accepted already is no error.
 
         Raises:
             UnknownToolSourceError: There is no such source, or nothing is to be accepted of a tool named.
+            ToolChangedError: A tool is no longer what was seen.
             ToolSourceError: As look.
             ToolsLockError: The file cannot be read or written.
         """
-        state = await self.look(name)
+        state = await self.look(name, accept_first=seen is None)
         changes = {change.name: change for change in state.changes}
-        chosen = [self._change(changes, tool, state) for tool in tools] if tools else [*changes.values()]
         source = self.by_name[name]
+        if seen is not None:
+            self._check_seen(source, seen)
+            chosen = [changes[tool] for tool in seen if tool in changes]
+            if not chosen:
+                return []
+        else:
+            chosen = [self._change(changes, tool, state) for tool in tools] if tools else [*changes.values()]
         fingerprint = source.fingerprint if len(chosen) == len(changes) else ""
 
         def change(kept: dict[str, KeptSource]) -> None:
@@ -230,7 +311,7 @@ class ToolSources:
         return kept.fingerprint if kept is not None and not kept.edited else ""
 
     async def _read(self, source: LiveSource, tools: list[SourcedTool] | None) -> None:
-        """Take note of the tools a source has now; None if they are the accepted ones. The first ones are accepted."""
+        """Take note of the tools a source has now; None if they are the accepted ones."""
         if tools is None:
             source.now = None
             self._publish()
@@ -238,8 +319,17 @@ class ToolSources:
         name = source.name
         usable, self._broken[name] = await asyncio.to_thread(self._checked, tools, source.setup)
         source.now = usable
-        if name not in self._kept():
-            await self._keep_first(source, usable)
+        self._publish()
+
+    async def _accept_first(self, sources: Iterable[LiveSource]) -> None:
+        """Accept the tools of these sources that were read and of which none ever were accepted."""
+        known = [(source, source.now) for source in sources if source.now is not None]
+        kept = self._kept() if known else {}
+        first = [(source, tools) for source, tools in known if source.name not in kept]
+        if not first or self._unreadable:
+            return
+        for source, tools in first:
+            await self._keep_first(source, tools)
         self._publish()
 
     async def _keep_first(self, source: LiveSource, tools: Mapping[str, SourcedTool]) -> None:
@@ -346,7 +436,7 @@ class ToolSources:
         """Log what a person should look at, once."""
         parts = [f"{len(found)} {kind}" for kind in ("new", "changed", "gone") if (found := _of(state, kind))]
         lines = []
-        if parts:
+        if parts and state.accepted:
             lines.append(f"tools that nobody has accepted: {', '.join(parts)}; flexchat tools diff {state.name}")
         lines += [f"{name} is left out: {why}" for name, why in state.left_out.items()]
         text = "; ".join(lines[:5])
@@ -378,6 +468,32 @@ class ToolSources:
             raise UnknownToolSourceError(text)
         return self.by_name[name]
 
+    async def _looked_at(self, source: LiveSource, tenant: str) -> SourceState:
+        if source.trouble or not source.is_known:
+            raise ToolSourceError(_told_of(source.name, source.trouble or "it does not answer"))
+        return await self.review(source.name, tenant=tenant)
+
+    def _others(self, setup: SourceSetup) -> dict[str, list[str]]:
+        """Return the names that others' tools have, where a source's could take them: without its prefix."""
+        others: dict[str, list[str]] = {}
+        for tool in self._registry.list():
+            if tool.source != setup.name and tool.name.startswith(setup.prefix):
+                others.setdefault(tool.source or "tools.registry", []).append(tool.name.removeprefix(setup.prefix))
+        return others
+
+    def _server(self, source: LiveSource, tenant: str) -> SourceServer | None:
+        found, mask = source.server_state(tenant), self._mask
+        if found is None:
+            return None
+        return attrs.evolve(found, trouble=mask(found.trouble), last_lines=[mask(line) for line in found.last_lines])
+
+    def _check_seen(self, source: LiveSource, seen: Mapping[str, str | None]) -> None:
+        kept = self._kept().get(source.name)
+        now = source.now if source.now is not None else kept.tools if kept is not None else {}
+        changed = tuple(tool for tool, digest in seen.items() if _digest(now, tool) != digest)
+        if changed:
+            raise ToolChangedError(source.name, changed)
+
     def _change(self, changes: Mapping[str, ToolChange], tool: str, state: SourceState) -> ToolChange:
         found = changes.get(tool) or changes.get(tool.removeprefix(state.prefix))
         if found is not None:
@@ -407,6 +523,10 @@ def _with(kept: KeptSource, changes: Iterable[ToolChange], fingerprint: str) -> 
 
 def _of(state: SourceState, kind: str) -> list[ToolChange]:
     return [change for change in state.changes if change.kind == kind]
+
+
+def _digest(tools: Mapping[str, SourcedTool], name: str) -> str | None:
+    return tools[name].digest if name in tools else None
 
 
 def _compared(source: LiveSource, accepted: Mapping[str, SourcedTool]) -> tuple[list[ToolChange], list[SourcedTool]]:

@@ -90,6 +90,7 @@ def findings(tools: Iterable[Mapping[str, Any]], *, others: Mapping[str, Iterabl
     """
     found: list[Finding] = []
     seen: dict[str, str] = {}
+    taken = [(owner, other, skeleton(other)) for owner, names in (others or {}).items() for other in names]
     for tool in tools:
         name = str(tool.get("name", ""))
         for place, text in texts(tool):
@@ -98,7 +99,7 @@ def findings(tools: Iterable[Mapping[str, Any]], *, others: Mapping[str, Iterabl
         if look in seen and seen[look] != name:
             found.append(Finding(tool=name, place="name", what=f"looks like '{seen[look]}' of the same server"))
         seen.setdefault(look, name)
-        found += [Finding(tool=name, place="name", what=what) for what in _imitated(name, others or {})]
+        found += [Finding(tool=name, place="name", what=what) for what in _imitated(name, look, taken)]
     return found
 
 
@@ -174,13 +175,12 @@ def _of_text(place: str, text: str) -> Iterator[str]:
         yield f"is {len(text):,} characters long"
 
 
-def _imitated(name: str, others: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    for owner, names in others.items():
-        for other in names:
-            if other == name:
-                yield f"is also the name of a tool of '{owner}': give the server a prefix"
-            elif skeleton(other) == skeleton(name):
-                yield f"looks like '{other}' of '{owner}'"
+def _imitated(name: str, look: str, taken: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    for owner, other, others_look in taken:
+        if other == name:
+            yield f"is also the name of a tool of '{owner}': give the server a prefix"
+        elif others_look == look:
+            yield f"looks like '{other}' of '{owner}'"
 
 
 def _visible(text: str) -> str:

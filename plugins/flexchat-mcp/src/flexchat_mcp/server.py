@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import datetime
 import importlib
 import logging
 import time
@@ -33,6 +34,7 @@ Kind = TypeVar("Kind")
 _TELLING_S = 2.0
 WINDOW_S = 60.0
 """How long an end of the server counts against its restarts."""
+RESTARTED = "it was restarted"
 
 
 @attrs.frozen(kw_only=True)
@@ -42,7 +44,8 @@ class ServerState:
     Attributes:
         status: "stopped": nothing has been asked of it, or nothing for a while. "broken": see ``trouble``.
         version: Of the protocol, once it was connected.
-        trouble: Why it could not be connected, or last ended.
+        since: When it was connected: ISO 8601, UTC; empty unless it runs.
+        trouble: Why it last could not be connected, or ended without being told to; it may run again.
         pid: Of its process group.
         stderr: The last lines it wrote there.
         ends: How often it has ended without being told to.
@@ -50,6 +53,7 @@ class ServerState:
 
     status: Literal["stopped", "running", "broken"]
     version: str = ""
+    since: str = ""
     trouble: str = ""
     pid: int | None = None
     stderr: tuple[str, ...] = ()
@@ -92,7 +96,8 @@ class Server:
         self._telling: set[asyncio.Task[None]] = set()
         self._dropped: set[Connection] = set()
         self._ends: collections.deque[float] = collections.deque(maxlen=1_000)
-        self._version = self._trouble = ""
+        self._version = self._since = self._trouble = ""
+        self._is_broken = False
         self._total_ends = 0
         self._is_closed = False
 
@@ -103,8 +108,9 @@ class Server:
         process = connection.process if connection is not None else None
         is_running = connection is not None and not connection.has_ended
         return ServerState(
-            status="running" if is_running else "broken" if self._trouble else "stopped",
+            status="running" if is_running else "broken" if self._is_broken else "stopped",
             version=self._version,
+            since=self._since if is_running else "",
             trouble=self._trouble,
             pid=process.process.pid if process is not None and is_running else None,
             stderr=tuple(process.stderr) if process is not None else self._stderr,
@@ -190,7 +196,31 @@ class Server:
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(self._open())
             self._opening.add_done_callback(self._opened)
-        return await asyncio.shield(self._opening)
+        opening = self._opening
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if opening.cancelled() and not (task and task.cancelling()):
+                raise ServerUnusableError("it is closed" if self._is_closed else RESTARTED) from None
+            raise
+
+    async def restart(self) -> None:
+        """End the connection, and forget why there could be none; the next request makes another.
+
+        What is under way fails as if the server had died.
+        """
+        if self._old is not None:
+            await run_in_thread(self._old.remember, False)  # it may speak both by now
+        opening, connection = self._opening, self._connection
+        self._connection, self._is_broken = None, False
+        self._ends.clear()
+        if opening is not None:
+            opening.cancel()
+            await asyncio.wait([opening])
+        if connection is not None:
+            await connection.aclose(RESTARTED)
+            self._remember(connection)
 
     async def aclose(self) -> None:
         """End it for good, and everything it has started, when it has heard what it was told."""
@@ -221,7 +251,8 @@ class Server:
         except ServerUnusableError as error:
             self._note_end(str(error))
             raise ServerUnusableError(self._trouble) from None
-        self._version, self._trouble = connection.version, ""
+        self._version, self._is_broken = connection.version, False
+        self._since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self._connection = connection
         self.connections += 1
         if self.connections > 1:
@@ -302,7 +333,7 @@ class Server:
     def _note_end(self, why: str) -> None:
         if self._is_closed:
             return
-        self._trouble = self.mask(why)
+        self._trouble, self._is_broken = self.mask(why), True
         self._ends.append(time.monotonic())
         self._total_ends += 1
         if self._tenant == DEFAULT_TENANT:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
+import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -11,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat.host import DEFAULT_TENANT
-from flexchat.plugin import SourcedTool, ToolError, ToolSourceContext, ToolSourceError
+from flexchat.plugin import SourcedTool, SourceServer, ToolError, ToolSourceContext, ToolSourceError
 
 from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .inspect import findings
 from .listing import Listing, listed, remarks, sourced, wanted
 from .resources import Resources, resource_tools
 from .server import Server
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from .oauth import Person
 
 log = logging.getLogger(__name__)
+
+MOST_CHARS = 250_000
+"""Characters of definitions that are looked through for what is suspicious: about a second."""
 
 
 async def open_source(config: McpConfig, context: ToolSourceContext) -> McpSource:
@@ -56,6 +62,7 @@ class McpSource:
         self.resources = Resources(context.name)
         self._changed: Callable[[], None] = context.changed
         self._listing: Listing | None = None
+        self._chosen: Sequence[Mapping[str, Any]] = ()
         self._asking = asyncio.Lock()
         self.server = Server(
             config,
@@ -77,8 +84,7 @@ class McpSource:
         Raises:
             ServerUnusableError: There are too many at work.
         """
-        tenant = tenant or DEFAULT_TENANT
-        if not self.config.per_tenant or tenant == self._tenant:
+        if self._serves(tenant):
             yield self
             return
         async with self._tenants.of(tenant) as source:
@@ -91,7 +97,8 @@ class McpSource:
             ToolSourceError: It cannot be reached, or does not answer what MCP says.
         """
         listing = await self.listing(fresh=True)
-        tools = [sourced(tool, self.config) for tool in wanted(listing.tools, self.config)]
+        self._chosen = wanted(listing.tools, self.config)
+        tools = [sourced(tool, self.config) for tool in self._chosen]
         if self.config.resources and listing.has_resources:
             tools += resource_tools(self.name, self.config)
         self._tell(listing)
@@ -154,9 +161,59 @@ class McpSource:
             return True  # ours, of another version
         return self.config.trust or accepted.settings.get("hash") == now.settings.get("hash")
 
+    def server_state(self, tenant: str) -> SourceServer:
+        """What is known about the server of a tenant."""
+        source = self if self._serves(tenant) else self._tenants.running(tenant)
+        if source is None:
+            return SourceServer(status="stopped")
+        state = source.server.state
+        return SourceServer(
+            status=state.status,
+            version=state.version,
+            since=state.since,
+            trouble=state.trouble,
+            ends=state.ends,
+            last_lines=state.stderr,
+        )
+
+    async def restart(self, tenant: str) -> None:
+        """End the server of a tenant, so that its next list is asked of a new one; another tenant's is asked at once.
+
+        Raises:
+            ToolSourceError: There are too many at work, or another tenant's does not list its tools.
+        """
+        try:
+            async with self.of(tenant) as source:
+                source._listing = None
+                await source.server.restart()
+                if source is not self:
+                    await source.listing(fresh=True)
+        except ServerUnusableError as error:
+            raise ToolSourceError(str(error)) from None
+
+    def warnings(self, tools: Sequence[SourcedTool], others: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """Return what is suspicious about tools, as the server lists them."""
+        waiting, left = {tool.name for tool in tools}, MOST_CHARS
+        read, rest, told = [], [], collections.defaultdict[str, list[str]](list)
+        for tool in self._chosen:
+            name = tool["name"]
+            left -= len(json.dumps(tool)) if name in waiting else 0
+            if name in waiting and left >= 0:
+                read.append(tool)
+                continue
+            rest.append(name)
+            if name in waiting:
+                told[name].append(f"there is too much to look through here: flexchat mcp inspect {self.name}")
+        for found in findings(read, others={**others, self.name: rest}):
+            told[found.tool].append(f"{found.place} {found.what}")
+        return told
+
     async def aclose(self) -> None:
         """End the server, and those of other tenants."""
         await asyncio.gather(self.server.aclose(), self._tenants.aclose())
+
+    def _serves(self, tenant: str) -> bool:
+        return not self.config.per_tenant or (tenant or DEFAULT_TENANT) == self._tenant
 
     def _command(self) -> str:
         if self._tenant == DEFAULT_TENANT:

@@ -77,6 +77,11 @@ class Tenants:
             if self._places.get(tenant) is place:
                 self._places[tenant] = self._places.pop(tenant)
 
+    def running(self, tenant: str) -> McpSource | None:
+        """Return a tenant's server, if it has one now."""
+        place = self._places.get(tenant)
+        return place.source if place is not None else None
+
     async def aclose(self) -> None:
         """End all of them."""
         self._is_closed = True

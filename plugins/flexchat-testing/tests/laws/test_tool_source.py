@@ -6,7 +6,7 @@ import json
 from typing import ClassVar
 
 import pytest
-from flexchat.plugin import ToolSourceType
+from flexchat.plugin import SourceServer, ToolSourceType
 from flexchat_testing import ToolSourceConformance, sourced
 from flexchat_testing.listed_source import LISTED
 from flexchat_testing.scripted_source import ScriptedSource, ScriptedSourceSettings
@@ -91,6 +91,21 @@ def test_a_fingerprint_that_is_none_is_found():
     source.fingerprint = None
     with pytest.raises(AssertionError, match="must be a text"):
         broken("test_its_fingerprint_is_a_text", source)
+
+
+def test_a_state_that_is_none_and_a_restart_that_changes_tools_are_found():
+    law = "test_what_runs_behind_it_can_be_restarted"
+    source = ScriptedSource([sourced("find")])
+    source.server_state = lambda tenant: "running"
+    with pytest.raises(AssertionError, match="its state is 'running'"):
+        broken(law, source)
+
+    async def restart(tenant):
+        source.tools_now = [sourced("find", "Found.")]
+
+    source.server_state, source.restart = (lambda tenant: SourceServer(status="stopped")), restart
+    with pytest.raises(AssertionError, match="a restart changes tools"):
+        broken(law, source)
 
 
 def test_errors_of_another_kind_are_found():

@@ -1,7 +1,5 @@
 """The tools over HTTP."""
 
-import json
-
 
 async def test_the_tools_of_the_configuration_are_listed(told):
     """GET tools/list (TC-91)."""
@@ -47,45 +45,6 @@ async def test_lint_says_what_services_make_of_the_tools(told):
     assert "openai.strict" in answer["services"]
     assert len(answer["findings"]) == len(answer["services"])
     assert {finding["status"] for finding in answer["findings"]} <= {"accepted", "rewritten", "refused"}
-
-
-TOOLS = [
-    {"name": "find", "description": "Find things.", "effect": "read"},
-    {"name": "order", "description": "Order a thing.", "effect": "write"},
-]
-
-
-async def test_the_sources_of_tools_are_told_and_opened_by_nobody(told, tmp_path):
-    """What waits to be accepted is there once a turn has opened a source."""
-    listed = tmp_path / "tools.json"
-    listed.write_text(json.dumps(TOOLS))
-    told.tables["tools"] |= {
-        "listed": [{"name": "shop", "file": str(listed), "prefix": "shop_"}],
-        "lock": str(tmp_path / "a.lock"),
-    }
-    told.tables["responses"][0]["tools"] = {"enabled": True}
-    client = await told.client()
-
-    async def source():
-        (found,) = (await client.get("/api/tools/sources")).json()["sources"]
-        return found
-
-    assert ((await source())["status"], (await source())["accepted"]) == ("not opened", False)
-    await client.post("/chat/api", json={"prompt": "Hello."})
-    assert ((await source())["status"], (await source())["tools"]) == ("open", ["shop_find", "shop_order"])
-    of = {tool["name"]: tool["source"] for tool in (await client.get("/api/tools/list")).json()["tools"]}
-    assert of == {"get_weather": None, "shop_find": "shop", "shop_order": "shop"}
-
-    listed.write_text(json.dumps([{**TOOLS[0], "effect": "write"}, {"name": "drop", "description": "Drop it."}]))
-    client = await told.client()
-    await client.post("/chat/api", json={"prompt": "Hello."})
-    changes = (await source())["changes"]
-    assert [(change["tool"], change["kind"], change["offered"]) for change in changes] == [
-        ("drop", "new", False),
-        ("find", "changed", True),
-        ("order", "gone", False),
-    ]
-    assert changes[1]["differences"] == [{"place": "effect", "before": "read", "now": "write"}]
 
 
 async def test_the_price_of_each_rules_tools_is_told(told):

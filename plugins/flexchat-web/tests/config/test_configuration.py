@@ -236,6 +236,58 @@ async def test_code_and_files_are_named_by_hand_only(api, file, more):
     assert "by hand" in answer.text
 
 
+MCP = """
+[[tools.mcp]]
+name = "desk"
+command = ["desk-server"]
+env = { DESK_TOKEN = "desk-secret-0123456789" }
+
+[[tools.mcp]]
+name = "far"
+url = "https://mcp.example.com/mcp"
+headers = { X-Key = "far-secret-0123456789" }
+"""
+OTHER_MCP = [
+    ('["desk-server"]', '["sh", "-c", "id"]'),
+    ('["desk-server"]', '["desk-server"]\nargs = ["--evil"]'),
+    ('["desk-server"]', '["desk-server"]\ncwd = "/tmp"'),
+    ('["desk-server"]', '["desk-server"]\ntrust = true'),
+    ('["desk-server"]', '["desk-server"]\neffects = { "*" = "read" }'),
+    ("DESK_TOKEN", "LD_PRELOAD"),
+    ("env = {", 'env = { PATH = "/tmp",'),
+    ("mcp.example.com", "evil.example.com"),
+    ("headers = {", 'headers = { Host = "evil",'),
+    ('.com/mcp"', '.com/mcp"\ntransport = "sse"'),
+    ('.com/mcp"', '.com/mcp"\nauth = { oauth = true }'),
+    ('name = "far"', 'name = "near"'),
+    ('name = "far"', 'name = "far"\nprefix = "calc"'),
+    ("[[tools.mcp]]\nname", '[[tools.mcp]]\nname = "new"\ncommand = "sh"\n[[tools.mcp]]\nname'),
+    ("[[tools.mcp]]", "[[tools.MCP]]"),
+    (MCP[MCP.index("[[tools.mcp]]", 5) :].replace("far-secret-0123456789", "********"), ""),
+]
+
+
+@pytest.mark.parametrize(("was", "posted"), OTHER_MCP)
+async def test_servers_are_added_and_changed_by_hand_only(file, new_client, was, posted):
+    """Command, env, cwd, url, headers, trust: none comes from a request, saved or in memory, whoever may edit."""
+    file.write_text(TOML + MCP)
+    api = await new_client()
+    text = (await shown(api))["text"]
+    assert "-secret-0123456789" not in text
+    other = text.replace(was, posted)
+    assert other != text
+
+    saved = await put(api, other)
+    in_memory = await api.post("/api/config/reload", json=tomllib.loads(other))
+
+    assert (saved.status_code, in_memory.status_code) == (422, 400)
+    assert "by hand" in saved.text
+    assert "by hand" in in_memory.text
+    assert file.read_text() == TOML + MCP
+    assert (await put(api, text.replace("Be kind.", "Be brief."))).status_code == 200
+    assert MCP in file.read_text()
+
+
 async def test_what_was_written_by_hand_may_stay_and_go(file, new_client, monkeypatch):
     (file.parent / "by_hand_tools.py").write_text("def double(x: int) -> int:\n    return 2 * x\n")
     monkeypatch.syspath_prepend(file.parent)

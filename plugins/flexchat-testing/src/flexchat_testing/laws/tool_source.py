@@ -10,7 +10,15 @@ from typing import Any, ClassVar
 
 import attrs
 from flexchat.host import schema_problems, structure_mapping
-from flexchat.plugin import FlexChatError, SourcedTool, ToolSource, ToolSourceContext, ToolSourceError, ToolSourceType
+from flexchat.plugin import (
+    FlexChatError,
+    SourcedTool,
+    SourceServer,
+    ToolSource,
+    ToolSourceContext,
+    ToolSourceError,
+    ToolSourceType,
+)
 
 from .law import Conformance, law, require, shown
 from .running import check_light
@@ -126,6 +134,21 @@ class ToolSourceConformance(Conformance):
         async with self.opened(table) as source:
             told = repr([tool.to_dict() for tool in await source.tools()]) + source.fingerprint
             require(_SECRET not in told, "a secret of its settings is in its tools or its fingerprint")
+
+    @law()
+    async def test_what_runs_behind_it_can_be_restarted(self) -> None:
+        """Its state is a SourceServer or None, and starts nothing; after a restart it has the same tools."""
+        async with self.opened() as source:
+            told = getattr(source, "server_state", lambda tenant: None)
+            require(isinstance(told("kit"), SourceServer | None), f"its state is {shown(told('kit'))}")
+            before = {tool.name: tool.digest for tool in await source.tools()}
+            require(isinstance(told("kit"), SourceServer | None), f"its state is {shown(told('kit'))}")
+            restart = getattr(source, "restart", None)
+            if restart is not None:
+                async with asyncio.timeout(self.deadline_s):
+                    await restart("kit")
+                    await restart("kit")
+                require({tool.name: tool.digest for tool in await source.tools()} == before, "a restart changes tools")
 
     @law("refuses")
     async def test_what_cannot_be_opened_is_told(self) -> None:

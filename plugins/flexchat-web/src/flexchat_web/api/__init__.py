@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING
 
 from ..operations import Operation
 from ..serving import left_out
-from . import chat, conversations, effects, journal, models, openai, questions, server, session, tools, turns
+from . import (
+    chat,
+    conversations,
+    effects,
+    journal,
+    models,
+    openai,
+    questions,
+    server,
+    session,
+    tool_sources,
+    tools,
+    turns,
+)
 from .errors import told
 
 if TYPE_CHECKING:
@@ -18,7 +31,7 @@ _HOOK = "flexchat_web_operations"
 
 def operations(serving: Serving, *others: Operation) -> Iterator[Operation]:
     """Yield our operations and, between them, those of plugins; the rest of ours are yielded elsewhere."""
-    of_chats = (chat, conversations, journal, turns, questions, effects, tools)
+    of_chats = (chat, conversations, journal, turns, questions, effects, tools, tool_sources)
     first = [operation for module in of_chats for operation in module.OPERATIONS]
     first += models.operations(serving.model_facts)
     last = [operation for module in (openai, server, session) for operation in module.OPERATIONS]

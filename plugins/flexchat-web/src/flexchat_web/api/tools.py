@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from flexchat import SourceState, ToolChange, ToolDefinition
-from flexchat.host import BYTES_PER_TOKEN, STORED_RESULT, differences, lint_tools, rule_cost
+from flexchat import ToolDefinition
+from flexchat.host import BYTES_PER_TOKEN, STORED_RESULT, lint_tools, rule_cost
 
 from ..operations import Call, Json, Operation, Reply
 from .chat import REPLAYED
@@ -22,28 +22,6 @@ _TOOL = record(
         "effect": {"enum": ["read", "idempotent", "write"]},
         "timeout_ms": {"type": ["integer", "null"]},
         "source": NULLABLE_TEXT,
-    }
-)
-_CHANGE = record(
-    {
-        "tool": TEXT,
-        "kind": {"enum": ["new", "changed", "gone"]},
-        "offered": SWITCH,
-        "description": TEXT,
-        "differences": listed(record({"place": TEXT}, before={}, now={})),
-    }
-)
-_SOURCE = record(
-    {
-        "name": TEXT,
-        "type": TEXT,
-        "prefix": TEXT,
-        "status": {"enum": ["not opened", "open", "failed"]},
-        "trouble": TEXT,
-        "accepted": SWITCH,
-        "tools": TEXTS,
-        "changes": listed(_CHANGE),
-        "left_out": listed(record({"tool": TEXT, "reason": TEXT})),
     }
 )
 
@@ -97,13 +75,6 @@ async def _lint(call: Call) -> Reply:
     return Json({"services": [*dialects], "findings": findings})
 
 
-async def _sources(call: Call) -> Reply:
-    async with call.serving.chat() as chat:
-        sources = chat.tools.sources
-        states = [_source(state) for state in sources.states()]
-        return Json(chat.mask.data({"sources": states, "trouble": sources.trouble, "lock": sources.lock.path.name}))
-
-
 async def _cost(call: Call) -> Reply:
     async with call.serving.chat() as chat:
         rules = []
@@ -118,34 +89,6 @@ async def _cost(call: Call) -> Reply:
         return Json(
             {"rules": rules, "budget_tokens": chat.config.tools.budget_tokens, "bytes_per_token": BYTES_PER_TOKEN}
         )
-
-
-def _source(state: SourceState) -> dict[str, Any]:
-    return {
-        "name": state.name,
-        "type": state.type,
-        "prefix": state.prefix,
-        "status": state.status,
-        "trouble": state.trouble,
-        "accepted": state.accepted,
-        "tools": [tool.name for tool in state.tools],
-        "changes": [_change(change) for change in state.changes],
-        "left_out": [{"tool": name, "reason": why} for name, why in state.left_out.items()],
-    }
-
-
-def _change(change: ToolChange) -> dict[str, Any]:
-    found = []
-    if change.accepted is not None and change.now is not None:
-        found = [each.to_dict() for each in differences(change.accepted, change.now)]
-    known = change.now or change.accepted
-    return {
-        "tool": change.name,
-        "kind": change.kind,
-        "offered": change.offered,
-        "description": known.description if known is not None else "",
-        "differences": found,
-    }
 
 
 def _as_data(tool: ToolDefinition) -> dict[str, Any]:
@@ -189,15 +132,6 @@ OPERATIONS = (
         tag="tools",
         handle=_available,
         answers={200: record({"tools": listed(_TOOL)})},
-    ),
-    Operation(
-        method="GET",
-        path="/api/tools/sources",
-        name="list_tool_sources",
-        summary="List the tool sources, and what of their tools waits to be accepted; opens none.",
-        tag="tools",
-        handle=_sources,
-        answers={200: record({"sources": listed(_SOURCE), "trouble": TEXT, "lock": TEXT})},
     ),
     Operation(
         method="GET",

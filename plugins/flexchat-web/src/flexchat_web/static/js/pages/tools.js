@@ -2,21 +2,23 @@
 
 import { waiting } from "../activity/waiting.js";
 import { sourcesView } from "../tool_sources.js";
-import { h, icon, keyed, replace } from "../dom.js";
-import { alert, badge, busy, button, emptyState, errorCard, money, ms, pageHead } from "../elements.js";
-import { get, newId, post } from "../api.js";
+import { onReturn } from "../attention.js";
+import { announce, h, icon, keyed, replace } from "../dom.js";
+import { alert, badge, busy, button, counted, emptyState, errorCard, money, ms, pageHead } from "../elements.js";
+import { get, newId, post, uiConfig } from "../api.js";
 import { confirmed, openDialog } from "../dialog.js";
 import { jsonView, codeView } from "../json_view.js";
 import { schemaForm } from "../schema_form.js";
 import { toolError } from "../tool_call.js";
-import { resolved, typesOf } from "../schema.js";
+import { EFFECTS, effectOfTool, parametersView } from "../tool_definition.js";
 
 export const title = "Tools";
 
-const EFFECTS = {
-  read: ["reads only", "", "Running it changes nothing."],
-  idempotent: ["safe to repeat", "warn", "It changes something; running it twice changes no more than running it once."],
-  write: ["changes things", "warn", "Running it changes something, every time."],
+const DOUBLE_CLICK_MS = 600;
+const DONE = {
+  look: (name) => `The tools of ${name} were read.`,
+  restart: (name) => `${name} was started.`,
+  accept: (name) => `Accepted from ${name}.`,
 };
 const LINT = { accepted: ["ok", "check"], rewritten: ["", "pencil"], refused: ["bad", "failed"] };
 
@@ -24,9 +26,12 @@ export async function mount(root) {
   const grid = h("div", { class: "card-grid" });
   const none = h("p", { class: "muted", role: "status" });
   const search = h("input", { class: "input", type: "search", "aria-label": "Search tools", placeholder: "Search by name or description", onInput: () => show() });
+  const told = h("div", { class: "stack" });
+  const sources = sourcesOfTools(() => load());
   let tools = [];
   let findings = new Map(); // tool → findings
   let tokens = new Map(); // tool → tokens
+  let loads = 0;
 
   function show() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -35,47 +40,103 @@ export async function mount(root) {
     none.textContent = found.length ? "" : "No tool has these words.";
   }
 
-  const told = h("div", { class: "stack" });
-  root.append(pageHead(title, "What models may call while they answer. Try one by hand, and see what each service does with it."), told);
-  const [list, available, sources, cost] = await Promise.all([
-    get("api/tools/list"),
-    get("api/tools/available").catch(() => ({ tools: [] })),
-    get("api/tools/sources").catch(() => ({ sources: [] })),
-    get("api/tools/cost").catch(() => ({ rules: [] })),
-  ]);
-  tools = list.tools;
-  tokens = new Map(cost.rules.flatMap((rule) => rule.tools.map((one) => [one.tool, one.tokens])));
-  if (!tools.length) {
+  async function load() {
+    const now = (loads += 1);
+    const [list, available, , cost] = await Promise.all([
+      get("api/tools/list"),
+      get("api/tools/available").catch(() => ({ tools: [] })),
+      sources.load(),
+      get("api/tools/cost").catch(() => ({ rules: [] })),
+    ]);
+    if (now !== loads) return;
+    tools = list.tools;
+    tokens = new Map(cost.rules.flatMap((rule) => rule.tools.map((one) => [one.tool, one.tokens])));
+    replace(grid);
+    if (!tools.length) {
+      replace(told, sources.node, noTools(list, available));
+      return;
+    }
     replace(
       told,
-      sourcesView(sources),
-      emptyState(
-        list.enabled ? "No tools yet" : "Tools are switched off",
-        h("p", {}, list.enabled ? "The configuration names none." : "The configuration's table [tools] says so, or there is none."),
-        available.tools.length > 0 && h("p", {}, "Ready to be switched on: ", available.tools.map((tool, at) => [at ? ", " : "", h("code", {}, tool.name)])),
-        h("a", { class: "button", href: "#/config" }, icon("config"), "Open the configuration"),
+      h(
+        "div",
+        { class: "spread" },
+        h("div", { class: "search tools-search" }, icon("search"), search),
+        h("p", { class: "muted small-text" }, `${counted(list.count, "tool")} · at most ${list.max_iterations} rounds in a turn`),
       ),
+      sources.node,
+      priceView(cost),
+      none,
+      grid,
     );
-    return;
+    show();
+    lint(now);
   }
-  replace(
-    told,
-    h(
-      "div",
-      { class: "spread" },
-      h("div", { class: "search tools-search" }, icon("search"), search),
-      h("p", { class: "muted small-text" }, `${list.count} ${list.count === 1 ? "tool" : "tools"} · at most ${list.max_iterations} rounds in a turn`),
-    ),
-    sourcesView(sources),
-    priceView(cost),
-    none,
-    grid,
+
+  async function lint(now) {
+    const found = await get("api/tools/lint").catch(() => null);
+    if (!found || now !== loads) return;
+    findings = Map.groupBy ? Map.groupBy(found.findings, (one) => one.tool) : grouped(found.findings);
+    for (const node of grid.children) replace(node.querySelector(".tool-lint"), lintView(findings.get(node.dataset.key) || []));
+  }
+
+  root.append(pageHead(title, "What models may call while they answer. Try one by hand, and see what each service does with it."), told);
+  await load();
+  return { unmount: onReturn(() => document.querySelector("dialog[open]") || sources.load()) };
+}
+
+/** The sources: { node, load }. changed(): what they offer may be something else now. */
+function sourcesOfTools(changed) {
+  const node = h("div", {});
+  const notes = new Map(); // source → what went wrong when a button was pressed
+  let data = { sources: [] };
+  let shown = "";
+  let mayEdit = false;
+
+  async function load() {
+    const [now, server] = await Promise.all([get("api/tools/sources").catch(() => data), uiConfig()]);
+    data = now;
+    mayEdit = !server.read_only;
+    render();
+  }
+
+  function render() {
+    const now = JSON.stringify([data, [...notes]]);
+    if (now === shown) return; // what is folded out stays so
+    shown = now;
+    replace(node, sourcesView(data, { mayEdit, notes, act }));
+    node.hidden = !data.sources.length;
+  }
+
+  async function act(source, name, pressed, body = null) {
+    notes.delete(source.name);
+    try {
+      await busy(pressed, post(`api/tools/sources/${encodeURIComponent(source.name)}/${name}`, body));
+      announce(DONE[name](source.name));
+    } catch (error) {
+      notes.set(source.name, error.message);
+    }
+    shown = "";
+    await changed().catch(() => {}); // the server cannot be reached: that was said
+    render();
+    const ready = [...node.querySelectorAll('[data-press^="accept"]')]; // a second click was meant for what was there before
+    for (const one of ready) one.disabled = true;
+    setTimeout(() => ready.forEach((one) => (one.disabled = false)), DOUBLE_CLICK_MS);
+    const again = [...node.querySelectorAll("article")].find((card) => card.querySelector("h2").textContent === source.name);
+    const same = [...(again?.querySelectorAll("[data-press]") || [])].find((one) => one.dataset.press === pressed.dataset.press && !one.disabled);
+    (same || again?.querySelector("h2"))?.focus({ preventScroll: true });
+  }
+
+  return { node, load };
+}
+
+function noTools(list, available) {
+  return emptyState(
+    list.enabled ? "No tools yet" : "Tools are switched off",
+    h("p", {}, list.enabled ? "The configuration names none, or none is accepted." : "The configuration's table [tools] says so, or there is none."),
+    available.tools.length > 0 && h("p", {}, "Ready to be switched on: ", available.tools.map((tool, at) => [at ? ", " : "", h("code", {}, tool.name)])),
+    h("a", { class: "button", href: "#/config" }, icon("config"), "Open the configuration"),
   );
-  show();
-  const lint = await get("api/tools/lint").catch(() => null);
-  if (!lint) return;
-  findings = Map.groupBy ? Map.groupBy(lint.findings, (one) => one.tool) : grouped(lint.findings);
-  for (const node of grid.children) replace(node.querySelector(".tool-lint"), lintView(findings.get(node.dataset.key) || []));
 }
 
 function grouped(all) {
@@ -111,35 +172,14 @@ function priceView(cost) {
 }
 
 function card(tool, findings, tokens) {
-  const [effect, kind, meaning] = EFFECTS[tool.effect] || [tool.effect, "", ""];
   return h(
     "article",
     { class: "card tool-card", "aria-labelledby": `tool-${tool.name}` },
-    h("header", { class: "tool-head" }, h("h2", { id: `tool-${tool.name}`, class: "mono" }, tool.name), h("div", { class: "row tight" }, badge(tool.implementation?.type || tool.type, "accent"), tool.source && badge(`from ${tool.source}`), badge(effect, kind, null, { title: meaning }))),
+    h("header", { class: "tool-head" }, h("h2", { id: `tool-${tool.name}`, class: "mono" }, tool.name), h("div", { class: "row tight" }, badge(tool.implementation?.type || tool.type, "accent"), tool.source && badge(`from ${tool.source}`), effectOfTool(tool.effect))),
     h("p", { class: "tool-description" }, tool.description || "Says nothing about itself."),
-    parameters(tool.parameters),
+    parametersView(tool.parameters),
     h("div", { class: "tool-lint" }, lintView(findings)),
     h("div", { class: "tool-actions" }, button("Try it", { icon: "play", kind: "small", "aria-label": `Try ${tool.name}`, onClick: () => tryOut(tool) }), tokens !== undefined && h("span", { class: "muted small-text" }, `about ${tokens.toLocaleString("en")} tokens`)),
-  );
-}
-
-function parameters(schema) {
-  const parts = Object.entries(schema?.properties || {});
-  if (!parts.length) return h("p", { class: "muted small-text" }, "Takes no arguments.");
-  const must = new Set(schema.required || []);
-  return h(
-    "dl",
-    { class: "parameters" },
-    parts.map(([name, given]) => {
-      const part = resolved(given, schema);
-      const kind = part.enum ? part.enum.map((one) => JSON.stringify(one)).join(" | ") : typesOf(part).join(" or ") || "anything";
-      return h(
-        "div",
-        {},
-        h("dt", {}, h("code", {}, name), must.has(name) && h("span", { class: "required-word" }, "required")),
-        h("dd", {}, h("span", { class: "muted" }, kind), part.description && h("span", {}, ` ${part.description}`)),
-      );
-    }),
   );
 }
 

@@ -1,0 +1,203 @@
+"""Tool sources: what waits to be accepted, what runs behind them, and the buttons for both."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+from flexchat import FlexChat, SourceState, ToolChange, ToolChangedError, ToolSourceError
+from flexchat.host import differences
+
+from ..operations import Call, Json, Operation, Reply
+from .errors import problem_of
+from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, listed, record, taken
+
+_SERVER = {
+    **record(
+        {
+            "status": {"enum": ["stopped", "running", "broken"]},
+            "version": TEXT,
+            "since": TEXT,
+            "trouble": TEXT,
+            "ends": COUNT,
+            "last_lines": TEXTS,
+        }
+    ),
+    "type": ["object", "null"],
+    "description": (
+        "What runs behind it; null if nothing does, or it is not opened. trouble and last_lines are empty for those "
+        "who may not edit: a server may write there what it was called with."
+    ),
+}
+_CHANGE = record(
+    {
+        "tool": TEXT,
+        "kind": {"enum": ["new", "changed", "gone"]},
+        "offered": SWITCH,
+        "description": TEXT,
+        "effect": {"enum": ["read", "idempotent", "write"]},
+        "parameters": TABLE,
+        "digest": {
+            **NULLABLE_TEXT,
+            "description": "Of the definition it has now, to accept it by; null if it is gone.",
+        },
+        "differences": listed(record({"place": TEXT}, before={}, now={})),
+        "warnings": TEXTS,
+    }
+)
+_SOURCE = record(
+    {
+        "name": TEXT,
+        "type": TEXT,
+        "prefix": TEXT,
+        "status": {"enum": ["not opened", "open", "failed"]},
+        "trouble": TEXT,
+        "accepted": SWITCH,
+        "tools": TEXTS,
+        "changes": listed(_CHANGE),
+        "left_out": listed(record({"tool": TEXT, "reason": TEXT})),
+        "server": _SERVER,
+    }
+)
+_SEEN = {
+    "type": "object",
+    "description": "The digest of each definition as it was shown; null for a tool that was shown as gone.",
+    "minProperties": 1,
+    "additionalProperties": {"type": ["string", "null"], "pattern": "^[0-9a-f]{64}$"},
+}
+
+
+async def _list(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        sources = chat.tools.sources
+        states = [_source(call, await sources.review(name, tenant=call.tenant)) for name in sources.by_name]
+        return Json(chat.mask.data({"sources": states, "trouble": sources.trouble, "lock": sources.lock.path.name}))
+
+
+async def _look(call: Call) -> Reply:
+    async with _chat(call) as chat:
+        state = await chat.tools.sources.look(call.path["name"], tenant=call.tenant, accept_first=False)
+        return Json({"source": _masked(call, chat, state)})
+
+
+async def _restart(call: Call) -> Reply:
+    async with _chat(call) as chat:
+        state = await chat.tools.sources.restart(call.path["name"], tenant=call.tenant)
+        return Json({"source": _masked(call, chat, state)})
+
+
+async def _accept(call: Call) -> Reply:
+    async with _chat(call) as chat:
+        accepted = await chat.tools.sources.accept(call.path["name"], seen=call.body["tools"])
+        return Json({"accepted": [change.name for change in accepted], "source": await _now(call, chat)})
+
+
+@asynccontextmanager
+async def _chat(call: Call) -> AsyncIterator[FlexChat]:
+    """Lend the chat.
+
+    Raises:
+        ApiError: The source cannot be read, or has other tools than were seen; with its state.
+    """
+    async with call.serving.chat() as chat:
+        try:
+            yield chat
+        except (ToolChangedError, ToolSourceError) as error:
+            problem = problem_of(error, call.serving.mask)
+            problem.more["source"] = await _now(call, chat)
+            raise problem from error
+
+
+async def _now(call: Call, chat: FlexChat) -> dict[str, Any]:
+    return _masked(call, chat, await chat.tools.sources.review(call.path["name"], tenant=call.tenant))
+
+
+def _masked(call: Call, chat: FlexChat, state: SourceState) -> dict[str, Any]:
+    found: dict[str, Any] = chat.mask.data(_source(call, state))
+    return found
+
+
+def _source(call: Call, state: SourceState) -> dict[str, Any]:
+    server = attrs.asdict(state.server) if state.server is not None else None
+    if server is not None:
+        server |= {"last_lines": [*server["last_lines"]]} if call.may_edit else {"trouble": "", "last_lines": []}
+    return {
+        "name": state.name,
+        "type": state.type,
+        "prefix": state.prefix,
+        "status": state.status,
+        "trouble": state.trouble,
+        "accepted": state.accepted,
+        "tools": [tool.name for tool in state.tools],
+        "changes": [_change(change) for change in state.changes],
+        "left_out": [{"tool": name, "reason": why} for name, why in state.left_out.items()],
+        "server": server,
+    }
+
+
+def _change(change: ToolChange) -> dict[str, Any]:
+    found = []
+    if change.accepted is not None and change.now is not None:
+        found = [each.to_dict() for each in differences(change.accepted, change.now)]
+    known = change.now or change.accepted
+    assert known is not None, "a change is of something"
+    return {
+        "tool": change.name,
+        "kind": change.kind,
+        "offered": change.offered,
+        "description": known.description,
+        "effect": known.effect,
+        "parameters": known.parameters,
+        "digest": change.now.digest if change.now is not None else None,
+        "differences": found,
+        "warnings": [*change.warnings],
+    }
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/tools/sources",
+        name="list_tool_sources",
+        summary="List the tool sources, what runs behind them, and what waits to be accepted; opens none.",
+        tag="tools",
+        handle=_list,
+        answers={200: record({"sources": listed(_SOURCE), "trouble": TEXT, "lock": TEXT})},
+    ),
+    Operation(
+        method="POST",
+        path="/api/tools/sources/{name}/look",
+        name="look_at_tool_source",
+        summary="Open a tool source and read its tools. Accepts none.",
+        tag="tools",
+        handle=_look,
+        answers={200: record({"source": _SOURCE})},
+        problems=(404, 502, 503),
+        edits=True,
+    ),
+    Operation(
+        method="POST",
+        path="/api/tools/sources/{name}/restart",
+        name="restart_tool_source",
+        summary="Start the server behind a tool source again, and read its tools. Accepts none.",
+        tag="tools",
+        handle=_restart,
+        answers={200: record({"source": _SOURCE})},
+        problems=(404, 502, 503),
+        edits=True,
+    ),
+    Operation(
+        method="POST",
+        path="/api/tools/sources/{name}/accept",
+        name="accept_tools",
+        summary="Accept tools of a source as they were shown; 409 if one is another now.",
+        tag="tools",
+        handle=_accept,
+        body={**taken({"tools": _SEEN}), "examples": [{"tools": {"find": "0" * 64, "drop": None}}]},
+        answers={200: record({"accepted": TEXTS, "source": _SOURCE})},
+        problems=(404, 409, 502, 503),
+        edits=True,
+    ),
+)
