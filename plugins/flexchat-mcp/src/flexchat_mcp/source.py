@@ -18,7 +18,7 @@ from .server import Server
 from .settings import McpConfig
 
 if TYPE_CHECKING:
-    from .oauth import Person
+    from .grant import Person
 
 log = logging.getLogger(__name__)
 

@@ -26,10 +26,9 @@ def login(context: CommandContext, server: str) -> None:
     chat = context.open_tools()[0]
     (name,) = chosen(chat, server)
     file = _file_of(chat, name)
-    file.delete()
     try:
-        count = asyncio.run(_signed_in(chat, name, context.terminal))
-    except (ToolSourceError, OSError) as error:
+        count = asyncio.run(_signed_in(chat, name, file, context.terminal))
+    except ToolSourceError as error:
         raise UsageError(f"{name}: {error}") from None
     if not file.read().get("tokens"):
         context.terminal.say(f"{name} did not ask anybody to sign in; it has {count} tools", "dim")
@@ -47,7 +46,7 @@ def logout(context: CommandContext, server: str) -> None:
     """Forget the tokens of an MCP server."""
     chat = context.open_tools()[0]
     (name,) = chosen(chat, server)
-    was_there = _file_of(chat, name).delete()
+    was_there = asyncio.run(_file_of(chat, name).forget())
     if context.json:
         context.terminal.json({"server": name, "was_signed_in": was_there})
     else:
@@ -61,6 +60,7 @@ def _file_of(chat: FlexChat, name: str) -> TokenFile:
     return TokenFile(config.url)
 
 
-async def _signed_in(chat: FlexChat, name: str, terminal: Terminal) -> int:
+async def _signed_in(chat: FlexChat, name: str, file: TokenFile, terminal: Terminal) -> int:
+    await file.forget()
     async with chat, opened(chat, name, terminal) as source:
         return len((await source.listing(fresh=True)).tools)
