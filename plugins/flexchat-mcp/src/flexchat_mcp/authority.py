@@ -130,10 +130,10 @@ class Refusal:
     @property
     def is_final(self) -> bool:
         """Whether the same request will never be answered with a token."""
-        return self.code in _FINAL
+        return self.code not in _NOT_FINAL
 
 
-_FINAL = {"invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"}
+_NOT_FINAL = {"", "server_error", "temporarily_unavailable", "slow_down"}
 
 
 async def _read(response: httpx2.Response) -> bytes | None:

@@ -12,7 +12,7 @@ import mcp_types as types
 from flexchat import __version__
 from flexchat.plugin import run_in_thread
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
-from mcp.client.auth.utils import union_scopes
+from mcp.client.auth.utils import extract_scope_from_www_auth, union_scopes
 from mcp.shared.auth import (
     OAuthClientInformationFull,
     OAuthClientMetadata,
@@ -20,7 +20,7 @@ from mcp.shared.auth import (
     OAuthToken,
     ProtectedResourceMetadata,
 )
-from pydantic import AnyUrl, ValidationError
+from pydantic import AnyUrl, PrivateAttr, ValidationError
 
 from .authority import Authority, AuthorityError, Refusal, Send, token_in
 from .settings import McpAuth
@@ -66,13 +66,13 @@ class Grant(OAuthClientProvider):
         self._seen: tuple[int, ...] | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._came_back: AuthorizationCodeResult | None = None
-        metadata = OAuthClientMetadata(
+        metadata = _ClientMetadata(
             client_name="FlexChat",
             software_id="flexchat",
             software_version=__version__,
             redirect_uris=[AnyUrl(person.redirect_uri if person is not None else "http://127.0.0.1/callback")],
-            scope=auth.scope,
         )
+        metadata.always(auth.scope)
         super().__init__(url, metadata, _Storage(self), client_metadata_url=auth.client_metadata_url)
         self.context.redirect_handler = self._go
         self.context.callback_handler = self._return
@@ -125,9 +125,13 @@ class Grant(OAuthClientProvider):
             OAuthFlowError: It has failed.
             ValueError: The server says what cannot be read.
         """
+        context = self.context
         if refused.status_code == 401:
-            self.context.clear_tokens()
-        self.context.token_expiry_time = None  # else the SDK renews it, alone or not
+            context.clear_tokens()
+        context.token_expiry_time = None  # else the SDK renews it, alone or not
+        wanted, client = set((extract_scope_from_www_auth(refused) or "").split()), context.client_info
+        if client is not None and client.scope is not None and not wanted <= set(client.scope.split()):
+            context.client_info = self._registered()  # it may only ask for what it was registered with
         async with contextlib.aclosing(self.async_auth_flow(request)) as flow:
             await anext(flow)
             asked = await flow.asend(refused)
@@ -202,10 +206,9 @@ class Grant(OAuthClientProvider):
         self._initialized = True  # _look_at_file has done it
 
     async def _perform_authorization(self) -> httpx2.Request:
-        metadata, server = self.context.client_metadata, self.context.oauth_metadata
+        server = self.context.oauth_metadata
         if server is not None and "S256" not in (server.code_challenge_methods_supported or ()):
             raise AuthorityError(f"{server.issuer} does not say that it checks who comes for a token (PKCE, S256)")
-        metadata.scope = union_scopes(metadata.scope, self._auth.scope)
         return await super()._perform_authorization()
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
@@ -243,6 +246,19 @@ class Grant(OAuthClientProvider):
             redirect_uris=self.context.client_metadata.redirect_uris,
             token_endpoint_auth_method="client_secret_basic" if auth.client_secret else "none",
         )
+
+
+class _ClientMetadata(OAuthClientMetadata):
+    """What a client says when it registers; the SDK sets the rights to what the server wants."""
+
+    _always: str | None = PrivateAttr(None)
+
+    def always(self, scope: str | None) -> None:
+        """Ask for these rights, whatever the server wants."""
+        self._always = self.scope = scope
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, union_scopes(value, self._always) if name == "scope" else value)
 
 
 class _Storage:

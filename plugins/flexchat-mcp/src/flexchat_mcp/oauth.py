@@ -31,6 +31,7 @@ class SignIn:
         self._command = f"flexchat mcp login {name}"
         self._grant = Grant(url, auth, TokenFile(url), person)
         self._signing_in = asyncio.Lock()
+        self._failed = ""
 
     async def send(self, request: httpx2.Request, send: Send) -> httpx2.Response:
         """Send a request with a token; sign in first if the server asks for it and there is a person.
@@ -72,11 +73,14 @@ class SignIn:
         await self._grant.aclose()
 
     async def _sign_in(self, request: httpx2.Request, refused: httpx2.Response, send: Send) -> None:
+        if self._failed:  # the SDK tries on with an older protocol: nobody is asked twice
+            raise ServerUnusableError(self._failed)
         try:
             await self._grant.sign_in(request, refused, send)
         except (OAuthFlowError, ValueError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             text = str(error).partition("\n")[0][:_LONGEST_REASON]
-            raise ServerUnusableError(f"signing in failed: {text or type(error).__name__}") from None
+            self._failed = f"signing in failed: {text or type(error).__name__}"
+            raise ServerUnusableError(self._failed) from None
 
 
 _LONGEST_REASON = 500
