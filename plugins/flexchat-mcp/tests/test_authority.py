@@ -55,9 +55,12 @@ def test_what_was_sent_is_not_said_again():
     assert refusal.is_final
 
 
-@pytest.mark.parametrize("code", ["", "server_error", "temporarily_unavailable"])
-def test_a_server_that_has_trouble_has_not_decided(code):
-    assert not Refusal.of(answered(json.dumps({"error": code}).encode(), 503)).is_final
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(400, ""), (400, "server_error"), (400, "temporarily_unavailable"), (503, "maintenance"), (403, "forbidden")],
+)
+def test_a_server_that_has_trouble_has_not_decided(status, code):
+    assert not Refusal.of(answered(json.dumps({"error": code}).encode(), status)).is_final
 
 
 @pytest.mark.parametrize(

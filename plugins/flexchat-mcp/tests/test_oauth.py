@@ -182,6 +182,19 @@ async def test_a_file_that_says_nothing_is_no_file(guarded, content):
     assert file.read() == {}
 
 
+async def test_a_client_that_cannot_be_used_is_said(guarded, command, tmp_path):
+    await command("mcp", "login", "calc")
+    found = kept(guarded).read()
+    client = {**found["client"], "token_endpoint_auth_method": "riddle"}
+    kept(guarded).write({**found, "client": client, "expires_at": 1})
+    async with FlexChat.from_config(tmp_path / "chat.json") as chat:
+        await chat.call_tool("add", {"a": 1})
+        (why,) = chat.tools.sources.missing(["calc/*"])
+
+    assert "its token cannot be renewed: " in why
+    assert "riddle" in why
+
+
 async def test_a_link_in_the_tokens_place_is_not_followed(guarded, tmp_path):
     file = kept(guarded)
     file.write({})

@@ -155,13 +155,15 @@ class TestClients:
             ("refresh_token", auth["client_id"]),
         ]
 
-    async def test_a_secret_that_was_changed_in_the_config_is_used(self, setting):
-        setting.configure(client_id="with-secret", client_secret="a secret of yesterday")
-        status, said = await setting.run("mcp", "login", "calc")
+    async def test_a_secret_that_is_wrong_does_not_cost_the_grant(self, setting):
         setting.configure(client_id="with-secret", client_secret="the secret of a client")
         await setting.login()
+        setting.expire()
+        setting.configure(client_id="with-secret", client_secret="the secret of yesterday")
+        said = await setting.call()
+        setting.configure(client_id="with-secret", client_secret="the secret of a client")
 
-        assert (status, "invalid_client" in said) == (2, True)
+        assert "its token cannot be renewed: 127.0.0.1 answered 401: invalid_client" in said
         assert await setting.call() == 3
 
     async def test_a_document_is_a_client(self, setting):

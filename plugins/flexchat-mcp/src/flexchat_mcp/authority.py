@@ -104,10 +104,12 @@ class Refusal:
     Attributes:
         code: Of RFC 6749, section 5.2; empty if it names none.
         text: For people; nothing of what was sent is in it.
+        is_final: Whether the same request will never be answered with a token.
     """
 
     code: str
     text: str
+    is_final: bool
 
     @classmethod
     def of(cls, response: httpx2.Response) -> Refusal:
@@ -125,15 +127,11 @@ class Refusal:
             reason = reason.replace(sent[0], "***") if len(sent[0]) > 20 else reason
         if reason:
             text += f": {' '.join(reason.split())[:_LONGEST_REASON]}"
-        return cls(code=code, text=text)
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the same request will never be answered with a token."""
-        return self.code not in _NOT_FINAL
+        return cls(code=code, text=text, is_final=response.status_code in _DECIDED and code not in _UNDECIDED)
 
 
-_NOT_FINAL = {"", "server_error", "temporarily_unavailable", "slow_down"}
+_DECIDED = {200, 400, 401}  # others are of whatever stands between
+_UNDECIDED = {"", "server_error", "temporarily_unavailable", "slow_down"}
 
 
 async def _read(response: httpx2.Response) -> bytes | None:

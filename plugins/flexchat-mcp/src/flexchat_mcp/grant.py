@@ -154,11 +154,12 @@ class Grant(OAuthClientProvider):
             if response.status_code == 200 and not refusal.code:
                 await self._keep(token_in(response))
                 return
-            if not refusal.is_final:
+            is_unknown_client = refusal.code == "invalid_client"
+            if not refusal.is_final or (is_unknown_client and self._auth.client_id is not None):
                 raise AuthorityError(refusal.text)
             context.clear_tokens()
-            if refusal.code == "invalid_client":
-                context.client_info = self._registered()
+            if is_unknown_client:
+                context.client_info = None  # it registers again
             await self._keep(None)
 
     async def _look_at_file(self) -> None:

@@ -6,12 +6,14 @@ Sources: MCP 2025-11-25 and 2026-07-28, "Authorization"; RFC 6749, 7591, 7636, 8
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
 
 import httpx2
 from mcp.client.auth import OAuthFlowError
 from mcp.client.auth.utils import extract_field_from_www_auth
 
-from .authority import AuthorityError, Send
+from .authority import Send
 from .errors import ServerUnusableError
 from .grant import Grant, Person
 from .settings import McpAuth
@@ -44,16 +46,16 @@ class SignIn:
             FetchError: There is no usable answer of the server.
         """
         grant = self._grant
-        try:
+        with self._renewing():
             used = await grant.token(send)
-            response = await _sent(request, used, send)
-            if response.status_code == 401 and used is not None and await grant.renew(used, send):
+        response = await _sent(request, used, send)
+        if response.status_code == 401 and used is not None:
+            with self._renewing():
+                is_renewed = await grant.renew(used, send)
+            if is_renewed:
                 await response.aclose()
                 used = grant.access_token
                 response = await _sent(request, used, send)
-        except AuthorityError as error:
-            text = f"its token cannot be renewed: {error}; if it stays so: {self._command}"
-            raise ServerUnusableError(text) from None
         if not (wish := _wish(response)):
             return response
         await response.aclose()
@@ -72,18 +74,31 @@ class SignIn:
         """Wait for what must not be cut off."""
         await self._grant.aclose()
 
+    @contextlib.contextmanager
+    def _renewing(self) -> Iterator[None]:
+        try:
+            yield
+        except _TROUBLE as error:
+            text = f"its token cannot be renewed: {_reason(error)}; if it stays so: {self._command}"
+            raise ServerUnusableError(text) from None
+
     async def _sign_in(self, request: httpx2.Request, refused: httpx2.Response, send: Send) -> None:
         if self._failed:  # the SDK tries on with an older protocol: nobody is asked twice
             raise ServerUnusableError(self._failed)
         try:
             await self._grant.sign_in(request, refused, send)
-        except (OAuthFlowError, ValueError, httpx2.HTTPError, httpx2.InvalidURL) as error:
-            text = str(error).partition("\n")[0][:_LONGEST_REASON]
-            self._failed = f"signing in failed: {text or type(error).__name__}"
+        except _TROUBLE as error:
+            self._failed = f"signing in failed: {_reason(error)}"
             raise ServerUnusableError(self._failed) from None
 
 
+_TROUBLE = (OAuthFlowError, ValueError, httpx2.HTTPError, httpx2.InvalidURL)
+"""What the SDK raises for what an authorization server says."""
 _LONGEST_REASON = 500
+
+
+def _reason(error: Exception) -> str:
+    return str(error).partition("\n")[0][:_LONGEST_REASON] or type(error).__name__
 
 
 async def _sent(request: httpx2.Request, token: str | None, send: Send) -> httpx2.Response:

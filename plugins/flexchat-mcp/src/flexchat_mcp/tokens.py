@@ -18,7 +18,7 @@ from .lock import take_lock
 
 LOCK_S = 40.0
 """How long one waits for whoever renews the tokens: longer than that may take."""
-_MOST_BYTES = 256 * 1024
+_MOST_BYTES = 2 * 2**20
 
 
 class TokensError(FlexChatError):
