@@ -49,13 +49,15 @@ class SignIn:
         with self._renewing():
             used = await grant.token(send)
         response = await _sent(request, used, send)
-        if response.status_code == 401 and used is not None:
+        for _ in range(_RENEWALS):
+            if response.status_code != 401 or used is None:
+                break
             with self._renewing():
-                is_renewed = await grant.renew(used, send)
-            if is_renewed:
-                await response.aclose()
-                used = grant.access_token
-                response = await _sent(request, used, send)
+                if not await grant.renew(used, send):
+                    break
+            await response.aclose()
+            used = grant.access_token
+            response = await _sent(request, used, send)
         if not (wish := _wish(response)):
             return response
         await response.aclose()
@@ -95,6 +97,8 @@ class SignIn:
 _TROUBLE = (OAuthFlowError, ValueError, httpx2.HTTPError, httpx2.InvalidURL)
 """What the SDK raises for what an authorization server says."""
 _LONGEST_REASON = 500
+_RENEWALS = 2
+"""How often a request is sent again with another token: the first may be one that another program got a while ago."""
 
 
 def _reason(error: Exception) -> str:
