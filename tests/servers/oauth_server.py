@@ -1,5 +1,6 @@
 """An authorization server and an MCP server that it guards, as one ASGI app; strict about what it is sent."""
 
+import asyncio
 import base64
 import hashlib
 import secrets
@@ -8,7 +9,7 @@ from urllib.parse import parse_qs, urlencode
 import attrs
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse
+from starlette.responses import JSONResponse, RedirectResponse, StreamingResponse
 from starlette.routing import Route
 
 
@@ -21,6 +22,8 @@ class Authority:
         scope: What a request needs.
         refuses: Whether the person refuses.
         person: Who sits at the browser.
+        where: Where the server says that its metadata is; empty: where it is.
+        says: What answers say besides or instead: those of "resource", "metadata" and "token".
         asked: The paths that were asked for, in order.
         grants: The kinds of grants at the token endpoint, in order.
         owners: Who signed in for a token that was ever given out: to get in, or to renew it.
@@ -31,6 +34,8 @@ class Authority:
     scope: str = ""
     refuses: bool = False
     person: str = "somebody"
+    where: str = ""
+    says: dict[str, dict] = attrs.field(factory=lambda: {"resource": {}, "metadata": {}, "token": {}})
     asked: list[str] = attrs.field(factory=list)
     grants: list[str] = attrs.field(factory=list)
     clients: dict[str, dict] = attrs.field(factory=dict)
@@ -52,6 +57,7 @@ class Authority:
             Route("/register", self._register, methods=["POST"]),
             Route("/authorize", self._authorize),
             Route("/token", self._token, methods=["POST"]),
+            Route("/flood", self._flood),
         ]
         pages = Starlette(routes=routes)
 
@@ -71,7 +77,7 @@ class Authority:
 
     def _refusal(self, authorization):
         scope = self.tokens.get(authorization.removeprefix("Bearer "))
-        metadata = f'resource_metadata="{self.base}/.well-known/oauth-protected-resource/mcp"'
+        metadata = f'resource_metadata="{self.where or f"{self.base}/.well-known/oauth-protected-resource/mcp"}"'
         if scope is None:
             return JSONResponse({}, 401, {"www-authenticate": f"Bearer {metadata}"})
         if self.scope and self.scope not in scope.split():
@@ -80,7 +86,17 @@ class Authority:
         return None
 
     async def _resource(self, request: Request):
-        return JSONResponse({"resource": f"{self.base}/mcp", "authorization_servers": [self.base]})
+        return JSONResponse(
+            {"resource": f"{self.base}/mcp", "authorization_servers": [self.base], **self.says["resource"]}
+        )
+
+    async def _flood(self, request: Request):
+        async def forever():
+            while True:
+                yield b"data: more and more\n" * 1_000
+                await asyncio.sleep(0)
+
+        return StreamingResponse(forever(), media_type="text/event-stream")
 
     async def _metadata(self, request: Request):
         ends = {
@@ -88,9 +104,8 @@ class Authority:
             for name, path in (("authorization", "authorize"), ("token", "token"), ("registration", "register"))
         }
         more = {"response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}
-        return JSONResponse(
-            {"issuer": self.base, **ends, **more, "authorization_response_iss_parameter_supported": True}
-        )
+        more["authorization_response_iss_parameter_supported"] = True
+        return JSONResponse({"issuer": self.base, **ends, **more, **self.says["metadata"]})
 
     async def _register(self, request: Request):
         client = {**await request.json(), "client_id": secrets.token_hex(4), "token_endpoint_auth_method": "none"}
@@ -130,4 +145,4 @@ class Authority:
         self.tokens[access], self.refreshes[refresh] = scope, scope
         self.owners[access] = self.owners[refresh] = owner
         made = {"access_token": access, "token_type": "bearer", "expires_in": self.seconds, "refresh_token": refresh}
-        return JSONResponse(made | ({"scope": scope} if scope else {}))
+        return JSONResponse(made | ({"scope": scope} if scope else {}) | self.says["token"])

@@ -455,6 +455,18 @@ async def test_the_log_shows_requests_and_answers_without_secrets(answering, cap
     assert "s3cr3t" not in caplog.text
 
 
+async def test_what_is_confidential_is_not_in_the_log(answering, caplog):
+    """Nobody told the mask of a token that has just been made."""
+    url = await answering(b"HTTP/1.1 200 OK\r\ncontent-length: 17\r\n\r\nwhat-was-answered")
+    fetcher = GuardedFetcher(AddressRule(("127.0.0.1",)))
+    with caplog.at_level(logging.DEBUG, "flexchat.http.fetcher"):
+        await fetcher.fetch(FetchRequest(method="POST", url=url, body=b"what-was-sent", confidential=True))
+    await fetcher.aclose()
+
+    assert "answered 200" in caplog.text
+    assert "what-was" not in caplog.text
+
+
 async def test_a_cancelled_request_leaves_nothing_behind(answering, local):
     """Its connection is closed."""
     url = await answering(end="hold")

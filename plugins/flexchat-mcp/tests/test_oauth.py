@@ -7,16 +7,19 @@ import os
 import stat
 import urllib.error
 import urllib.request
+from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 import pytest
 from flexchat import FlexChat
 from flexchat.cli.main import main
 from flexchat.config.structure import structure_mapping
 from flexchat.host import Terminal
 from flexchat_mcp.commands.browser import browser
+from flexchat_mcp.oauth import SignIn
 from flexchat_mcp.settings import McpAuth
 from flexchat_mcp.tokens import TokenFile, TokensError
-from mcp.client.auth import OAuthFlowError
+from mcp.client.auth import AuthorizationCodeResult, OAuthFlowError
 from oauth_server import Authority
 
 from .test_http import made, serve  # noqa: F401  # a fixture
@@ -179,6 +182,19 @@ async def test_a_file_that_says_nothing_is_no_file(guarded, content):
     assert file.read() == {}
 
 
+async def test_a_client_that_cannot_be_used_is_said(guarded, command, tmp_path):
+    await command("mcp", "login", "calc")
+    found = kept(guarded).read()
+    client = {**found["client"], "token_endpoint_auth_method": "riddle"}
+    kept(guarded).write({**found, "client": client, "expires_at": 1})
+    async with FlexChat.from_config(tmp_path / "chat.json") as chat:
+        await chat.call_tool("add", {"a": 1})
+        (why,) = chat.tools.sources.missing(["calc/*"])
+
+    assert "its token cannot be renewed: " in why
+    assert "riddle" in why
+
+
 async def test_a_link_in_the_tokens_place_is_not_followed(guarded, tmp_path):
     file = kept(guarded)
     file.write({})
@@ -207,6 +223,155 @@ async def test_a_server_that_needs_no_login_is_said(guarded, command, tmp_path):
 
     assert status == 2
     assert "calc needs no signing in" in err
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("https://10.1.2.3/metadata", "10.1.2.3"),
+        ("http://169.254.169.254/latest", "http://169.254.169.254 is not https"),
+        ("http://mcp.example/metadata", "http://mcp.example is not https"),
+        ("http://127.0.0.1:1/metadata", "127.0.0.1"),
+        ("file:///etc/passwd", "is not https"),
+        ("/metadata", "is not https"),
+        ("http://[::bad", "signing in failed"),
+        ("https://a.example/" + "x" * 5_000, "signing in failed"),
+        ("{base}/flood", "127.0.0.1 answers with more than 131,072 bytes"),
+    ],
+)
+async def test_a_server_cannot_send_one_anywhere(guarded, command, where, said):
+    guarded.where = where.replace("{base}", guarded.base)
+    status, out, err = await command("mcp", "login", "calc")
+
+    assert (status, out) == (2, "")
+    assert said in err
+    assert "/authorize" not in guarded.asked
+
+
+async def test_an_authorization_server_behind_the_guard_is_not_reached(guarded, command, tmp_path):
+    path = tmp_path / "chat.json"
+    port = guarded.base.rpartition(":")[2]
+    path.write_text(path.read_text().replace('"allow": ["127.0.0.1"]', f'"allow": ["127.0.0.1:{port}"]'))
+    guarded.says["resource"] = {"authorization_servers": ["http://127.0.0.1:9/"]}
+    status, _, err = await command("mcp", "login", "calc")
+
+    assert status == 2
+    assert "127.0.0.1:9" in err
+    assert "network" in err
+
+
+@pytest.mark.parametrize(
+    ("says", "said"),
+    [
+        ({"code_challenge_methods_supported": None}, "does not say that it checks who comes for a token (PKCE, S256)"),
+        ({"code_challenge_methods_supported": ["plain"]}, "(PKCE, S256)"),
+        ({"authorization_endpoint": "http://evil.example/authorize"}, "http://evil.example is not https"),
+        ({"token_endpoint": "http://evil.example/token"}, "http://evil.example is not https"),
+        ({"registration_endpoint": "http://evil.example/register"}, "http://evil.example is not https"),
+        ({"token_endpoint": "https://10.1.2.3/token"}, "10.1.2.3"),
+    ],
+)
+async def test_what_an_authorization_server_says_of_itself_is_checked(guarded, command, says, said):
+    guarded.says["metadata"] = says
+    status, _, err = await command("mcp", "login", "calc")
+
+    assert status == 2
+    assert said in err
+    assert guarded.grants == []
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"token_type": "mac"},
+        {"access_token": "a\r\nX-Evil: 1"},
+        {"access_token": ""},
+        {"access_token": "x" * 20_000},
+        {"refresh_token": "\u00e9"},
+        {"expires_in": "soon"},
+        {"error": "invalid_grant"},
+    ],
+)
+async def test_a_token_that_is_none_is_refused(guarded, command, says):
+    guarded.says["token"] = says
+    status, _, err = await command("mcp", "login", "calc")
+
+    assert status == 2
+    assert "signing in failed: " in err
+    assert "X-Evil" not in err
+    assert kept(guarded).read().get("tokens") is None
+
+
+@pytest.mark.parametrize("seconds", [10**30, -(10**30), 0, None])
+async def test_a_token_may_live_as_long_as_it_likes(guarded, command, seconds):
+    guarded.says["token"] = {"expires_in": seconds}
+    status, _, err = await command("mcp", "login", "calc")
+
+    assert status == 0, err
+
+
+async def test_an_endpoint_may_have_a_query(guarded, command, monkeypatch):
+    pages = []
+    monkeypatch.setattr("webbrowser.open", lambda url: (pages.append(url), go(url)))
+    guarded.says["metadata"] = {"authorization_endpoint": f"{guarded.base}/authorize?tenant=b"}
+    status, _, err = await command("mcp", "login", "calc")
+
+    assert status == 0, err
+    assert "/authorize?tenant=b&response_type=code&" in pages[0]
+
+
+async def test_a_port_of_the_config_that_is_taken_is_said(guarded, command, tmp_path):
+    path = tmp_path / "chat.json"
+    async with await asyncio.start_server(lambda *_: None, "127.0.0.1", 0) as taken:
+        port = taken.sockets[0].getsockname()[1]
+        path.write_text(path.read_text().replace('"oauth": true', f'"oauth": true, "redirect_port": {port}'))
+        status, _, err = await command("mcp", "call", "calc", "count")
+
+    assert status == 2
+    assert f"port {port} of 127.0.0.1, where the browser comes back to, cannot be used" in err
+    assert "change auth.redirect_port" in err
+
+
+async def test_requests_at_once_send_the_person_to_one_page(guarded):
+    """A second page would take the first one's place, and both would fail."""
+    asked = []
+
+    class Person:
+        redirect_uri = "http://127.0.0.1:1/callback"
+
+        async def sign_in(self, url):
+            asked.append(url)
+            back = await client.get(url)
+            query = parse_qs(urlsplit(back.headers["location"]).query)
+            return AuthorizationCodeResult(**{name: query[name][0] for name in ("code", "state", "iss")})
+
+    url = f"{guarded.base}/mcp"
+    sign_in = SignIn("calc", url, McpAuth(oauth=True), Person())
+    async with httpx2.AsyncClient() as client:
+        requests = [httpx2.Request("POST", url, json={}) for _ in range(5)]
+        answers = await asyncio.gather(*(sign_in.send(request, client.send) for request in requests))
+
+    assert len(asked) == 1
+    assert 401 not in [answer.status_code for answer in answers]
+
+
+async def test_a_request_does_not_wait_for_the_answer_to_another():
+    """The SDK's own provider sends one at a time: a long call would hold up all others."""
+    second_is_sent = asyncio.Event()
+
+    async def send(request):
+        if request.url.path == "/first":
+            await second_is_sent.wait()
+        else:
+            second_is_sent.set()
+        return httpx2.Response(200, request=request)
+
+    sign_in = SignIn("calc", "https://mcp.example/mcp", McpAuth(oauth=True), None)
+    requests = [httpx2.Request("POST", f"https://mcp.example/{name}") for name in ("first", "second")]
+    async with asyncio.timeout(5):
+        answers = await asyncio.gather(*(sign_in.send(request, send) for request in requests))
+
+    assert [answer.status_code for answer in answers] == [200, 200]
 
 
 class TestBrowser:

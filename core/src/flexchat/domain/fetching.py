@@ -24,6 +24,7 @@ class FetchRequest:
             that it does not meet a closed one.
         domains: The only hosts it may go to, also when redirected: "api.example.com", "*.example.com" (one or more
             labels before it). None for no limit beyond the operator's.
+        confidential: Whether its body, and the answer's, stay out of the log: there are passwords or tokens in them.
     """
 
     method: str = "GET"
@@ -32,6 +33,7 @@ class FetchRequest:
     body: bytes = attrs.field(default=b"", repr=False)
     repeatable: bool | None = None
     domains: tuple[str, ...] | None = None
+    confidential: bool = False
 
     @property
     def is_safe(self) -> bool:

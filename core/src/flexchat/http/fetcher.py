@@ -210,7 +210,7 @@ class GuardedFetcher:
                 answer = await _read(response, url, max_bytes)
             finally:
                 await response.stream.aclose()  # type: ignore[union-attr]  # of an asynchronous transport
-        self._log_answer(answer, url, started)
+        self._log_answer(answer, url, started, confidential=request.confidential)
         return answer
 
     @contextlib.asynccontextmanager
@@ -299,13 +299,15 @@ class GuardedFetcher:
     def _log_request(self, request: FetchRequest, url: CheckedUrl) -> None:
         if log.isEnabledFor(logging.DEBUG):
             names = ", ".join(request.headers)
-            body = self._mask(request.body[:_LOGGED_CHARS].decode("utf-8", "replace"))
+            shown = b"(confidential)" if request.confidential else request.body[:_LOGGED_CHARS]
+            body = self._mask(shown.decode("utf-8", "replace"))
             log.debug("%s %s (headers: %s) %s", request.method, self._mask(url.text), names, body)
 
-    def _log_answer(self, answer: Fetched, url: CheckedUrl, started: float) -> None:
+    def _log_answer(self, answer: Fetched, url: CheckedUrl, started: float, *, confidential: bool) -> None:
         if log.isEnabledFor(logging.DEBUG):
             took_ms = (time.monotonic() - started) * 1000
-            body = self._mask(answer.body[:_LOGGED_CHARS].decode("utf-8", "replace"))
+            shown = b"(confidential)" if confidential else answer.body[:_LOGGED_CHARS]
+            body = self._mask(shown.decode("utf-8", "replace"))
             log.debug("%s answered %d after %.0f ms: %s", url.host, answer.status, took_ms, body)
 
 

@@ -92,6 +92,7 @@ async def _new_token(auth: Auth, fetcher: Fetcher, timeout_s: float) -> tuple[st
         headers=headers,
         body=urlencode(form).encode(),
         repeatable=True,
+        confidential=True,
     )
     try:
         answer = await fetcher.fetch(request, timeout_s=timeout_s, max_bytes=MAX_TOKEN_BYTES)

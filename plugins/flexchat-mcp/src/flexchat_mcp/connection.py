@@ -26,7 +26,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter, ValidationError
 
 from .errors import LOST, NOT_SENT, TOO_LARGE, UNUSABLE, AnswerLostError, AnswerTooLargeError, ServerUnusableError
-from .oauth import Person
+from .grant import Person
 from .process import IS_POSIX, ServerProcess
 from .questions import MOST_ROUNDS, Answer, answered
 from .settings import MODERN, TENANT_VARIABLE, McpConfig

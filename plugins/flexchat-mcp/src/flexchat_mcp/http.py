@@ -15,7 +15,8 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from .errors import LOST, NOT_SENT, TOO_LARGE, UNUSABLE, ServerUnusableError
-from .oauth import Person, SignIn
+from .grant import Person
+from .oauth import SignIn
 from .settings import McpAuth, McpConfig
 from .tokens import TokensError
 
@@ -88,6 +89,11 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         except _TooLargeError as error:
             return _failed(request, TOO_LARGE, error)
 
+    async def aclose(self) -> None:
+        """Wait for a token that is just being renewed."""
+        if self._sign_in is not None:
+            await self._sign_in.aclose()
+
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request, to the server or to one where one signs in.
 
@@ -95,13 +101,21 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             FetchError: There is no usable answer.
         """
         body = await request.aread()
+        is_confidential = request.extensions.get("confidential", False)
         headers = {name: value for name, value in request.headers.items() if name != "user-agent"}
-        sent = FetchRequest(method=request.method, url=str(request.url), headers=headers, body=body, repeatable=False)
+        sent = FetchRequest(
+            method=request.method,
+            url=str(request.url),
+            headers=headers,
+            body=body,
+            repeatable=False,
+            confidential=is_confidential,
+        )
         opening = self._fetcher.stream(sent, timeout_s=_LONGEST_S)
         answer = await opening.__aenter__()
         kept = {name: value for name, value in answer.headers.items() if name not in _OF_THE_CONNECTION}
-        if answer.headers.get("content-type", "").startswith("text/event-stream"):
-            return httpx2.Response(answer.status, headers=kept, stream=_Events(opening, answer), request=request)
+        if is_confidential or answer.headers.get("content-type", "").startswith("text/event-stream"):
+            return httpx2.Response(answer.status, headers=kept, stream=_Pieces(opening, answer), request=request)
         pieces, size = [], 0
         try:
             async for piece in answer.pieces:
@@ -117,8 +131,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 _OF_THE_CONNECTION = {"content-encoding", "content-length", "transfer-encoding", "connection"}
 
 
-class _Events(httpx2.AsyncByteStream):
-    """The body of a stream of events."""
+class _Pieces(httpx2.AsyncByteStream):
+    """A body as it arrives: a stream of events, or one whose reader has a limit of their own."""
 
     def __init__(self, opening: AbstractAsyncContextManager[FetchedStream], answer: FetchedStream) -> None:
         self._opening, self._answer = opening, answer

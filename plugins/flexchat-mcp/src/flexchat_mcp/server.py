@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
     from .connection import Connection
-    from .oauth import Person
+    from .grant import Person
     from .questions import Answer
     from .tasks import Task
 

@@ -24,7 +24,7 @@ from .settings import McpConfig
 from .tenants import Tenants, option
 
 if TYPE_CHECKING:
-    from .oauth import Person
+    from .grant import Person
 
 log = logging.getLogger(__name__)
 

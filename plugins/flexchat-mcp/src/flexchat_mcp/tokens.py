@@ -8,14 +8,18 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import FlexChatError
 from flexchat.store import data_folder
 
-_MOST_BYTES = 256 * 1024
+from .lock import take_lock
+
+LOCK_S = 40.0
+"""How long one waits for whoever renews the tokens: longer than that may take."""
+_MOST_BYTES = 2 * 2**20
 
 
 class TokensError(FlexChatError):
@@ -92,13 +96,44 @@ class TokenFile:
                 return False
             return True
 
-    @property
-    def changed_at(self) -> int:
-        """When the file was written, in nanoseconds; 0 if there is none."""
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Be the only one, of all programs and tasks, who renews or forgets what is kept.
+
+        Raises:
+            TokensError: Somebody else does not come to an end.
+        """
+        with self._in_words():
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            number = os.open(self.path.with_suffix(".lock"), flags, 0o600)
         try:
-            return self.path.stat().st_mtime_ns
+            try:
+                await take_lock(number, LOCK_S)
+            except TimeoutError:
+                text = f"another program has been renewing the tokens for {LOCK_S:.0f} s: end it, or try again"
+                raise TokensError(text) from None
+            yield
+        finally:
+            os.close(number)
+
+    async def forget(self) -> bool:
+        """Delete, but not while a program renews: it would write down again what is to be forgotten.
+
+        Raises:
+            TokensError: As delete and alone.
+        """
+        async with self.alone():
+            return self.delete()
+
+    @property
+    def state(self) -> tuple[int, ...]:
+        """What is another one after each write; empty if there is no file."""
+        try:
+            found = self.path.stat()
         except OSError:
-            return 0
+            return ()
+        return found.st_ino, found.st_size, found.st_mtime_ns
 
     def _refuse_unsafe(self, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):

@@ -9,7 +9,7 @@ import webbrowser
 from collections.abc import AsyncIterator
 from urllib.parse import parse_qs, urlsplit
 
-from flexchat.host import Terminal
+from flexchat.host import Terminal, UsageError
 from flexchat.plugin import run_in_thread
 from mcp.client.auth import AuthorizationCodeResult, OAuthFlowError
 
@@ -22,7 +22,7 @@ _READ_S = 10.0
 
 
 class Browser:
-    """See oauth.Person."""
+    """See grant.Person."""
 
     def __init__(self, terminal: Terminal, port: int, *, opens: bool) -> None:
         self._terminal, self._opens = terminal, opens
@@ -89,7 +89,7 @@ async def browser(
         file: Where a client is kept, which has told its server the port; it is forgotten if that is taken.
 
     Raises:
-        OSError: The port is taken.
+        UsageError: The port is taken.
     """
     person: Browser | None = None
 
@@ -100,10 +100,11 @@ async def browser(
     told = 0 if port or file is None else _port_in(file)
     try:
         listener = await asyncio.start_server(answer, "127.0.0.1", port or told, limit=_MOST_BYTES)
-    except OSError:
+    except OSError as error:
         if port or file is None:
-            raise
-        file.delete()
+            text = f"port {port} of 127.0.0.1, where the browser comes back to, cannot be used: {error.strerror}"
+            raise UsageError(f"{text}; end what uses it, or change auth.redirect_port") from None
+        await file.forget()
         listener = await asyncio.start_server(answer, "127.0.0.1", 0, limit=_MOST_BYTES)
     async with listener:
         person = Browser(terminal, listener.sockets[0].getsockname()[1], opens=opens)

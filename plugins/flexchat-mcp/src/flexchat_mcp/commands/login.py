@@ -27,10 +27,9 @@ def login(context: CommandContext, server: str, tenant: str | None) -> None:
     chat = context.open_tools()[0]
     (name,) = chosen(chat, server, tenant)
     file = _file_of(chat, name, tenant)
-    file.delete()
     try:
-        count = asyncio.run(_signed_in(chat, name, context.terminal, tenant))
-    except (ToolSourceError, OSError) as error:
+        count = asyncio.run(_signed_in(chat, name, file, context.terminal, tenant))
+    except ToolSourceError as error:
         raise UsageError(f"{name}: {error}") from None
     if not file.read().get("tokens"):
         context.terminal.say(f"{name} did not ask anybody to sign in; it has {count} tools", "dim")
@@ -49,7 +48,7 @@ def logout(context: CommandContext, server: str, tenant: str | None) -> None:
     """Forget the tokens of an MCP server."""
     chat = context.open_tools()[0]
     (name,) = chosen(chat, server, tenant)
-    was_there = _file_of(chat, name, tenant).delete()
+    was_there = asyncio.run(_file_of(chat, name, tenant).forget())
     if context.json:
         context.terminal.json({"server": name, "was_signed_in": was_there})
     else:
@@ -63,6 +62,7 @@ def _file_of(chat: FlexChat, name: str, tenant: str | None) -> TokenFile:
     return TokenFile(config.url, tenant or DEFAULT_TENANT)
 
 
-async def _signed_in(chat: FlexChat, name: str, terminal: Terminal, tenant: str | None) -> int:
+async def _signed_in(chat: FlexChat, name: str, file: TokenFile, terminal: Terminal, tenant: str | None) -> int:
+    await file.forget()
     async with chat, opened(chat, name, terminal, tenant=tenant) as source:
         return len((await source.listing(fresh=True)).tools)

@@ -12,7 +12,7 @@ from .browser import Browser
 
 @attrs.frozen
 class Person:
-    """See oauth.Person; a browser is there if the server may ask to sign in."""
+    """See grant.Person; a browser is there if the server may ask to sign in."""
 
     answers: Answers
     browser: Browser | None = None

@@ -1,0 +1,154 @@
+"""What is asked of an authorization server, and what may be believed of its answers: it is whoever a server names."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+from collections.abc import Awaitable, Callable
+from urllib.parse import parse_qs, urlsplit
+
+import attrs
+import httpx2
+from flexchat.plugin import FetchError
+from mcp.client.auth import OAuthFlowError
+from mcp.shared.auth import OAuthToken
+from pydantic import ValidationError
+
+Send = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
+
+ANSWER_S = 20.0
+"""How long it may take to answer."""
+_MOST_BYTES = 128 * 1024
+_LONGEST_TOKEN = 16 * 1024
+_LONGEST_LIFE_S = 10 * 365 * 86_400
+_LONGEST_REASON = 200
+
+
+class AuthorityError(OAuthFlowError):
+    """The authorization server cannot be asked, or its answer cannot be used."""
+
+
+@attrs.frozen
+class Authority:
+    """Whoever the server at a URL names as its authorization server."""
+
+    server_url: str
+
+    def check_address(self, url: str) -> None:
+        """Refuse addresses where codes and tokens could be read on the way (OAuth 2.1, section 1.5).
+
+        Raises:
+            AuthorityError: It is not https; on this machine, only a server on this machine may name it without.
+        """
+        parts = urlsplit(url)
+        if parts.scheme == "https":
+            return
+        here = parts.scheme == "http" and _is_loopback(parts.hostname)
+        if not here or not _is_loopback(urlsplit(self.server_url).hostname):
+            shown = f"{parts.scheme}://{parts.netloc}"[:_LONGEST_REASON]
+            raise AuthorityError(f"{shown} is not https: codes and tokens could be read on the way")
+
+    async def ask(self, request: httpx2.Request, send: Send) -> httpx2.Response:
+        """Send a request and read the whole answer. No log shows them.
+
+        Raises:
+            AuthorityError: There is no answer, or it is too long.
+        """
+        self.check_address(str(request.url))
+        request.extensions["confidential"] = True
+        host = request.url.host
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                response = await send(request)
+                try:
+                    body = await _read(response)
+                finally:
+                    await response.aclose()
+        except TimeoutError:
+            raise AuthorityError(f"{host} did not answer within {ANSWER_S:.0f} s") from None
+        except FetchError as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            raise AuthorityError(f"{error}{hint}") from None
+        except httpx2.HTTPError:
+            raise AuthorityError(f"the answer of {host} broke off") from None
+        if body is None:
+            raise AuthorityError(f"{host} answers with more than {_MOST_BYTES:,} bytes")
+        return httpx2.Response(response.status_code, headers=response.headers, content=body, request=request)
+
+
+def token_in(response: httpx2.Response) -> OAuthToken:
+    """Return the token in an answer.
+
+    Raises:
+        AuthorityError: It has none, or none that can be sent.
+    """
+    host = response.request.url.host
+    try:
+        token = OAuthToken.model_validate_json(response.content)
+    except ValidationError as error:
+        wrong = ".".join(map(str, error.errors(include_input=False)[0]["loc"])) or "JSON"
+        raise AuthorityError(f"the answer of {host} is no token: its {wrong} cannot be used") from None
+    for text in (token.access_token, token.refresh_token or "-"):
+        if not (text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= _LONGEST_TOKEN):
+            raise AuthorityError(f"the answer of {host} has a token that cannot be sent")
+    if token.expires_in is not None:
+        token.expires_in = min(max(token.expires_in, 0), _LONGEST_LIFE_S)
+    return token
+
+
+@attrs.frozen(kw_only=True)
+class Refusal:
+    """What an authorization server says in place of a token.
+
+    Attributes:
+        code: Of RFC 6749, section 5.2; empty if it names none.
+        text: For people; nothing of what was sent is in it.
+        is_final: Whether the same request will never be answered with a token.
+    """
+
+    code: str
+    text: str
+    is_final: bool
+
+    @classmethod
+    def of(cls, response: httpx2.Response) -> Refusal:
+        """Read an answer."""
+        said: dict[str, str] = {}
+        try:
+            found = json.loads(response.content)
+            said = {name: found[name] for name in ("error", "error_description") if isinstance(found.get(name), str)}
+        except (ValueError, AttributeError, RecursionError):
+            pass
+        code = said.get("error", "")[:_LONGEST_REASON]
+        text = f"{response.request.url.host} answered {response.status_code}"
+        reason = ": ".join(said.values())
+        for sent in parse_qs(response.request.content.decode("utf-8", "replace")).values():
+            reason = reason.replace(sent[0], "***") if len(sent[0]) > 20 else reason
+        if reason:
+            text += f": {' '.join(reason.split())[:_LONGEST_REASON]}"
+        return cls(code=code, text=text, is_final=response.status_code in _DECIDED and code not in _UNDECIDED)
+
+
+_DECIDED = {200, 400, 401}  # others are of whatever stands between
+_UNDECIDED = {"", "server_error", "temporarily_unavailable", "slow_down"}
+
+
+async def _read(response: httpx2.Response) -> bytes | None:
+    """Return the body; None if it is too long."""
+    pieces, size = [], 0
+    async for piece in response.aiter_bytes():
+        size += len(piece)
+        if size > _MOST_BYTES:
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _is_loopback(host: str | None) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False

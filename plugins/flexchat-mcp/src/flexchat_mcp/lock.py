@@ -1,0 +1,50 @@
+"""A lock on a file, between programs and between tasks; a program that is killed holds it no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+_LOOK_S = 0.02
+"""A call that waits for the lock in a thread could not be cancelled, so one looks again and again."""
+
+
+async def take_lock(number: int, within_s: float) -> None:
+    """Wait until nobody else has the lock of a file; closing the file gives it back.
+
+    Where the system has no locks, all get it.
+
+    Args:
+        number: Of the open file; each who waits opens it on their own.
+
+    Raises:
+        TimeoutError: Somebody else still has it.
+    """
+    async with asyncio.timeout(within_s):
+        while not _is_taken(number):  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)  # nobody here can be told when another program gives it back
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _is_taken(number: int) -> bool:
+        try:
+            msvcrt.locking(number, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        except OSError:
+            return True
+        return True
+
+else:
+    import fcntl
+
+    def _is_taken(number: int) -> bool:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks
+            return True
+        return True
