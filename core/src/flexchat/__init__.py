@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         TurnStarted,
         Usage,
         UserMessage,
+        WithMedia,
     )
     from .domain.history import read_history, write_history
     from .domain.journal import JournaledTurn, JournalEntry, ToldEvent
@@ -177,6 +178,7 @@ _HOMES = {
         "TurnStarted",
         "Usage",
         "UserMessage",
+        "WithMedia",
     ),
     "domain.history": (
         "read_history",
@@ -391,6 +393,7 @@ __all__ = [
     "UnknownTurnError",
     "Usage",
     "UserMessage",
+    "WithMedia",
     "new_conversation_id",
     "read_history",
     "tool",

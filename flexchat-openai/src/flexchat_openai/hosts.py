@@ -14,6 +14,14 @@ COMBINING_HOSTS = (OPENAI_HOST, ".openai.azure.com")
 force the whole answer into the format's grammar, which allows no calls (tried with llama.cpp); Groq answers 400."""
 
 
+NO_USER_BEHIND_RESULTS = ("mistral.ai",)
+"""Hosts that refuse a user's message right behind tools' results, with 400 "Unexpected role 'user' after role 'tool'"
+(code 3230; github.com/charmbracelet/crush/issues/279)."""
+
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Source: OpenAI's page on images and vision, "Image input requirements"."""
+
+
 def is_openai(origin: str) -> bool:
     """Return whether this is OpenAI itself."""
     return origin.partition("://")[2] == OPENAI_HOST
