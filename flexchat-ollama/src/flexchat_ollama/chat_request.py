@@ -43,9 +43,8 @@ class _CallId(str):
     name: str
 
 
-# The formats that Ollama decodes for every model. Source: its README and docs/capabilities/vision ("images": PNG, JPEG,
-# WebP). Templates leave out the images of a tool's message, so they follow in a user's.
-_IMAGES = frozenset({"image/png", "image/jpeg", "image/webp"})
+# In a tool's message, renderers leave out the images: they follow in a user's. Source: model/renderers/qwen3vl.go.
+_IMAGES = frozenset({"image/png", "image/jpeg"})
 
 
 def fits_in_result(part: MediaPart) -> bool:

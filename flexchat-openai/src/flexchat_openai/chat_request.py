@@ -30,7 +30,7 @@ from flexchat.provider import (
 )
 
 from .chat_calls import FUNCTION_CALL
-from .hosts import IMAGES, NO_USER_BEHIND_RESULTS, is_openai, own_id_at
+from .hosts import IMAGES, NO_USER_BEHIND_RESULTS, file_name, is_openai, own_id_at
 from .reasoning import drop_refused, effort_for
 from .schemas import format_fields
 from .tool_choice import shown_tools, tool_choice, tool_name
@@ -246,7 +246,7 @@ def _media(part: MediaPart) -> dict[str, Any]:
         data = base64.b64encode(part.data).decode()
         return {"type": "input_audio", "input_audio": {"data": data, "format": _AUDIO[part.mime_type]}}
     if part.kind == "document" and part.data is not None:
-        return {"type": "file", "file": {"filename": part.name or "document", "file_data": url}}
+        return {"type": "file", "file": {"filename": file_name(part), "file_data": url}}
     form = "by URL" if part.data is None else "inline"
     raise ProviderRequestError(
         f"Chat Completions does not accept {part.kind} of type {part.mime_type} {form}", kind="unsupported_feature"

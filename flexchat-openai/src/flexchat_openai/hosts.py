@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from flexchat.provider import short_id, utf8
+from flexchat.provider import MediaPart, short_id, utf8
 
 OPENAI_HOST = "api.openai.com"
 
@@ -20,6 +20,12 @@ NO_USER_BEHIND_RESULTS = ("mistral.ai",)
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Source: OpenAI's page on images and vision, "Image input requirements"."""
+
+
+def file_name(part: MediaPart) -> str:
+    """Return the name a file is sent under: the service tells a PDF by its ending."""
+    name = (part.name or "").rpartition("/")[2] or "document"
+    return name if part.mime_type != "application/pdf" or name.lower().endswith(".pdf") else f"{name}.pdf"
 
 
 def is_openai(origin: str) -> bool:

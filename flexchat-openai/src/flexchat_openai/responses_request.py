@@ -36,7 +36,7 @@ from flexchat.provider import (
     leading_instructions,
 )
 
-from .hosts import IMAGES, is_openai, own_id_at
+from .hosts import IMAGES, file_name, is_openai, own_id_at
 from .reasoning import drop_refused, effort_for
 from .responses_items import SCOPE, refusal_of, text_of
 from .schemas import format_fields
@@ -268,7 +268,7 @@ def _media(part: MediaPart) -> dict[str, Any]:
     if part.kind == "image" and url is not None:
         return {"type": "input_image", "image_url": url}
     if part.kind == "document" and part.data is not None:
-        return {"type": "input_file", "filename": part.name or "document", "file_data": url}
+        return {"type": "input_file", "filename": file_name(part), "file_data": url}
     if part.kind == "document" and url is not None:
         return {"type": "input_file", "file_url": url}
     raise ProviderRequestError(
