@@ -133,7 +133,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 def in_words(part: MediaPart) -> str:
     """Return what a part is, in a few words: chart.png (image/png, 12,345 bytes)."""
-    told = part.mime_type if part.data is None else f"{part.mime_type}, {len(part.data):,} bytes"
+    told = part.mime_type if part.data is None else f"{part.mime_type}, {_spoken(len(part.data))}"
     return f"{part.name} ({told})" if part.name else told
 
 
@@ -141,8 +141,12 @@ def in_brief(part: MediaPart) -> str:
     """Return what a part is, for a line at a terminal: [image/png, 12 kB]."""
     size = len(part.data or b"")
     scale = next(((n, unit) for n, unit in ((10**6, "MB"), (1000, "kB")) if size >= n), None)
-    told = f"{size} bytes" if scale is None else f"{size / scale[0]:.{1 if size < 10 * scale[0] else 0}f} {scale[1]}"
+    told = _spoken(size) if scale is None else f"{size / scale[0]:.{1 if size < 10 * scale[0] else 0}f} {scale[1]}"
     return f"[{part.mime_type}, {told}]"
+
+
+def _spoken(size: int) -> str:
+    return "1 byte" if size == 1 else f"{size:,} bytes"
 
 
 def kind_of(mime_type: str) -> Literal["image", "audio", "video", "document"]:
@@ -161,7 +165,7 @@ def _normal(item: Any) -> MediaPart | str:
     """Return a part as it is kept, or a sentence that says why it is not."""
     if not isinstance(item, MediaPart):
         return f"a {type(item).__name__}: left out, media are MediaParts"
-    name = _CONTROLS.sub(" ", scrub(item.name))[:_LONGEST_NAME].strip() if isinstance(item.name, str) else None
+    name = _one_line(item.name, _LONGEST_NAME) if isinstance(item.name, str) else None
     said = item.mime_type if isinstance(item.mime_type, str) else ""
     mime_type = said.partition(";")[0].strip().lower()
     mime_type = _SAME_TYPE.get(mime_type, mime_type)
@@ -170,7 +174,7 @@ def _normal(item: Any) -> MediaPart | str:
         return f"{scrub(what)}: left out, that is not a media type, as image/png is"
     data = item.data
     if data is None:
-        address = f" at {scrub(item.url)[:200]}" if isinstance(item.url, str) and item.url else ""
+        address = f" at {_one_line(item.url, 200)}" if isinstance(item.url, str) and item.url else ""
         return f"{name or mime_type}{address}: left out, only its address was given"
     if not isinstance(data, (bytes, bytearray, memoryview)):
         return f"{name or mime_type}: left out, its data are not bytes"
@@ -185,6 +189,10 @@ def _normal(item: Any) -> MediaPart | str:
     if mime_type == "text/plain" and not _is_utf8(data):
         return f"{in_words(part)}: left out, it is not UTF-8"
     return part
+
+
+def _one_line(text: str, longest: int) -> str:
+    return _CONTROLS.sub(" ", scrub(text))[:longest].strip()
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -123,9 +123,7 @@ def _piece(happened: StreamEvent) -> Event | None:
             arguments = dict(call.arguments) if call.arguments is not None else call.raw_arguments
             return Event("tool_started", {"call_id": call.id, "name": call.name, "arguments": arguments})
         case ToolFinished(record=record):
-            told = (
-                {**record.to_dict(), "result": with_images(record.result)} if record.result.media else record.to_dict()
-            )
+            told = {**record.to_dict(), "result": with_images(record.result)}
             return Event("tool_finished", {"call_id": record.call_id, **told})
         case AnswerEnd(result=result) if not result.is_paused:
             return Event("answer_end", {})
