@@ -1,14 +1,27 @@
 """Images and files that a tool returns: from the tool through the loop to the model, whichever service it is at."""
 
+import asyncio
 import base64
 import json
 
 import attrs
 import httpx
 import pytest
-from flexchat import FlexChat, MediaPart, ToolMessage, ToolResult, UserMessage, WithMedia, tool
+from flexchat import (
+    AssistantMessage,
+    FlexChat,
+    MediaPart,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+    WithMedia,
+    tool,
+    write_history,
+)
+from flexchat.domain.media import kind_of
 from flexchat.plugin import hookimpl
-from flexchat.provider import ProviderOverloadedError, media_behind_results
+from flexchat.provider import ChatOptions, ProviderOverloadedError, media_behind_results
 from flexchat_anthropic.config import AnthropicConfig
 from flexchat_anthropic.conformance import AnthropicConformance
 from flexchat_anthropic.provider import AnthropicProvider
@@ -22,6 +35,8 @@ from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.conformance import ChatCompletionsConformance, ResponsesConformance
 from flexchat_openai.provider import OpenAIProvider
 from flexchat_testing.scripted_config import ScriptedProvider, calls, says
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -102,6 +117,17 @@ async def test_the_next_turn_and_another_model_may_see_less():
 
     assert results(second.requests[0])[0].media == ()
     assert results(third.requests[0])[0].media == (PICTURE,)
+
+
+async def test_a_history_in_openais_form_has_words():
+    """A tool's message there takes text only."""
+    model = Seeing([calls(("look", {"at": "x"})), says("A dot.")])
+    async with FlexChat.from_config(config("bot"), tools=[look], providers={"bot": model}) as chat:
+        turn = await chat.respond("Look!")
+
+    (said,) = [entry for entry in write_history(turn.response.messages) if entry["role"] == "tool"]
+    assert said.keys() == {"role", "tool_call_id", "content"}
+    assert "a.png (image/png, 70 bytes): not shown" in said["content"]
 
 
 async def test_a_fallback_reads_what_it_can():
@@ -368,3 +394,83 @@ async def test_the_same_results_are_encoded_once():
     assert [type(each) for each in one] == [UserMessage, ToolMessage, UserMessage, UserMessage]
     assert one[2] is two[2]
     assert "1. look: a.png (image/png" in one[2].content
+
+
+TYPES = {
+    "image/png": PNG,
+    "image/jpeg": b"\xff\xd8\xff",
+    "image/svg+xml": b"<svg/>",
+    "application/pdf": b"%PDF-1",
+    "audio/wav": b"RIFF1234WAVE",
+    "text/plain": b"words",
+}
+a_part = st.sampled_from([*TYPES]).map(lambda name: MediaPart(kind=kind_of(name), mime_type=name, data=TYPES[name]))
+a_result = st.tuples(st.lists(a_part, max_size=2), st.booleans())
+a_round = st.tuples(st.lists(a_result, min_size=1, max_size=3), st.sampled_from(["none", "answer", "answer and user"]))
+
+
+def history_of(rounds):
+    """A history with calls, each with a result that may have media or be a failure."""
+    messages = [UserMessage("Begin.")]
+    for results, then in rounds:
+        asked = [ToolCall.from_object("look", {"n": n}) for n in range(len(results))]
+        messages.append(AssistantMessage(parts=tuple(asked)))
+        for call, (media, failed) in zip(asked, results, strict=True):
+            result = ToolResult.failed("look", "no") if failed else ToolResult(success=True, tool_name="look", result=1)
+            messages.append(
+                ToolMessage(
+                    tool_call_id=call.id, name="look", content=result.to_json(), is_error=failed, media=tuple(media)
+                )
+            )
+        if then != "none":
+            messages.append(AssistantMessage("Seen."))
+        if then == "answer and user":
+            messages.append(UserMessage("More."))
+    return messages
+
+
+def legal(name, body):
+    """Check what each service insists on."""
+    match name:
+        case "anthropic":
+            for message in body["messages"]:
+                kinds = [block["type"] for block in message["content"]]
+                assert kinds == sorted(kinds, key=lambda kind: kind != "tool_result")
+                for block in message["content"]:
+                    if block["type"] == "tool_result" and block.get("is_error"):
+                        assert isinstance(block["content"], str)
+        case "responses":
+            for item in body["input"]:
+                if item.get("type") == "function_call_output" and not isinstance(item["output"], str):
+                    assert {part["type"] for part in item["output"]} <= {"input_text", "input_image", "input_file"}
+        case "chat" | "ollama":
+            waiting = 0
+            for message in body["messages"]:
+                assert (message["role"] == "tool") is (waiting > 0)
+                assert message["role"] != "tool" or isinstance(message["content"], str)
+                waiting = len(message.get("tool_calls") or ()) or max(waiting - 1, 0)
+            assert waiting == 0
+        case "gemini 2" | "gemini 3":
+            for content in body["contents"]:
+                assert len({"functionResponse" in part for part in content["parts"]}) == 1
+                for part in content["parts"]:
+                    assert name == "gemini 3" or "parts" not in part.get("functionResponse", {})
+
+
+@pytest.mark.parametrize("name", SERVICES)
+@given(rounds=st.lists(a_round, min_size=1, max_size=3))
+@settings(max_examples=30, deadline=None)
+def test_any_history_with_media_is_legal_at_each_service(name, rounds):
+    """Law: also where nobody asked before what the model takes; and every result is there."""
+    kit, model, provider_of = SERVICES[name]
+
+    async def ask():
+        provider, bodies = served(kit, provider_of, kit.text_reply("Yes."))
+        await provider.generate_chat(history_of(rounds), model, ChatOptions())
+        await provider.aclose()
+        return bodies[0]
+
+    body = asyncio.run(ask())
+
+    legal(name, body)
+    assert len(kit.read_tool_results(body)) == sum(len(results) for results, _ in rounds)

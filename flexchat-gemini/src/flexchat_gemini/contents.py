@@ -227,8 +227,9 @@ def _response(message: ToolMessage) -> dict[str, Any]:
         value = finite(from_bytes(utf8(message.content)))
     except (ValueError, RecursionError):
         value = message.content
+    response: dict[str, Any]
     if _is_envelope(value):
-        told = {key: value[key] for key in ("error", "hint") if key in value}
+        told: dict[str, Any] = {key: value[key] for key in ("error", "hint") if key in value}
         response = {"output": value.get("result")} if value["success"] else told
         response |= {key: value[key] for key in ("media", "left_out") if key in value}
     elif message.is_error and not (isinstance(value, dict) and "error" in value):

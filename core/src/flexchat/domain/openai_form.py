@@ -151,8 +151,8 @@ def to_openai(message: Message) -> dict[str, Any]:
             parts = [{"type": "text", "text": message.content}, *map(_picture, message.media)]
             return {"role": "user", "content": parts}
         case ToolMessage():
-            said = as_shown(message, lambda part: False)  # a tool's message takes text only
-            return {"role": "tool", "tool_call_id": message.tool_call_id, "content": said.content}
+            content = as_shown(message, lambda part: False).content  # a tool's message takes text only
+            return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
     said: dict[str, Any] = {"role": "assistant", "content": message.content}
     if message.refusal is not None:
         said["refusal"] = message.refusal
