@@ -21,7 +21,7 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_gemini.contents import NO_SIGNATURE
+from flexchat_gemini.contents import NO_SIGNATURE, ContentsWriter
 from flexchat_gemini.request import RequestWriter
 
 HERE = "https://here.example"
@@ -232,6 +232,32 @@ def test_media_are_inline_or_by_address() -> None:
     ]
     with pytest.raises(ProviderRequestError, match="needs data or a url"):
         written(UserMessage(content="x", media=(MediaPart(kind="image", mime_type="image/png"),)))
+
+
+def test_media_of_a_result_stand_in_it_from_gemini_3_and_behind_it_before() -> None:
+    """In a content of their own: a content of responses holds nothing else."""
+    one, image = call(), MediaPart(kind="image", mime_type="image/png", data=b"\xff", name="a.png")
+    messages = (HI, said(one), answer(one, media=(image,)), UserMessage(content="more"))
+    inline = {"inlineData": {"mimeType": "image/png", "data": "/w=="}}
+
+    inside = json.loads(ContentsWriter(HERE).contents(messages, signatures=True, media=True))
+    behind = json.loads(ContentsWriter(HERE).contents(messages, signatures=False, media=False))
+
+    assert inside[-2]["parts"] == [{"functionResponse": {"name": "f", "response": {"x": 1}, "parts": [inline]}}]
+    assert behind[-2]["parts"] == [{"functionResponse": {"name": "f", "response": {"x": 1}}}]
+    assert behind[-1]["role"] == "user"
+    assert [[*part] for part in behind[-1]["parts"]] == [["text"], ["inlineData"], ["text"]]
+    assert "1. f: a.png (image/png, 1 byte)" in behind[-1]["parts"][0]["text"]
+
+
+def test_what_came_and_is_not_shown_is_beside_the_output() -> None:
+    """Our envelope is read with what it tells of media."""
+    one = call()
+    content = ToolResult(success=True, tool_name="f", result=[1], left_out=("a.svg: no",)).to_json()
+
+    (response,) = written(HI, said(one), answer(one, content))[-1]["parts"]
+
+    assert response["functionResponse"]["response"] == {"output": [1], "left_out": ["a.svg: no"]}
 
 
 def test_arguments_that_could_not_be_read_are_none() -> None:

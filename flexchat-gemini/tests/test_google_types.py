@@ -61,7 +61,12 @@ def conversation() -> tuple[Any, ...]:
                 signed,
             )
         ),
-        ToolMessage(tool_call_id=signed.id, name="f", content='{"a": 1}'),
+        ToolMessage(
+            tool_call_id=signed.id,
+            name="f",
+            content='{"a": 1}',
+            media=(MediaPart(kind="image", mime_type="image/png", data=b"\xff"),),
+        ),
         AssistantMessage(parts=(foreign,)),
         ToolMessage(tool_call_id=foreign.id, name="g", content="words", is_error=True),
         SystemMessage(content="later"),

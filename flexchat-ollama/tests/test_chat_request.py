@@ -339,6 +339,19 @@ def test_media_are_bare_base64_beside_the_text() -> None:
     assert message == {"role": "user", "content": "look", "images": [base64.b64encode(b"\x00\xff").decode()] * 3}
 
 
+def test_images_of_results_follow_in_a_users_message() -> None:
+    """Renderers leave out those of a tool's; what is no image is told in words."""
+    one = ToolCall.from_object("f", {})
+    image = MediaPart(kind="image", mime_type="image/png", data=b"\x00\xff")
+    sound = MediaPart(kind="audio", mime_type="audio/wav", data=b"s")
+    result = ToolMessage(tool_call_id=one.id, name="f", content="r", media=(image, sound))
+
+    _, said, shown = sent(AssistantMessage(parts=(one,)), result)
+
+    assert (said["role"], said["content"]) == ("tool", "r\n[audio/wav, 1 byte: not shown, you cannot be shown it here]")
+    assert (shown["role"], shown["images"]) == ("user", ["AP8="])
+
+
 @pytest.mark.parametrize(
     ("part", "text"),
     [

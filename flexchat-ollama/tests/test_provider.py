@@ -30,6 +30,7 @@ from flexchat.provider import (
     Reasoning,
     SystemMessage,
     TextDelta,
+    ToolMessage,
     UserMessage,
 )
 from flexchat_ollama.config import OllamaConfig
@@ -265,6 +266,9 @@ async def test_a_refusal_of_tools_names_others_too() -> None:
          "cannot see"),
         ((UserMessage(content="", media=(MediaPart(kind="audio", mime_type="audio/wav", data=b"x"),)),), ChatOptions(),
          "cannot hear"),
+        ((ToolMessage(tool_call_id="c", name="f", content="",
+                      media=(MediaPart(kind="image", mime_type="image/png", data=b"x"),)),), ChatOptions(),
+         "cannot see"),
     ],
 )  # fmt: skip
 async def test_what_a_model_cannot_do_is_an_error_with_a_sentence(

@@ -278,6 +278,53 @@ def test_media_are_sent_in_the_forms_chat_completions_knows() -> None:
         sent(UserMessage(content="", media=(MediaPart(kind="video", mime_type="video/mp4", data=b"v"),)))
 
 
+def test_media_of_results_follow_in_one_message_of_the_user() -> None:
+    """Behind all results of the answer: a tool's message takes text only."""
+    image = MediaPart(kind="image", mime_type="image/png", data=b"\x89", name="a.png")
+    pdf = MediaPart(kind="document", mime_type="application/pdf", data=b"p", name="file:///x/report")
+    one, two = call(), call()
+    history = (
+        AssistantMessage(parts=(one, two)),
+        ToolMessage(tool_call_id=one.id, name="f", content="1", media=(image, pdf)),
+        ToolMessage(tool_call_id=two.id, name="f", content="2", media=(image,)),
+        UserMessage(content="and?"),
+    )
+
+    said, *results, shown, more = sent(*history, origin="https://api.openai.com")
+    elsewhere = sent(*history, origin="https://x.example")
+
+    assert [message["role"] for message in (said, *results, shown, more)] == [
+        "assistant",
+        "tool",
+        "tool",
+        "user",
+        "user",
+    ]
+    assert [message["content"] for message in results] == ["1", "2"]
+    assert [part["type"] for part in shown["content"]] == ["text", "image_url", "file", "image_url"]
+    assert shown["content"][2]["file"]["filename"] == "report.pdf"
+    assert shown["content"][0]["text"].splitlines() == [
+        "[Not from the user: what the tools returned, in this order]",
+        "1. f: a.png (image/png, 1 byte)",
+        "2. f: file:///x/report (application/pdf, 1 byte)",
+        "3. f: a.png (image/png, 1 byte)",
+    ]
+    assert "application/pdf, 1 byte): not shown" in elsewhere[1]["content"]
+    assert [part["type"] for part in elsewhere[3]["content"]] == ["text", "image_url", "image_url"]
+
+
+def test_mistral_takes_no_users_message_behind_results() -> None:
+    """There the media are words."""
+    one = call()
+    image = MediaPart(kind="image", mime_type="image/png", data=b"\x89")
+    result = ToolMessage(tool_call_id=one.id, name="f", content="1", media=(image,))
+
+    messages = sent(AssistantMessage(parts=(one,)), result, origin="https://api.mistral.ai")
+
+    assert [message["role"] for message in messages] == ["assistant", "tool"]
+    assert messages[1]["content"] == "1\n[image/png, 1 byte: not shown, you cannot be shown it here]"
+
+
 @given(st.text(st.characters() | st.characters(categories=("Cs",))), st.text(st.characters(categories=("Cs", "Ll"))))
 def test_any_text_becomes_valid_utf8(text: str, result: str) -> None:
     """Law: whatever the characters, the body is JSON in UTF-8; only halves of pairs are replaced."""

@@ -309,6 +309,24 @@ def test_media_are_sent_in_the_forms_the_api_knows() -> None:
         sent(UserMessage(content="", media=(MediaPart(kind="audio", mime_type="audio/wav", data=b"v"),)))
 
 
+def test_media_of_a_result_stand_in_its_output() -> None:
+    """A list of text, images and files; a text alone where none of them can go."""
+    image = MediaPart(kind="image", mime_type="image/png", data=b"\x89")
+    pdf = MediaPart(kind="document", mime_type="application/pdf", data=b"p")
+    sound = MediaPart(kind="audio", mime_type="audio/wav", data=b"s")
+
+    def output(*media: MediaPart, **rest: Any) -> Any:
+        return sent(ToolMessage(tool_call_id="c", name="f", content="r", media=media, **rest))[0]["output"]
+
+    assert output(image, pdf) == [
+        {"type": "input_text", "text": "r"},
+        {"type": "input_image", "image_url": "data:image/png;base64,iQ=="},
+        {"type": "input_file", "filename": "document.pdf", "file_data": "data:application/pdf;base64,cA=="},
+    ]
+    assert output(sound) == "r\n[audio/wav, 1 byte: not shown, you cannot be shown it here]"
+    assert isinstance(output(image, is_error=True), str)
+
+
 def test_messages_are_encoded_once() -> None:
     """In the next request of a conversation the same bytes objects are used again, and for each API its own."""
     writer = ResponsesRequestWriter(HERE)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         TurnStarted,
         Usage,
         UserMessage,
+        WithMedia,
     )
     from .domain.history import read_history, write_history
     from .domain.journal import JournaledTurn, JournalEntry, ToldEvent
@@ -178,6 +179,7 @@ _HOMES = {
         "TurnStarted",
         "Usage",
         "UserMessage",
+        "WithMedia",
     ),
     "domain.history": (
         "read_history",
@@ -394,6 +396,7 @@ __all__ = [
     "UnknownTurnError",
     "Usage",
     "UserMessage",
+    "WithMedia",
     "new_conversation_id",
     "read_history",
     "tool",

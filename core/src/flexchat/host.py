@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from .domain.journal_cost import cost_of_steps, rounds_of
     from .domain.keys import key
     from .domain.masking import Mask, secrets_of_environment
+    from .domain.media import as_shown, checked_media, in_brief, in_words
     from .domain.message_json import message_from_dict, message_to_dict
     from .domain.text import scrub
     from .errors import (
@@ -211,6 +212,12 @@ _HOMES = {
         "Mask",
         "secrets_of_environment",
     ),
+    "domain.media": (
+        "as_shown",
+        "checked_media",
+        "in_brief",
+        "in_words",
+    ),
     "domain.message_json": (
         "message_from_dict",
         "message_to_dict",
@@ -353,8 +360,10 @@ __all__ = [
     "argument",
     "as_configured",
     "as_json",
+    "as_shown",
     "changed_yaml",
     "check_config",
+    "checked_media",
     "compile_pattern",
     "complete_conversation",
     "config_schema",
@@ -375,7 +384,9 @@ __all__ = [
     "find_conversation",
     "for_the_model",
     "found_by_checks",
+    "in_brief",
     "in_turn",
+    "in_words",
     "installed_plugins",
     "introduce",
     "is_key",

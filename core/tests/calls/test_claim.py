@@ -6,7 +6,7 @@ import threading
 
 import attrs
 import pytest
-from flexchat import EffectUnknownError, ToolContext, ToolDefinition, tool
+from flexchat import EffectUnknownError, MediaPart, ToolContext, ToolDefinition, WithMedia, tool
 from flexchat.calls.effects import Effects
 from flexchat.calls.manager import ToolManager
 from flexchat.conversations.memory_ledger import MemoryLedger
@@ -865,3 +865,54 @@ def test_a_tool_that_changes_nothing_needs_no_key():
 
 def test_stored_results_are_json():
     assert json.loads(result_to_json(ToolResult(success=True, tool_name="t", result=1)))["result"] == 1
+
+
+# Media
+
+
+def drawing(size):
+    data = b"\x89PNG\r\n\x1a\n" + b"secret!" * (size // 7)
+
+    @tool
+    async def pay(amount: int):
+        """Pay, and return the receipt as a picture."""
+        return WithMedia({"receipt": amount}, [MediaPart(kind="image", mime_type="image/png", data=data, name="r.png")])
+
+    return pay
+
+
+async def test_a_stored_result_has_its_image(ledger):
+    """As long as it fits into the ledger."""
+    first = await calls_of(ledger, drawing(700)).run(call())
+    again = await calls_of(ledger, drawing(700)).run(call())
+
+    assert len(first.media) == 1
+    assert (again.result, again.media, again.left_out) == (first.result, first.media, ())
+
+
+@pytest.mark.parametrize("size", [50_000, 3_000_000])
+async def test_an_image_too_large_for_the_ledger_is_told_in_words(ledger, size):
+    """The value stays; a sentence says that there was more."""
+    first = await calls_of(ledger, drawing(size)).run(call())
+    again = await calls_of(ledger, drawing(size)).run(call())
+
+    told = f"r.png (image/png, {len(first.media[0].data):,} bytes): it was there, but is no longer kept"
+    assert (again.result, again.media, again.left_out) == ({"receipt": 5}, (), (told,))
+    (row,) = await rows(ledger)
+    assert len(row.result) < 1000
+    assert told in again.to_json()
+
+
+async def test_a_large_result_and_its_image_are_both_cut(ledger):
+    """What the ledger keeps of a result never gets longer than its limit."""
+
+    @tool
+    async def pay(amount: int):
+        """Pay."""
+        return WithMedia("x" * 60_000, MediaPart(kind="image", mime_type="image/gif", data=b"GIF89a" + b"x" * 40_000))
+
+    await calls_of(ledger, pay).run(call())
+
+    (row,) = await rows(ledger)
+    assert len(row.result) <= 65_536
+    assert "no longer kept" in row.result

@@ -1,8 +1,8 @@
 """A turn as a person sees it: where the answer comes from."""
 
 import pytest
-from flexchat.cli.transcript import spoken_sources
-from flexchat.domain import Citation
+from flexchat.cli.transcript import spoken_result, spoken_sources
+from flexchat.domain import Citation, MediaPart, ToolCallRecord, ToolResult
 
 CONFIG = """
 [stores.notes]
@@ -78,3 +78,22 @@ def test_a_source_is_told_once_and_of_many_the_first_five():
     many = [cited(f"T{n}", "f.md", collection=c) for n in range(7) for c in ("a", "b")]
 
     assert spoken_sources(many) == ", ".join(f"T{n} (f.md)" for n in range(5)) + " and 2 more"
+
+
+PICTURE = MediaPart(kind="image", mime_type="image/png", data=b"x" * 12_345, name="a.png")
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ({"result": {"a": 1}}, '{"a": 1}'),
+        ({"result": {"a": 1}, "media": (PICTURE,)}, '{"a": 1} [image/png, 12 kB]'),
+        ({"media": (PICTURE, PICTURE)}, "[image/png, 12 kB] [image/png, 12 kB]"),
+        ({"result": "", "left_out": ("b.svg: left out",)}, "[b.svg: left out]"),
+    ],
+)
+def test_a_result_is_told_with_what_came_beside_it(result, said):
+    """In a few words: a terminal shows no images."""
+    made = ToolResult(success=True, tool_name="t", **result)
+
+    assert spoken_result(ToolCallRecord(tool="t", params={}, result=made, iteration=1)) == said

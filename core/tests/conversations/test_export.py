@@ -32,6 +32,12 @@ TURN = ConversationTurn(
             )
         ),
         ToolMessage(tool_call_id="x", name="calc", content="``` 2 " + "x" * 1000, is_error=True),
+        ToolMessage(
+            tool_call_id="y",
+            name="draw",
+            content="drawn",
+            media=(MediaPart(kind="image", mime_type="image/png", data=b"\0", name="d.png"),),
+        ),
         AssistantMessage(parts=(TextPart(text="Two."), RefusalPart(text="No more."))),
     ),
     llm="main",
@@ -54,6 +60,7 @@ def test_markdown_shows_what_was_said_and_done_in_its_order_and_no_thoughts():
         'calc(expression="1 + 1")',
         "broken({)",
         "calc failed: ``` 2",
+        "[image: d.png]",
         "Two.",
         "No more.",
         "- Book (book.md)",

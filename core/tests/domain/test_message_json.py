@@ -6,27 +6,36 @@ import attrs
 import pytest
 from flexchat.domain import (
     AssistantMessage,
+    ChatResponse,
     Citation,
     ConversationTurn,
     MediaPart,
     OpaquePart,
+    Profile,
     ProviderData,
     ReasoningPart,
     RefusalPart,
     SystemMessage,
     TextPart,
     ToolCall,
+    ToolCallRecord,
     ToolMessage,
+    ToolResult,
+    Turn,
     Usage,
     UserMessage,
 )
 from flexchat.domain.message_json import (
     message_from_dict,
     message_to_dict,
+    record_from_dict,
+    result_from_json,
+    result_to_json,
     turn_from_dict,
     turn_from_json,
     turn_to_dict,
     turn_to_json,
+    value_to_dict,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,7 +79,30 @@ messages = st.one_of(
     st.builds(SystemMessage, content=texts),
     st.builds(UserMessage, content=texts, media=st.lists(media, max_size=2).map(tuple)),
     st.builds(AssistantMessage, parts=st.lists(parts, max_size=3).map(tuple), provider_data=provider_data),
-    st.builds(ToolMessage, tool_call_id=texts, name=texts, content=texts, is_error=st.booleans()),
+    st.builds(
+        ToolMessage,
+        tool_call_id=st.sampled_from(["c1", "c2", ""]),
+        name=texts,
+        content=texts,
+        is_error=st.booleans(),
+        media=st.lists(media, max_size=2).map(tuple),
+    ),
+)
+results = st.builds(
+    ToolResult,
+    success=st.booleans(),
+    tool_name=texts,
+    result=values,
+    media=st.lists(media, max_size=2).map(tuple),
+    left_out=st.lists(texts, max_size=2).map(tuple),
+)
+records = st.builds(
+    ToolCallRecord,
+    tool=texts,
+    params=objects,
+    result=results,
+    iteration=st.integers(1, 3),
+    call_id=st.sampled_from(["c1", "c2", ""]),
 )
 counts = st.none() | st.integers(0, 2**70)
 turns = st.builds(
@@ -94,6 +126,7 @@ turns = st.builds(
         max_size=2,
     ).map(tuple),
     at=texts,
+    tool_calls=st.none() | st.lists(records, max_size=2).map(tuple),
 )
 
 
@@ -138,6 +171,52 @@ def test_the_form_of_every_field_is_known():
 
     check(turn_to_dict(full))
     assert turn_from_dict(turn_to_dict(full)) == full
+
+
+@given(records)
+def test_a_record_and_its_result_come_back_with_their_media(record):
+    """As journals and the ledger keep them."""
+    assert record_from_dict(json.loads(json.dumps(value_to_dict(record)))) == record
+    assert result_from_json(result_to_json(record.result)) == record.result
+
+
+IMAGE = MediaPart(kind="image", mime_type="image/png", data=bytes(range(256)) * 12, name="a.png")
+
+
+def with_image(call_id="c1", sent=(IMAGE,)):
+    result = ToolResult(success=True, tool_name="f", result=1, media=(IMAGE,))
+    record = ToolCallRecord(tool="f", params={}, result=result, iteration=1, call_id="c1")
+    messages = (ToolMessage(tool_call_id=call_id, name="f", content="1", media=sent),)
+    return ConversationTurn(id="t", messages=messages, tool_calls=(record,))
+
+
+@pytest.mark.parametrize(
+    ("turn", "times"),
+    [(with_image(), 1), (with_image("c2"), 2), (with_image(sent=()), 1), (with_image(sent=(IMAGE, IMAGE)), 3)],
+)
+def test_the_bytes_of_a_result_are_in_a_turn_once(turn, times):
+    """If its message has the same ones."""
+    data = message_to_dict(UserMessage(content="", media=(IMAGE,)))["media"][0]["data"]
+
+    text = turn_to_json(turn)
+
+    assert text.count(data) == times
+    assert turn_from_json(text) == turn
+
+
+def test_a_turn_that_was_told_has_the_bytes_once_and_comes_back():
+    """Turn.to_dict tells of media in its calls, and has them in its messages."""
+    kept = with_image()
+    response = ChatResponse(content="", llm="l", model="m", messages=kept.messages, tool_calls=kept.tool_calls)
+    turn = Turn(id="t", profile=Profile(topic=""), rule=None, response=response, phases=(), elapsed_ms=1)
+
+    told = json.loads(json.dumps(turn.to_dict()))
+
+    assert told["tool_calls"][0]["result"]["media"] == [
+        {"kind": "image", "mime_type": "image/png", "bytes": 3072, "name": "a.png"}
+    ]
+    assert Turn.from_dict(told).response.tool_calls[0].result.media == (IMAGE,)
+    assert Turn.from_dict({**told, "messages": []}).response.tool_calls[0].result.media == ()
 
 
 def test_keys_of_a_newer_version_are_ignored():

@@ -7,6 +7,7 @@ import pytest
 from flexchat.provider import (
     AssistantMessage,
     History,
+    MediaPart,
     PerTools,
     ProviderData,
     ProviderRequestError,
@@ -14,6 +15,7 @@ from flexchat.provider import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    media_behind_results,
 )
 
 
@@ -140,3 +142,33 @@ def test_messages_may_be_remembered_in_another_form():
 
     assert history.pieces(messages) == history.pieces(messages) == [("text", "hi")]
     assert len(encoded) == 2
+
+
+IMAGE = MediaPart(kind="image", mime_type="image/png", data=b"x", name="a.png")
+
+
+def result(name, *media):
+    return ToolMessage(tool_call_id=name, name=name, content="1", media=media)
+
+
+def test_media_stand_behind_all_results_of_an_answer():
+    """In one user's message for each answer; made once for the same results, and dying with them."""
+    first, second = (result("f", IMAGE), result("g"), result("h", IMAGE)), (result("i", IMAGE),)
+    messages = (*first, AssistantMessage("a"), *second)
+
+    sent, again = (media_behind_results(messages, lambda part: True) for _ in range(2))
+
+    assert [message.role for message in sent] == ["tool", "tool", "tool", "user", "assistant", "tool", "user"]
+    assert (sent[3].media, sent[6].media) == ((IMAGE, IMAGE), (IMAGE,))
+    assert "1. f: a.png (image/png, 1 byte)\n2. h: a.png (image/png, 1 byte)" in sent[3].content
+    assert (again[3], again[6]) == (sent[3], sent[6])
+    assert again[3] is sent[3]
+    assert media_behind_results(first[:1], lambda part: True)[1].media == (IMAGE,)
+
+
+def test_media_that_are_not_taken_are_words_and_no_message():
+    (said,) = media_behind_results((result("f", IMAGE),), lambda part: False)
+
+    assert said.content == "1\n[a.png (image/png, 1 byte): not shown, you cannot be shown it here]"
+    plain = (result("f"), UserMessage("more"))
+    assert media_behind_results(plain, lambda part: True) is plain

@@ -42,3 +42,6 @@ class GeminiConfig(HttpSettings):
         default="auto",
     )
     safety_settings: tuple[Mapping[str, Any], ...] = key("Sent as safetySettings, unread.", default=())
+    media_in_results: bool | None = key(
+        "Whether models are shown the images and files that tools return; default: Gemini's are.", default=None
+    )

@@ -41,7 +41,7 @@ class GeminiConformance(ProviderConformance):
 
     def make_provider(self, transport: Any) -> ChatProvider:
         """Return the provider over the kit's transport."""
-        return GeminiProvider(GeminiConfig(api_key=self.key), transport=transport)
+        return GeminiProvider(GeminiConfig(media_in_results=True, api_key=self.key), transport=transport)
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Any:
         """Return an answer with text."""

@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple, TypeGuard, assert_never
 
 from flexchat.plugin import ToolCall
 from flexchat.provider import (
@@ -26,8 +26,10 @@ from flexchat.provider import (
     TextPart,
     ToolMessage,
     UserMessage,
+    as_shown,
     finite,
     from_bytes,
+    media_behind_results,
     to_text,
     utf8,
 )
@@ -39,11 +41,11 @@ SIGNATURE = "thoughtSignature"
 NO_SIGNATURE = "skip_thought_signature_validator"
 """What Google documents for a call that came without a signature: another provider's, or a written one."""
 
-_ENVELOPES = (
-    {"success", "result", "tool_name", "execution_time_ms"},
-    {"success", "error", "tool_name", "execution_time_ms"},
-    {"success", "error", "hint", "tool_name", "execution_time_ms"},
-)
+_ENVELOPE = frozenset({"success", "tool_name", "execution_time_ms"})
+_IN_ENVELOPE = frozenset({"result", "error", "hint", "media", "left_out"})
+# What both a function response and a user's content may hold. Source: Google's page on function calling, "Multimodal
+# function responses", and on image understanding.
+_IN_RESULTS = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
 _EMPTY = b'{"text":""}'
 
 
@@ -65,6 +67,11 @@ class _Content(NamedTuple):
 _HEADS = {"user": b'{"role":"user","parts":[', "model": b'{"role":"model","parts":['}
 
 
+def fits_in_result(part: MediaPart) -> bool:
+    """Return whether a part can be sent with a function's response."""
+    return part.data is not None and part.mime_type in _IN_RESULTS
+
+
 class ContentsWriter:
     """Writes contents for one server.
 
@@ -73,10 +80,18 @@ class ContentsWriter:
     """
 
     def __init__(self, origin: str) -> None:
-        self._unsigned = History(SCOPE, origin, functools.partial(_said, signatures=False))
-        self._signed = History(SCOPE, origin, functools.partial(_said, signatures=True), variant="signed")
+        self._histories = {
+            (signatures, media): History(
+                SCOPE,
+                origin,
+                functools.partial(_said, signatures=signatures, media=media),
+                variant=f"{'signed' if signatures else ''} {'media' if media else ''}",
+            )
+            for signatures in (False, True)
+            for media in (False, True)
+        }
 
-    def contents(self, messages: Sequence[Message], *, signatures: bool) -> bytes:
+    def contents(self, messages: Sequence[Message], *, signatures: bool, media: bool = False) -> bytes:
         """Return the JSON array.
 
         Neighbours of one role are one content, with one exception: function responses share theirs with nothing, and
@@ -85,11 +100,14 @@ class ContentsWriter:
         Args:
             messages: Without the leading system messages.
             signatures: Puts NO_SIGNATURE where a model that insists on signatures would miss one.
+            media: Whether function responses hold their media; otherwise the content behind them does.
 
         Raises:
             ProviderRequestError: Something in them cannot be said.
         """
-        entries = (self._signed if signatures else self._unsigned).entries(messages)
+        if not media:
+            messages = media_behind_results(messages, fits_in_result)
+        entries = self._histories[signatures, media].entries(messages)
         contents: list[_Content] = []
         for message, (parts, told) in zip(messages, entries, strict=True):
             if not parts:
@@ -114,18 +132,18 @@ def _content(content: _Content) -> bytes:
     return _HEADS[content.role] + b",".join([part for _, part in parts]) + b"]}"
 
 
-def _said(message: Message, ids: Ids, *, signatures: bool) -> Said:
+def _said(message: Message, ids: Ids, *, signatures: bool, media: bool) -> Said:
     """Return a message's parts."""
     match message:
         case ToolMessage():
-            return _function_response(message, ids.answered)
+            return _function_response(message, ids.answered, media)
         case AssistantMessage():
             return _assistant(message, ids, signatures)
         case SystemMessage():  # after the beginning there is no place for one
             return {"text": f"<system>\n{message.content}\n</system>"} if message.content else None
         case UserMessage():
-            media = [_media(part, {}) for part in message.media]
-            return [{"text": message.content}, *media] if message.content or not media else media
+            shown = [_media(part, {}) for part in message.media]
+            return [{"text": message.content}, *shown] if message.content or not shown else shown
         case _:
             assert_never(message)
 
@@ -184,11 +202,19 @@ def _wire_id(call: ToolCall, ids: Ids) -> str | None:
     return call.wire_id if ids.is_ours(call.provider_data) else None
 
 
-def _function_response(message: ToolMessage, call: object) -> dict[str, Any]:
-    """Return a result. call: A _Called; anything else for a result of no call that is there."""
+def _function_response(message: ToolMessage, call: object, media: bool) -> dict[str, Any]:
+    """Return a result.
+
+    Args:
+        call: A _Called; anything else for a result of no call that is there.
+        media: Whether its media stand in it.
+    """
     name, wire_id = (call.name, call.wire_id) if isinstance(call, _Called) else (message.name, None)
     said: dict[str, Any] = {"id": wire_id} if wire_id else {}
-    return {"functionResponse": {**said, "name": name, "response": _response(message)}}
+    if media and message.media:
+        message = as_shown(message, fits_in_result)
+    parts = {"parts": [_media(part, {}) for part in message.media]} if media and message.media else {}
+    return {"functionResponse": {**said, "name": name, "response": _response(message), **parts}}
 
 
 def _response(message: ToolMessage) -> dict[str, Any]:
@@ -201,9 +227,11 @@ def _response(message: ToolMessage) -> dict[str, Any]:
         value = finite(from_bytes(utf8(message.content)))
     except (ValueError, RecursionError):
         value = message.content
-    if isinstance(value, dict) and set(value) in _ENVELOPES and type(value["success"]) is bool:
-        told = {key: value[key] for key in ("error", "hint") if key in value}
+    response: dict[str, Any]
+    if _is_envelope(value):
+        told: dict[str, Any] = {key: value[key] for key in ("error", "hint") if key in value}
         response = {"output": value.get("result")} if value["success"] else told
+        response |= {key: value[key] for key in ("media", "left_out") if key in value}
     elif message.is_error and not (isinstance(value, dict) and "error" in value):
         response = {"error": value}
     else:
@@ -213,6 +241,12 @@ def _response(message: ToolMessage) -> dict[str, Any]:
         key = "error" if message.is_error else "output"
         response = {key: to_text(response[key] if set(response) == {key} else response)}
     return response
+
+
+def _is_envelope(value: object) -> TypeGuard[dict[str, Any]]:
+    if not isinstance(value, dict) or not (value.keys() >= _ENVELOPE and value.keys() - _ENVELOPE <= _IN_ENVELOPE):
+        return False
+    return type(value["success"]) is bool and ("result" in value) is not ("error" in value)
 
 
 def _holds_reference(value: object) -> bool:

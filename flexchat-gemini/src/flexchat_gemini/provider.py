@@ -16,6 +16,7 @@ from flexchat.provider import (
     ChatOptions,
     Embeddings,
     Key,
+    MediaPart,
     Message,
     ModelInfo,
     ModelPrice,
@@ -28,6 +29,7 @@ from flexchat.provider import (
 
 from .answer import FRAMING, GeminiAnswer
 from .config import GeminiConfig
+from .contents import fits_in_result
 from .embeddings import BATCHES, ONE_BY_ONE, embed_request, normalised, read_embeddings
 from .errors import REFUSALS, VERTEX_REFUSALS, is_about_batches, knows_no_json_schema
 from .models import read_models
@@ -80,6 +82,7 @@ class GeminiProvider:
             safety_settings=config.safety_settings,
             extra=config.extra_body,
         )
+        self._shows_media = config.media_in_results
         self._takes_no_batch: set[str] = set()
 
     def tool_format(self, model: str) -> str:
@@ -89,6 +92,11 @@ class GeminiProvider:
     def combines_tools_and_format(self, model: str) -> bool:
         """Return whether this model takes both; see ToolsOrFormatProvider."""
         return traits_of(model).combines
+
+    def takes_in_results(self, model: str, part: MediaPart) -> bool:
+        """Return whether a result for this model may have this part; see MediaInResultsProvider."""
+        shows = traits_of(model).media if self._shows_media is None else self._shows_media
+        return shows and fits_in_result(part)
 
     def price_of(self, model: str) -> ModelPrice | None:
         """Return what a model costs at the Gemini API itself; see PricedProvider."""

@@ -91,7 +91,9 @@ class RequestWriter:
             if held:
                 warnings.append(f"cachedContent brings its own {', '.join(held)}: left out of the request")
         if "contents" not in fields:
-            spliced["contents"] = self._contents.contents(messages[count:], signatures=traits.signatures)
+            spliced["contents"] = self._contents.contents(
+                messages[count:], signatures=traits.signatures, media=traits.media_in_responses
+            )
         return Body.of(fields, spliced, warnings)
 
     def _generation_config(

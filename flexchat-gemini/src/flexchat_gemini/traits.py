@@ -26,6 +26,7 @@ class ModelTraits:
     validates: bool = True
     tools: bool = True
     media: bool = True
+    media_in_responses: bool = False
 
 
 # A name that is not Gemini's is a tuned model, an endpoint of a project, or another vendor's: none is known to ask for

@@ -25,6 +25,7 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
     WireTools,
+    media_behind_results,
 )
 
 from .config import OllamaConfig
@@ -40,6 +41,15 @@ class _CallId(str):
     """The id of a call, with the call's name: its answer says both."""
 
     name: str
+
+
+# In a tool's message, renderers leave out the images: they follow in a user's. Source: model/renderers/qwen3vl.go.
+_IMAGES = frozenset({"image/png", "image/jpeg"})
+
+
+def fits_in_result(part: MediaPart) -> bool:
+    """Return whether a part can be sent with a tool's result: in the user's message behind it."""
+    return part.data is not None and part.mime_type in _IMAGES
 
 
 class ChatRequestWriter:
@@ -63,7 +73,7 @@ class ChatRequestWriter:
             ProviderRequestError: This dialect cannot express something in it.
         """
         warnings: list[str] = []
-        spliced = {"messages": self._history.array([*_in_call_order(messages)])}
+        spliced = {"messages": self._history.array(_ordered(messages))}
         if options.tools and options.tool_choice != "none":
             spliced["tools"] = self._offered(options, warnings)
         fields = {"model": model, "stream": stream}
@@ -83,7 +93,7 @@ class ChatRequestWriter:
 
     def messages(self, messages: Sequence[Message]) -> list[bytes]:
         """Return the elements of the ``messages`` array."""
-        return self._history.pieces([*_in_call_order(messages)])
+        return self._history.pieces(_ordered(messages))
 
     def _fields(
         self, model: str, options: ChatOptions, facts: ModelFacts, has_tools: bool, warnings: list[str]
@@ -144,6 +154,10 @@ def offered_names(options: ChatOptions) -> frozenset[str]:
 def tool_name(tool: Mapping[str, Any]) -> str:
     """Return the name of a tool in Ollama's format; empty if it has none."""
     return str(_table(tool, "function").get("name", ""))
+
+
+def _ordered(messages: Sequence[Message]) -> Sequence[Message]:
+    return media_behind_results([*_in_call_order(messages)], fits_in_result)
 
 
 def _in_call_order(messages: Sequence[Message]) -> Iterator[Message]:

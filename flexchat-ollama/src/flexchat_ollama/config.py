@@ -61,6 +61,9 @@ class OllamaConfig(HttpSettings):
     read_text_calls: bool = key(
         "Whether tool calls that a small model writes as text are read as calls.", default=False
     )
+    media_in_results: bool = key(
+        "Whether models are shown the images that tools return; only for models that can see.", default=False
+    )
     check_models: bool = key(
         "Whether to ask the server once per model what it can do and how much it reads.", default=True
     )

@@ -26,7 +26,8 @@ class OllamaConformance(ProviderConformance):
 
     def make_provider(self, transport: Any) -> ChatProvider:
         """Return the provider over the kit's transport."""
-        return OllamaProvider(OllamaConfig(base_url="http://h.example", api_key=self.key), transport=transport)
+        config = OllamaConfig(base_url="http://h.example", api_key=self.key, media_in_results=True)
+        return OllamaProvider(config, transport=transport)
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Any:
         """Return an answer with text."""

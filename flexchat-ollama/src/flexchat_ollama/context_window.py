@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flexchat.provider import Message, UserMessage
+from flexchat.provider import Message, ToolMessage, UserMessage
 
 from .models import ModelFacts
 
@@ -40,7 +40,7 @@ def estimated_tokens(size: int, messages: Sequence[Message]) -> float:
     Args:
         size: Bytes of its messages and tools.
     """
-    media = [part for message in messages if type(message) is UserMessage for part in message.media]
+    media = [part for message in messages if isinstance(message, UserMessage | ToolMessage) for part in message.media]
     in_base64 = sum([4 * len(part.data or b"") / 3 for part in media])
     return (size - in_base64) / _BYTES_PER_TOKEN + _TOKENS_PER_MEDIUM * len(media)
 

@@ -15,11 +15,13 @@ from flexchat.provider import (
     ChatOptions,
     Embeddings,
     Key,
+    MediaPart,
     Message,
     ModelInfo,
     Refusal,
     Service,
     TimeLeft,
+    ToolMessage,
     UserMessage,
     Write,
 )
@@ -27,7 +29,7 @@ from flexchat.provider import (
 from .address import OLLAMA_COM, is_cloud, runs_in_cloud
 from .catalogue import Catalogue
 from .chat_answer import ChatAnswer
-from .chat_request import ChatRequestWriter, offered_names
+from .chat_request import ChatRequestWriter, fits_in_result, offered_names
 from .config import OllamaConfig
 from .embeddings import BATCHES, embed_fields, read_embeddings
 from .errors import REFUSALS, cannot_call_tools, explained, lacks_capability, refuses_tools
@@ -78,6 +80,10 @@ class OllamaProvider:
     def combines_tools_and_format(self, model: str) -> bool:
         """Return False: the grammar that makes the format keeps the model from calling tools."""
         return False
+
+    def takes_in_results(self, model: str, part: MediaPart) -> bool:
+        """Return whether a result for this model may have this part; see MediaInResultsProvider."""
+        return self._config.media_in_results and fits_in_result(part)
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Return the answer to one request; see ChatProvider."""
@@ -166,4 +172,6 @@ def _needs(messages: Sequence[Message], options: ChatOptions) -> tuple[str, ...]
     for message in messages:
         for part in message.media if type(message) is UserMessage else ():
             needs["audio" if part.kind == "audio" else "vision"] = None
+        if type(message) is ToolMessage and any(map(fits_in_result, message.media)):
+            needs["vision"] = None
     return tuple(needs)

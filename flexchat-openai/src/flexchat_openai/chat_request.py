@@ -26,10 +26,11 @@ from flexchat.provider import (
     UserMessage,
     WireTools,
     leading_instructions,
+    media_behind_results,
 )
 
 from .chat_calls import FUNCTION_CALL
-from .hosts import is_openai, own_id_at
+from .hosts import IMAGES, NO_USER_BEHIND_RESULTS, file_name, is_openai, own_id_at
 from .reasoning import drop_refused, effort_for
 from .schemas import format_fields
 from .tool_choice import shown_tools, tool_choice, tool_name
@@ -67,6 +68,7 @@ class ChatRequestWriter:
         self._history = History(SCOPE, origin, self._said, variant=system_role, own_id=own_id_at(origin))
         self._tools = WireTools(tool_name)
         self._is_openai = is_openai(origin)
+        self._user_may_follow = not origin.endswith(NO_USER_BEHIND_RESULTS)
         self._system_role = system_role
         self._parallel_tool_calls = parallel_tool_calls
         self._extra = dict(extra or {})
@@ -82,7 +84,7 @@ class ChatRequestWriter:
         fields, warnings = self._fields(model, options, stream)
         spliced = {}
         if "messages" not in fields:
-            spliced["messages"] = self._history.array(_with_one_instruction(messages))
+            spliced["messages"] = self._history.array(self._in_order(messages))
         if options.tools:
             names = shown_tools(options, self._is_openai) if options.allowed_tools else None
             spliced["tools"] = self._tools.array(options.tools, names)
@@ -90,7 +92,20 @@ class ChatRequestWriter:
 
     def messages(self, messages: Sequence[Message]) -> list[bytes]:
         """Return the elements of the conversation's array."""
-        return self._history.pieces(_with_one_instruction(messages))
+        return self._history.pieces(self._in_order(messages))
+
+    def fits_in_result(self, part: MediaPart) -> bool:
+        """Return whether a part can be sent with a tool's result: in the user's message behind it.
+
+        Source: the API's reference, ChatCompletionToolMessageParam (text only) and ChatCompletionUserMessageParam. PDFs
+        are OpenAI's own.
+        """
+        if part.data is None or not self._user_may_follow:
+            return False
+        return part.mime_type in IMAGES or (part.mime_type == "application/pdf" and self._is_openai)
+
+    def _in_order(self, messages: Sequence[Message]) -> Sequence[Message]:
+        return _with_one_instruction(media_behind_results(messages, self.fits_in_result))
 
     def _fields(self, model: str, options: ChatOptions, stream: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
         fields: dict[str, Any] = {"model": model}
@@ -231,7 +246,7 @@ def _media(part: MediaPart) -> dict[str, Any]:
         data = base64.b64encode(part.data).decode()
         return {"type": "input_audio", "input_audio": {"data": data, "format": _AUDIO[part.mime_type]}}
     if part.kind == "document" and part.data is not None:
-        return {"type": "file", "file": {"filename": part.name or "document", "file_data": url}}
+        return {"type": "file", "file": {"filename": file_name(part), "file_data": url}}
     form = "by URL" if part.data is None else "inline"
     raise ProviderRequestError(
         f"Chat Completions does not accept {part.kind} of type {part.mime_type} {form}", kind="unsupported_feature"

@@ -41,3 +41,7 @@ class OpenAIConfig(HttpSettings):
         "Whether to send tools and a response_format in one request; default: only to OpenAI and Azure.",
         default=None,
     )
+    media_in_results: bool | None = key(
+        "Whether models are shown the images and files that tools return; default: OpenAI's models that can see are.",
+        default=None,
+    )

@@ -37,7 +37,7 @@ class _OpenAI(ProviderConformance):
 
     def make_provider(self, transport: Any) -> ChatProvider:
         """Return the provider on the kit's transport."""
-        config = OpenAIConfig(api_key=self.key, base_url="https://kit.example/v1", api=self.api)
+        config = OpenAIConfig(media_in_results=True, api_key=self.key, base_url="https://kit.example/v1", api=self.api)
         return OpenAIProvider(config, transport=transport)
 
     def error_reply(self, kind: str) -> tuple[int, Any] | None:
@@ -165,7 +165,7 @@ class ResponsesConformance(_OpenAI):
 
     def read_tool_results(self, body: Any) -> list[tuple[str, str]]:
         """Return the results in a request."""
-        return [(i["call_id"], i["output"]) for i in body["input"] if i.get("type") == "function_call_output"]
+        return [(i["call_id"], _text(i["output"])) for i in body["input"] if i.get("type") == "function_call_output"]
 
     def _answer(self, output: Sequence[Mapping[str, Any]], finish: str) -> Any:
         cut = finish == "length"
@@ -179,6 +179,10 @@ class ResponsesConformance(_OpenAI):
             "output": list(output),
             "usage": {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens},
         }
+
+
+def _text(output: Any) -> str:
+    return output if isinstance(output, str) else "".join(part.get("text", "") for part in output)
 
 
 def _message(text: str) -> dict[str, Any]:

@@ -5,13 +5,27 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from flexchat.provider import short_id, utf8
+from flexchat.provider import MediaPart, short_id, utf8
 
 OPENAI_HOST = "api.openai.com"
 
 COMBINING_HOSTS = (OPENAI_HOST, ".openai.azure.com")
 """Hosts that accept tools and a response_format in one request. Elsewhere the tools are often lost: llama.cpp and vLLM
 force the whole answer into the format's grammar, which allows no calls (tried with llama.cpp); Groq answers 400."""
+
+
+NO_USER_BEHIND_RESULTS = ("mistral.ai",)
+"""Hosts that refuse a user's message right behind tools' results, with 400 "Unexpected role 'user' after role 'tool'"
+(code 3230; github.com/charmbracelet/crush/issues/279)."""
+
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Source: OpenAI's page on images and vision, "Image input requirements"."""
+
+
+def file_name(part: MediaPart) -> str:
+    """Return the name a file is sent under: the service tells a PDF by its ending."""
+    name = (part.name or "").rpartition("/")[2] or "document"
+    return name if part.mime_type != "application/pdf" or name.lower().endswith(".pdf") else f"{name}.pdf"
 
 
 def is_openai(origin: str) -> bool:

@@ -15,6 +15,7 @@ from flexchat.provider import (
     ChatOptions,
     Embeddings,
     Key,
+    MediaPart,
     Message,
     ModelInfo,
     ModelPrice,
@@ -102,6 +103,13 @@ class OpenAIProvider:
     def combines_tools_and_format(self, model: str) -> bool:
         """Return whether this server accepts both; see ToolsOrFormatProvider."""
         return self._combines
+
+    def takes_in_results(self, model: str, part: MediaPart) -> bool:
+        """Return whether a tool's result for this model may have this part; see MediaInResultsProvider."""
+        shows = self._config.media_in_results
+        if shows is None:
+            shows = (traits := traits_of(model)) is not None and traits.sees
+        return shows and self._api(model).writer.fits_in_result(part)
 
     def price_of(self, model: str) -> ModelPrice | None:
         """Return what a model costs at OpenAI itself; see PricedProvider."""

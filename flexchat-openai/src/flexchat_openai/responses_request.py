@@ -32,10 +32,11 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
     WireTools,
+    as_shown,
     leading_instructions,
 )
 
-from .hosts import is_openai, own_id_at
+from .hosts import IMAGES, file_name, is_openai, own_id_at
 from .reasoning import drop_refused, effort_for
 from .responses_items import SCOPE, refusal_of, text_of
 from .schemas import format_fields
@@ -100,6 +101,10 @@ class ResponsesRequestWriter:
             spliced["tools"] = self._tools.array(options.tools, names)
         return Body.of(fields, spliced, warnings)
 
+    def fits_in_result(self, part: MediaPart) -> bool:
+        """Return whether a part can be sent with a tool's result; see the function."""
+        return fits_in_result(part)
+
     def messages(self, messages: Sequence[Message]) -> list[bytes]:
         """Return the elements of the conversation's array."""
         return self._history.pieces(messages[leading_instructions(messages)[0] :])
@@ -162,7 +167,8 @@ class ResponsesRequestWriter:
             case AssistantMessage():
                 return self._assistant(message, ids)
             case ToolMessage():
-                return {"type": "function_call_output", "call_id": ids.answered, "output": message.content}
+                output = _result_output(message) if message.media else message.content
+                return {"type": "function_call_output", "call_id": ids.answered, "output": output}
             case _:
                 assert_never(message)
 
@@ -241,6 +247,20 @@ def _user_content(message: UserMessage) -> str | list[dict[str, Any]]:
     return text + [_media(part) for part in message.media]
 
 
+def fits_in_result(part: MediaPart) -> bool:
+    """Return whether the output of a call may hold this part.
+
+    Source: the API's reference, FunctionCallOutput: text, images, files.
+    """
+    return part.data is not None and (part.mime_type in IMAGES or part.mime_type == "application/pdf")
+
+
+def _result_output(message: ToolMessage) -> str | list[dict[str, Any]]:
+    shown = as_shown(message, fits_in_result)
+    text = {"type": "input_text", "text": shown.content}
+    return [text, *map(_media, shown.media)] if shown.media else shown.content
+
+
 def _media(part: MediaPart) -> dict[str, Any]:
     url = part.url
     if part.data is not None:
@@ -248,7 +268,7 @@ def _media(part: MediaPart) -> dict[str, Any]:
     if part.kind == "image" and url is not None:
         return {"type": "input_image", "image_url": url}
     if part.kind == "document" and part.data is not None:
-        return {"type": "input_file", "filename": part.name or "document", "file_data": url}
+        return {"type": "input_file", "filename": file_name(part), "file_data": url}
     if part.kind == "document" and url is not None:
         return {"type": "input_file", "file_url": url}
     raise ProviderRequestError(

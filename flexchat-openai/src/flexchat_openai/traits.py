@@ -17,6 +17,7 @@ class ModelTraits:
         efforts: The reasoning efforts they support; empty if they never reason.
         accepts_stop: Whether they take stop sequences.
         api: Which of OpenAI's two APIs supports everything they can do.
+        sees: Whether they read images and PDFs.
     """
 
     prefix: str
@@ -24,6 +25,7 @@ class ModelTraits:
     efforts: tuple[str, ...] = attrs.field(converter=tuple)
     accepts_stop: bool = True
     api: Literal["chat", "responses"] = "responses"
+    sees: bool = True
 
     def sampling_refused(self, effort: object) -> bool:
         """Return whether temperature and top_p would be refused, as they are while the model reasons."""

@@ -63,7 +63,16 @@ def conversation() -> tuple[Any, ...]:
                 call,
             )
         ),
-        ToolMessage(tool_call_id=call.id, name="f", content='{"a": 1}'),
+        ToolMessage(
+            tool_call_id=call.id,
+            name="f",
+            content='{"a": 1}',
+            media=(
+                MediaPart(kind="image", mime_type="image/png", data=b"\xff"),
+                MediaPart(kind="document", mime_type="application/pdf", data=b"%PDF-", name="a.pdf"),
+                MediaPart(kind="document", mime_type="text/plain", data=b"x"),
+            ),
+        ),
         AssistantMessage(parts=(foreign,)),
         ToolMessage(tool_call_id=foreign.id, name="g", content="words", is_error=True),
         UserMessage(content="more"),

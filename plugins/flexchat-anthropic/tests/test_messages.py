@@ -303,6 +303,29 @@ def test_media_are_inline_or_by_address() -> None:
         written(UserMessage(content="", media=(MediaPart(kind="audio", mime_type="audio/wav", data=b"x"),)))
 
 
+def test_media_of_a_result_stand_in_it() -> None:
+    """What the service takes there, up to its size; of an error it takes text only."""
+    one = call(wire_id="toolu_1")
+    image = MediaPart(kind="image", mime_type="image/png", data=b"\xff")
+    large = attrs.evolve(image, data=bytes(4_000_000))
+    film = MediaPart(kind="video", mime_type="video/mp4", data=b"x")
+
+    def block(*media: MediaPart, content: str = "words", **rest: Any) -> Any:
+        return written(said(one), answer(one, content, media=media, **rest))[-1]["content"][0]
+
+    source = {"type": "base64", "media_type": "image/png", "data": "/w=="}
+    assert block(image)["content"] == [text("words"), {"type": "image", "source": source}]
+    assert block(image, content="")["content"] == [{"type": "image", "source": source}]
+    assert block(film)["content"] == "words\n[video/mp4, 1 byte: not shown, you cannot be shown it here]"
+    assert block(large)["content"].startswith("words\n[image/png, 4,000,000 bytes: not shown")
+    assert block(image, is_error=True) == {
+        "type": "tool_result",
+        "tool_use_id": "toolu_1",
+        "content": "words\n[image/png, 1 byte: not shown, you cannot be shown it here]",
+        "is_error": True,
+    }
+
+
 def test_the_last_block_is_marked_for_the_cache() -> None:
     """If it is ours: what the service said goes back as it came."""
     mark = {"type": "ephemeral", "ttl": "5m"}

@@ -56,7 +56,14 @@ messages = (
     st.builds(SystemMessage, content=texts)
     | st.builds(UserMessage, content=texts, media=st.lists(media, max_size=2).map(tuple))
     | assistants
-    | st.builds(ToolMessage, tool_call_id=filled, name=filled, content=texts, is_error=st.booleans())
+    | st.builds(
+        ToolMessage,
+        tool_call_id=filled,
+        name=filled,
+        content=texts,
+        is_error=st.booleans(),
+        media=st.lists(media, max_size=2).map(tuple),
+    )
 )
 
 
@@ -124,6 +131,15 @@ def test_langchains_own_messages_are_read():
 
 
 _IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAE="}}
+
+
+def test_an_image_in_a_tools_message_is_read():
+    """As LangChain's tools return it; what else stands there is text."""
+    content = ["a dot", _IMAGE, {"type": "image", "base64": "AAE=", "mime_type": "image/png"}, {"x": 1}]
+    (result,) = from_langchain([lc.ToolMessage(content, tool_call_id="c1", name="look")])
+
+    assert result.content == 'a dot{"x": 1}'
+    assert [(part.mime_type, part.data) for part in result.media] == [("image/png", b"\x00\x01")] * 2
 
 
 def test_calls_without_ids_get_one():

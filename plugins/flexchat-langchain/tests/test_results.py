@@ -1,7 +1,7 @@
 """What a LangChain model reads of a tool's result, and that each call has one."""
 
 import pytest
-from flexchat import ToolCall, ToolResult
+from flexchat import MediaPart, ToolCall, ToolResult
 from flexchat_langchain.results import all_calls, mcp_pair, pair_results, repaired, result_message, with_ids
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,3 +121,13 @@ def test_ids_are_made_where_they_are_missing():
     assert (whole.content, whole.tool_calls[0]["args"]) == ("Hi", {"a": 1})
     assert (chunk.content, chunk.response_metadata, chunk.tool_calls[1]["id"]) == ("Hi", {"k": 1}, "b")
     assert [c["id"] for c in chunk.tool_call_chunks] == [c["id"] for c in chunk.tool_calls]
+
+
+def test_media_are_told_of_in_words():
+    part = MediaPart(kind="image", mime_type="image/png", data=b"x", name="a.png")
+    result = ToolResult(success=True, tool_name="f", result="seen", media=(part,), left_out=("b.svg: left out",))
+
+    message = result_message(ToolCall.from_object("f", {}), result)
+
+    assert message.content == "seen\n[a.png (image/png, 1 byte): not shown, results are text here]\n[b.svg: left out]"
+    assert message.artifact["media"] == [{"kind": "image", "mime_type": "image/png", "bytes": 1, "name": "a.png"}]

@@ -1,6 +1,7 @@
 """FlexChat's tools in LangChain, and LangChain's in FlexChat."""
 
 import asyncio
+import base64
 import json
 import logging
 import threading
@@ -418,6 +419,7 @@ async def test_an_async_tool_runs_on_the_loop(plugins):
         ({"a": [1]}, '{"a": [1]}'),
         ([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}], "one\ntwo"),
         ([{"type": "image", "url": "x"}], [{"type": "image", "url": "x"}]),
+        ([{"type": "image", "base64": "?", "mime_type": "x"}], [{"type": "image", "base64": "?", "mime_type": "x"}]),
         (None, "null"),
         (3, "3"),
     ],
@@ -500,3 +502,20 @@ def test_there_and_back_a_tool_does_the_same(chat_of, exported):
     chat = chat_of(back)
     assert run(chat, "add", {"a": 1, "b": 2}).result == '{"sum": 3}'
     assert run(chat, "add", {"a": 1}).error.startswith("Invalid parameters: ")
+
+
+PNG = "iVBORw0KGgo="
+PICTURE = {"type": "image", "base64": PNG, "mime_type": "image/png"}
+
+
+def test_an_image_of_a_langchain_tool_is_part_of_its_result(chat_of):
+    """Beside what else its message says."""
+
+    def look():
+        """Look."""
+        return [{"type": "text", "text": "a dot"}, PICTURE]
+
+    found = run(chat_of(flexchat_tool(StructuredTool.from_function(look))), "look", {})
+
+    assert (found.success, found.result, found.left_out) == (True, "a dot", ())
+    assert [(part.mime_type, part.data) for part in found.media] == [("image/png", base64.b64decode(PNG))]

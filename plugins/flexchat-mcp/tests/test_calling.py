@@ -401,3 +401,54 @@ async def test_a_trace_goes_on_in_the_server(chat_of, folder, era):
 
     (call,) = [json.loads(line) for line in folder.lines("calls")]
     assert call["meta"]["traceparent"].split("-")[1] == f"{0xABC:032x}"
+
+
+# Media
+
+
+IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def answers(*blocks, **rest):
+    return json.dumps({"content": [*blocks], **rest})
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_image_is_part_of_the_result(chat_of, folder, era):
+    chat = chat_of(era)
+    picture = {"type": "image", "data": IMAGE, "mimeType": "image/png"}
+    folder.fault(answers({"type": "text", "text": "a dot"}, picture))
+
+    found = await chat.call_tool("add", {"a": 1})
+
+    assert (found.success, found.result, found.left_out) == (True, "a dot", ())
+    assert [(part.kind, part.mime_type, part.data[:4]) for part in found.media] == [("image", "image/png", b"\x89PNG")]
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        ({"data": "PGh0bWw+", "mimeType": "image/png"}, "image/png, 6 bytes: left out, its data are not image/png"),
+        ({"data": "", "mimeType": "image/png"}, "image/png, 0 bytes: left out, it is empty"),
+        ({"data": IMAGE, "mimeType": "png"}, "'png': left out, that is not a media type, as image/png is"),
+        ({"data": IMAGE, "mimeType": ""}, "'': left out, that is not a media type, as image/png is"),
+    ],
+)
+async def test_an_image_that_is_none_is_told_in_words(chat_of, folder, block, said):
+    """It never gets to a model's service, which would refuse the conversation from then on."""
+    chat = chat_of()
+    folder.fault(answers({"type": "image", **block}))
+
+    found = await chat.call_tool("add", {"a": 1})
+
+    assert (found.success, found.media, found.left_out) == (True, (), (said,))
+
+
+async def test_an_error_is_a_text(chat_of, folder):
+    chat = chat_of()
+    folder.fault(answers({"type": "image", "data": IMAGE, "mimeType": "image/png"}, isError=True))
+
+    found = await chat.call_tool("add", {"a": 1})
+
+    assert (found.success, found.media) == (False, ())
+    assert found.error == "[image image/png, 70 bytes: not shown]"

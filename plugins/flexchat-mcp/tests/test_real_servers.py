@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from flexchat import FlexChat, Reply
 from flexchat.cli.main import main
+from flexchat_testing.scripted_config import ScriptedProvider, calls, says
 from mcp_real import SERVERS, filled, table_of
 
 from .conftest import gone, until
@@ -94,6 +95,28 @@ async def test_a_call_is_cancelled_as_soon_as_it_is_sent(table, folder, page, tm
 
     assert word in json.dumps(after.result)
     assert (state.ends, state.status) == (0, "running")
+
+
+async def test_an_image_of_a_real_server_is_shown_to_the_model(table, tmp_path):
+    """From the server through a turn to the request; everything's picture is a PNG."""
+
+    class Seeing(ScriptedProvider):
+        def takes_in_results(self, model, part):
+            return part.mime_type == "image/png"
+
+    model = Seeing([calls(("get-tiny-image", {})), says("A logo.")])
+    async with FlexChat.from_config(
+        written(tmp_path / "chat.json", table("everything")), providers={"r": model}
+    ) as chat:
+        turn = await chat.respond("Show me the picture")
+
+    (record,) = turn.response.tool_calls
+    assert record.result.success, record.result.error
+    (part,) = record.result.media
+    shown = [message for message in model.requests[1].messages if message.role == "tool"]
+    assert shown[0].media == (part,)
+    assert (part.mime_type, part.data[:8]) == ("image/png", b"\x89PNG\r\n\x1a\n")
+    assert turn.response.content == "A logo."
 
 
 async def test_a_long_call_that_is_cancelled_leaves_the_server_working(table, tmp_path):

@@ -50,18 +50,22 @@ async def test_what_a_server_has_is_listed_and_read(readable, era):
 
 
 @pytest.mark.parametrize(
-    ("uri", "result"),
+    ("uri", "result", "left_out"),
     [
-        ("note:///picture", "[resource note:///picture image/png, 5 bytes: not shown]"),
+        ("note:///picture", "", ("note:///picture (image/png, 5 bytes): left out, its data are not image/png",)),
         (
             "note:///both",
-            "note:///both/1:\none\nnote:///both/2:\n[resource note:///both/2 image/png, 5 bytes: not shown]",
+            "note:///both/1:\none\nnote:///both/2:",
+            ("note:///both/2 (image/png, 5 bytes): left out, its data are not image/png",),
         ),
-        ("note:///empty", "[note:///empty: there is nothing in it]"),
+        ("note:///empty", "[note:///empty: there is nothing in it]", ()),
     ],
 )
-async def test_several_contents_and_bytes_are_told_apart(readable, uri, result):
-    assert (await readable().call_tool(READ, {"uri": uri})).result == result
+async def test_several_contents_and_bytes_are_told_apart(readable, uri, result, left_out):
+    """Bytes are media, checked as any tool's: these are no image."""
+    read = await readable().call_tool(READ, {"uri": uri})
+
+    assert (read.result, read.media, read.left_out) == (result, (), left_out)
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -1,7 +1,9 @@
 """A tool's answer as a value."""
 
+import attrs
 import pytest
 from flexchat.host import value_problem
+from flexchat.plugin import MediaPart, WithMedia
 from flexchat_mcp.results import text_of, value_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,12 +41,51 @@ def test_what_an_answer_says(result, output, value):
     assert value_of(result, output) == value
 
 
+PICTURE = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+IMAGE = MediaPart(kind="image", mime_type="image/png", data=b"\x89PNG\r\n\x1a\n")
+
+
+def blob(data="aGk=", **rest):
+    return {"type": "resource", "resource": {"uri": "file:///a.bin", "blob": data, **rest}}
+
+
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        ({"content": [PICTURE]}, WithMedia("", [IMAGE])),
+        ({"content": [text("a"), PICTURE, text("b")]}, WithMedia("a\nb", [IMAGE])),
+        ({"content": [text("3"), PICTURE], "structuredContent": 3}, WithMedia(3, [IMAGE])),
+        ({"content": [PICTURE], "structuredContent": {"a": 1}}, WithMedia({"a": 1}, [IMAGE])),
+        ({"content": [{**PICTURE, "annotations": {"audience": ["user"]}}, text("x")]}, "x"),
+        ({"content": [{**PICTURE, "annotations": {"audience": ["assistant"]}}]}, WithMedia("", [IMAGE])),
+        ({"content": [{**PICTURE, "data": "?"}]}, "[image image/png: not shown, its data are not Base64]"),
+        ({"content": [{**PICTURE, "data": "iVBOR"}]}, "[image image/png: not shown, its data are not Base64]"),
+        ({"content": [{**PICTURE, "data": None}]}, WithMedia("", [attrs.evolve(IMAGE, data=b"")])),
+        ({"content": [{**PICTURE, "mimeType": None}]}, WithMedia("", [attrs.evolve(IMAGE, mime_type="")])),
+        (
+            {"content": [blob()]},
+            WithMedia("", MediaPart(kind="document", mime_type="application/octet-stream", data=b"hi", name="file:///a.bin")),
+        ),
+        (
+            {"content": [blob(mimeType="audio/wav"), blob("!")]},
+            WithMedia(
+                "[file:///a.bin application/octet-stream: not shown, its data are not Base64]",
+                MediaPart(kind="document", mime_type="audio/wav", data=b"hi", name="file:///a.bin"),
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_what_comes_beside_the_text(result, value):
+    """Bytes are media; what is said of them is no part of the value, which may be structured."""
+    assert value_of(result) == value
+
+
 @pytest.mark.parametrize(
     ("block", "said"),
     [
         ({"type": "image", "data": "AAAA", "mimeType": "image/png"}, "[image image/png, 3 bytes: not shown]"),
         ({"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}, "[audio audio/wav, 3 bytes: not shown]"),
-        ({"type": "image", "data": "?", "mimeType": "image/png"}, "[image image/png, 0 bytes: not shown]"),
+        ({"type": "image", "data": "?", "mimeType": "a/b"}, "[image a/b: not shown, its data are not Base64]"),
         ({"type": "resource_link", "name": "a.txt", "uri": "file:///a.txt"}, "a.txt: file:///a.txt"),
         ({"type": "resource", "resource": {"uri": "x:y", "text": "hello"}}, "hello"),
         ({"type": "resource", "resource": {"uri": "x:y", "blob": "AAAA", "mimeType": "a/b"}}, "[resource x:y a/b, 3 bytes: not shown]"),  # noqa: E501

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ..domain import ToolDefinition, ToolResult
 from ..domain.masking import Mask
+from ..domain.media import DEFAULT_MAX_BYTES
 from ..errors import PluginConflictError, PluginLoadError
 from ..plugin.call import PLACES, Call, PluginStep, Rest, Step, Tell, wrong_place
 from ..plugin.contracts import Fetcher, ImplementationType, Retriever, ToolHandler
@@ -58,12 +59,13 @@ class Calls:
         default_timeout_ms: int = 30_000,
         mask: Mask | None = None,
         error_detail: Literal["message", "incident"] = "message",
+        max_media_bytes: int = DEFAULT_MAX_BYTES,
         effects: Effects | None = None,
         fetcher: Fetcher | None = None,
         sources: ToolSources | None = None,
     ) -> None:
         hooks, mask = hooks or Hooks(), mask or Mask()
-        outcomes = self._outcomes = Outcomes(mask, error_detail)
+        outcomes = self._outcomes = Outcomes(mask, error_detail, max_media_bytes)
         prepared = self._prepared = PreparedTools(implementation_types, dict(handlers or {}))
         gates = hooks.of("flexchat_before_tool_call")
         tell: Tell = hooks.tell_call

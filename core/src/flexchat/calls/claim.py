@@ -19,6 +19,7 @@ from ..domain.effects import (
     effect_key,
 )
 from ..domain.masking import Mask
+from ..domain.media import in_words
 from ..domain.message_json import result_from_json, result_to_json
 from ..errors import EffectUnknownError, StorageError, UnknownEffectError
 from ..plugin.call import Call, Place, Rest
@@ -320,10 +321,24 @@ class ClaimEffect:
 
     def _kept(self, result: ToolResult) -> str:
         """Return a result as the ledger keeps it: without secrets, and cut to size."""
-        text = result_to_json(result)
+        text = result_to_json(_without_large_media(result))
         if self.mask(text) != text:
             result = attrs.evolve(result, result=self.mask.data(result.result), encoded=None)
+            text = result_to_json(_without_large_media(result))
+        if len(text) > MAX_RESULT_CHARS and result.media:
+            result = _without_media(result)
             text = result_to_json(result)
         if len(text) > MAX_RESULT_CHARS:
             text = result_to_json(shortened(result, MAX_RESULT_CHARS // 2))
         return text
+
+
+def _without_large_media(result: ToolResult) -> ToolResult:
+    """Return a result without its media if, as Base64, they alone are longer than what the ledger keeps."""
+    size = sum([len(part.data or b"") for part in result.media])
+    return _without_media(result) if size * 4 // 3 > MAX_RESULT_CHARS else result
+
+
+def _without_media(result: ToolResult) -> ToolResult:
+    words = [f"{in_words(part)}: it was there, but is no longer kept" for part in result.media]
+    return attrs.evolve(result, media=(), left_out=(*result.left_out, *words))

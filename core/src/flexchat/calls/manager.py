@@ -94,6 +94,7 @@ class ToolManager:
             default_timeout_ms=self.get_default_timeout(),
             mask=mask,
             error_detail=self.table.error_detail,
+            max_media_bytes=self.table.max_media_bytes,
             effects=self.effects,
             fetcher=fetcher,
             sources=self.sources,

@@ -12,6 +12,7 @@ import attrs
 
 from ..domain import ToolResult
 from ..domain.masking import Mask
+from ..domain.media import DEFAULT_MAX_BYTES, checked_media, split_media
 from ..errors import ArgumentsError, EffectUnknownError, FetchError, FlexChatError, ToolError, with_hint
 from ..plugin.call import Call
 from ..plugin.foreign import ForeignError, contained, error_text
@@ -28,26 +29,44 @@ class Outcomes:
         mask: Removes secrets from error texts.
         error_detail: "message" shows a model the (masked) text of an exception; "incident" shows a number, logged
             together with the full text.
+        max_media_bytes: How much the media of one result may be together.
     """
 
     mask: Mask
     error_detail: Literal["message", "incident"] = "message"
+    max_media_bytes: int = DEFAULT_MAX_BYTES
 
     def of_value(self, name: str, value: Any) -> ToolResult:
         """Return the result of a tool that returned a value. Raises whatever the value's own conversion raises."""
-        plain, encoded = as_json(value)
-        return ToolResult(success=True, tool_name=name, result=plain, encoded=encoded)
+        apart = split_media(value)
+        if apart is None:
+            plain, encoded = as_json(value)
+            return ToolResult(success=True, tool_name=name, result=plain, encoded=encoded)
+        plain, encoded = as_json(apart.value)
+        media, left_out = checked_media(apart.media, self.max_media_bytes)
+        return ToolResult(success=True, tool_name=name, result=plain, encoded=encoded, media=media, left_out=left_out)
 
     def of_answer(self, name: str, answer: ToolResult) -> ToolResult:
         """Hold a plugin's answer given in a tool's place to the rules for tools: JSON data, or an error with a text."""
         try:
             with contained():
                 notes = tuple(map(str, answer.notes))
+                left_out = tuple(map(str, answer.left_out))
                 if answer.success:
                     plain, encoded = as_json(answer.result)
-                    return attrs.evolve(answer, result=plain, encoded=encoded, notes=notes)
+                    media, words = checked_media(answer.media, self.max_media_bytes)
+                    return attrs.evolve(
+                        answer, result=plain, encoded=encoded, notes=notes, media=media, left_out=(*left_out, *words)
+                    )
                 error, hint = (_as_text(said) for said in (answer.error, answer.hint))
-                return attrs.evolve(answer, error=error or "The call was refused", hint=hint or None, notes=notes)
+                return attrs.evolve(
+                    answer,
+                    error=error or "The call was refused",
+                    hint=hint or None,
+                    notes=notes,
+                    media=(),  # a failure is a text
+                    left_out=left_out,
+                )
         except Exception as error:  # noqa: BLE001  the same trouble as a tool's
             return self.of_error(name, error)
 

@@ -22,6 +22,7 @@ from ..domain import (
     Turn,
     TurnFinished,
 )
+from ..domain.media import in_brief
 from ..domain.prices import Cost
 from .terminal import Style, Terminal, one_line
 from .waiting import Waiting
@@ -137,7 +138,12 @@ def spoken_call(call: ToolCall) -> str:
 def spoken_result(record: ToolCallRecord) -> str:
     """Return the outcome of a call."""
     result = record.result
-    return _spoken(_core_of(result.result)) if result.success else f"failed: {result.explained()}"
+    if not result.success:
+        return f"failed: {result.explained()}"
+    if not (result.media or result.left_out):
+        return _spoken(_core_of(result.result))
+    value = [] if result.result in (None, "") else [_spoken(_core_of(result.result))]
+    return " ".join([*value, *map(in_brief, result.media), *(f"[{each}]" for each in result.left_out)])
 
 
 def spoken_sources(citations: Sequence[Citation]) -> str:

@@ -15,6 +15,7 @@ import attrs
 
 from ..domain import Effort, Reasoning, ResponseFormat, ToolChoice, ToolRetry
 from ..domain.keys import key
+from ..domain.media import DEFAULT_MAX_BYTES
 
 
 def own_keys(cls: type) -> frozenset[str]:
@@ -235,6 +236,11 @@ class ToolsTable:
     default_timeout_ms: int = key("Milliseconds a tool may take unless it says otherwise.", min=1, default=30_000)
     max_result_chars: int = key(
         "Characters of a result that the model sees; the record keeps everything.", min=200, default=16_384
+    )
+    max_media_bytes: int = key(
+        "Bytes of the images, sounds and files of one result, together; the model is told of what is more in words.",
+        min=0,
+        default=DEFAULT_MAX_BYTES,
     )
     at_limit: Literal["sentence", "answer"] = key(
         "At the limit: a fixed sentence, or one more question to the model, without tools.", default="sentence"

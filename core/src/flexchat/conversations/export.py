@@ -74,6 +74,7 @@ def _blocks(turn: ConversationTurn) -> Iterator[str]:
             yield from filter(None, map(_part, message.parts))
         elif isinstance(message, ToolMessage):
             yield _fenced(_result(message))
+            yield from map(_medium, message.media)
     if turn.status != "done":
         yield "*(stopped before it was done)*" if turn.status == "cancelled" else f"*(failed: {_line(turn.error)})*"
     if turn.citations:

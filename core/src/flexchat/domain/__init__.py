@@ -44,6 +44,7 @@ from .events import (
     result_of,
 )
 from .filters import Where
+from .media import WithMedia
 from .messages import (
     AssistantMessage,
     AssistantPart,
@@ -151,6 +152,7 @@ __all__ = [
     "Usage",
     "UserMessage",
     "Where",
+    "WithMedia",
     "events_of",
     "new_call_id",
     "result_of",

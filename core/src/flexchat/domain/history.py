@@ -125,7 +125,10 @@ class _Reader:
             near = did_you_mean(id, known[:50])
             refuse(place, f"its tool_call_id {id[:80]!r} belongs to no call before it that waits for a result{near}")
         call = waiting.pop(0)
-        return ToolMessage(tool_call_id=call.id, name=call.name, content=text, is_error=entry.get("is_error") is True)
+        own = _own({**entry, "name": call.name, "content": text}, place) if "media" in entry else None
+        media = own.media if isinstance(own, ToolMessage) else ()
+        is_error = entry.get("is_error") is True
+        return ToolMessage(tool_call_id=call.id, name=call.name, content=text, is_error=is_error, media=media)
 
 
 def _role(entry: Mapping[str, Any], place: str) -> str:

@@ -91,8 +91,14 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
 
 
 def turn_to_dict(turn: ConversationTurn) -> dict[str, Any]:
-    """Return a turn as JSON data, with complete messages."""
-    return _fields(turn)
+    """Return a turn as JSON data, with complete messages.
+
+    The media of a tool's result are in its message: its record only says so.
+    """
+    data = _fields(turn)
+    if any(record.result.media for record in turn.tool_calls or ()):
+        data["tool_calls"] = _without_copies(turn)
+    return data
 
 
 def turn_from_dict(data: Mapping[str, Any]) -> ConversationTurn:
@@ -103,7 +109,7 @@ def turn_from_dict(data: Mapping[str, Any]) -> ConversationTurn:
     """
     return _made(
         ConversationTurn,
-        data,
+        _with_media_again(data),
         messages=_messages,
         usage=_usage,
         citations=_citations,
@@ -150,7 +156,8 @@ def result_to_json(result: ToolResult) -> str:
     Raises:
         ValueError: It is not JSON data.
     """
-    if result.success and not result.notes and result.encoded is not None and result.encoded.isascii():
+    is_plain = result.success and not (result.notes or result.media or result.left_out)
+    if is_plain and result.encoded is not None and result.encoded.isascii():
         return f'{{"success": true, "tool_name": {json.dumps(result.tool_name)}, "result": {result.encoded}}}'
     return json.dumps(_fields(result), allow_nan=False)
 
@@ -261,7 +268,7 @@ def whole_turn_from_dict(data: Any) -> Turn[Any]:
     response: ChatResponse[Any] = _made(
         ChatResponse,
         {
-            **{name: value for name, value in data.items() if name not in ("llm", "data")},
+            **{name: value for name, value in _with_media_again(data).items() if name not in ("llm", "data")},
             "llm": data.get("service"),
             "data": data.get("parsed"),
         },
@@ -281,6 +288,52 @@ def whole_turn_from_dict(data: Any) -> Turn[Any]:
         status=_status,
         phases=_phases,
     )
+
+
+_AS_IN_MESSAGE = "as in the message"
+"""In place of a result's media: they are those of the message with the same call's id."""
+
+
+def _without_copies(turn: ConversationTurn) -> list[dict[str, Any]]:
+    sent = {message.tool_call_id: message.media for message in turn.messages if type(message) is ToolMessage}
+    entries = []
+    for record in turn.tool_calls or ():
+        media = record.result.media
+        is_copy = bool(media) and sent.get(record.call_id) == media
+        entry = _fields(attrs.evolve(record, result=attrs.evolve(record.result, media=())) if is_copy else record)
+        if is_copy:
+            entry["result"]["media"] = _AS_IN_MESSAGE
+        entries.append(entry)
+    return entries
+
+
+def _with_media_again(data: Any) -> Any:
+    """Return a turn's data with media in its records as they are in its messages; unchanged if there are none.
+
+    Turn.to_dict tells of a result's media without their bytes; if no message has them, they are gone.
+    """
+    entries = data.get("tool_calls") if isinstance(data, Mapping) else None
+    if not isinstance(entries, list) or not any(map(_has_media, entries)):
+        return data
+    messages = data.get("messages")
+    found = messages if isinstance(messages, list) else []
+    sent = {m.get("tool_call_id"): m.get("media") for m in found if isinstance(m, Mapping) and m.get("role") == "tool"}
+    again = []
+    for entry in entries:
+        if _has_media(entry):
+            result, media = entry["result"], entry["result"]["media"]
+            if media == _AS_IN_MESSAGE or _is_told(media):
+                entry = {**entry, "result": {**result, "media": sent.get(entry.get("call_id")) or []}}
+        again.append(entry)
+    return {**data, "tool_calls": again}
+
+
+def _has_media(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and isinstance(entry.get("result"), Mapping) and "media" in entry["result"]
+
+
+def _is_told(media: Any) -> bool:
+    return isinstance(media, list) and any(isinstance(part, Mapping) and "bytes" in part for part in media)
 
 
 def _told(data: Mapping[str, Any], key: str, make: Callable[[Any], T]) -> T:
@@ -463,7 +516,7 @@ def _tool_calls(items: Any) -> tuple[ToolCallRecord, ...]:
 
 
 def _result(item: Any) -> ToolResult:
-    return _made(ToolResult, item, notes=_texts)
+    return _made(ToolResult, item, notes=_texts, media=_media, left_out=_texts)
 
 
 def _status(name: Any) -> Any:

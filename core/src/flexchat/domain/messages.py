@@ -278,12 +278,14 @@ class ToolMessage:
         tool_call_id: The ToolCall's id (ours; a dialect looks up the call's wire_id).
         content: What the model reads: a ToolResult as JSON text, shortened if it was too long.
         is_error: For dialects that can say so in addition to the text.
+        media: What the model is shown with it, if it can be: see MediaInResultsProvider.
     """
 
     tool_call_id: str
     name: str
     content: str
     is_error: bool = False
+    media: tuple[MediaPart, ...] = ()
     memo: dict[Any, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
     role: Literal["tool"] = attrs.field(default="tool", init=False)
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from ..errors import ChatRequestError
+from .media import as_shown
 from .messages import (
     AssistantMessage,
     AssistantPart,
@@ -150,7 +151,8 @@ def to_openai(message: Message) -> dict[str, Any]:
             parts = [{"type": "text", "text": message.content}, *map(_picture, message.media)]
             return {"role": "user", "content": parts}
         case ToolMessage():
-            return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.content}
+            content = as_shown(message, lambda part: False).content  # a tool's message takes text only
+            return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
     said: dict[str, Any] = {"role": "assistant", "content": message.content}
     if message.refusal is not None:
         said["refusal"] = message.refusal

@@ -12,6 +12,8 @@ import attrs
 
 from ..errors import ToolDefinitionError, nearest, with_hint
 from .keys import key
+from .media import about
+from .messages import MediaPart
 
 # Names that not all providers accept are sent under another name: see tools/wire_names.py.
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
@@ -266,6 +268,8 @@ class ToolResult:
         hint: Further help: the nearest name, the value received, what is available. None for none.
         notes: What was adjusted along the way ('days: "2" read as 2'); for the record, not for the model.
         encoded: The result as JSON text, if already encoded.
+        media: Images, sounds and files that came with the result; all of them have data.
+        left_out: A sentence for each that came and is not in ``media``, with the reason.
 
     Source: tool-execution specification, "Error Result Format" (requirements TE-16 to TE-19).
     """
@@ -278,6 +282,8 @@ class ToolResult:
     hint: str | None = None
     notes: tuple[str, ...] = ()
     encoded: str | None = attrs.field(default=None, eq=False, repr=False)
+    media: tuple[MediaPart, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @classmethod
     def failed(
@@ -304,7 +310,10 @@ class ToolResult:
         return "" if self.success else with_hint(self.error or "it failed without saying why", self.hint)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the specified envelope: success, result or error, tool_name, execution_time_ms, and any hint."""
+        """Return the specified envelope: success, result or error, tool_name, execution_time_ms, and any hint.
+
+        Media are told of without their bytes.
+        """
         outcome = {"result": self.result} if self.success else {"error": self.error}
         if self.hint and not self.success:
             outcome["hint"] = self.hint
@@ -313,6 +322,7 @@ class ToolResult:
             **outcome,
             "tool_name": self.tool_name,
             "execution_time_ms": self.execution_time_ms,
+            **self._beside(),
         }
 
     def to_json(self) -> str:
@@ -322,8 +332,15 @@ class ToolResult:
         name = _encode(self.tool_name)
         return (
             f'{{"success": true, "result": {self.encoded}, "tool_name": {name}, '
-            f'"execution_time_ms": {self.execution_time_ms}}}'
+            f'"execution_time_ms": {self.execution_time_ms}{self._encoded_beside()}}}'
         )
+
+    def _beside(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"media": [about(part) for part in self.media]} if self.media else {}
+        return {**told, "left_out": [*self.left_out]} if self.left_out else told
+
+    def _encoded_beside(self) -> str:
+        return f", {_encode(self._beside())[1:-1]}" if self.media or self.left_out else ""
 
 
 @attrs.frozen(kw_only=True)

@@ -7,6 +7,7 @@ contracts.py   the records those hooks yield, and the protocols their contents i
 from ..domain import (
     ChatResult,
     Implementation,
+    MediaPart,
     PhaseRecord,
     ToolCall,
     ToolCallRecord,
@@ -15,6 +16,7 @@ from ..domain import (
     ToolRetry,
     Turn,
     TurnInfo,
+    WithMedia,
 )
 from ..domain.fetching import Fetched, FetchedStream, FetchRequest
 from ..domain.keys import key, secret_key
@@ -55,6 +57,7 @@ __all__ = [
     "FlexChatError",
     "Implementation",
     "ImplementationType",
+    "MediaPart",
     "ModelRequest",
     "PhaseRecord",
     "Place",
@@ -80,6 +83,7 @@ __all__ = [
     "ToolSourceType",
     "Turn",
     "TurnInfo",
+    "WithMedia",
     "hookimpl",
     "hookspec",
     "key",

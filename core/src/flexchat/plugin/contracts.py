@@ -26,6 +26,7 @@ from ..domain import (
     EffectCall,
     EffectState,
     Embeddings,
+    MediaPart,
     Message,
     ModelInfo,
     RetrievalHits,
@@ -54,9 +55,9 @@ class ChatProvider(Protocol):
     """One configured LLM service. Opened with the app, closed with it.
 
     Extra abilities are declared by an extra method: StreamingProvider, EmbeddingProvider, ToolsOrFormatProvider,
-    PricedProvider; a missing ability is declared by an attribute: StandInProvider. A provider that talks to a server
-    names it in an attribute ``endpoint``, "https://api.example.com": LLMs with the same endpoint share what is known
-    about its health.
+    MediaInResultsProvider, PricedProvider; a missing ability is declared by an attribute: StandInProvider. A provider
+    that talks to a server names it in an attribute ``endpoint``, "https://api.example.com": LLMs with the same endpoint
+    share what is known about its health.
     """
 
     @property
@@ -128,6 +129,17 @@ class ToolsOrFormatProvider(ChatProvider, Protocol):
         """Return whether this model accepts both. A provider without this method always does.
 
         If False, the tools run first, and a last request without them asks for the format.
+        """
+
+
+class MediaInResultsProvider(ChatProvider, Protocol):
+    """A provider some of whose models can be shown images or files that a tool returned."""
+
+    def takes_in_results(self, model: str, part: MediaPart) -> bool:
+        """Return whether a ToolMessage for this model may have this part in its ``media``.
+
+        Without this method, none may: the model reads what it was in words. Asked for each part of each request, so it
+        must be quick, and is best decided by the type. All parts have data.
         """
 
 

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from ..domain.events import CharacterJoiner
     from ..domain.keys import key, secret_key, web_address
+    from ..domain.media import as_shown
     from ..domain.prices import ModelPrice, Price
     from ..domain.text import storable
     from ..errors import (
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
     from ..plugin.contracts import (
         ChatProvider,
         EmbeddingProvider,
+        MediaInResultsProvider,
         PricedProvider,
         ProviderType,
         StandInProvider,
@@ -113,7 +115,17 @@ if TYPE_CHECKING:
     from .body import Body
     from .building import AnswerParts, usage_of
     from .embedding import Batches
-    from .history import History, Ids, PerTools, Said, WireTools, leading_instructions, replayed, short_id
+    from .history import (
+        History,
+        Ids,
+        PerTools,
+        Said,
+        WireTools,
+        leading_instructions,
+        media_behind_results,
+        replayed,
+        short_id,
+    )
     from .options import said, unsaid, unsaid_media
     from .prices import PriceTable
     from .reading import (
@@ -173,6 +185,7 @@ _HOMES = {
         "secret_key",
         "web_address",
     ),
+    "flexchat.domain.media": ("as_shown",),
     "flexchat.domain.prices": (
         "ModelPrice",
         "Price",
@@ -235,6 +248,8 @@ _HOMES = {
     "flexchat.plugin.contracts": (
         "ChatProvider",
         "EmbeddingProvider",
+        "MediaInResultsProvider",
+        "MediaInResultsProvider",
         "PricedProvider",
         "ProviderType",
         "StandInProvider",
@@ -261,6 +276,7 @@ _HOMES = {
         "Said",
         "WireTools",
         "leading_instructions",
+        "media_behind_results",
         "replayed",
         "short_id",
     ),
@@ -342,6 +358,7 @@ __all__ = [
     "HttpSettings",
     "Ids",
     "Key",
+    "MediaInResultsProvider",
     "MediaPart",
     "Message",
     "ModelInfo",
@@ -402,6 +419,7 @@ __all__ = [
     "WireTools",
     "Write",
     "WrongShape",
+    "as_shown",
     "error_name",
     "error_text",
     "events_of",
@@ -414,6 +432,7 @@ __all__ = [
     "known_text",
     "leading_instructions",
     "list_in",
+    "media_behind_results",
     "number_in",
     "object_in",
     "object_of",

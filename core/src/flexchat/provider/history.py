@@ -13,7 +13,17 @@ import hashlib
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from ..domain.messages import AssistantMessage, Message, ProviderData, SystemMessage, ToolCall, ToolMessage
+from ..domain.media import as_shown, in_words
+from ..domain.messages import (
+    AssistantMessage,
+    MediaPart,
+    Message,
+    ProviderData,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from ..http.wire_json import finite, to_bytes, to_text, utf8
 from .body import not_json
 
@@ -246,6 +256,42 @@ class WireTools:
 
     def _encoded(self, tools: Sequence[Mapping[str, Any]], names: Sequence[str] | None) -> bytes:
         return to_bytes(tools if names is None else [tool for tool in tools if self._name_of(tool) in names])
+
+
+def media_behind_results(messages: Sequence[Message], takes: Callable[[MediaPart], bool]) -> Sequence[Message]:
+    """Return the messages with the media of an answer's results in a user's message behind all of them.
+
+    For services whose results are text. The message says which tool returned what.
+
+    Args:
+        takes: Whether a user's message may hold a part; the others are described in the result.
+    """
+    if not [message for message in messages if type(message) is ToolMessage and message.media]:
+        return messages
+    sent: list[Message] = []
+    waiting: list[ToolMessage] = []
+    for message in messages:
+        if type(message) is ToolMessage and message.media:
+            message = as_shown(message, takes)
+            waiting += [message] if message.media else []
+        elif waiting and type(message) is not ToolMessage:
+            sent.append(_media_of(waiting))
+            waiting = []
+        sent.append(message)
+    return [*sent, _media_of(waiting)] if waiting else sent
+
+
+def _media_of(results: Sequence[ToolMessage]) -> UserMessage:
+    """Return the message, made once for the same results."""
+    found: tuple[Sequence[ToolMessage], UserMessage] | None = results[0].memo.get("media behind results")
+    others = results[1:]  # without the one that holds it: a cycle would keep all of them
+    if found is None or len(found[0]) != len(others) or any(a is not b for a, b in zip(found[0], others, strict=True)):
+        told = [f"{result.name}: {in_words(part)}" for result in results for part in result.media]
+        lines = [f"{number}. {each}" for number, each in enumerate(told, 1)]
+        text = "\n".join(["[Not from the user: what the tools returned, in this order]", *lines])
+        media = tuple([part for result in results for part in result.media])
+        found = results[0].memo["media behind results"] = (others, UserMessage(content=text, media=media))
+    return found[1]
 
 
 def leading_instructions(messages: Sequence[Message]) -> tuple[int, str]:

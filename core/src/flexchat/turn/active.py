@@ -84,6 +84,7 @@ class ActiveTurn:
         found: What tools cited with ToolContext.cite.
         who: Who is asked for the answer; None until a rule is chosen.
         messages: What is sent to the model; the first ``kept`` were there before this turn.
+        has_media: Whether a result among the messages has media.
         aside: Sent to the model after the messages, but not part of the turn.
         form: What the answer must be; None for any text.
         asked_for_form: Whether the last request asked for that form.
@@ -117,6 +118,7 @@ class ActiveTurn:
     who: Candidates | None = None
     messages: tuple[Message, ...] = ()
     kept: int = 0
+    has_media: bool = False
     aside: tuple[Message, ...] = ()
     asked_for_form: bool = False
     paused: str = ""
@@ -141,10 +143,11 @@ class ActiveTurn:
         assert self.result is not None
         return self.paused + (self.result.content or self.result.message.refusal or "")
 
-    def add_answer(self, answers: Sequence[Message] = ()) -> None:
+    def add_answer(self, answers: Sequence[ToolMessage] = ()) -> None:
         """Add the last answer to the messages, followed by the results of its calls."""
         assert self.said is not None
         self.messages, self.said = (*self.messages, self.said, *answers), None
+        self.has_media = self.has_media or any(answer.media for answer in answers)
 
     def take(self, result: ChatResult, elapsed_ms: float, price: Price | None) -> None:
         """Take the result of a request for the answer."""

@@ -19,6 +19,7 @@ from ..domain import (
     TextPart,
     ToolCall,
     ToolCallRecord,
+    ToolMessage,
     UserMessage,
 )
 from ..domain.history import repair_history
@@ -129,6 +130,7 @@ def _begin(turn: ActiveTurn, rule: ResponseRule) -> None:
     prompt = substitute_variables(rule.prompt, turn.profile, request.variables)
     start = (SystemMessage(content=prompt), *earlier) if prompt else tuple(earlier)
     turn.messages, turn.kept = (*start, *asked), len(start)
+    turn.has_media = any(type(message) is ToolMessage and message.media for message in turn.messages)
     turn.who = Candidates(llm=rule.llm, model=rule.model, fallback=[*rule.fallback])
     turn.form = turn.form or turn.engine.form_of(rule)
     turn.warnings += [*repairs, *more_repairs]

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..domain import AnswerEnd, ChatOptions, ChatResult, Message, ModelRequestFinished, ModelRequestStarted, TextDelta
+from ..domain import (
+    AnswerEnd,
+    ChatOptions,
+    ChatResult,
+    MediaPart,
+    Message,
+    ModelRequestFinished,
+    ModelRequestStarted,
+    TextDelta,
+    ToolMessage,
+)
+from ..domain.media import as_shown
 from ..domain.message_json import result_from_dict, value_to_dict
 from ..domain.prices import Price, price_from_dict
 from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError
@@ -73,7 +84,8 @@ async def exchange(
         if is_answer:
             turn.clock.doing = "the model's answer"
         asked = _asked(turn, llm, who.model, options, offered, form, left)
-        request = ModelRequest(info=turn.info, llm=llm.name, model=who.model, messages=messages, options=asked)
+        said = _shown(messages, llm, who.model) if turn.has_media else messages
+        request = ModelRequest(info=turn.info, llm=llm.name, model=who.model, messages=said, options=asked)
         if turn.engine.hooks.gates_requests:
             request = await turn.engine.hooks.before_model_request(request)
             who.model = request.model
@@ -143,7 +155,8 @@ def request_to(
     """
     llm, model = turn.engine.llms.resolve(who.llm, who.model)
     asked = _asked(turn, llm, model, options, offered, form, turn.clock.left())
-    return ModelRequest(info=turn.info, llm=llm.name, model=model, messages=messages, options=asked)
+    said = _shown(messages, llm, model) if turn.has_media else messages
+    return ModelRequest(info=turn.info, llm=llm.name, model=model, messages=said, options=asked)
 
 
 async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
@@ -175,6 +188,16 @@ def _asked(
         if turn.asked_for_form:
             changes["response_format"] = form.format
     return attrs.evolve(options, **changes)
+
+
+def _shown(messages: tuple[Message, ...], llm: LLM, model: str) -> tuple[Message, ...]:
+    """Return the messages with media in results only where the model can be shown them."""
+    takes = getattr(llm.provider, "takes_in_results", None)
+
+    def taken(part: MediaPart) -> bool:
+        return takes is not None and part.data is not None and bool(takes(model, part))
+
+    return tuple([as_shown(each, taken) if type(each) is ToolMessage and each.media else each for each in messages])
 
 
 async def _answered_in_a_slot(turn: ActiveTurn, llm: LLM, *rest: Any, **choices: Any) -> ChatResult:

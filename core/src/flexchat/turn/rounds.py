@@ -181,6 +181,7 @@ def messages_of(
             name=call.name,
             content=for_the_model(record.result, max_chars, call.name, call.id if reads_on else None),
             is_error=not record.result.success,
+            media=record.result.media,
         )
         for call, record in zip(calls, records, strict=True)
     ]

@@ -37,7 +37,7 @@ class AnthropicConformance(ProviderConformance):
 
     def make_provider(self, transport: Any) -> ChatProvider:
         """Return the provider over the kit's transport; its answers are short enough to come unstreamed."""
-        config = AnthropicConfig(api_key=self.key, api_version="2023-06-01", max_tokens=8192)
+        config = AnthropicConfig(media_in_results=True, api_key=self.key, api_version="2023-06-01", max_tokens=8192)
         return AnthropicProvider(config, transport=transport)
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Any:
@@ -89,7 +89,7 @@ class AnthropicConformance(ProviderConformance):
     def read_tool_results(self, body: Any) -> list[tuple[str, str]]:
         """Return the results in a request."""
         found = [block for block in _blocks(body) if block["type"] == "tool_result"]
-        return [(block["tool_use_id"], block["content"]) for block in found]
+        return [(block["tool_use_id"], _text(block["content"])) for block in found]
 
     def models_reply(self, ids: Sequence[str]) -> Any:
         """Return a page of models, the last."""
@@ -101,6 +101,10 @@ class AnthropicConformance(ProviderConformance):
         usage |= {"cache_creation_input_tokens": 2, "cache_read_input_tokens": 3}
         about = {"id": "msg_kit", "type": "message", "role": "assistant", "model": "claude-kit"}
         return {**about, "content": [*content], "stop_reason": _FINISH[finish], "stop_sequence": None, "usage": usage}
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
 
 
 def _event(event: Mapping[str, Any]) -> str:

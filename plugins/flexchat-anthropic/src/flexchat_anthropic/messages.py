@@ -29,6 +29,7 @@ from flexchat.provider import (
     TextPart,
     ToolMessage,
     UserMessage,
+    as_shown,
     replayed,
     to_bytes,
     utf8,
@@ -36,6 +37,12 @@ from flexchat.provider import (
 
 SCOPE = "anthropic"
 """Scope of what this dialect received and may get back: see ProviderData."""
+
+# What a tool's result may hold besides text. Source: Anthropic's pages on vision ("5 MB per image", of its Base64) and
+# on PDF support; its SDK's ToolResultBlockParam, Base64ImageSourceParam and DocumentBlockParam.
+_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_DOCUMENTS = frozenset({"application/pdf", "text/plain"})
+_MOST_IMAGE_BYTES = 5 * 1024 * 1024 * 3 // 4
 
 GO_ON = "Go on."
 """Said by the user where a model does not go on with an assistant's message by itself."""
@@ -91,6 +98,13 @@ def lacks_thinking(messages: Sequence[Message], origin: str) -> bool:
         if type(message) is not ToolMessage:
             return False
     return False
+
+
+def fits_in_result(part: MediaPart) -> bool:
+    """Return whether a tool's result may hold this part."""
+    if part.data is None:
+        return False
+    return part.mime_type in _DOCUMENTS or (part.mime_type in _IMAGES and len(part.data) <= _MOST_IMAGE_BYTES)
 
 
 class MessagesWriter:
@@ -172,7 +186,8 @@ def _said(message: Message, ids: Ids, *, thinking: bool) -> Said:
             return None  # see instructions_of
         case ToolMessage():
             block: dict[str, Any] = {"type": "tool_result", "tool_use_id": ids.answered}
-            block |= {"content": message.content} if message.content.strip() else {}
+            content = _result_content(message) if message.media else message.content
+            block |= {"content": content} if not isinstance(content, str) or content.strip() else {}
             block |= {"is_error": True} if message.is_error else {}
             return {"role": "user", "content": [block]}
         case UserMessage():
@@ -300,6 +315,18 @@ _HEADS = {"user": b'{"role":"user","content":[', "assistant": b'{"role":"assista
 
 def _encoded(turn: _Turn) -> bytes:
     return _HEADS[turn.role] + b",".join([*turn.results, *turn.blocks]) + b"]}"
+
+
+def _result_content(message: ToolMessage) -> str | list[dict[str, Any]]:
+    """Return what a result with media says. as_shown leaves no media of an error: the service refuses them.
+
+    Source: 400 "all content must be type 'text' if 'is_error' is true".
+    """
+    shown = as_shown(message, fits_in_result)
+    if not shown.media:
+        return shown.content
+    text = [{"type": "text", "text": shown.content}] if shown.content.strip() else []
+    return [*text, *map(_media, shown.media)]
 
 
 def _media(part: MediaPart) -> dict[str, Any]:

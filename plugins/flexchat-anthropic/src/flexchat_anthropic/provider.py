@@ -13,6 +13,7 @@ from flexchat.provider import (
     ChatEvent,
     ChatOptions,
     Key,
+    MediaPart,
     Message,
     ModelInfo,
     ModelPrice,
@@ -28,6 +29,7 @@ from flexchat.provider import (
 from .answer import MessagesAnswer
 from .config import AnthropicConfig
 from .errors import REFUSALS, is_about_thinking
+from .messages import fits_in_result
 from .models import longest_answer, read_models
 from .prices import price_of
 from .request import FALLBACK_MAX_TOKENS, RequestWriter
@@ -81,12 +83,18 @@ class AnthropicProvider:
             cache={"type": "ephemeral", "ttl": config.cache_ttl} if config.cache else None,
             extra=config.extra_body,
         )
+        self._shows_media = config.media_in_results
         self._limits: dict[str, int] = {}
         self._cache_ttl = config.cache_ttl
 
     def tool_format(self, model: str) -> str:
         """Return the one tool format there is."""
         return "anthropic"
+
+    def takes_in_results(self, model: str, part: MediaPart) -> bool:
+        """Return whether a tool's result for this model may hold this part; see MediaInResultsProvider."""
+        shows = "claude" in model.lower() if self._shows_media is None else self._shows_media
+        return shows and fits_in_result(part)
 
     def price_of(self, model: str) -> ModelPrice | None:
         """Return what a model costs at Anthropic itself; see PricedProvider."""

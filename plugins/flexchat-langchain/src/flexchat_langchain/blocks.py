@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -88,6 +88,31 @@ def user_content(text: str, media: Iterable[MediaPart]) -> str | list[str | dict
     if not shown:
         return sendable(text)
     return [{"type": "text", "text": sendable(text)}, *shown] if text else shown
+
+
+def result_content(text: str, media: Sequence[MediaPart]) -> str | list[str | dict[Any, Any]]:
+    """Return a tool's result as a message's content: a text, or blocks where images and the like go with it."""
+    return [{"type": "text", "text": text}, *map(media_block, media)] if media else text
+
+
+def result_parts(content: Any) -> tuple[str, tuple[MediaPart, ...]]:
+    """Return the text and the media of a tool's message; a block nobody can read is shown as JSON."""
+    if isinstance(content, str):
+        return content, ()
+    others, media = apart(content)
+    return "".join(map(_read, others)), media
+
+
+def apart(content: Iterable[Any], *, inline: bool = False) -> tuple[list[Any], tuple[MediaPart, ...]]:
+    """Return the blocks of a message that are no media, and the media.
+
+    Args:
+        inline: Whether only those with data count.
+    """
+    read = [(block, _medium(block) if isinstance(block, Mapping) else None) for block in content]
+    if inline:
+        read = [(block, part if part is not None and part.data is not None else None) for block, part in read]
+    return [block for block, part in read if part is None], tuple([part for _, part in read if part is not None])
 
 
 def media_block(part: MediaPart) -> dict[Any, Any]:

@@ -9,6 +9,7 @@ from flexchat.plugin import ToolCall
 from flexchat.provider import (
     AssistantMessage,
     AssistantPart,
+    MediaPart,
     Message,
     ProviderData,
     RefusalPart,
@@ -16,6 +17,7 @@ from flexchat.provider import (
     TextPart,
     ToolMessage,
     UserMessage,
+    as_shown,
     finite,
     from_bytes,
     to_bytes,
@@ -49,7 +51,7 @@ def as_sent(messages: Sequence[Message], origin: str) -> list[lc.BaseMessage]:
             case ToolMessage():
                 sent.append(
                     lc.ToolMessage(
-                        content=sendable(message.content),
+                        content=sendable(as_shown(message, _nothing).content),
                         tool_call_id=ids.get(message.tool_call_id, message.tool_call_id),
                         name=message.name,
                         status="error" if message.is_error else "success",
@@ -58,6 +60,11 @@ def as_sent(messages: Sequence[Message], origin: str) -> list[lc.BaseMessage]:
             case _:
                 assert_never(message)
     return sent
+
+
+def _nothing(part: MediaPart) -> bool:
+    # An integration that takes images in results is no different from one that answers 400.
+    return False
 
 
 def _assistant(message: AssistantMessage, origin: str, ids: Mapping[str, str]) -> lc.AIMessage:

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from flexchat.plugin import ImplementationType, ToolContext, ToolDefinition, ToolHandler, run_in_thread
+from flexchat.plugin import (
+    ImplementationType,
+    MediaPart,
+    ToolContext,
+    ToolDefinition,
+    ToolHandler,
+    WithMedia,
+    run_in_thread,
+)
+
+from .blocks import apart
 
 
 @attrs.frozen(kw_only=True)
@@ -31,19 +41,20 @@ async def _run(settings: LangChainTool, params: Mapping[str, Any], context: Tool
     answer = await run_in_thread(settings.tool.invoke, call) if settings.blocks else await settings.tool.ainvoke(call)
     if not hasattr(answer, "tool_call_id"):
         raise TypeError(f"the tool returned a {type(answer).__name__}, which only LangGraph can use")
-    content = _value(answer.content)
+    content, media = _value(answer.content)
     if answer.status == "error":
         raise RuntimeError(content if isinstance(content, str) else str(content))
-    return content
+    return WithMedia(content, media) if media else content
 
 
-def _value(content: Any) -> Any:
-    """Return what a tool's message says: its text, where it is nothing else."""
+def _value(content: Any) -> tuple[Any, tuple[MediaPart, ...]]:
+    """Return what a tool's message says, and its media: its text, where the rest is nothing else."""
     if isinstance(content, str):
-        return content
+        return content, ()
+    content, media = apart(content, inline=True)
     texts = [block if isinstance(block, str) else block.get("text") for block in content]
     plain = all(isinstance(block, str) or block.get("type") == "text" for block in content)
-    return "\n".join(map(str, texts)) if plain else list(content)
+    return "\n".join(map(str, texts)) if plain else content, media
 
 
 def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]) -> str | None:

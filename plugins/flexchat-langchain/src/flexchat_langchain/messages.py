@@ -26,7 +26,7 @@ from flexchat.provider import (
 from langchain_core import messages as lc
 
 from .answers import assistant_message
-from .blocks import media_block, text_of, user_content, user_parts
+from .blocks import media_block, result_content, result_parts, text_of, user_content, user_parts
 
 CARRIED = "flexchat_message"
 """Key in an AIMessage's additional_kwargs: our message, whole, as message_to_dict has it."""
@@ -80,7 +80,7 @@ def ai_message(message: AssistantMessage, **rest: Any) -> lc.AIMessage:
 def tool_message(message: ToolMessage) -> lc.ToolMessage:
     """Return the answer to a call as LangChain's."""
     return lc.ToolMessage(
-        content=message.content,
+        content=result_content(message.content, message.media),
         tool_call_id=message.tool_call_id,
         name=message.name,
         status="error" if message.is_error else "success",
@@ -123,11 +123,13 @@ def _read(message: lc.BaseMessage, names: Mapping[str, str]) -> Message:
         case lc.AIMessage():
             return _carried(message) or assistant_message(message, keep_ids=True)
         case lc.ToolMessage():
+            text, media = result_parts(message.content)
             return ToolMessage(
                 tool_call_id=message.tool_call_id,
                 name=message.name or names.get(message.tool_call_id, ""),
-                content=text_of(message.content),
+                content=text,
                 is_error=message.status == "error",
+                media=media,
             )
         case lc.ChatMessage() if message.role in ("system", "developer"):
             return SystemMessage(content=text_of(message.content))

@@ -194,6 +194,7 @@ class _Progress:
                 name=call.name,
                 content=for_the_model(by_id[call.id], cap, call.name),
                 is_error=not by_id[call.id].success,
+                media=by_id[call.id].media,
             )
             for call in self._last.tool_calls
             if call.id in by_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flexchat.plugin import ToolContext, ToolError
+from flexchat.plugin import ToolContext, ToolError, WithMedia
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -35,7 +35,11 @@ class PersonBehind:
 
     def told(self, value: Any) -> Any:
         """Return a result, with what had no answer: otherwise the model takes it for the user's own decision."""
-        return {"result": value, "note": self._unanswered} if self._unanswered else value
+        if not self._unanswered:
+            return value
+        if isinstance(value, WithMedia):
+            return WithMedia(self.told(value.value), value.media)
+        return {"result": value, "note": self._unanswered}
 
     def told_error(self, error: ToolError) -> ToolError:
         """Return an error, with what had no answer as its hint."""

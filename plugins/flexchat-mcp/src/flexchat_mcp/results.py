@@ -5,21 +5,29 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
+
+from flexchat.plugin import MediaPart, WithMedia
 
 
 def value_of(result: Mapping[str, Any], output: Mapping[str, Any] | None = None) -> Any:
     """Return the value of a result.
 
     Text alone is a text. Structured content is the value if there is any, and the text that repeats it is left out;
-    if the text says something else, both are there. What is neither (an image, a file) is described: results hold no
-    bytes.
+    if the text says something else, both are there. Images, sounds and files come beside it; if their bytes cannot be
+    read, a text says so.
 
     Args:
         result: As the protocol writes it: content, structuredContent.
         output: The tool's outputSchema.
     """
-    texts = [text for block in result.get("content", ()) if (text := text_of(block)) is not None]
+    read = [part for block in result.get("content", ()) if (part := _read(block)) is not None]
+    media = [part for part in read if isinstance(part, MediaPart)]
+    value = _value(result, [part for part in read if isinstance(part, str)], output)
+    return WithMedia(value, media) if media else value
+
+
+def _value(result: Mapping[str, Any], texts: Sequence[str], output: Mapping[str, Any] | None) -> Any:
     if "structuredContent" not in result:
         return "\n".join(texts)
     structured = result["structuredContent"]
@@ -30,7 +38,16 @@ def value_of(result: Mapping[str, Any], output: Mapping[str, Any] | None = None)
 
 
 def text_of(block: Mapping[str, Any]) -> str | None:
-    """Return a part of an answer as a text; None if it is not for models."""
+    """Return a part of an answer as a text, for where only texts can go; None if it is not for models."""
+    part = _read(block)
+    if not isinstance(part, MediaPart):
+        return part
+    what = f"resource {part.name}" if part.name else part.kind
+    return f"[{what} {part.mime_type}, {len(part.data or b''):,} bytes: not shown]"
+
+
+def _read(block: Mapping[str, Any]) -> str | MediaPart | None:
+    """Return a part of an answer: a text or a medium; None if it is not for models."""
     audience = (block.get("annotations") or {}).get("audience")
     if audience and "assistant" not in audience:
         return None
@@ -38,7 +55,7 @@ def text_of(block: Mapping[str, Any]) -> str | None:
         case "text":
             return str(block.get("text", ""))
         case "image" | "audio" as kind:
-            return f"[{kind} {block.get('mimeType', '')}, {_size(block.get('data', '')):,} bytes: not shown]"
+            return _medium(block.get("data"), str(block.get("mimeType") or ""), kind, None)
         case "resource_link":
             about = f" ({block['description']})" if block.get("description") else ""
             return f"{block.get('title') or block.get('name', 'resource')}: {block.get('uri', '')}{about}"
@@ -46,8 +63,8 @@ def text_of(block: Mapping[str, Any]) -> str | None:
             inside = block.get("resource") or {}
             if "text" in inside:
                 return str(inside["text"])
-            kind, uri = inside.get("mimeType", ""), inside.get("uri", "")
-            return f"[resource {uri} {kind}, {_size(inside.get('blob', '')):,} bytes: not shown]"
+            mime_type = str(inside.get("mimeType") or "application/octet-stream")
+            return _medium(inside.get("blob"), mime_type, "document", str(inside.get("uri") or "") or None)
     return json.dumps(block, ensure_ascii=False)
 
 
@@ -75,8 +92,11 @@ def _listed(texts: Sequence[str], value: Any) -> bool:
     return all(_repeats(text, (item,)) for text, item in zip(texts, value, strict=True))
 
 
-def _size(data: Any) -> int:
+def _medium(
+    encoded: Any, mime_type: str, kind: Literal["image", "audio", "document"], name: str | None
+) -> MediaPart | str:
     try:
-        return len(base64.b64decode(str(data), validate=False))
+        data = base64.b64decode(str(encoded or ""), validate=True)
     except ValueError:
-        return len(str(data))
+        return f"[{name or kind} {mime_type}: not shown, its data are not Base64]"
+    return MediaPart(kind=kind, mime_type=mime_type, data=data, name=name)

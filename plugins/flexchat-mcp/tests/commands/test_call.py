@@ -44,3 +44,45 @@ def test_what_goes_wrong_is_said(config, run, folder, words, fault, said):
 
     assert status == 2
     assert said in err
+
+
+PICTURE = {
+    "content": [
+        {"type": "text", "text": "a dot"},
+        {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+        {"type": "image", "data": "PGh0bWw+", "mimeType": "image/png"},
+        {"type": "resource", "resource": {"uri": "file:///../../x", "blob": "JVBERi0=", "mimeType": "application/pdf"}},
+    ]
+}
+
+
+def test_media_are_told_of(config, run, folder):
+    config()
+    folder.fault(json.dumps(PICTURE))
+
+    status, out, err = run("call", "fake", "add", "a=1")
+
+    assert status == 0
+    assert out.splitlines() == [
+        "a dot",
+        "[image/png, 8 bytes]",
+        "[application/pdf, 5 bytes]",
+        "[image/png, 6 bytes: left out, its data are not image/png]",
+    ]
+    assert "--save FOLDER writes what is not text" in err
+
+
+def test_media_are_saved_under_names_of_ours(config, run, folder, tmp_path):
+    """Never under a server's name for them, and never over a file."""
+    config()
+    there = tmp_path / "there"
+    there.mkdir()
+    folder.fault(json.dumps(PICTURE))
+
+    assert run("call", "fake", "add", "a=1", "--save", str(there))[0] == 0
+    assert {path.name: path.read_bytes()[:4] for path in there.iterdir()} == {"1.png": b"\x89PNG", "2.pdf": b"%PDF"}
+
+    folder.fault(json.dumps(PICTURE))
+    status, _, err = run("call", "fake", "add", "a=1", "--save", str(there))
+    assert status == 2
+    assert "1.png cannot be written: File exists" in err

@@ -210,6 +210,11 @@ class DropsBrokenCalls(Wrapped):
         return [attrs.evolve(m, parts=kept(m)) if isinstance(m, AssistantMessage) else m for m in messages]
 
 
+class TakesMediaAndDropsThem(Wrapped):
+    def takes_in_results(self, model, part):
+        return True
+
+
 class ForgetsTheModelInStreams(Wrapped):
     async def stream_chat(self, messages, model, options):
         async for event in super().stream_chat(messages, model, options):
@@ -440,6 +445,7 @@ WRONG = {
         "another provider's model thought",
     ),
     "test_a_call_that_could_not_be_read_can_be_sent_back": ({"provider": DropsBrokenCalls}, "the broken call"),
+    "test_media_in_results_are_sent_where_they_are_taken": ({"provider": TakesMediaAndDropsThem}, "0 times"),
     "test_a_tool_format_is_pure": ({"tool_formats": {"kit-parrot": counted}}, "something else the second time"),
     "test_a_streamed_answer_is_the_whole_answer": ({"provider": ForgetsTheModelInStreams}, "streamed:"),
     "test_events_come_in_order": ({"provider": CountsPartsFromOne}, "names part 1"),

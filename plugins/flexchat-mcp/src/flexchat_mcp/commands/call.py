@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+import mimetypes
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 from flexchat import FlexChat
-from flexchat.host import FAILED, OK, CommandContext, Terminal, UsageError, argument, did_you_mean, read_arguments
-from flexchat.plugin import ToolError, ToolSourceError
+from flexchat.host import (
+    FAILED,
+    OK,
+    SPOKEN,
+    CommandContext,
+    Terminal,
+    UsageError,
+    argument,
+    checked_media,
+    did_you_mean,
+    in_brief,
+    read_arguments,
+)
+from flexchat.plugin import MediaPart, ToolError, ToolSourceError, WithMedia
 
 from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
 from ..listing import sourced
@@ -32,6 +47,7 @@ from .opening import chosen, complete_server, opened, tenant_option
 )
 @click.option("--defaults", is_flag=True, help="answer what the tool asks with its defaults")
 @tenant_option
+@click.option("--save", metavar="FOLDER", type=SPOKEN, help="write images, sounds and files to this folder")
 @click.pass_obj
 def call(
     context: CommandContext,
@@ -41,6 +57,7 @@ def call(
     answers: tuple[str, ...],
     defaults: bool,
     tenant: str | None,
+    save: str | None,
 ) -> int:
     """Call a tool of an MCP server, whether it was accepted or not.
 
@@ -58,8 +75,28 @@ def call(
         terminal.json(result)
     else:
         value = value_of(result)
-        terminal.out(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2))
+        value, came = (value.value, value.media) if isinstance(value, WithMedia) else (value, ())
+        media, left_out = checked_media(came, sys.maxsize)
+        if value != "" or not came:
+            terminal.out(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2))
+        for number, part in enumerate(media, 1):
+            terminal.out(in_brief(part) if save is None else f"{in_brief(part)} {_saved(part, Path(save), number)}")
+        for each in left_out:
+            terminal.out(f"[{each}]")
+        if media and save is None:
+            terminal.say("--save FOLDER writes what is not text", "dim")
     return FAILED if result.get("isError") else OK
+
+
+def _saved(part: MediaPart, folder: Path, number: int) -> str:
+    """Write a part to a new file, and return its name in words."""
+    path = folder / f"{number}{mimetypes.guess_extension(part.mime_type) or '.bin'}"
+    try:
+        with path.open("xb") as file:
+            file.write(part.data or b"")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
+    return f"written to {path}"
 
 
 async def _called(

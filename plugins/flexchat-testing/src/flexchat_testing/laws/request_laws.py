@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 from collections.abc import Iterator
 from typing import Any
@@ -26,6 +27,7 @@ from .samples import (
     FOREIGN_THOUGHT,
     FOREIGN_TOKEN,
     HELLO,
+    MEDIA,
     SECOND,
     TOOLS,
     foreign_conversation,
@@ -200,6 +202,28 @@ class RequestLaws(ProviderKit):
                 len(results) == 1 and results[0][0] in keys and "RESULT-1" in results[0][1],
                 f"the broken call and its result must both be in the request; calls {sorted(keys)}, results {results}",
             )
+
+    @law("http", "tools")
+    async def test_media_in_results_are_sent_where_they_are_taken(self) -> None:
+        """What takes_in_results accepts is in the request, once; and the result keeps its text and its call."""
+        call = ToolCall.from_object("kit_first", {"n": 1})
+        options = ChatOptions(tools=await self.encoded(FIRST))
+        async with self.serving() as (provider, _):
+            takes = getattr(provider, "takes_in_results", lambda model, part: False)
+            media = tuple(part for part in MEDIA if takes(self.model, part))
+        result = ToolMessage(tool_call_id=call.id, name="kit_first", content=result_text(1), media=media)
+        for stream in self.ways:
+            for more in ((), (AssistantMessage(parts=(TextPart(text="MARK-answer"),)), *HELLO)):
+                messages = (*HELLO, AssistantMessage(parts=(call,)), result, *more)
+                asked, _ = await self.sent(messages, options, stream=stream)
+                self.check_results(asked.body, {1: "RESULT-1"})
+                for part in media:
+                    data = base64.b64encode(part.data or b"").decode()
+                    times = [data in text for text in _texts(asked.body)].count(True)
+                    require(
+                        times == 1,
+                        f"takes_in_results accepts {part.mime_type}; its data are in the request {times} times",
+                    )
 
     @law("tools")
     def test_a_tool_format_is_pure(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from flexchat.plugin import Implementation, ToolCall, ToolDefinition
 from flexchat.provider import (
     AssistantMessage,
+    MediaPart,
     Message,
     OpaquePart,
     ProviderData,
@@ -127,6 +128,17 @@ TOOLS: tuple[ToolDefinition, ...] = (
         implementation=Implementation(type="builtin"),
     ),
 )
+
+
+MEDIA = (
+    MediaPart(kind="image", mime_type="image/png", data=b"\x89PNG\r\n\x1a\nkit", name="kit.png"),
+    MediaPart(kind="image", mime_type="image/jpeg", data=b"\xff\xd8\xffkit"),
+    MediaPart(kind="image", mime_type="image/svg+xml", data=b"<svg/>"),
+    MediaPart(kind="document", mime_type="application/pdf", data=b"%PDF-kit"),
+    MediaPart(kind="document", mime_type="application/x-kit", data=b"kit"),
+    MediaPart(kind="audio", mime_type="audio/wav", data=b"RIFFkit-WAVE"),
+)
+"""What a tool may return beside its result."""
 
 
 def result_text(number: int) -> str:

@@ -87,7 +87,7 @@ def hard_turns() -> list[ConversationTurn]:
                 provider_data=_origin(response="r_1"),
             ),
             ToolMessage(tool_call_id=unreadable.id, name=unreadable.name, content="not JSON", is_error=True),
-            ToolMessage(tool_call_id=read.id, name=read.name, content='{"ok": "\\u0000 \0"}'),
+            ToolMessage(tool_call_id=read.id, name=read.name, content='{"ok": "\\u0000 \0"}', media=(image, image)),
             ToolMessage(tool_call_id=given.id, name=given.name, content=""),
             AssistantMessage(parts=(RefusalPart(text="No.", provider_data=_origin()), TextPart(text=""))),
             AssistantMessage(),
@@ -123,6 +123,20 @@ def hard_turns() -> list[ConversationTurn]:
                 result=ToolResult(success=True, tool_name="look_up", result=_HARD_DATA, notes=("a\0", "b")),
                 iteration=1,
                 call_id="call_given",
+            ),
+            ToolCallRecord(
+                tool="look_up",
+                params={},
+                result=ToolResult(success=True, tool_name="look_up", media=(image, image), left_out=("a\0.svg: no",)),
+                iteration=1,
+                call_id=read.id,
+            ),
+            ToolCallRecord(
+                tool="look_up",
+                params={},
+                result=ToolResult(success=True, tool_name="look_up", media=(image,)),
+                iteration=2,
+                call_id="call_without_message",
             ),
             ToolCallRecord(
                 tool="look\0up", params={}, result=ToolResult.failed("look\0up", "Interrupted"), iteration=1

@@ -32,6 +32,7 @@ from flexchat.store import ConversationTurn
 from ..operations import Event
 from ..problems import ApiError
 from .conversations import kept_turn
+from .images import with_images
 
 
 async def events_of(
@@ -121,8 +122,9 @@ def _piece(happened: StreamEvent) -> Event | None:
             call = happened.call
             arguments = dict(call.arguments) if call.arguments is not None else call.raw_arguments
             return Event("tool_started", {"call_id": call.id, "name": call.name, "arguments": arguments})
-        case ToolFinished():
-            return Event("tool_finished", {"call_id": happened.record.call_id, **happened.record.to_dict()})
+        case ToolFinished(record=record):
+            told = {**record.to_dict(), "result": with_images(record.result)}
+            return Event("tool_finished", {"call_id": record.call_id, **told})
         case AnswerEnd(result=result) if not result.is_paused:
             return Event("answer_end", {})
     return None  # a call is complete: tool_started says so; an answer that paused goes on

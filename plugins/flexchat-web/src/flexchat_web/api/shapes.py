@@ -56,6 +56,12 @@ TOOL_RESULT = record(
     error=NULLABLE_TEXT,
     hint=TEXT,
     notes=TEXTS,
+    media={
+        "type": "array",
+        "description": "Images, sounds and files that came with it; data, in Base64, only of images a page can show.",
+        "items": record({"kind": TEXT, "mime_type": TEXT, "bytes": COUNT}, name=TEXT, data=TEXT),
+    },
+    left_out={**TEXTS, "description": "What came and is not in media, in words."},
 )
 TOOL_CALL = record(
     {"tool": TEXT, "params": TABLE, "result": TOOL_RESULT, "iteration": COUNT},

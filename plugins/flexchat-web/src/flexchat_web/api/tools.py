@@ -10,6 +10,7 @@ from flexchat.host import BYTES_PER_TOKEN, STORED_RESULT, lint_tools, rule_cost
 
 from ..operations import Call, Json, Operation, Reply
 from .chat import REPLAYED
+from .images import with_images
 from .shapes import COST, COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, TOOL_RESULT, listed, record, taken
 
 _TOOL = record(
@@ -51,7 +52,7 @@ async def _call(call: Call) -> Reply:
         result = await chat.call_tool(name, arguments, origin="api", tenant=call.tenant, key=call.key)
     notes = {"notes": list(result.notes)} if result.notes else {}
     headers = REPLAYED if STORED_RESULT in result.notes else {}
-    return Json({**result.to_dict(), **notes}, headers=headers)
+    return Json({**with_images(result), **notes}, headers=headers)
 
 
 async def _lint(call: Call) -> Reply:

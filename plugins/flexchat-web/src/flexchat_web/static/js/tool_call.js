@@ -2,7 +2,7 @@
 //   const card = toolCallCard({ name: "calculator" });  list.append(card.node)
 //   card.write('{"expr')          the arguments as the model writes them
 //   card.start({ expression })    it runs; a text: arguments that cannot be read
-//   card.finish({ success, result | error, execution_time_ms }, { iteration, params, raw_arguments, facts })
+//   card.finish({ success, result | error, execution_time_ms, media, left_out }, { iteration, params, raw_arguments, facts })
 //   card.stop()                   it was cancelled
 // A finished call of a turn: toolCallCard.of({ tool, params, raw_arguments, result, iteration })
 
@@ -64,7 +64,8 @@ export function toolCallCard({ name, open = false }) {
       replace(
         result,
         h("h4", {}, outcome.success ? "Result" : "Error"),
-        outcome.success ? view(outcome.result, "result") : toolError(outcome),
+        !outcome.success ? toolError(outcome) : isOnlyMedia(outcome) ? null : view(outcome.result, "result"),
+        mediaView(outcome),
         unknown && h("p", {}, h("a", { href: `#/activity/effects/${encodeURIComponent(unknown)}` }, "Say whether it happened")),
       );
     },
@@ -84,6 +85,40 @@ toolCallCard.of = ({ tool, result, ...call }, open = false) => {
 /** Return what went wrong and, below it, what helps. */
 export function toolError({ error, hint }) {
   return [h("p", { class: "tool-call-error" }, String(error ?? "It failed without saying why.")), hint && h("p", { class: "muted" }, hint)];
+}
+
+/** Whether a result is nothing but what came with it. */
+export function isOnlyMedia({ success, result, media }) {
+  return success && (result ?? "") === "" && media?.length > 0;
+}
+
+/** Return what came with a result: images as such, others in words; nothing if there is none. */
+export function mediaView({ media, left_out: leftOut }) {
+  const shown = Array.isArray(media) ? media.map((part) => h("li", {}, isImage(part) ? picture(part) : inWords(part))) : [];
+  const words = (leftOut || []).map((text) => h("li", { class: "muted" }, text));
+  return shown.length + words.length > 0 && h("ul", { class: "tool-media", "aria-label": "Media" }, shown, words);
+}
+
+// Pixels only: an SVG or a page could hold anything, and the address is made of what was checked here.
+const PICTURES = /^image\/(png|jpeg|gif|webp)$/;
+const BASE64 = /^[A-Za-z0-9+/]+=*$/;
+
+function isImage({ mime_type: type, data }) {
+  return PICTURES.test(type) && typeof data === "string" && BASE64.test(data);
+}
+
+function picture(part) {
+  return h(
+    "figure",
+    {},
+    h("img", { src: `data:${part.mime_type};base64,${part.data}`, alt: part.name || "Image that the tool returned" }),
+    h("figcaption", {}, inWords(part)),
+  );
+}
+
+function inWords({ name, mime_type: type, bytes, data }) {
+  const size = bytes ?? (typeof data === "string" ? Math.floor((data.replace(/=+$/, "").length * 3) / 4) : null);
+  return [name, type, size === null ? null : `${size.toLocaleString()} bytes`].filter(Boolean).join(", ");
 }
 
 function view(value, label) {

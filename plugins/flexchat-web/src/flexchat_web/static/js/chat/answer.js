@@ -222,7 +222,10 @@ export function storedAnswer(turn, { conversation, again }) {
       } else if (part.type === "tool_call") {
         const call = { tool: part.name, params: part.arguments ?? {}, raw_arguments: part.arguments ? null : part.raw_arguments };
         const record = taken(records, (one) => one.iteration === round && one.tool === call.tool && same(one, call));
-        body.append(toolCallCard.of(record || { ...call, result: resultOf(results.get(part.id)), iteration: round }));
+        const sent = results.get(part.id);
+        const shown = record || { ...call, result: resultOf(sent), iteration: round };
+        // What was shown to the model is in its message, once; the record only tells of it.
+        body.append(toolCallCard.of(sent?.media ? { ...shown, result: { ...shown.result, media: sent.media } } : shown));
       }
     }
   }

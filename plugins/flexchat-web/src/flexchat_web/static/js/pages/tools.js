@@ -9,7 +9,7 @@ import { get, newId, post, uiConfig } from "../api.js";
 import { confirmed, openDialog } from "../dialog.js";
 import { jsonView, codeView } from "../json_view.js";
 import { schemaForm } from "../schema_form.js";
-import { toolError } from "../tool_call.js";
+import { isOnlyMedia, mediaView, toolError } from "../tool_call.js";
 import { EFFECTS, effectOfTool, parametersView } from "../tool_definition.js";
 
 export const title = "Tools";
@@ -252,7 +252,8 @@ function resultView(result) {
     "section",
     { class: "stack tight", "aria-label": "Result" },
     h("div", { class: "row" }, result.success ? badge("succeeded", "ok", "ok") : badge("failed", "bad", "failed"), h("span", { class: "muted small-text" }, ms(result.execution_time_ms))),
-    !result.success ? alert("bad", toolError(result)) : typeof result.result === "string" ? codeView(result.result, { label: "result" }) : jsonView(result.result, { label: "result" }),
+    !result.success ? alert("bad", toolError(result)) : isOnlyMedia(result) ? null : typeof result.result === "string" ? codeView(result.result, { label: "result" }) : jsonView(result.result, { label: "result" }),
+    mediaView(result),
     result.notes?.length > 0 && alert("", h("ul", {}, result.notes.map((note) => h("li", {}, note)))),
   );
 }

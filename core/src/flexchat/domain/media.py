@@ -1,0 +1,203 @@
+"""What tools return besides JSON: images, sounds and files, checked once and put into words where they cannot go."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import attrs
+
+from .messages import MediaPart, ToolMessage
+from .text import scrub
+
+MAX_PARTS = 32
+"""Media of one result; what is more is described."""
+DEFAULT_MAX_BYTES = 4_194_304
+"""tools.max_media_bytes, where no config sets it."""
+
+_LONGEST_NAME = 100
+_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+# How the bytes of a type begin, and what follows at byte 8 in a RIFF file. Source: the formats' specifications (PNG,
+# JFIF, GIF89a, WebP, ISO 32000, RIFF WAVE). A service answers 400 to an image that is none, in each later request too.
+_BEGINNINGS: dict[str, tuple[tuple[bytes, ...], bytes]] = {
+    "image/png": ((b"\x89PNG\r\n\x1a\n",), b""),
+    "image/jpeg": ((b"\xff\xd8\xff",), b""),
+    "image/gif": ((b"GIF87a", b"GIF89a"), b""),
+    "image/webp": ((b"RIFF",), b"WEBP"),
+    "application/pdf": ((b"%PDF-",), b""),
+    "audio/wav": ((b"RIFF",), b"WAVE"),
+}
+_SAME_TYPE = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "audio/x-wav": "audio/wav"}
+
+
+def _parts(media: MediaPart | Iterable[MediaPart]) -> tuple[MediaPart, ...]:
+    return (media,) if isinstance(media, MediaPart) else tuple(media)
+
+
+@attrs.frozen
+class WithMedia:
+    """What a tool returns if there is more to it than JSON: a value, and media that models may be shown.
+
+    Attributes:
+        value: As any tool returns it.
+        media: A part, or several. Their bytes are in ``data``: a part with a ``url`` is only described, as nobody
+            fetches it.
+    """
+
+    value: Any
+    media: tuple[MediaPart, ...] = attrs.field(converter=_parts)
+
+
+def split_media(value: Any) -> WithMedia | None:
+    """Return a tool's value apart from its media; None if it has none."""
+    kind = type(value)
+    if kind is WithMedia:
+        return value  # type: ignore[no-any-return]
+    if kind is MediaPart:
+        return WithMedia(None, value)
+    if (kind is list or kind is tuple) and value and all(type(item) is MediaPart for item in value):
+        return WithMedia(None, value)
+    return None
+
+
+def checked_media(media: Iterable[Any], max_bytes: int) -> tuple[tuple[MediaPart, ...], tuple[str, ...]]:
+    """Return the media that are what they say they are, and a sentence for each of the others.
+
+    The kind follows the type. A part with a url is among the others: nobody fetches it, and a service that cannot fetch
+    it either would refuse the conversation from then on.
+
+    Args:
+        max_bytes: How much they may be together; the first ones count first.
+    """
+    kept: list[MediaPart] = []
+    words: list[str] = []
+    size, left_over = 0, 0
+    for number, item in enumerate(media):
+        if number >= MAX_PARTS:
+            left_over += 1
+            continue
+        part = _normal(item)
+        if isinstance(part, str):
+            words.append(part)
+        elif size + len(part.data or b"") > max_bytes:
+            words.append(f"{in_words(part)}: left out, the media of a result may have {max_bytes:,} bytes")
+        else:
+            size += len(part.data or b"")
+            kept.append(part)
+    if left_over:
+        words.append(f"{left_over} more: left out, a result may have {MAX_PARTS}")
+    return tuple(kept), tuple(words)
+
+
+def as_shown(message: ToolMessage, takes: Callable[[MediaPart], bool]) -> ToolMessage:
+    """Return a result with only the media that are taken; what it says tells of the others in words.
+
+    The same message is returned each time, so that what is remembered of it is found again. A failure is a text.
+    """
+    taken = tuple([not message.is_error and takes(part) for part in message.media])
+    if all(taken):
+        return message
+    shown: ToolMessage | None = message.memo.get(("shown", taken))
+    if shown is None:
+        media = tuple([part for part, is_taken in zip(message.media, taken, strict=True) if is_taken])
+        words = [
+            f"{in_words(part)}: not shown, you cannot be shown it here"
+            for part, is_taken in zip(message.media, taken, strict=True)
+            if not is_taken
+        ]
+        content = _with_words(message.content, media, words)
+        shown = message.memo["shown", taken] = attrs.evolve(message, content=content, media=media)
+    return shown
+
+
+def _with_words(content: str, media: tuple[MediaPart, ...], words: list[str]) -> str:
+    """Return what a result says, with sentences: in its envelope if it is one, otherwise behind it."""
+    try:
+        told = json.loads(content)
+        if isinstance(told, dict) and isinstance(told.get("success"), bool):
+            told.pop("media", None)
+            told |= {"media": [about(part) for part in media]} if media else {}
+            earlier = told.pop("left_out", None)
+            told["left_out"] = [*(earlier if isinstance(earlier, list) else ()), *words]
+            return _encode(told)
+    except (ValueError, RecursionError):
+        pass
+    return "\n".join([content, *(f"[{each}]" for each in words)] if content else [f"[{each}]" for each in words])
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def in_words(part: MediaPart) -> str:
+    """Return what a part is, in a few words: chart.png (image/png, 12,345 bytes)."""
+    told = part.mime_type if part.data is None else f"{part.mime_type}, {_spoken(len(part.data))}"
+    return f"{part.name} ({told})" if part.name else told
+
+
+def in_brief(part: MediaPart) -> str:
+    """Return what a part is, for a line at a terminal: [image/png, 12 kB]."""
+    size = len(part.data or b"")
+    scale = next(((n, unit) for n, unit in ((10**6, "MB"), (1000, "kB")) if size >= n), None)
+    told = _spoken(size) if scale is None else f"{size / scale[0]:.{1 if size < 10 * scale[0] else 0}f} {scale[1]}"
+    return f"[{part.mime_type}, {told}]"
+
+
+def _spoken(size: int) -> str:
+    return "1 byte" if size == 1 else f"{size:,} bytes"
+
+
+def kind_of(mime_type: str) -> Literal["image", "audio", "video", "document"]:
+    """Return the kind of a media type: everything that is neither image, sound nor film is a document."""
+    kind = mime_type.partition("/")[0]
+    return kind if kind in ("image", "audio", "video") else "document"  # type: ignore[return-value]
+
+
+def about(part: MediaPart) -> dict[str, Any]:
+    """Return what is told of a part without its bytes."""
+    named = {"name": part.name} if part.name else {}
+    return {"kind": part.kind, "mime_type": part.mime_type, "bytes": len(part.data or b""), **named}
+
+
+def _normal(item: Any) -> MediaPart | str:
+    """Return a part as it is kept, or a sentence that says why it is not."""
+    if not isinstance(item, MediaPart):
+        return f"a {type(item).__name__}: left out, media are MediaParts"
+    name = _one_line(item.name, _LONGEST_NAME) if isinstance(item.name, str) else None
+    said = item.mime_type if isinstance(item.mime_type, str) else ""
+    mime_type = said.partition(";")[0].strip().lower()
+    mime_type = _SAME_TYPE.get(mime_type, mime_type)
+    what = f"{name} ({said[:60]!r})" if name else f"{said[:60]!r}"
+    if not _TYPE.fullmatch(mime_type):
+        return f"{scrub(what)}: left out, that is not a media type, as image/png is"
+    data = item.data
+    if data is None:
+        address = f" at {_one_line(item.url, 200)}" if isinstance(item.url, str) and item.url else ""
+        return f"{name or mime_type}{address}: left out, only its address was given"
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        return f"{name or mime_type}: left out, its data are not bytes"
+    data = bytes(data)
+    part = MediaPart(kind=kind_of(mime_type), mime_type=mime_type, data=data, name=name or None)
+    if not data:
+        return f"{in_words(part)}: left out, it is empty"
+    if mime_type in _BEGINNINGS:
+        beginnings, later = _BEGINNINGS[mime_type]
+        if not data.startswith(beginnings) or data[8 : 8 + len(later)] != later:
+            return f"{in_words(part)}: left out, its data are not {mime_type}"
+    if mime_type == "text/plain" and not _is_utf8(data):
+        return f"{in_words(part)}: left out, it is not UTF-8"
+    return part
+
+
+def _one_line(text: str, longest: int) -> str:
+    return _CONTROLS.sub(" ", scrub(text))[:longest].strip()
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
