@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import httpx2
 import mcp_types as types
 from flexchat import __version__
+from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import FetchError, run_in_thread
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.utils import extract_field_from_www_auth, union_scopes
@@ -62,7 +63,7 @@ class SignIn:
         tenant: Whose tokens are sent.
     """
 
-    def __init__(self, name: str, url: str, auth: McpAuth, person: Person | None, tenant: str) -> None:
+    def __init__(self, name: str, url: str, auth: McpAuth, person: Person | None, tenant: str = DEFAULT_TENANT) -> None:
         self._login, self._person = f"flexchat mcp login {name}{option(tenant)}", person
         self._provider = _Provider(url, auth, TokenFile(url, tenant), person)
 
