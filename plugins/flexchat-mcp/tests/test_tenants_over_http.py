@@ -104,12 +104,15 @@ class Visitor:
 
 
 async def signed_in(place, fetcher, tenant):
-    """Let a tenant sign in, as the command does."""
-    place.authority.person = tenant
+    """Let a tenant sign in, as the command does, and then with the rights that the server wants."""
+    authority = place.authority
+    authority.person, wanted, authority.scope = tenant, authority.scope, ""
     place.file(tenant).delete()
     config = McpConfig(url=place.url, auth=McpAuth(oauth=True), per_tenant=True)
     source = McpSource(config, ToolSourceContext(name="calc", fetcher=fetcher), Visitor(), tenant)
     try:
+        await source.listing(fresh=True)
+        authority.scope = wanted
         await source.listing(fresh=True)
     finally:
         await source.aclose()
