@@ -121,6 +121,24 @@ async def test_more_rights_are_asked_for_by_a_command_and_not_in_a_turn(guarded,
     assert (status, "counted" in out) == (0, True)
 
 
+async def test_rights_that_are_only_named_after_signing_in_are_asked_for_at_once(guarded, command):
+    guarded.scope = "count:write"
+    await command("mcp", "login", "calc")
+    status, out, _ = await command("mcp", "call", "calc", "count")
+
+    assert (status, "counted" in out) == (0, True)
+    assert guarded.grants == ["authorization_code"] * 2
+
+
+async def test_a_server_that_is_never_content_asks_twice(guarded, command):
+    guarded.scope = "no such right"
+    status, _, err = await command("mcp", "login", "calc")
+
+    assert status == 2
+    assert "after signing in, still it asks you to sign in with more rights" in err
+    assert guarded.grants == ["authorization_code"] * 2
+
+
 async def test_a_port_that_is_taken_meanwhile_is_replaced(guarded, command):
     """The server knows the client by its port, so it is registered again."""
     await command("mcp", "login", "calc")

@@ -61,18 +61,20 @@ class SignIn:
             await response.aclose()
             used = grant.access_token
             response = await _sent(request, used, send)
-        if not (wish := _wish(response)):
-            return response
-        await response.aclose()
-        if not self._has_person:
-            raise ServerUnusableError(f"{wish}: {self._command}")
-        async with self._signing_in:
-            if grant.access_token == used:  # else somebody has just signed in
-                await self._sign_in(request, response, send)
-        response = await _sent(request, grant.access_token, send)
-        if wish := _wish(response):
+        granted: list[str] = []
+        while wish := _wish(response):
             await response.aclose()
-            raise ServerUnusableError(f"after signing in, still {wish}")
+            if not self._has_person:
+                raise ServerUnusableError(f"{wish}: {self._command}")
+            if wish in granted:
+                self._failed = f"after signing in, still {wish}"
+                raise ServerUnusableError(self._failed)
+            granted.append(wish)
+            async with self._signing_in:
+                if grant.access_token == used:  # else somebody has just signed in
+                    await self._sign_in(request, response, send)
+            used = grant.access_token
+            response = await _sent(request, used, send)
         return response
 
     async def aclose(self) -> None:
