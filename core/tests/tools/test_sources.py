@@ -573,3 +573,13 @@ async def test_tools_that_are_switched_off_include_those_of_sources(config, host
         assert (offered(chat), chat.tools.get_registry().list()) == ((), [])
         assert not (await chat.call_tool("find", {})).success
     assert shop.opened == 0
+
+
+async def test_a_tool_that_nobody_knows_yet_is_missing_for_a_reason(config, host, shop):
+    """Not only "not found": its source may have been too slow."""
+    shop.fault = ToolSourceError("the shop is closed")
+    async with chat_of(config(), host) as chat:
+        result = await chat.call_tool("find", {})
+
+    assert result.error == "Tool 'find' not found"
+    assert result.hint == "available tools: none; tool source 'shop': the shop is closed"

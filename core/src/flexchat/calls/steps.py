@@ -104,9 +104,10 @@ class LookUp:
         shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
         close = nearest(meant, names)
         hint = f"did you mean '{close}'? " if close is not None else ""
-        return ToolResult.failed(
-            call.name, f"Tool '{meant}' not found", hint=f"{hint}available tools: {shown or 'none'}"
-        )
+        hint += f"available tools: {shown or 'none'}"
+        if call.offered is None and self.sources is not None:  # else the turn says so, in its warnings
+            hint = "; ".join([hint, *self.sources.missing()])
+        return ToolResult.failed(call.name, f"Tool '{meant}' not found", hint=hint)
 
 
 @attrs.frozen
