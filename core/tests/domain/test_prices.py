@@ -142,7 +142,9 @@ def test_a_price_goes_through_json(price):
     assert price_from_dict(json.loads(json.dumps(price.to_dict()))) == price
 
 
-@pytest.mark.parametrize("data", [{}, {"input": "x", "output": "1"}, {"input": "1"}, {"input": "-1", "output": "1"}])
+@pytest.mark.parametrize(
+    "data", [[], "1", {}, {"input": "x", "output": "1"}, {"input": "1"}, {"input": "-1", "output": "1"}]
+)
 def test_what_is_no_price(data):
     """It is refused with a reason."""
     with pytest.raises(ValueError, match="not a price"):

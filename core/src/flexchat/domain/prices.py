@@ -201,6 +201,8 @@ def price_from_dict(data: Mapping[str, Any]) -> Price:
     Raises:
         ValueError: It is something else.
     """
+    if not isinstance(data, Mapping):
+        raise ValueError("this is not a price: it is not an object")
     try:
         values: dict[str, Any] = {
             name: v if name == "source" else Decimal(v) for name, v in data.items() if name in _FIELDS
