@@ -488,7 +488,7 @@ def verdict(kept, service):
             wrong.append(f"{run} ({kind}, killed at {kills}): done, and nothing happened")
         if "unknown" in known and not {*json.loads(kills), kind.partition(",")[0]} & {*IN_THE_WINDOW}:
             wrong.append(f"{run} ({kind}, killed at {kills}): unknown outside of the window")
-    counts["done by asking after a task"], counts["unknown in spite of a task"] = asked_after, given_up
+    counts["done by polling a task"], counts["unknown in spite of a task"] = asked_after, given_up
     if again:
         wrong.append(f"{again} recorded answers were paid for again")
     if unended:

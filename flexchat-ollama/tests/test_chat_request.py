@@ -348,7 +348,7 @@ def test_images_of_results_follow_in_a_users_message() -> None:
 
     _, said, shown = sent(AssistantMessage(parts=(one,)), result)
 
-    assert (said["role"], said["content"]) == ("tool", "r\n[audio/wav, 1 byte: not shown, you cannot be shown it here]")
+    assert (said["role"], said["content"]) == ("tool", "r\n[audio/wav, 1 byte: not shown, you cannot see it here]")
     assert (shown["role"], shown["images"]) == ("user", ["AP8="])
 
 

@@ -322,7 +322,7 @@ def test_mistral_takes_no_users_message_behind_results() -> None:
     messages = sent(AssistantMessage(parts=(one,)), result, origin="https://api.mistral.ai")
 
     assert [message["role"] for message in messages] == ["assistant", "tool"]
-    assert messages[1]["content"] == "1\n[image/png, 1 byte: not shown, you cannot be shown it here]"
+    assert messages[1]["content"] == "1\n[image/png, 1 byte: not shown, you cannot see it here]"
 
 
 @given(st.text(st.characters() | st.characters(categories=("Cs",))), st.text(st.characters(categories=("Cs", "Ll"))))

@@ -323,7 +323,7 @@ def test_media_of_a_result_stand_in_its_output() -> None:
         {"type": "input_image", "image_url": "data:image/png;base64,iQ=="},
         {"type": "input_file", "filename": "document.pdf", "file_data": "data:application/pdf;base64,cA=="},
     ]
-    assert output(sound) == "r\n[audio/wav, 1 byte: not shown, you cannot be shown it here]"
+    assert output(sound) == "r\n[audio/wav, 1 byte: not shown, you cannot see it here]"
     assert isinstance(output(image, is_error=True), str)
 
 

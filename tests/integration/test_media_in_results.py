@@ -86,7 +86,7 @@ async def test_a_model_that_sees_is_shown_what_it_can_see():
     (shown,) = results(model.requests[1])
     told = json.loads(shown.content)
     assert (shown.media, told["result"]) == ((PICTURE,), {"seen": "x"})
-    assert told["left_out"] == ["image/svg+xml, 6 bytes: not shown, you cannot be shown it here"]
+    assert told["left_out"] == ["image/svg+xml, 6 bytes: not shown, you cannot see it here"]
     (record,) = turn.response.tool_calls
     assert record.result.media == (PICTURE, DRAWING)
     assert turn.response.messages[2].media == (PICTURE, DRAWING)  # the history keeps all, whoever is asked next
@@ -100,7 +100,7 @@ async def test_a_model_that_does_not_see_reads_what_there_was():
     (shown,) = results(model.requests[1])
     told = json.loads(shown.content)
     assert (shown.media, told["result"], "media" in told) == ((), {"seen": "x"}, False)
-    assert told["left_out"][0] == f"a.png (image/png, {len(PNG)} bytes): not shown, you cannot be shown it here"
+    assert told["left_out"][0] == f"a.png (image/png, {len(PNG)} bytes): not shown, you cannot see it here"
 
 
 async def test_the_next_turn_and_another_model_may_see_less():

@@ -549,7 +549,7 @@ async def test_a_call_that_broke_off_is_made_again_to_ask_after_its_job(ledger, 
     result = await calls_of(ledger, print_it).run(again)
 
     assert (result.result, press.jobs, press.asked) == ({"status": "printed"}, [5], [{"job": 1}])
-    assert again.notes == ["an earlier call broke off: the tool asks after what that has started"]
+    assert again.notes == ["an earlier call broke off: the tool asks about the job that it started"]
     (row,) = await rows(ledger)
     assert (row.state, row.fence) == ("done", 2)
     assert (await calls_of(ledger, print_it).run(call())).notes == ("the stored result of an earlier call",)
@@ -652,7 +652,7 @@ async def test_whoever_has_lost_the_claim_cannot_remember(ledger, press):
 
 
 async def test_a_process_that_stood_still_may_remember_while_nobody_else_has_acted(ledger, press):
-    """It was taken for dead, and its effect for unknown: now there is something to ask after."""
+    """It was taken for dead, and its effect for unknown: now there is something to ask about."""
 
     @tool
     async def pay(amount: int, context: ToolContext) -> str:

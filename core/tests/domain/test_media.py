@@ -32,9 +32,9 @@ def test_everything_else_is_a_value(value):
         (png(b""), "image/png, 0 bytes: left out, it is empty"),
         (png(b"<html>", name="a.png"), "a.png (image/png, 6 bytes): left out, its data are not image/png"),
         (png(b"RIFF1234WAVE", mime_type="image/webp"), "image/webp, 12 bytes: left out, its data are not image/webp"),
-        (png(mime_type="image"), "'image': left out, that is not a media type, as image/png is"),
-        (png(mime_type=""), "'': left out, that is not a media type, as image/png is"),
-        (png(mime_type=None), "'': left out, that is not a media type, as image/png is"),
+        (png(mime_type="image"), "'image': left out, that is not a media type such as image/png"),
+        (png(mime_type=""), "'': left out, that is not a media type such as image/png"),
+        (png(mime_type=None), "'': left out, that is not a media type such as image/png"),
         (png(mime_type="image/png\r\nx: y"), "'image/png\\r\\nx: y': left out, that is not a media type"),
         (png(None, url="http://169.254.169.254/latest"), "image/png at http://169.254.169.254/latest: left out, only"),
         (png(None), "image/png: left out, only its address was given"),
@@ -145,7 +145,7 @@ def test_a_model_that_takes_some_reads_of_the_others():
     told = json.loads(shown.content)
     assert (shown.media, shown.tool_call_id) == ((png(),), "c")
     assert told["media"] == [{"kind": "image", "mime_type": "image/png", "bytes": len(PNG)}]
-    assert told["left_out"] == ["earlier", "image/svg+xml, 6 bytes: not shown, you cannot be shown it here"]
+    assert told["left_out"] == ["earlier", "image/svg+xml, 6 bytes: not shown, you cannot see it here"]
     assert told["result"] == [1]
     assert as_shown(said, lambda part: part.mime_type == "image/png") is shown
     assert "media" not in json.loads(as_shown(said, lambda part: False).content)
@@ -158,7 +158,7 @@ def test_words_stand_behind_what_is_no_envelope(content):
     lines = as_shown(said, lambda part: False).content.splitlines()
 
     assert lines[:-1] == content.splitlines()
-    assert lines[-1] == f"[image/png, {len(PNG)} bytes: not shown, you cannot be shown it here]"
+    assert lines[-1] == f"[image/png, {len(PNG)} bytes: not shown, you cannot see it here]"
 
 
 def test_a_failure_is_a_text():

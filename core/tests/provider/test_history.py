@@ -169,6 +169,6 @@ def test_media_stand_behind_all_results_of_an_answer():
 def test_media_that_are_not_taken_are_words_and_no_message():
     (said,) = media_behind_results((result("f", IMAGE),), lambda part: False)
 
-    assert said.content == "1\n[a.png (image/png, 1 byte): not shown, you cannot be shown it here]"
+    assert said.content == "1\n[a.png (image/png, 1 byte): not shown, you cannot see it here]"
     plain = (result("f"), UserMessage("more"))
     assert media_behind_results(plain, lambda part: True) is plain

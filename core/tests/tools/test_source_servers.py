@@ -94,11 +94,11 @@ def _exit():
 @pytest.mark.parametrize(
     ("state", "told"),
     [
-        (_raise, "its state cannot be told: KeyError: 'state'"),
-        (_exit, "its state cannot be told: ForeignError: it tried to end the program"),
-        ("running", "its state cannot be told: it is told as str"),
-        (lambda: SourceServer(status="fine"), "its state cannot be told: ValueError: "),
-        (lambda: SourceServer(status="running", last_lines=[b"x"]), "its state cannot be told: TypeError"),
+        (_raise, "its state cannot be read: KeyError: 'state'"),
+        (_exit, "its state cannot be read: ForeignError: it tried to end the program"),
+        ("running", "its state cannot be read: it is of type str"),
+        (lambda: SourceServer(status="fine"), "its state cannot be read: ValueError: "),
+        (lambda: SourceServer(status="running", last_lines=[b"x"]), "its state cannot be read: TypeError"),
     ],
 )
 async def test_a_source_that_cannot_tell_its_state_is_broken_and_goes_on(chat, shop, state, told):
@@ -299,4 +299,4 @@ async def test_a_source_that_cannot_warn_warns(chat, shop):
     shop.warnings = lambda tools, others: 1 / 0
     (first, _) = (await chat.tools.sources.look("shop", accept_first=False)).changes
 
-    assert first.warnings == ("whether it is suspicious cannot be told: ZeroDivisionError: division by zero",)
+    assert first.warnings == ("whether it is suspicious cannot be checked: ZeroDivisionError: division by zero",)

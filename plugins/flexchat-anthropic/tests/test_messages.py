@@ -316,12 +316,12 @@ def test_media_of_a_result_stand_in_it() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": "/w=="}
     assert block(image)["content"] == [text("words"), {"type": "image", "source": source}]
     assert block(image, content="")["content"] == [{"type": "image", "source": source}]
-    assert block(film)["content"] == "words\n[video/mp4, 1 byte: not shown, you cannot be shown it here]"
+    assert block(film)["content"] == "words\n[video/mp4, 1 byte: not shown, you cannot see it here]"
     assert block(large)["content"].startswith("words\n[image/png, 4,000,000 bytes: not shown")
     assert block(image, is_error=True) == {
         "type": "tool_result",
         "tool_use_id": "toolu_1",
-        "content": "words\n[image/png, 1 byte: not shown, you cannot be shown it here]",
+        "content": "words\n[image/png, 1 byte: not shown, you cannot see it here]",
         "is_error": True,
     }
 

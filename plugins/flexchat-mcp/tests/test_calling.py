@@ -430,8 +430,8 @@ async def test_an_image_is_part_of_the_result(chat_of, folder, era):
     [
         ({"data": "PGh0bWw+", "mimeType": "image/png"}, "image/png, 6 bytes: left out, its data are not image/png"),
         ({"data": "", "mimeType": "image/png"}, "image/png, 0 bytes: left out, it is empty"),
-        ({"data": IMAGE, "mimeType": "png"}, "'png': left out, that is not a media type, as image/png is"),
-        ({"data": IMAGE, "mimeType": ""}, "'': left out, that is not a media type, as image/png is"),
+        ({"data": IMAGE, "mimeType": "png"}, "'png': left out, that is not a media type such as image/png"),
+        ({"data": IMAGE, "mimeType": ""}, "'': left out, that is not a media type such as image/png"),
     ],
 )
 async def test_an_image_that_is_none_is_told_in_words(chat_of, folder, block, said):

@@ -1,4 +1,4 @@
-"""FlexChat is killed while a server works on a task: it is asked after by its id, over whatever connection there is."""
+"""FlexChat is killed while a server works on a task: it is polled by its id, over whatever connection there is."""
 
 import argparse
 import http.server
@@ -104,7 +104,7 @@ def said(process):
 
 
 def polled(folder, process):
-    """Wait until the task is asked after once more."""
+    """Wait until the task is polled once more."""
     before, end = len(folder.lines("polls")), time.monotonic() + 30
     while len(folder.lines("polls")) == before:
         if time.monotonic() > end or process.poll() is not None:
@@ -113,7 +113,7 @@ def polled(folder, process):
 
 
 def killed(folder, process):
-    """Kill it when the task is asked after for the first time; its end comes when nobody is there."""
+    """Kill it when the task is polled for the first time; it ends when nobody is there."""
     polled(folder, process)
     process.send_signal(signal.SIGKILL)
     process.communicate()

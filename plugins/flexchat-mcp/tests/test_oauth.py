@@ -231,7 +231,7 @@ async def test_a_server_without_oauth_in_its_table_says_what_is_missing(guarded,
         await chat.call_tool("add", {"a": 1})
         (why,) = chat.tools.sources.missing(["calc/*"])
 
-    assert "it lets nobody in who has no token; its table says with auth how to get one" in why
+    assert "it asks for a token; set auth in its table" in why
 
 
 async def test_a_server_that_needs_no_login_is_said(guarded, command, tmp_path):
@@ -254,7 +254,7 @@ async def test_a_server_that_needs_no_login_is_said(guarded, command, tmp_path):
         ("/metadata", "is not https"),
         ("http://[::bad", "signing in failed"),
         ("https://a.example/" + "x" * 5_000, "signing in failed"),
-        ("{base}/flood", "127.0.0.1 answers with more than 131,072 bytes"),
+        ("{base}/flood", "127.0.0.1 answered with more than 131,072 bytes"),
     ],
 )
 async def test_a_server_cannot_send_one_anywhere(guarded, command, where, said):

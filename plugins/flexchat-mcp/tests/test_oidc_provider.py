@@ -311,7 +311,7 @@ class TestRenewing:
         said = await setting.call()
         setting.oidc.test("set", fail=0)
 
-        assert "its token cannot be renewed: 127.0.0.1 answered 503; if it stays so: flexchat mcp login calc" in said
+        assert "its token cannot be renewed: 127.0.0.1 answered 503; if that goes on: flexchat mcp login calc" in said
         assert await setting.call() == 3
 
     async def test_many_calls_renew_once(self, setting):

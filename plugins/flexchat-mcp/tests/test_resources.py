@@ -58,7 +58,7 @@ async def test_what_a_server_has_is_listed_and_read(readable, era):
             "note:///both/1:\none\nnote:///both/2:",
             ("note:///both/2 (image/png, 5 bytes): left out, its data are not image/png",),
         ),
-        ("note:///empty", "[note:///empty: there is nothing in it]", ()),
+        ("note:///empty", "[note:///empty: it is empty]", ()),
     ],
 )
 async def test_several_contents_and_bytes_are_told_apart(readable, uri, result, left_out):

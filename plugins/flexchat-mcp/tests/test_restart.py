@@ -199,5 +199,5 @@ async def test_more_than_can_be_looked_through_is_said(chat_of, folder):
     state = await chat_of().tools.sources.look("fake", accept_first=False)
 
     told = [change.warnings for change in state.changes]
-    assert sum("there is too much to look through here: flexchat mcp inspect fake" in texts for texts in told) == 25
+    assert sum("there is too much to search here: flexchat mcp inspect fake" in texts for texts in told) == 25
     assert time.monotonic() - began < 10

@@ -95,7 +95,7 @@ async def test_a_rug_pull_is_held_until_it_is_accepted(chat_of, folder, era, cha
 
     assert not held.success
     assert held.error in (
-        "the MCP server 'fake' has changed what 'add' is since it was accepted, so it is not called",
+        "the MCP server 'fake' has changed 'add' since it was accepted, so it is not called",
         "the MCP server 'fake' no longer has a tool 'add'",
     )
     assert len(folder.lines("calls")) == 1

@@ -113,7 +113,7 @@ async def test_but_not_for_ever(folder, long_of, era, monkeypatch):
     monkeypatch.setattr(tasks, "MOST_TROUBLES", 3)
     chat = long_of(era)
     result = await called(chat, folder, {"broken": 6, "after": 6}, key="k")
-    assert "it cannot be asked after its task: Internal error" in result.error
+    assert "it cannot be asked about its task: Internal error" in result.error
     assert (await chat.call_tool("count", {}, key="k")).result == "count done"
     assert (folder.lines("cancels"), len(folder.lines("effects"))) == ([], 1)
 
@@ -177,7 +177,7 @@ async def test_one_that_does_not_stop_asking_is_given_up(folder, long_of):
         return Reply(action="accept", content={})
 
     result = await called(chat, folder, {"ask": True, "again": True}, on_question=reply)
-    assert "asked 10 times and did not come to an end" in result.error
+    assert "asked 10 times without coming to a result" in result.error
     assert len(replies) == 10
     await until(lambda: folder.lines("cancels"))
 
@@ -195,9 +195,9 @@ async def test_one_that_does_not_stop_asking_is_given_up(folder, long_of):
         ({"result": {"resultType": "task", "taskId": "2"}}, "its answer is not what MCP says: content", "unknown"),
         ({"result": {"task": {"taskId": "2"}}}, "its answer is not what MCP says: content", "unknown"),
         ({"result": {"content": [{"type": "text", "text": "no"}], "isError": True}}, "no", "failed"),
-        ({"id": 7}, "given no id by which that could be asked after", "unknown"),
-        ({"id": ""}, "given no id by which that could be asked after", "unknown"),
-        ({"id": "x" * 2_000, "forget": True}, "given no id by which that could be asked after", "unknown"),
+        ({"id": 7}, "it has started a task without an id that can be used", "unknown"),
+        ({"id": ""}, "it has started a task without an id that can be used", "unknown"),
+        ({"id": "x" * 2_000, "forget": True}, "it has started a task without an id that can be used", "unknown"),
     ],
     ids=[
         "failed",
@@ -335,7 +335,7 @@ async def test_a_handle_that_is_no_task_of_the_server_calls_nothing(folder, long
     ledger._rows[row.key] = attrs.evolve(row, state="unknown", handle=handle)
     result = await chat.call_tool("choose", {}, key="k")
 
-    assert "It is unknown" in result.error or "no task of a server" in result.error or "no longer has" in result.error
+    assert "It is unknown" in result.error or "not a server's task" in result.error or "no longer has" in result.error
     assert await state(chat) == "unknown"
     assert len(folder.lines("calls")) == 2
 
@@ -348,6 +348,6 @@ async def test_a_server_that_is_gone_leaves_it_unknown(folder, long_of, monkeypa
     await chat.tools.sources.by_name["fake"]._source.server._connection.aclose("somebody ended it")
     result = await chat.call_tool("count", {}, key="k")
 
-    assert "it cannot be asked after its task: it has ended once within a minute" in result.error
+    assert "it cannot be asked about its task: it has ended once within a minute" in result.error
     assert await state(chat) == "unknown"
     assert len(folder.lines("effects")) == 1

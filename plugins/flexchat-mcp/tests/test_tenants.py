@@ -209,7 +209,7 @@ async def test_a_tenant_whose_server_has_another_definition_is_refused_alone(cha
     gone_one = await chat.call_tool("ask", {}, tenant="acme")
 
     assert {each.error for each in found} == {
-        "the MCP server 'fake' has changed what 'whose' is since it was accepted, so it is not called"
+        "the MCP server 'fake' has changed 'whose' since it was accepted, so it is not called"
     }
     assert found[0].hint == "the operator can look at it with: flexchat mcp inspect fake --tenant acme"
     assert gone_one.error == "the MCP server 'fake' no longer has a tool 'ask'"
@@ -257,8 +257,8 @@ async def test_if_all_are_in_use_the_call_says_so_and_nothing_is_done(chat_for, 
     found = await chat.call_tool("count", {}, tenant="c", key="order-1")
 
     assert found.error == (
-        "the MCP server 'fake' cannot be used: 2 tenants are using theirs, and it may have no more; try again later, "
-        "or raise 'tenants'"
+        "the MCP server 'fake' cannot be used: all servers that 'tenants' allows (2) are in use; try again later, "
+        "or raise it"
     )
     for task in busy:
         task.cancel()
@@ -478,7 +478,7 @@ class Tenancy(RuleBasedStateMachine):
         n = self.number
         found = await self.chat.call_tool("whose", {"n": n}, tenant=tenant)
         if not found.success:
-            assert f"{self.MOST} tenants are using theirs" in found.error
+            assert f"all servers that 'tenants' allows ({self.MOST}) are in use" in found.error
             return False
         about = json.loads(found.result)
         assert (about["tenant"], about["n"]) == (tenant, n)

@@ -231,8 +231,8 @@ class ClaimEffect:
         if claim.outcome != "yours":  # somebody was faster
             return await self._once(call, rest)
         if claim.effect.handle is not None:
-            call.note("an earlier call broke off: the tool asks after what that has started")
-            earlier = "an earlier call broke off, and what it has started could not be asked"
+            call.note("an earlier call broke off: the tool asks about the job that it started")
+            earlier = "an earlier call broke off, and the job that it started could not be asked about"
             return await self._run(call, rest, claim.effect, earlier=earlier)
         if tool.honours_key:
             call.note("an earlier call broke off: it is made again, with the same key")

@@ -29,7 +29,7 @@ class Outcomes:
         mask: Removes secrets from error texts.
         error_detail: "message" shows a model the (masked) text of an exception; "incident" shows a number, logged
             together with the full text.
-        max_media_bytes: How much the media of one result may be together.
+        max_media_bytes: How many bytes the media of one result may have together.
     """
 
     mask: Mask

@@ -238,7 +238,7 @@ class ToolsTable:
         "Characters of a result that the model sees; the record keeps everything.", min=200, default=16_384
     )
     max_media_bytes: int = key(
-        "Bytes of the images, sounds and files of one result, together; the model is told of what is more in words.",
+        "Most bytes of the images, sounds and files of one result together; the rest is only described to the model.",
         min=0,
         default=DEFAULT_MAX_BYTES,
     )

@@ -61,7 +61,7 @@ class Effect(EffectCall):
         claimed_at, ended_at: ISO 8601, UTC; ended_at is empty while it is claimed.
         settled_by: Who settled it; empty if nobody had to.
         note: Why it is unknown, or the remark made when it was settled.
-        handle: What its tool has remembered of a job it started elsewhere, as JSON: a later call asks after that job.
+        handle: What its tool has remembered of a job it started elsewhere, as JSON: a later call asks about that job.
             None if it has remembered nothing.
     """
 
@@ -81,7 +81,7 @@ class Claim:
     """The outcome of claiming an effect.
 
     Attributes:
-        outcome: "yours": run the tool, then finish; if the row has a handle, only to ask after what was started.
+        outcome: "yours": run the tool, then finish; if the row has a handle, only to ask about what was started.
             "ended": it is done, failed or unknown. "running": its owner is alive. "lost": its owner has died, or its
             lease has expired. "other": the same key belongs to another tool or other arguments.
         effect: The row, as it is now.

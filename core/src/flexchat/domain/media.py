@@ -13,7 +13,7 @@ from .messages import MediaPart, ToolMessage
 from .text import scrub
 
 MAX_PARTS = 32
-"""Media of one result; what is more is described."""
+"""Most media of one result; the rest is only described."""
 DEFAULT_MAX_BYTES = 4_194_304
 """tools.max_media_bytes, where no config sets it."""
 
@@ -21,7 +21,7 @@ _LONGEST_NAME = 100
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 # How the bytes of a type begin, and what follows at byte 8 in a RIFF file. Source: the formats' specifications (PNG,
-# JFIF, GIF89a, WebP, ISO 32000, RIFF WAVE). A service answers 400 to an image that is none, in each later request too.
+# JFIF, GIF89a, WebP, ISO 32000, RIFF WAVE). A service answers 400 to a broken image, in each later request too.
 _BEGINNINGS: dict[str, tuple[tuple[bytes, ...], bytes]] = {
     "image/png": ((b"\x89PNG\r\n\x1a\n",), b""),
     "image/jpeg": ((b"\xff\xd8\xff",), b""),
@@ -70,7 +70,7 @@ def checked_media(media: Iterable[Any], max_bytes: int) -> tuple[tuple[MediaPart
     it either would refuse the conversation from then on.
 
     Args:
-        max_bytes: How much they may be together; the first ones count first.
+        max_bytes: How many they may have together; the first ones are kept first.
     """
     kept: list[MediaPart] = []
     words: list[str] = []
@@ -104,7 +104,7 @@ def as_shown(message: ToolMessage, takes: Callable[[MediaPart], bool]) -> ToolMe
     if shown is None:
         media = tuple([part for part, is_taken in zip(message.media, taken, strict=True) if is_taken])
         words = [
-            f"{in_words(part)}: not shown, you cannot be shown it here"
+            f"{in_words(part)}: not shown, you cannot see it here"
             for part, is_taken in zip(message.media, taken, strict=True)
             if not is_taken
         ]
@@ -171,7 +171,7 @@ def _normal(item: Any) -> MediaPart | str:
     mime_type = _SAME_TYPE.get(mime_type, mime_type)
     what = f"{name} ({said[:60]!r})" if name else f"{said[:60]!r}"
     if not _TYPE.fullmatch(mime_type):
-        return f"{scrub(what)}: left out, that is not a media type, as image/png is"
+        return f"{scrub(what)}: left out, that is not a media type such as image/png"
     data = item.data
     if data is None:
         address = f" at {_one_line(item.url, 200)}" if isinstance(item.url, str) and item.url else ""

@@ -798,7 +798,7 @@ class ToolContext:
     def handle(self) -> Any:
         """What an earlier call, or attempt, of this very effect has remembered; None if there is nothing.
 
-        A tool that finds a handle starts nothing: it only asks after the job that was started. If the job is gone, or
+        A tool that finds a handle starts nothing: it only asks about the job that was started. If the job is gone, or
         cannot be asked, it raises EffectUnknownError; only a ToolError says that the job failed.
         """
         handle = self._made_for.handle if self._made_for is not None else None
@@ -808,21 +808,21 @@ class ToolContext:
         """Keep a handle of a job this tool has just started elsewhere, so that it survives this process.
 
         When this returns, it is on disk. If the process is killed, or the call ends without a known outcome, the same
-        call made again runs the tool with this handle. A tool that changes nothing has no place for it: it is dropped.
+        call made again runs the tool with this handle. For a tool that changes nothing, it is dropped.
 
         Args:
             handle: JSON data, the job's id for example; as text at most MAX_HANDLE_CHARS long. A later one replaces it.
 
         Raises:
             EffectUnknownError: It is not kept: another process has taken the call over, the ledger cannot be written,
-                or it is too long or no JSON data. Let it through: the job runs, and nobody will hear of it again.
+                or it is too long or not JSON data. Let it through: the job runs, and nobody will hear of it again.
         """
         if self._made_for is not None and self._made_for.remember is not None:
             await self._made_for.remember(handle)
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether the turn is being stopped so that it goes on later: leave a job running then whose handle is kept."""
+        """Whether the turn is being stopped so that it goes on later: then leave a job running whose handle is kept."""
         turn = current_turn.get()
         return turn is not None and turn.is_interrupted
 

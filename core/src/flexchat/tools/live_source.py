@@ -141,10 +141,10 @@ class LiveSource:
                 found = asked(tenant) if asked is not None else None
                 if found is None or isinstance(found, SourceServer):
                     return found
-            trouble = f"it is told as {type(found).__name__}"
+            trouble = f"it is of type {type(found).__name__}"
         except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
             trouble = error_name(error)
-        return SourceServer(status="broken", trouble=f"its state cannot be told: {trouble}")
+        return SourceServer(status="broken", trouble=f"its state cannot be read: {trouble}")
 
     def warnings(self, tools: Sequence[SourcedTool], others: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
         """Return what a person should look at before accepting these tools, by name. Blocks.
@@ -158,7 +158,7 @@ class LiveSource:
                 found = asked(tools, others) if asked is not None else {}
                 return {str(name): tuple(map(str, texts)) for name, texts in found.items()}
         except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
-            trouble = f"whether it is suspicious cannot be told: {error_name(error)}"
+            trouble = f"whether it is suspicious cannot be checked: {error_name(error)}"
             log.warning("%s: warnings failed: %s", self._called(), error_name(error))
             return {tool.name: (trouble,) for tool in tools}
 
@@ -231,7 +231,7 @@ class LiveSource:
         except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
             self._failed(f"it cannot be restarted: {error_name(error)}")
         else:
-            if self._looking is not None:  # it may have asked what is no more
+            if self._looking is not None:  # it may have asked the server that was ended
                 await asyncio.wait([self._looking])
             task = self.look(at_once=True)
             if task is not None:

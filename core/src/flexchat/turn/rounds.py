@@ -162,7 +162,7 @@ class CallRound:
 
 
 def can_read_on(registry: ToolRegistry, offered: Collection[str]) -> bool:
-    """Return whether the model is offered the tool that reads long results: no server's that is called the same."""
+    """Return whether the model is offered the tool that reads long results; a source's tool of its name is another."""
     tool = registry.get(READER) if READER in offered else None
     return tool is not None and tool.source is None and {"result", "start"} <= {*tool.parameters.get("properties", ())}
 

@@ -33,7 +33,7 @@ async def read_result(params: Mapping[str, Any], context: ToolContext) -> dict[s
     if earlier is None:
         raise ToolError(
             f"no result '{call_id}' can be read",
-            hint="only a result that is shown above, with a marker that names it, and of this conversation",
+            hint="only results above, in this conversation, whose marker names them",
         )
     start, length = whole_number(params, "start", default=0), len(earlier.text)
     if start > length:

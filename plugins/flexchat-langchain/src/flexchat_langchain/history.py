@@ -63,7 +63,7 @@ def as_sent(messages: Sequence[Message], origin: str) -> list[lc.BaseMessage]:
 
 
 def _nothing(part: MediaPart) -> bool:
-    # An integration that takes images in results is no different from one that answers 400.
+    # An integration that takes images in results looks like one that answers 400.
     return False
 
 

@@ -1,4 +1,4 @@
-"""What is asked of an authorization server, and what may be believed of its answers: it is whoever a server names."""
+"""Asks an authorization server, and believes only so much of its answers: it is whoever a server names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Authority:
         """Refuse addresses where codes and tokens could be read on the way (OAuth 2.1, section 1.5).
 
         Raises:
-            AuthorityError: It is not https; on this machine, only a server on this machine may name it without.
+            AuthorityError: It is not https, nor http on this machine for a server that is on this machine, too.
         """
         parts = urlsplit(url)
         if parts.scheme == "https":
@@ -73,7 +73,7 @@ class Authority:
         except httpx2.HTTPError:
             raise AuthorityError(f"the answer of {host} broke off") from None
         if body is None:
-            raise AuthorityError(f"{host} answers with more than {_MOST_BYTES:,} bytes")
+            raise AuthorityError(f"{host} answered with more than {_MOST_BYTES:,} bytes")
         return httpx2.Response(response.status_code, headers=response.headers, content=body, request=request)
 
 
@@ -88,7 +88,7 @@ def token_in(response: httpx2.Response) -> OAuthToken:
         token = OAuthToken.model_validate_json(response.content)
     except ValidationError as error:
         wrong = ".".join(map(str, error.errors(include_input=False)[0]["loc"])) or "JSON"
-        raise AuthorityError(f"the answer of {host} is no token: its {wrong} cannot be used") from None
+        raise AuthorityError(f"the answer of {host} is not a token: its {wrong} cannot be used") from None
     for text in (token.access_token, token.refresh_token or "-"):
         if not (text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= _LONGEST_TOKEN):
             raise AuthorityError(f"the answer of {host} has a token that cannot be sent")
@@ -130,7 +130,7 @@ class Refusal:
         return cls(code=code, text=text, is_final=response.status_code in _DECIDED and code not in _UNDECIDED)
 
 
-_DECIDED = {200, 400, 401}  # others are of whatever stands between
+_DECIDED = {200, 400, 401}  # other statuses come from whatever stands between
 _UNDECIDED = {"", "server_error", "temporarily_unavailable", "slow_down"}
 
 

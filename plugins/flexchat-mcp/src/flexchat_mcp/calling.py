@@ -25,7 +25,7 @@ _MOST_ERROR_CHARS = 8_000
 
 
 async def run(settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
-    """Call a tool and return what its answer says; or ask after the task that an earlier call was answered with.
+    """Call a tool and return what its answer says; or poll the task that an earlier call was answered with.
 
     Raises:
         ToolError: The server or the tool refused or failed, or the definition is no longer the accepted one.
@@ -53,11 +53,11 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
         if call.was_asked or is_again:
             raise
         text = f"the MCP server '{name}' was not ready in time"
-        raise ToolError(text, nothing_done=True) from None  # no matter to a turn that was cancelled
+        raise ToolError(text, nothing_done=True) from None  # a turn that was cancelled ignores it
     except AnswerTooLargeError as error:
         text = f"the answer of the MCP server '{name}' cannot be read: {error}"
         if is_write:
-            raise EffectUnknownError(text, hint="it was called, and answered too much") from None
+            raise EffectUnknownError(text, hint="it was called, but its answer is too long") from None
         raise ToolError(text, hint="ask for less at once") from None
     except AnswerLostError as error:
         text = f"the MCP server '{name}' did not answer: {error}"
@@ -118,7 +118,7 @@ class _Call:
 
         task = Task.of_handle(handle)
         if task is None:
-            raise TaskGoneError("what an earlier call remembered is no task of a server")
+            raise TaskGoneError("what an earlier call remembered is not a server's task")
         return await self._polled(source, task)
 
     async def _called(self, source: McpSource) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class _Call:
         return await source.server.ask(request, may_repeat=not is_write, answer=self._person.answer, whose=self._whose)
 
     async def _polled(self, source: McpSource, task: Task) -> dict[str, Any]:
-        """Ask after a task until it has ended; keep its id first."""
+        """Poll a task until it has ended; keep its id first."""
         from .tasks import cancel, outcome
 
         context = self._context
@@ -169,7 +169,7 @@ class _Call:
                 source.server, task, answer=self._person.answer, whose=self._whose, report=self._report
             )
         except asyncio.CancelledError:
-            if not (context.is_interrupted and context.tool.effect == "write"):  # else it will be asked after again
+            if not (context.is_interrupted and context.tool.effect == "write"):  # else the next call polls it
                 give_up()
             raise
         except TaskGoneError as error:
@@ -200,7 +200,7 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
 
 
 def _refused(name: str, error: Exception, *, is_write: bool, is_task: bool) -> ToolError:
-    """Return what a refusal by the protocol, or an answer that is none, means."""
+    """Return what a refusal by the protocol, or an answer that is not a result, means."""
     from pydantic import ValidationError
 
     if is_write and (is_task or isinstance(error, ValidationError)):

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 Kind = TypeVar("Kind")
 PROBE_S = 1.0
-"""Seconds a server has to show that it is alive after a call of it was given up."""
+"""Seconds a server has to show that it is alive after a call was given up."""
 _CLOSING_S = 1.0
 _RAW: Any = TypeAdapter(dict[str, Any])
 
@@ -112,7 +112,7 @@ class Connection:
             era: "auto", "legacy" or a version, as the SDK calls them.
 
         Raises:
-            ServerUnusableError: It did not come to that within start_ms.
+            ServerUnusableError: It was not ready within start_ms.
         """
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Not in the turn that happens to need it: it belongs to all of them.
@@ -307,7 +307,7 @@ class Connection:
         tools = client.server_capabilities.tools
         if self.version < MODERN or tools is None or not tools.list_changed:
             return
-        with contextlib.suppress(Exception):  # it is a help, no more: lists have an age
+        with contextlib.suppress(Exception):  # it only helps: lists expire in any case
             async with client.listen(tools_list_changed=True) as events:
                 async for _ in events:
                     self._tools_changed()
@@ -331,7 +331,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether the server itself has answered, and not what a client of this era can go on with."""
+    """Whether the server itself has answered, but nothing that a client of this era can use."""
     error = _first(error)
     if isinstance(error, MCPError):
         ours = (NOT_SENT, LOST, UNUSABLE, TOO_LARGE, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
@@ -366,7 +366,7 @@ async def call_tool(
 
     Raises:
         ToolError: The server asks what nobody can answer, or does not stop asking.
-        ValidationError: The result is none.
+        ValidationError: The answer is not a result.
     """
     responses: types.InputResponses | None = None
     state: str | None = None
@@ -392,4 +392,4 @@ async def call_tool(
             types.CallToolResult.model_validate(result, by_name=False)
             return result
         responses, state = await answered(result, answer)
-    raise ToolError(f"the tool asked {MOST_ROUNDS} times and did not come to an end")
+    raise ToolError(f"the tool asked {MOST_ROUNDS} times without coming to a result")

@@ -1,4 +1,4 @@
-"""Servers of the older era, remembered between programs: to ask a server which it is costs a request, or a start."""
+"""Servers of the older era, remembered between programs: asking a server costs a request, or a start."""
 
 from __future__ import annotations
 

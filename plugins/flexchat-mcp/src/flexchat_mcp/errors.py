@@ -43,7 +43,7 @@ class TaskGoneError(FlexChatError):
     """A task of the server has no result here, and will not get one; it may have done what it was asked.
 
     Attributes:
-        is_left: Whether it may still run, and waits for something it will not get: it is to be cancelled.
+        is_left: Whether it may still run, and waits for something it will not get: then it should be cancelled.
     """
 
     def __init__(self, text: str, *, is_left: bool = False) -> None:

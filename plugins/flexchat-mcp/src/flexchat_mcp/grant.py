@@ -38,7 +38,7 @@ class Person(Protocol):
 
     @property
     def problem(self) -> str:
-        """Why an answer of theirs could not be given; empty if all could."""
+        """Why an answer of theirs did not fit its question; empty if all did."""
 
     async def sign_in(self, url: str) -> AuthorizationCodeResult:
         """Send them to a page, and return what they come back with.
@@ -96,7 +96,7 @@ class Grant(OAuthClientProvider):
         return self.access_token
 
     async def renew(self, stale: str, send: Send) -> bool:
-        """Get another token in place of one that is not good any more, or take the one that another program got.
+        """Replace a token that is no longer good, by a new one or by one that another program got.
 
         Once sent, it goes on whatever becomes of the caller: the server may have taken the old token back by then.
 
@@ -104,7 +104,7 @@ class Grant(OAuthClientProvider):
             Whether there is another one; if not, a person has to sign in.
 
         Raises:
-            AuthorityError: There is none now; later there may be.
+            AuthorityError: None can be had now; later, perhaps.
         """
         if self._renewing is None or self._renewing.done():
             made = asyncio.get_running_loop().create_task(self._renew(stale, send), context=contextvars.Context())
@@ -123,7 +123,7 @@ class Grant(OAuthClientProvider):
 
         Raises:
             OAuthFlowError: It has failed.
-            ValueError: The server says what cannot be read.
+            ValueError: What the server says cannot be read.
         """
         context = self.context
         if refused.status_code == 401:
@@ -139,7 +139,7 @@ class Grant(OAuthClientProvider):
                 asked = await flow.asend(await self._authority.ask(asked, send))
 
     async def aclose(self) -> None:
-        """Wait for a token that is just being renewed: it would be lost."""
+        """Wait for a token that is being renewed: it would be lost."""
         if self._renewing is not None:
             await asyncio.wait({self._renewing}, timeout=_CLOSING_S)
 

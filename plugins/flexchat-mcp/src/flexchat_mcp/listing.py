@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 MOST_PAGES, MOST_TOOLS = 200, 2_000
 """A longer list is refused: it never ends, or no model can use it."""
 MOST_ENTRIES = 2_000
-"""Of other lists, no more is asked for."""
+"""Other lists are read no further."""
 USUAL_LIFE_S = 300.0
-"""How long a list counts as fresh whose server says nothing about that."""
+"""How long a list counts as fresh if its server does not say."""
 SHORTEST_LIFE_S = 10.0
 """A list is asked for no more often, whatever the server says."""
 
@@ -117,7 +117,7 @@ def wanted(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[Mappin
 
 
 def remarks(listing: Listing, config: McpConfig) -> list[str]:
-    """Return what of the config has no effect on what a server lists, in sentences."""
+    """Return what in the config has no effect, given what a server lists, in sentences."""
     names = [tool["name"] for tool in listing.tools]
     found = [f"'{pattern}' fits no tool{did_you_mean(pattern, names)}" for pattern in unused(listing.tools, config)]
     if config.resources and not listing.has_resources:

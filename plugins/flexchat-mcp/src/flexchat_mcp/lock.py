@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 _LOOK_S = 0.02
-"""A call that waits for the lock in a thread could not be cancelled, so one looks again and again."""
+"""A call that waits for the lock in a thread could not be cancelled, so the lock is tried again and again."""
 
 
 async def take_lock(number: int, within_s: float) -> None:
@@ -15,7 +15,7 @@ async def take_lock(number: int, within_s: float) -> None:
     Where the system has no locks, all get it.
 
     Args:
-        number: Of the open file; each who waits opens it on their own.
+        number: Of the open file; everyone who waits opens it for themselves.
 
     Raises:
         TimeoutError: Somebody else still has it.

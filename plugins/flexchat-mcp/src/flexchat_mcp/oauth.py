@@ -86,11 +86,11 @@ class SignIn:
         try:
             yield
         except _TROUBLE as error:
-            text = f"its token cannot be renewed: {_reason(error)}; if it stays so: {self._command}"
+            text = f"its token cannot be renewed: {_reason(error)}; if that goes on: {self._command}"
             raise ServerUnusableError(text) from None
 
     async def _sign_in(self, request: httpx2.Request, refused: httpx2.Response, send: Send) -> None:
-        if self._failed:  # the SDK tries on with an older protocol: nobody is asked twice
+        if self._failed:  # the SDK goes on with an older protocol: nobody is asked twice
             raise ServerUnusableError(self._failed)
         try:
             await self._grant.sign_in(request, refused, send)

@@ -34,7 +34,7 @@ class PersonBehind:
         return types.ElicitResult(action=reply.action, content=dict(reply.content) if is_filled_in else None)
 
     def told(self, value: Any) -> Any:
-        """Return a result, with what had no answer: otherwise the model takes it for the user's own decision."""
+        """Return a result, with the question that had no answer: the model would take it for the user's decision."""
         if not self._unanswered:
             return value
         if isinstance(value, WithMedia):
@@ -42,5 +42,5 @@ class PersonBehind:
         return {"result": value, "note": self._unanswered}
 
     def told_error(self, error: ToolError) -> ToolError:
-        """Return an error, with what had no answer as its hint."""
+        """Return an error, with the question that had no answer as its hint."""
         return ToolError(str(error), hint=self._unanswered) if self._unanswered else error

@@ -1,6 +1,6 @@
 """A server's resources as two tools: one lists them, one reads them.
 
-What these tools are is ours, whatever the server has to read: so what was accepted of it stays the same.
+Their definitions are ours, whatever the server has to read: what was accepted stays the same.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class Resources:
         self._uris: list[str] = []
 
     async def answer(self, client: Client, tool: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what one of them is answered, as the protocol writes the result of a call.
+        """Return the answer of one of them, as the protocol writes the result of a call.
 
         Raises:
-            ToolError: The server has no resources, or none of this URI.
+            ToolError: The server has no resources, or none with this URI.
             MCPError, ValidationError: It refuses, or answers something else.
         """
         if client.server_capabilities.resources is None:
@@ -102,7 +102,7 @@ class Resources:
             text = f"the MCP server '{self._server}' cannot read it: {error.message} ({error.code}){near}"
             raise ToolError(text) from None
         if not contents:
-            return [{"type": "text", "text": f"[{uri}: there is nothing in it]"}]
+            return [{"type": "text", "text": f"[{uri}: it is empty]"}]
         blocks: list[dict[str, Any]] = []
         for each in contents:
             if len(contents) > 1:

@@ -264,7 +264,7 @@ class Server:
         """Connect, in the era it was of last time first; a server that refuses one era may speak the other.
 
         Raises:
-            ServerUnusableError: It can be connected in none.
+            ServerUnusableError: It can be connected in neither.
         """
         if self._old is None:
             return await self._try("legacy")

@@ -19,11 +19,11 @@ class McpAuth:
     """Credentials for a server over HTTP."""
 
     bearer: str | None = secret_key("Token sent as Authorization: Bearer.")
-    oauth: bool = key("Whether one signs in, with flexchat mcp login NAME.", default=False)
+    oauth: bool = key("Whether a person signs in, with flexchat mcp login NAME.", default=False)
     client_id: str | None = key("For oauth: the client as it was registered by hand.", default=None)
     client_secret: str | None = secret_key("For oauth: the secret of that client.")
     client_metadata_url: str | None = key(
-        "For oauth: https address of a client metadata document, which then is the client's id.", default=None
+        "For oauth: https address of a client metadata document, which serves as the client's id.", default=None
     )
     scope: str | None = key("For oauth: rights to ask for beyond those the server names.", default=None)
     redirect_port: int = key(
@@ -70,7 +70,7 @@ class McpConfig:
         default="auto",
     )
     include: tuple[str, ...] = key('Which tools, by the server\'s names: "read_*". Default: all.', default=())
-    exclude: tuple[str, ...] = key("Which of those not; written as for include.", default=())
+    exclude: tuple[str, ...] = key("Which of those to leave out; written as for include.", default=())
     effects: Mapping[str, Literal["read", "idempotent", "write"]] = key(
         'What tools change: { "list_*" = "read" }. The server\'s own hints count only if they are named here: '
         '{ readOnlyHint = "read", idempotentHint = "idempotent" }. Default: write.',
@@ -115,7 +115,7 @@ class McpConfig:
             raise ValueError("a server has either a command or a url")
         if self.command is not None and not "".join(self.argv[:1]):
             raise ValueError("command is empty")
-        if self.per_tenant and TENANT_VARIABLE in map(str.upper, self.env):  # Windows takes no account of case
+        if self.per_tenant and TENANT_VARIABLE in map(str.upper, self.env):  # Windows ignores case
             raise ValueError(f"per_tenant sets {TENANT_VARIABLE} in env: leave it out there")
 
     @property

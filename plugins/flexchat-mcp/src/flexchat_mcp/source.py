@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_CHARS = 250_000
-"""Characters of definitions that are looked through for what is suspicious: about a second."""
+"""Characters of definitions that are searched for what is suspicious: about a second's work."""
 
 
 async def open_source(config: McpConfig, context: ToolSourceContext) -> McpSource:
@@ -45,7 +45,7 @@ class McpSource:
     Attributes:
         fingerprint: Always empty: only a list says what a server has.
         server: Its process or address. Calls use that of their tenant, see ``of``.
-        resources: What its tools for reading answer.
+        resources: Answers its tools that read resources.
         person: Who can sign in, and answer questions, if the server asks; None for nobody.
     """
 
@@ -82,7 +82,7 @@ class McpSource:
         """Use a tenant's server for a call: this one, unless each tenant has one of its own.
 
         Raises:
-            ServerUnusableError: There are too many at work.
+            ServerUnusableError: Too many tenants are using theirs.
         """
         if self._serves(tenant):
             yield self
@@ -94,7 +94,7 @@ class McpSource:
         """List the server's tools.
 
         Raises:
-            ToolSourceError: It cannot be reached, or does not answer what MCP says.
+            ToolSourceError: It cannot be reached, or its answer is not MCP.
         """
         listing = await self.listing(fresh=True)
         self._chosen = wanted(listing.tools, self.config)
@@ -103,7 +103,7 @@ class McpSource:
             tools += resource_tools(self.name, self.config)
         self._tell(listing)
         if not tools:
-            raise ToolSourceError("it has no tools" if not listing.tools else "no tool of it is wanted")
+            raise ToolSourceError("it has no tools" if not listing.tools else "include and exclude leave no tools")
         return tools
 
     async def listing(self, *, fresh: bool = False) -> Listing:
@@ -148,7 +148,7 @@ class McpSource:
             raise ToolError(f"the MCP server '{self.name}' no longer has a tool '{tool}'")
         if not self.config.trust:
             raise ToolError(
-                f"the MCP server '{self.name}' has changed what '{tool}' is since it was accepted, so it is not called",
+                f"the MCP server '{self.name}' has changed '{tool}' since it was accepted, so it is not called",
                 hint=f"the operator can look at it with: {self._command()}",
             )
         return definition
@@ -180,7 +180,7 @@ class McpSource:
         """End the server of a tenant, so that its next list is asked of a new one; another tenant's is asked at once.
 
         Raises:
-            ToolSourceError: There are too many at work, or another tenant's does not list its tools.
+            ToolSourceError: Too many tenants are using theirs, or another tenant's does not list its tools.
         """
         try:
             async with self.of(tenant) as source:
@@ -203,7 +203,7 @@ class McpSource:
                 continue
             rest.append(name)
             if name in waiting:
-                told[name].append(f"there is too much to look through here: flexchat mcp inspect {self.name}")
+                told[name].append(f"there is too much to search here: flexchat mcp inspect {self.name}")
         for found in findings(read, others={**others, self.name: rest}):
             told[found.tool].append(f"{found.place} {found.what}")
         return told

@@ -33,7 +33,7 @@ Report = Callable[[float, float | None, str | None], Awaitable[None]]
 EXTENSION = "io.modelcontextprotocol/tasks"
 RELATED_TASK = "io.modelcontextprotocol/related-task"
 MOST_ID_CHARS = 1_000
-"""A longer id is no id."""
+"""A longer id is refused."""
 USUAL_PAUSE_S, SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 0.1, 30.0
 """Between two polls: if the server says nothing, and whatever it says."""
 POLL_S = 10.0
@@ -41,7 +41,7 @@ POLL_S = 10.0
 PATIENCE_S = 30.0
 """How long a server that runs a task may be away."""
 MOST_TROUBLES = 50
-"""How often asking after one task may fail."""
+"""How often asking about one task may fail."""
 _LONGEST_TROUBLE_S = 5.0
 _TTL_MS = 24 * 3_600_000
 """How long a server is asked to keep a task of the older era: a turn may be resumed much later."""
@@ -71,27 +71,27 @@ class Task:
 
     @property
     def handle(self) -> dict[str, str]:
-        """What has to be remembered to ask after it, in another process, too."""
+        """What has to be remembered to poll it, in another process, too."""
         return {"task": self.id}
 
     @classmethod
     def of_handle(cls, handle: Any) -> Task | None:
-        """Return the task that was remembered; None if that is no task."""
+        """Return the task that was remembered; None if it is not a task."""
         id = handle.get("task") if isinstance(handle, dict) else None
         return cls(id) if _is_id(id) else None
 
     def stir(self) -> None:
-        """Ask after it soon: the server says that it has changed."""
+        """Poll it soon: the server says that it has changed."""
         self._stirred.set()
 
     async def result(self, client: Client, answer: Answer | None, report: Report | None) -> dict[str, Any]:
-        """Poll it to its end, and return what the call has come to.
+        """Poll it to its end, and return the call's result.
 
         Raises:
             TaskGoneError: It has no result, and will not get one.
             ToolError: It failed.
             MCPError: The server refused to tell.
-            ValidationError: It has ended with something that is no result.
+            ValidationError: It has ended with something that is not a result.
         """
         if self._seen is not None:
             await self._note(self._seen, report)
@@ -125,17 +125,17 @@ class Task:
             async with asyncio.timeout(POLL_S):
                 return await _ask(client, "tasks/get", self.id)
         except TimeoutError:
-            raise AnswerLostError(f"it did not say within {POLL_S:g} s what its task does") from None
+            raise AnswerLostError(f"it did not say within {POLL_S:g} s how its task is doing") from None
 
     async def trouble(self, error: Exception) -> None:
-        """Wait a while before it is asked after again.
+        """Wait a while before the next poll.
 
         Raises:
-            TaskGoneError: It was asked after for long enough.
+            TaskGoneError: It was polled for long enough.
         """
         self._troubles += 1
         if time.monotonic() - self._heard_at > PATIENCE_S or self._troubles > MOST_TROUBLES:
-            raise TaskGoneError(f"it cannot be asked after its task: {error}")
+            raise TaskGoneError(f"it cannot be asked about its task: {error}")
         await asyncio.sleep(min(SHORTEST_PAUSE_S * 2.0**self._troubles, _LONGEST_TROUBLE_S))
 
     async def _note(self, state: Mapping[str, Any], report: Report | None) -> None:
@@ -162,7 +162,7 @@ class Task:
         if new:
             self._rounds += 1
             if self._rounds > MOST_ROUNDS:
-                raise TaskGoneError(f"its task asked {MOST_ROUNDS} times and did not come to an end", is_left=True)
+                raise TaskGoneError(f"its task asked {MOST_ROUNDS} times without coming to a result", is_left=True)
             try:
                 replies, _ = await answered({"resultType": "input_required", "inputRequests": new}, answer)
             except ToolError:
@@ -178,7 +178,7 @@ def task_of(answer: Mapping[str, Any]) -> Task | None:
     """Return the task that a call was answered with; None if the answer is a result.
 
     Raises:
-        TaskGoneError: It has no id by which it could be asked after.
+        TaskGoneError: It has no id that can be used.
     """
     state: Any = answer
     if answer.get("resultType") != "task":
@@ -187,14 +187,14 @@ def task_of(answer: Mapping[str, Any]) -> Task | None:
         state = answer["task"]
     id = state.get("taskId") if isinstance(state, Mapping) else None
     if not _is_id(id):
-        raise TaskGoneError("it has started a task, and given no id by which that could be asked after")
+        raise TaskGoneError("it has started a task without an id that can be used")
     return Task(id, state)
 
 
 async def outcome(
     server: Server, task: Task, *, answer: Answer | None = None, whose: str = "", report: Report | None = None
 ) -> dict[str, Any]:
-    """Poll a task to its end, however often the connection breaks meanwhile; return what the call has come to.
+    """Poll a task to its end, however often the connection breaks meanwhile; return the call's result.
 
     Args:
         answer, whose: As in Server.ask.
@@ -276,7 +276,7 @@ class TasksExtension(ClientExtension):
         self._changed = changed
 
     def claims(self) -> list[ResultClaim[Any]]:
-        """Return one: an extension without is told to servers of the older era, too."""
+        """Return one: without it, servers of the older era would be told of the extension, too."""
 
         async def resolve(claimed: _Claimed, context: ClaimContext) -> types.CallToolResult:
             raise NotImplementedError("calls are made without the SDK's call_tool")
@@ -310,7 +310,7 @@ def _is_id(id: object) -> TypeGuard[str]:
 
 
 def _result(result: Any) -> dict[str, Any]:
-    """Return a result that is one; a task is none.
+    """Return a result; a task is not one.
 
     Raises:
         ValidationError: It is something else.

@@ -54,7 +54,7 @@ class Tenants:
 
     def __init__(self, most: int, make: Callable[[str], McpSource]) -> None:
         self._most, self._make = most, make
-        self._places: dict[str, _Place] = {}  # who has used theirs last comes last
+        self._places: dict[str, _Place] = {}  # the last one used comes last
         self._is_closed = False
 
     @contextlib.asynccontextmanager
@@ -96,7 +96,7 @@ class Tenants:
         unused = next((name for name, place in self._places.items() if not place.users), None)
         if unused is None:
             raise ServerUnusableError(
-                f"{self._most:,} tenants are using theirs, and it may have no more; try again later, or raise 'tenants'"
+                f"all servers that 'tenants' allows ({self._most:,}) are in use; try again later, or raise it"
             )
         ending = asyncio.get_running_loop().create_task(self._places.pop(unused).end())
         return _Place(self._make(tenant), ending)

@@ -101,7 +101,7 @@ class TokenFile:
         """Be the only one, of all programs and tasks, who renews or forgets what is kept.
 
         Raises:
-            TokensError: Somebody else does not come to an end.
+            TokensError: Somebody else takes too long.
         """
         with self._in_words():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ class TokenFile:
 
     @property
     def state(self) -> tuple[int, ...]:
-        """What is another one after each write; empty if there is no file."""
+        """Changes with each write; empty if there is no file."""
         try:
             found = self.path.stat()
         except OSError:

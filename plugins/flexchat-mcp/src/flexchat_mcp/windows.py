@@ -1,6 +1,6 @@
 """The transport of a server that is a process on Windows: the SDK's, which ends it with a job object.
 
-Not tried on Windows. What ``stdio.py`` and ``process.py`` add is not there: limits on what the server
+Not tried on Windows. It lacks what ``stdio.py`` and ``process.py`` add: limits on what the server
 sends, and its stderr.
 """
 

@@ -43,7 +43,7 @@ def test_what_is_suspicious_is_shown_and_not_accepted(config, run, folder):
 
     assert status == 1
     assert "add: description" in out
-    assert "nothing of it was accepted; if it is as it should be: flexchat tools accept fake" in err
+    assert "none of its tools were accepted; if they are as they should be: flexchat tools accept fake" in err
     assert not (folder.path / "flexchat.tools.lock").exists()
 
 

@@ -253,7 +253,7 @@ async def test_a_source_that_raises_where_its_state_is_asked_hides_no_other(clie
     source = await the_source(client)
 
     assert (source["server"]["status"], source["status"]) == ("broken", "open")
-    assert source["server"]["trouble"].startswith("its state cannot be told: TypeError")
+    assert source["server"]["trouble"].startswith("its state cannot be read: TypeError")
 
 
 @pytest.mark.parametrize("verb", ["look", "restart", "accept"])

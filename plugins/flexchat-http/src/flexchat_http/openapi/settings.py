@@ -21,7 +21,7 @@ class OpenApiConfig:
         "Default: all.",
         default=(),
     )
-    exclude: tuple[str, ...] = key("Which of those not; written as for include.", default=())
+    exclude: tuple[str, ...] = key("Which of those to leave out; written as for include.", default=())
     effect: Mapping[str, Literal["read", "idempotent", "write"]] = key(
         'What operations change, where it is not what their method says: { "POST /search" = "read" }.', factory=dict
     )

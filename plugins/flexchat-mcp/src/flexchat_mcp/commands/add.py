@@ -18,7 +18,7 @@ from .entries import Entry
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="a variable of the command; repeatable")
 @click.option("--header", multiple=True, metavar="NAME=VALUE", help="a header for the URL; repeatable")
 @click.option("--sse", is_flag=True, help="the URL is that of an older SSE server")
-@click.option("--oauth", is_flag=True, help="one signs in at the URL, with a browser")
+@click.option("--oauth", is_flag=True, help="sign in at the URL, with a browser")
 @click.option("--yes", is_flag=True, help="do not ask")
 @click.option("--later", is_flag=True, help="do not start it now: its tools are accepted when somebody needs them")
 @click.pass_obj

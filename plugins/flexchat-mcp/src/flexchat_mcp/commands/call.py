@@ -43,9 +43,9 @@ from .opening import chosen, complete_server, opened, tenant_option
     "answers",
     metavar="KEY=VALUE",
     multiple=True,
-    help="what the tool is told if it asks; without, it is asked for at a terminal, and declined elsewhere; repeatable",
+    help="answers what the tool asks; without it, a terminal asks you, and it is declined elsewhere; repeatable",
 )
-@click.option("--defaults", is_flag=True, help="answer what the tool asks with its defaults")
+@click.option("--defaults", is_flag=True, help="answer the tool's questions with their defaults")
 @tenant_option
 @click.option("--save", metavar="FOLDER", type=SPOKEN, help="write images, sounds and files to this folder")
 @click.pass_obj
@@ -61,8 +61,8 @@ def call(
 ) -> int:
     """Call a tool of an MCP server, whether it was accepted or not.
 
-    For trying out a server: the call is not in the ledger, and no plugin is asked about it. flexchat tools call is
-    what a model's call would be.
+    For trying out a server: the call is not in the ledger, and no plugin is asked about it. flexchat tools call
+    makes a call as a model would.
     """
     terminal, chat = context.terminal, context.open_tools()[0]
     (name,) = chosen(chat, server, tenant)

@@ -63,7 +63,7 @@ async def _accepted(chat: FlexChat, name: str, terminal: Terminal) -> bool:
     suspicious = findings(tools, others=others(chat, name, {}))
     show(terminal, name, tools, config, suspicious)
     if suspicious:
-        terminal.say(f"nothing of it was accepted; if it is as it should be: flexchat tools accept {name}")
+        terminal.say(f"none of its tools were accepted; if they are as they should be: flexchat tools accept {name}")
         return False
     state = await sources.look(name)
     for tool, why in state.left_out.items():
