@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from .domain.journal_cost import cost_of_steps, rounds_of
     from .domain.keys import key
     from .domain.masking import Mask, secrets_of_environment
-    from .domain.media import as_shown, checked_media, in_brief, in_words
+    from .domain.media import checked_media, in_brief, in_words
     from .domain.message_json import message_from_dict, message_to_dict
     from .domain.text import scrub
     from .errors import (
@@ -213,7 +213,6 @@ _HOMES = {
         "secrets_of_environment",
     ),
     "domain.media": (
-        "as_shown",
         "checked_media",
         "in_brief",
         "in_words",
@@ -360,7 +359,6 @@ __all__ = [
     "argument",
     "as_configured",
     "as_json",
-    "as_shown",
     "changed_yaml",
     "check_config",
     "checked_media",

@@ -62,10 +62,10 @@ async def test_a_server_is_listed_called_refused_and_killed(table, folder, page,
         good = await chat.call_tool(real.good[0], full(real.good[1]))
         wrong = await chat.call_tool(real.wrong[0], full(real.wrong[1]))
         server = chat.tools.sources.by_name[name]._source.server
-        state = server.state
-        server._connection.process.process.kill()
+        first = server._connection.process.process
+        first.kill()
         again = await chat.call_tool(real.good[0], full(real.good[1]))
-        second = server.state
+        second = server._connection.process.process
 
     assert good.success, good.error
     assert real.good[2] in json.dumps(good.result)
@@ -73,7 +73,7 @@ async def test_a_server_is_listed_called_refused_and_killed(table, folder, page,
     assert real.wrong[2] in wrong.error
     assert len(chat.tools.sources.state(name).tools) == real.tools
     assert again.success, again.error
-    assert gone([state.pid, second.pid])
+    assert gone([first.pid, second.pid])
 
 
 @pytest.mark.parametrize("name", SERVERS)

@@ -122,8 +122,8 @@ async def test_its_stderr_is_kept_without_secrets(source_of, folder):
     source = source_of(env={"MY_TOKEN": "hunter2-secret"})
     await alive(source)
 
-    await until(lambda: source.server.state.stderr)
-    assert source.server.state.stderr == ("starting, with token=***",)
+    await until(lambda: source.server.state.last_lines)
+    assert source.server.state.last_lines == ("starting, with token=***",)
 
 
 @pytest.mark.slow

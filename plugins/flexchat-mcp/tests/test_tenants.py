@@ -532,7 +532,7 @@ async def test_a_tenant_sees_and_restarts_its_own_server(chat_for, folder):
     await chat.tools.sources.restart("fake", tenant="ann")
     assert await asyncio.to_thread(gone, [first])
     assert (await whose(chat, "ann"))["pid"] not in (first, other)
-    assert lives(chat.tools.sources.by_name["fake"]._source.server.state.pid)
+    assert lives(chat.tools.sources.by_name["fake"]._source.server._connection.process.process.pid)
 
 
 async def test_a_task_is_asked_after_at_its_tenants_own_server(chat_for, folder):

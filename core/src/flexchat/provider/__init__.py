@@ -249,7 +249,6 @@ _HOMES = {
         "ChatProvider",
         "EmbeddingProvider",
         "MediaInResultsProvider",
-        "MediaInResultsProvider",
         "PricedProvider",
         "ProviderType",
         "StandInProvider",

@@ -222,13 +222,9 @@ class ToolSources:
             server=self._server(source, tenant),
         )
 
-    def states(self, *, tenant: str = DEFAULT_TENANT) -> list[SourceState]:
-        """Return what is known about every source; opens nothing.
-
-        Args:
-            tenant: As in state.
-        """
-        return [self.state(name, tenant=tenant) for name in self.by_name]
+    def states(self) -> list[SourceState]:
+        """Return what is known about every source; opens nothing."""
+        return [self.state(name) for name in self.by_name]
 
     async def review(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
         """Return what is known about a source, with what it warns of in its changes; opens nothing.
@@ -244,7 +240,7 @@ class ToolSources:
         waiting = [change.now for change in state.changes if change.now is not None]
         new = [tool for tool in waiting if tool.digest not in known]
         if new:
-            found = await asyncio.to_thread(source.warnings, new, self._others(source.setup))
+            found = await asyncio.to_thread(source.warnings, new, self.others(name))
             known = {**known, **{tool.digest: found.get(tool.name, ()) for tool in new}}
             self._warnings[name] = {tool.digest: known[tool.digest] for tool in waiting}
         changes = [
@@ -252,6 +248,15 @@ class ToolSources:
             for change in state.changes
         ]
         return attrs.evolve(state, changes=tuple(changes))
+
+    def others(self, name: str) -> dict[str, list[str]]:
+        """Return the names that other tools have and a source's could have: by what has them, without its prefix."""
+        prefix = self._named(name).setup.prefix
+        others: dict[str, list[str]] = {}
+        for tool in self._registry.list():
+            if tool.source != name and tool.name.startswith(prefix):
+                others.setdefault(tool.source or "tools.registry", []).append(tool.name.removeprefix(prefix))
+        return others
 
     async def accept(
         self, name: str, tools: Collection[str] = (), *, seen: Mapping[str, str | None] | None = None
@@ -472,14 +477,6 @@ class ToolSources:
         if source.trouble or not source.is_known:
             raise ToolSourceError(_told_of(source.name, source.trouble or "it does not answer"))
         return await self.review(source.name, tenant=tenant)
-
-    def _others(self, setup: SourceSetup) -> dict[str, list[str]]:
-        """Return the names that others' tools have, where a source's could take them: without its prefix."""
-        others: dict[str, list[str]] = {}
-        for tool in self._registry.list():
-            if tool.source != setup.name and tool.name.startswith(setup.prefix):
-                others.setdefault(tool.source or "tools.registry", []).append(tool.name.removeprefix(setup.prefix))
-        return others
 
     def _server(self, source: LiveSource, tenant: str) -> SourceServer | None:
         found, mask = source.server_state(tenant), self._mask

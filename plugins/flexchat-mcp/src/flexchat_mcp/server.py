@@ -10,11 +10,10 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import attrs
 from flexchat.host import DEFAULT_TENANT, Mask, secrets_of_environment
-from flexchat.plugin import Fetcher, run_in_thread
+from flexchat.plugin import Fetcher, SourceServer, run_in_thread
 
 from .eras import OldServer
 from .errors import AnswerLostError, ServerUnusableError
@@ -35,29 +34,6 @@ _TELLING_S = 2.0
 WINDOW_S = 60.0
 """How long an end of the server counts against its restarts."""
 RESTARTED = "it was restarted"
-
-
-@attrs.frozen(kw_only=True)
-class ServerState:
-    """What is known about a server.
-
-    Attributes:
-        status: "stopped": nothing has been asked of it, or nothing for a while. "broken": see ``trouble``.
-        version: Of the protocol, once it was connected.
-        since: When it was connected: ISO 8601, UTC; empty unless it runs.
-        trouble: Why it last could not be connected, or ended without being told to; it may run again.
-        pid: Of its process group.
-        stderr: The last lines it wrote there.
-        ends: How often it has ended without being told to.
-    """
-
-    status: Literal["stopped", "running", "broken"]
-    version: str = ""
-    since: str = ""
-    trouble: str = ""
-    pid: int | None = None
-    stderr: tuple[str, ...] = ()
-    ends: int = 0
 
 
 class Server:
@@ -102,19 +78,18 @@ class Server:
         self._is_closed = False
 
     @property
-    def state(self) -> ServerState:
+    def state(self) -> SourceServer:
         """What is known about it."""
         connection = self._connection
         process = connection.process if connection is not None else None
         is_running = connection is not None and not connection.has_ended
-        return ServerState(
+        return SourceServer(
             status="running" if is_running else "broken" if self._is_broken else "stopped",
             version=self._version,
             since=self._since if is_running else "",
             trouble=self._trouble,
-            pid=process.process.pid if process is not None and is_running else None,
-            stderr=tuple(process.stderr) if process is not None else self._stderr,
             ends=self._total_ends,
+            last_lines=process.stderr if process is not None else self._stderr,
         )
 
     async def ask(

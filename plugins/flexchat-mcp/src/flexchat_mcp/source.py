@@ -162,19 +162,9 @@ class McpSource:
         return self.config.trust or accepted.settings.get("hash") == now.settings.get("hash")
 
     def server_state(self, tenant: str) -> SourceServer:
-        """What is known about the server of a tenant."""
+        """Return what is known about the server of a tenant."""
         source = self if self._serves(tenant) else self._tenants.running(tenant)
-        if source is None:
-            return SourceServer(status="stopped")
-        state = source.server.state
-        return SourceServer(
-            status=state.status,
-            version=state.version,
-            since=state.since,
-            trouble=state.trouble,
-            ends=state.ends,
-            last_lines=state.stderr,
-        )
+        return source.server.state if source is not None else SourceServer(status="stopped")
 
     async def restart(self, tenant: str) -> None:
         """End the server of a tenant, so that its next list is asked of a new one; another tenant's is asked at once.

@@ -65,7 +65,7 @@ async def _examine(chat: FlexChat, name: str, tenant: str | None) -> dict[str, A
             "tools": tools,
             "took_ms": took_ms,
             "notes": notes,
-            "stderr": list(state.stderr),
+            "stderr": list(state.last_lines),
         }
 
 

@@ -15,7 +15,7 @@ from ..inspect import findings
 from ..listing import wanted
 from ..settings import McpConfig
 from ..source import McpSource
-from .inspect_ import others, show
+from .inspect_ import show
 from .opening import opened, servers
 
 
@@ -60,7 +60,7 @@ async def _accepted(chat: FlexChat, name: str, terminal: Terminal) -> bool:
     sources = chat.tools.sources
     config: McpConfig = sources.by_name[name].settings
     tools = await _listed(chat, name, terminal)
-    suspicious = findings(tools, others=others(chat, name, {}))
+    suspicious = findings(tools, others=sources.others(name))
     show(terminal, name, tools, config, suspicious)
     if suspicious:
         terminal.say(f"none of its tools were accepted; if they are as they should be: flexchat tools accept {name}")

@@ -43,7 +43,7 @@ def inspect_(context: CommandContext, server: str | None, tenant: str | None) ->
             data.append({"server": name, "error": str(found)})
             continue
         config = chat.tools.sources.by_name[name].settings
-        suspicious = findings(found, others=others(chat, name, looked))
+        suspicious = findings(found, others=_others(chat, name, looked))
         failed = failed or bool(suspicious)
         data.append(_as_data(name, found, config, suspicious))
         if not context.json:
@@ -68,21 +68,15 @@ async def _looked(chat: FlexChat, names: Sequence[str], tenant: str | None) -> L
         return dict(zip(names, await asyncio.gather(*map(look, names)), strict=True))
 
 
-def others(chat: FlexChat, name: str, looked: Looked) -> dict[str, list[str]]:
-    """Return the names of all other tools, as a model knows them, without those that the server's prefix keeps away."""
-    prefix = chat.tools.sources.by_name[name].setup.prefix
-    others: dict[str, list[str]] = {}
-    for tool in chat.tools.get_registry().list():
-        if tool.source != name:
-            others.setdefault(tool.source or "tools.registry", []).append(tool.name)
+def _others(chat: FlexChat, name: str, looked: Looked) -> dict[str, list[str]]:
+    """Return ToolSources.others with what the other servers have now in place of what was accepted of them."""
+    sources = chat.tools.sources
+    prefix, others = sources.by_name[name].setup.prefix, sources.others(name)
     for other, found in looked.items():
         if other != name and not isinstance(found, FlexChatError):
-            first = chat.tools.sources.by_name[other].setup.prefix
-            others[other] = [first + tool["name"] for tool in found]
-    return {
-        owner: [each.removeprefix(prefix) for each in names if each.startswith(prefix)]
-        for owner, names in others.items()
-    }
+            called = [sources.by_name[other].setup.prefix + tool["name"] for tool in found]
+            others[other] = [each.removeprefix(prefix) for each in called if each.startswith(prefix)]
+    return others
 
 
 def _as_data(
