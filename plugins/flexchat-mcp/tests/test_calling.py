@@ -6,7 +6,7 @@ import time
 
 import pytest
 from flexchat import Reply, ToolProgress
-from flexchat_mcp.connection import call_tool
+from flexchat_mcp.tool_call import call_tool
 
 from .conftest import ERAS, gone, until
 

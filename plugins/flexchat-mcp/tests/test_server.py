@@ -82,7 +82,7 @@ async def test_a_server_that_ends_again_and_again_is_left_alone_for_a_while(sour
 
 
 async def _call(client):
-    from flexchat_mcp.connection import call_tool
+    from flexchat_mcp.tool_call import call_tool
 
     return await call_tool(client, "add", {"a": 1})
 

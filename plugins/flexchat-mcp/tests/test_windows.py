@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from flexchat.plugin import ToolSourceError
 from flexchat_mcp import connection
-from flexchat_mcp.connection import call_tool
 from flexchat_mcp.errors import AnswerLostError
+from flexchat_mcp.tool_call import call_tool
 
 from .conftest import ERAS, gone
 

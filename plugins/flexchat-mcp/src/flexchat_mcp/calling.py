@@ -134,7 +134,7 @@ class _Call:
         is_write = context.tool.effect == "write"
 
         async def request(client: Client) -> dict[str, Any]:
-            from .connection import call_tool
+            from .tool_call import call_tool
 
             self.was_asked = True
             if self._settings.resources:

@@ -17,20 +17,19 @@ from typing import Any, TypeVar
 import attrs
 import mcp_types as types
 from flexchat import __version__
-from flexchat.plugin import Fetcher, ToolError
+from flexchat.plugin import Fetcher
 from flexchat.store import storable
 from mcp import Client
 from mcp.client._transport import TransportStreams
-from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from .errors import LOST, NOT_SENT, TOO_LARGE, UNUSABLE, AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from .grant import Person
 from .process import IS_POSIX, ServerProcess
-from .questions import MOST_ROUNDS, Answer, answered
+from .questions import Answer
 from .settings import MODERN, TENANT_VARIABLE, McpConfig
-from .tasks import RELATED_TASK, Task, TasksExtension, made_of, wanted
+from .tasks import RELATED_TASK, Task, TasksExtension
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +37,6 @@ Kind = TypeVar("Kind")
 PROBE_S = 1.0
 """Seconds a server has to show that it is alive after a call was given up."""
 _CLOSING_S = 1.0
-_RAW: Any = TypeAdapter(dict[str, Any])
 
 
 @attrs.define(eq=False)
@@ -341,55 +339,3 @@ def _is_refusal(error: BaseException) -> bool:
 
 def _folder_of(config: McpConfig, folder: Path) -> Path:
     return folder / Path(config.cwd or "").expanduser()
-
-
-async def call_tool(
-    client: Client,
-    name: str,
-    arguments: Mapping[str, Any],
-    meta: Mapping[str, Any] | None = None,
-    answer: Answer | None = None,
-    progress: ProgressFnT | None = None,
-    *,
-    definition: Mapping[str, Any] | None = None,
-    is_write: bool = True,
-) -> dict[str, Any]:
-    """Call a tool; return the result as the protocol writes it, or the task it was answered with: see task_of.
-
-    Not with client.call_tool, which lists the tools and checks the result by what the server says now.
-
-    Args:
-        answer: Asks a person what the server wants to know; None if there is nobody.
-        progress: Is told how far the tool is; None: the server is not asked to say it.
-        definition: How the server lists it.
-        is_write: Whether it changes something.
-
-    Raises:
-        ToolError: The server asks what nobody can answer, or does not stop asking.
-        ValidationError: The answer is not a result.
-    """
-    responses: types.InputResponses | None = None
-    state: str | None = None
-    for _ in range(MOST_ROUNDS):
-        params = types.CallToolRequestParams(
-            name=name,
-            arguments=dict(arguments),
-            input_responses=responses,
-            request_state=state,
-            task=wanted(client, definition or {}, is_write=is_write),
-            _meta=meta,  # type: ignore[arg-type]
-        )
-        request = types.CallToolRequest(params=params)
-        try:
-            result: dict[str, Any] = await client.session.send_request(request, _RAW, progress_callback=progress)
-        except ValidationError as error:
-            if (task := made_of(error)) is None:
-                raise
-            return task
-        if result.get("resultType") == "task":
-            return result
-        if result.get("resultType") != "input_required":
-            types.CallToolResult.model_validate(result, by_name=False)
-            return result
-        responses, state = await answered(result, answer)
-    raise ToolError(f"the tool asked {MOST_ROUNDS} times without coming to a result")

@@ -6,9 +6,7 @@ import json
 import mcp_types as types
 import pytest
 from flexchat.host import Terminal
-from flexchat.plugin import ToolError
 from flexchat_mcp.commands.answers import Answers
-from flexchat_mcp.connection import call_tool
 from flexchat_mcp.settings import McpConfig
 
 FORM = {
@@ -132,23 +130,6 @@ def test_the_call_is_made_again_with_the_answer(config, run, folder, words, repl
 
     assert (status, json.loads(out)) == (0, reply)
     assert said in err
-
-
-def test_a_server_that_does_not_stop_asking_is_stopped():
-    class Asking:
-        """A client whose server asks again and again; its state must come back."""
-
-        def __init__(self):
-            self.session, self.states = self, []
-
-        async def send_request(self, request, kind, progress_callback=None):
-            self.states.append(request.params.request_state)
-            return {"resultType": "input_required", "requestState": f"s{len(self.states)}"}
-
-    client = Asking()
-    with pytest.raises(ToolError, match="asked 10 times"):
-        asyncio.run(call_tool(client, "add", {}))
-    assert client.states == [None, *(f"s{n}" for n in range(1, 10))]
 
 
 def test_what_else_a_server_wants_is_refused(config, run, folder):

@@ -114,8 +114,8 @@ async def _called(
             known = ", ".join(tools) or "none"
             raise UsageError(f"{name} has no tool '{tool}'{did_you_mean(tool, tools)}; it has: {known}")
         arguments = read_arguments(words, sourced(tools[tool], source.config).definition(name))
-        from ..connection import call_tool
         from ..tasks import cancel, outcome, task_of
+        from ..tool_call import call_tool
 
         try:
             assert source.person is not None, "there is a terminal"
