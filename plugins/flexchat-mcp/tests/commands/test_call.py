@@ -31,7 +31,7 @@ def test_a_failed_call_has_a_status(config, run, folder):
     [
         (["fake", "ad"], "", "fake has no tool 'ad' (did you mean 'add'?); it has: add, count"),
         (["fake", "add"], "die", "fake: it ended with exit code 7"),
-        (["fake", "add"], "refuse", "fake refused the call: Unknown tool: add (-32602)"),
+        (["fake", "add"], "refuse", "fake refused: Unknown tool: add (-32602)"),
         (["gone", "add"], "", "no MCP server is called 'gone'"),
         (["fake", "add", "a"], "", "'a' is not key=value"),
     ],

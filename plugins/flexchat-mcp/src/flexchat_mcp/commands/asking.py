@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from flexchat.host import CommandContext, UsageError
+from flexchat.plugin import ToolError
 
-from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
 from ..source import said
 from .opening import chosen, opened
 
@@ -31,11 +33,25 @@ def asked(context: CommandContext, server: str, ask: Callable[[Client], Awaitabl
 
     async def answer() -> Any:
         async with chat, opened(chat, name, context.terminal, tenant=tenant) as source:
-            try:
+            with refusals_in_words(name):
                 return await source.server.ask(ask, is_call=False)
-            except (ServerUnusableError, AnswerLostError, AnswerTooLargeError, UsageError):
-                raise
-            except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
-                raise UsageError(f"{name} refused: {said(error)}") from None
 
     return asyncio.run(answer())
+
+
+@contextlib.contextmanager
+def refusals_in_words(server: str) -> Iterator[None]:
+    """Say what a server refuses.
+
+    Raises:
+        UsageError: It refused, or what was asked of it failed.
+        ServerUnusableError, AnswerLostError, AnswerTooLargeError: There is no answer.
+    """
+    try:
+        yield
+    except (ServerUnusableError, AnswerLostError, AnswerTooLargeError, UsageError):
+        raise
+    except (ToolError, TaskGoneError) as error:
+        raise UsageError(f"{server}: {error}") from None
+    except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
+        raise UsageError(f"{server} refused: {said(error)}") from None

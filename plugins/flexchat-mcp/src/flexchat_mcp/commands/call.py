@@ -25,12 +25,12 @@ from flexchat.host import (
     in_brief,
     read_arguments,
 )
-from flexchat.plugin import MediaPart, ToolError, ToolSourceError, WithMedia
+from flexchat.plugin import MediaPart, ToolSourceError, WithMedia
 
-from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
+from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from ..listing import sourced
 from ..results import value_of
-from ..source import said
+from .asking import refusals_in_words
 from .opening import chosen, complete_server, opened, tenant_option
 
 
@@ -117,9 +117,9 @@ async def _called(
         from ..tasks import cancel, outcome, task_of
         from ..tool_call import call_tool
 
-        try:
-            assert source.person is not None, "there is a terminal"
-            answer = source.person.answer
+        assert source.person is not None, "there is a terminal"
+        answer = source.person.answer
+        with refusals_in_words(name):
             result = await source.server.ask(
                 lambda client: call_tool(client, tool, arguments, answer=answer, definition=tools[tool]), answer=answer
             )
@@ -129,12 +129,6 @@ async def _called(
                 except asyncio.CancelledError:
                     source.server.tell(lambda client: cancel(client, task))
                     raise
-        except (ServerUnusableError, AnswerLostError, AnswerTooLargeError, UsageError):
-            raise
-        except (ToolError, TaskGoneError) as error:
-            raise UsageError(f"{name}: {error}") from None
-        except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
-            raise UsageError(f"{name} refused the call: {said(error)}") from None
         if problem := source.person.problem:
             raise UsageError(problem)
         return result
