@@ -61,7 +61,7 @@ TOOL_RESULT = record(
         "description": "Images, sounds and files that came with it; data, in Base64, only of images a page can show.",
         "items": record({"kind": TEXT, "mime_type": TEXT, "bytes": COUNT}, name=TEXT, data=TEXT),
     },
-    left_out={**TEXTS, "description": "What came and is not in media, in words."},
+    left_out={**TEXTS, "description": "What came with it and is not in media, in words."},
 )
 TOOL_CALL = record(
     {"tool": TEXT, "params": TABLE, "result": TOOL_RESULT, "iteration": COUNT},
