@@ -340,7 +340,7 @@ def test_media_are_bare_base64_beside_the_text() -> None:
 
 
 def test_images_of_results_follow_in_a_users_message() -> None:
-    """Renderers leave out those of a tool's; what is no image is told in words."""
+    """Renderers leave out those of a tool's; what is not an image is told in words."""
     one = ToolCall.from_object("f", {})
     image = MediaPart(kind="image", mime_type="image/png", data=b"\x00\xff")
     sound = MediaPart(kind="audio", mime_type="audio/wav", data=b"s")

@@ -207,12 +207,12 @@ async def test_a_tool_without_a_value_or_with_hostile_media():
 
     @tool(effect="read")
     async def hostile():
-        """Return what is no media."""
+        """Return what is not media."""
         return WithMedia("v", [attrs.evolve(PICTURE, data=b"<script>"), "x", MediaPart(kind="image", mime_type="image/png", url="http://127.0.0.1/x")])  # fmt: skip # noqa: E501
 
     @tool(effect="read")
     async def broken():
-        """Return a value that is no JSON."""
+        """Return a value that is not JSON."""
         return WithMedia(object(), [PICTURE])
 
     async with FlexChat.from_config(config("bot"), tools=[alone, hostile, broken]) as chat:

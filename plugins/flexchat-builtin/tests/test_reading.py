@@ -152,7 +152,7 @@ def test_endless_matches_are_counted_up_to_a_limit():
 
 
 def test_what_is_looked_for_takes_linear_time():
-    """Almost-matches everywhere; the length and the places of what is no ASCII are kept."""
+    """Almost-matches everywhere; the length and the places of what is not ASCII are kept."""
     context = OneResult("İ" + "a" * 2_000_000 + "B", 2_000)
 
     assert read(context, find="a" * 199 + "b")["matches"][0]["start"] == 2_000_001 - 199 - 100

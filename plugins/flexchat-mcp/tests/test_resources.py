@@ -62,7 +62,7 @@ async def test_what_a_server_has_is_listed_and_read(readable, era):
     ],
 )
 async def test_several_contents_and_bytes_are_told_apart(readable, uri, result, left_out):
-    """Bytes are media, checked as any tool's: these are no image."""
+    """Bytes are media, checked as any tool's: these are not an image."""
     read = await readable().call_tool(READ, {"uri": uri})
 
     assert (read.result, read.media, read.left_out) == (result, (), left_out)

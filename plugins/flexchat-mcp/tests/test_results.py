@@ -76,7 +76,7 @@ def blob(data="aGk=", **rest):
     ],
 )  # fmt: skip
 def test_what_comes_beside_the_text(result, value):
-    """Bytes are media; what is said of them is no part of the value, which may be structured."""
+    """Bytes are media; what is said of them is not part of the value, which may be structured."""
     assert value_of(result) == value
 
 

@@ -226,7 +226,7 @@ async def cancel(client: Client, task: Task) -> None:
     await _ask(client, "tasks/cancel", task.id)
 
 
-def wanted(client: Client, tool: Mapping[str, Any], *, is_write: bool) -> types.TaskMetadata | None:
+def task_metadata(client: Client, tool: Mapping[str, Any], *, is_write: bool) -> types.TaskMetadata | None:
     """Return what asks a server of the older era for a task; None if the tool is called without.
 
     A tool that leaves the choice is called with a task if it changes something: only then an id is worth keeping.

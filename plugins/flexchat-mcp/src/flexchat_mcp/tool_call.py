@@ -15,7 +15,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from pydantic import TypeAdapter, ValidationError
 
 from .questions import MOST_ROUNDS, Answer, answered
-from .tasks import made_of, wanted
+from .tasks import made_of, task_metadata
 
 _RAW: Any = TypeAdapter(dict[str, Any])
 
@@ -53,7 +53,7 @@ async def call_tool(
             arguments=dict(arguments),
             input_responses=responses,
             request_state=state,
-            task=wanted(client, definition or {}, is_write=is_write),
+            task=task_metadata(client, definition or {}, is_write=is_write),
             _meta=meta,  # type: ignore[arg-type]
         )
         request = types.CallToolRequest(params=params)

@@ -47,7 +47,7 @@ def add(
     table: dict[str, Any] = {"url": target[0]} if is_url else {"command": [*target]}
     table |= {"transport": "sse"} if sse else {}
     table |= {"auth": {"oauth": True}} if oauth else {}
-    table |= {key: _pairs(pairs, f"--{key}") for key, pairs in (("env", env),) if pairs}
+    table |= {"env": _pairs(env, "--env")} if env else {}
     table |= {"headers": _pairs(header, "--header")} if header else {}
     return add_entries(context, [Entry(name=name, table=table)], is_agreed=yes, starts=not later)
 
