@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from flexchat.plugin import ToolContext, hookimpl
 from flexchat.plugin.contracts import ImplementationType
 from flexchat.plugin.host import PluginHost
 from flexchat.tools import live_source, sources
+from flexchat.tools.lock import ToolsLock
 from flexchat_testing import ScriptedProvider, ScriptedSource, calls, says, sourced
 from flexchat_testing.scripted_source import ScriptedSourceSettings
 
@@ -291,6 +293,34 @@ async def test_a_program_may_call_a_tool_of_a_source_nobody_has_opened(config, h
         assert (await chat.call_tool("find", {"q": "x"})).result == {"answered by": "find"}
         assert (await chat.call_tool("found", {})).error == "Tool 'found' not found"
     assert shop.opened == 1
+
+
+async def test_calls_that_wait_for_the_first_tools_together_all_find_them(config, host, shop, monkeypatch):
+    """One keeps them: the other finds them in the file before they are offered."""
+    written, goes_on = asyncio.Event(), threading.Event()
+    loop, calling = asyncio.get_running_loop(), []
+    update, accept_first = ToolsLock.update, sources.ToolSources._accept_first
+
+    def slow_update(self, change):
+        update(self, change)
+        loop.call_soon_threadsafe(written.set)
+        assert goes_on.wait(10)
+
+    async def one_after_the_other(self, needed):
+        calling.append(1)
+        if len(calling) == 2:
+            await written.wait()
+        await accept_first(self, needed)
+
+    monkeypatch.setattr(ToolsLock, "update", slow_update)
+    monkeypatch.setattr(sources.ToolSources, "_accept_first", one_after_the_other)
+    async with chat_of(config(), host) as chat:
+        both = [asyncio.ensure_future(chat.call_tool("find", {})) for _ in range(2)]
+        done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        goes_on.set()
+
+        assert [task.result().success for task in done] == [True]
+        assert [(await task).success for task in both] == [True, True]
 
 
 async def test_a_tool_knows_its_source_and_its_settings(config, host):

@@ -331,11 +331,13 @@ class ToolSources:
         known = [(source, source.now) for source in sources if source.now is not None]
         kept = self._kept() if known else {}
         first = [(source, tools) for source, tools in known if source.name not in kept]
-        if not first or self._unreadable:
+        if self._unreadable:
             return
         for source, tools in first:
             await self._keep_first(source, tools)
-        self._publish()
+        # Who comes while another call keeps them finds them in the file, and not yet in the registry.
+        if first or not all(self._states[source.name].accepted for source, _ in known):
+            self._publish()
 
     async def _keep_first(self, source: LiveSource, tools: Mapping[str, SourcedTool]) -> None:
         """Accept a source's first tools; if they cannot be kept, only for this process."""
