@@ -200,7 +200,7 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
 
 
 def _refused(name: str, error: Exception, *, is_write: bool, is_task: bool) -> ToolError:
-    """Return what a refusal by the protocol, or an answer that is not a result, means."""
+    """Return what a refusal by the protocol, or an answer that is none, means."""
     from pydantic import ValidationError
 
     if is_write and (is_task or isinstance(error, ValidationError)):

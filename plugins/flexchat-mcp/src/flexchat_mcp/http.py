@@ -21,7 +21,7 @@ from .settings import McpAuth, McpConfig
 from .tokens import TokensError
 
 _LONGEST_S = 24 * 3_600.0
-"""Some servers send headers only when they are done; the limit for a call is set elsewhere."""
+"""Until headers arrive, some servers work: how long a call may take is said elsewhere."""
 
 
 def http_transport(
@@ -65,7 +65,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     Args:
         headers: Sent with each request to the server.
-        max_bytes: The longest answer, streams of events aside.
+        max_bytes: The longest answer that is no stream of events.
         sign_in: Gives requests a token; None if the server needs none, or has one in the headers.
     """
 
@@ -80,7 +80,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 return await self._sign_in.send(request, self._send)
             response = await self._send(request)
             if response.status_code == 401 and "www-authenticate" in response.headers:
-                raise ServerUnusableError("it asks for a token; set auth in its table")
+                raise ServerUnusableError("it lets nobody in who has no token; its table says with auth how to get one")
             return response
         except FetchError as error:
             return _failed(request, LOST if error.may_have_arrived else NOT_SENT, error)
@@ -90,12 +90,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return _failed(request, TOO_LARGE, error)
 
     async def aclose(self) -> None:
-        """Wait for a token that is being renewed."""
+        """Wait for a token that is just being renewed."""
         if self._sign_in is not None:
             await self._sign_in.aclose()
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request to the server, or to its authorization server.
+        """Send a request, to the server or to one where one signs in.
 
         Raises:
             FetchError: There is no usable answer.
