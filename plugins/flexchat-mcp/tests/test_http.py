@@ -251,6 +251,58 @@ async def test_a_write_whose_answer_is_lost_is_unknown_and_sent_once(chat_at, br
     assert [body["method"] for _, body in got].count("tools/call") == 1
 
 
+def plain(status, kind="text/html", text="<h1>Try later</h1>"):
+    head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {len(text)}\r\nconnection: close\r\n\r\n"
+    return lambda body: f"{head}{text}".encode()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (plain("504 Gateway Timeout"), "HTTP 504 (text/html)"),
+        (plain("502 Bad Gateway", "application/json", '{"message": "upstream"}'), "HTTP 502 (application/json)"),
+        (plain("500 x", "text/event-stream", ": no event\n\n"), "HTTP 500 (text/event-stream)"),
+        (plain("200 OK"), "HTTP 200 (text/html)"),
+        (plain("202 Accepted", "application/json", ""), "HTTP 202 (application/json)"),
+        (plain("200 OK", "application/json", "{]"), "parse"),
+        (plain("200 OK", "text/event-stream", "event: message\ndata: {]\n\n"), "parse"),
+    ],
+)
+async def test_a_write_that_is_answered_with_something_else_is_unknown(chat_at, answer, said):
+    """By a gateway that did not wait, or a server that broke after it had acted. Its other tools go on."""
+    server, url, got = await raw(lambda body: (answer if body.get("method") == "tools/call" else ordinary)(body))
+    chat = chat_at(url, restarts=0, effects={"add": "read"})
+
+    found = await chat.call_tool("count", {})
+    read = [await chat.call_tool("add", {}) for _ in range(2)]
+    server.close()
+
+    assert said in found.error
+    assert "it is unknown whether 'count' took effect" in found.hint
+    assert [effect.state for effect in await chat.effects()] == ["unknown"]
+    assert [body["method"] for _, body in got].count("tools/call") == 3
+    assert all(said in each.error for each in read)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda body: reply(body, status="500 x", error={"code": -32603, "message": "no such table"}),
+        plain("404 Not Found"),
+        plain("429 Too Many Requests"),
+    ],
+)
+async def test_a_write_that_was_refused_has_failed(chat_at, answer):
+    server, url, _ = await raw(lambda body: (answer if body.get("method") == "tools/call" else ordinary)(body))
+    chat = chat_at(url)
+
+    found = await chat.call_tool("count", {})
+    server.close()
+
+    assert found.error.startswith("the MCP server 'mcp' refused the call: ")
+    assert [effect.state for effect in await chat.effects()] == ["failed"]
+
+
 async def test_a_read_whose_answer_is_lost_is_asked_again_once(chat_at):
     server, url, got = await raw(lambda body: None if body.get("method") == "tools/call" else ordinary(body))
     chat = chat_at(url, effects={"*": "read"})

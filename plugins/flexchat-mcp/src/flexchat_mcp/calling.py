@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from flexchat.host import value_problem
 from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError, run_in_thread
 
-from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
+from .errors import UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
 from .person_behind import PersonBehind
 from .results import text_of, value_of
 from .settings import McpToolSettings
@@ -201,8 +201,13 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
 
 def _refused(name: str, error: Exception, *, is_write: bool, is_task: bool) -> ToolError:
     """Return what a refusal by the protocol, or an answer that is none, means."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import PARSE_ERROR
     from pydantic import ValidationError
 
-    if is_write and (is_task or isinstance(error, ValidationError)):
+    is_no_answer = isinstance(error, ValidationError) or (
+        isinstance(error, MCPError) and error.code in (UNCLEAR, PARSE_ERROR)  # the SDK's, of what it cannot read
+    )
+    if is_write and (is_task or is_no_answer):
         return EffectUnknownError(f"the MCP server '{name}': {said(error)}")
     return ToolError(f"the MCP server '{name}' refused the call: {said(error)}")

@@ -13,6 +13,8 @@ TOO_LARGE = 7_803
 """The answer was longer than max_bytes."""
 UNUSABLE = 7_804
 """The server lets nobody in, and has not done what it was asked."""
+UNCLEAR = 7_805
+"""A call was answered with something that is no answer of MCP: the server may have done what it was asked."""
 
 
 class ServerUnusableError(FlexChatError):
