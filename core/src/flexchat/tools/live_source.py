@@ -246,8 +246,9 @@ class LiveSource:
                     fingerprint = source.fingerprint
                     same = bool(fingerprint) and fingerprint == self._accepted_fingerprint()
                     tools = None if same else [*await source.tools()]
-            self.trouble, self.fingerprint, self.is_known = "", fingerprint, True
+            self.trouble, self.is_known = "", True
             await self._when_read(self, tools)
+            self.fingerprint = fingerprint
         except TimeoutError:
             self._failed(f"it was not read within {self.setup.timeout_s:g} s")
         except ToolSourceError as error:

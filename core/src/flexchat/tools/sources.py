@@ -269,7 +269,8 @@ class ToolSources:
             ToolSourceError: As look.
             ToolsLockError: The file cannot be read or written.
         """
-        state = await self.look(name, accept_first=seen is None)
+        await self.look(name, accept_first=seen is None)
+        state = self.state(name)  # looking ends with warnings, which take time: it may have been read again meanwhile
         changes = {change.name: change for change in state.changes}
         source = self.by_name[name]
         if seen is not None:
