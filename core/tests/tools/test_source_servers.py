@@ -157,6 +157,23 @@ async def test_a_restart_that_fails_is_told_and_can_be_tried_again(chat, shop, e
     assert (await chat.tools.sources.restart("shop")).status == "open"
 
 
+async def test_a_restart_that_fails_for_one_tenant_is_not_told_to_others(chat, shop):
+    """The source itself has read its tools, and goes on."""
+
+    async def fail():
+        raise ToolSourceError("it ended; its last words: the books of red")
+
+    sources = chat.tools.sources
+    await sources.look("shop")
+    shop.restarting = fail
+    with pytest.raises(ToolSourceError, match="tool source 'shop': it ended; its last words: the books of red"):
+        await sources.restart("shop", tenant="red")
+
+    for tenant in ("blue", "default"):
+        state = sources.state("shop", tenant=tenant)
+        assert (state.status, state.trouble) == ("open", "")
+
+
 async def test_restarts_at_the_same_time_are_one(chat, shop):
     await chat.tools.sources.look("shop")
     listed = shop.listed

@@ -200,7 +200,10 @@ class ToolSources:
         """
         source = self._named(name)
         self.lock.read()
-        await asyncio.wait([source.restart(tenant)])
+        restarting = source.restart(tenant)
+        await asyncio.wait([restarting])
+        if not restarting.cancelled() and (trouble := restarting.result()):
+            raise ToolSourceError(_told_of(source.name, trouble))
         return await self._looked_at(source, tenant)
 
     def state(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
