@@ -410,7 +410,7 @@ async def test_nor_has_a_thread_that_returns_it_late(ledger, caplog):
     calls = calls_of(ledger, pay)
     await calls.run(call())
     may_end.set()
-    while not (has_ended.is_set() and "what it returned late" in caplog.text):
+    while not (has_ended.is_set() and "what it returned late" in caplog.text):  # noqa: ASYNC110
         await asyncio.sleep(0)
 
     assert [row.state for row in await rows(ledger)] == ["unknown"]

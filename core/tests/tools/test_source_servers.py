@@ -284,7 +284,7 @@ async def test_what_is_kept_is_what_was_seen_even_if_the_source_is_read_again_me
 
     async def turn_back():
         shop.change(harmless)
-        while sources.by_name["shop"].now["find"].digest != seen["find"]:
+        while sources.by_name["shop"].now["find"].digest != seen["find"]:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     def warnings(tools, others):

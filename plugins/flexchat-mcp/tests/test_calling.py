@@ -191,6 +191,34 @@ async def test_an_answer_that_is_too_large_is_said(chat_of, folder, tool, unknow
     assert len(folder.lines("starts")) == 1
 
 
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(("tool", "unknown"), [("add", False), ("count", True)])
+async def test_so_is_one_of_too_many_parts(chat_of, folder, era, tool, unknown):
+    chat = chat_of(era, max_bytes=10**6, effects={"add": "read"})
+    folder.fault(json.dumps({"content": [1] * 150_000}))
+
+    found = await chat.call_tool(tool, {"a": 1})
+
+    assert "its answer has more than 100,000 parts" in found.error
+    assert ("unknown whether" in (found.hint or "")) is unknown
+    assert (await chat.call_tool("add", {"a": 2})).result == "2"
+
+
+@pytest.mark.slow
+@pytest.mark.timed
+async def test_an_answer_of_wrong_parts_takes_no_time(chat_of, folder):
+    """Telling what is wrong with each of them would: a minute for these."""
+    chat = chat_of(max_bytes=10**6, effects={"add": "read"})
+    await chat.tools.sources.look("fake")
+    folder.fault(json.dumps({"content": [1] * 90_000}))
+    started = time.monotonic()
+
+    found = await chat.call_tool("add", {"a": 1})
+
+    assert "its answer is not what MCP says, in " in found.error
+    assert time.monotonic() - started < 3
+
+
 @pytest.mark.slow
 @pytest.mark.timed
 async def test_a_large_answer_takes_linear_time(source_of, folder):

@@ -30,6 +30,7 @@ from .grant import Person
 from .process import IS_POSIX, ServerProcess
 from .questions import MOST_ROUNDS, Answer, answered
 from .settings import MODERN, TENANT_VARIABLE, McpConfig
+from .swollen import without_swollen
 from .tasks import RELATED_TASK, Task, TasksExtension, made_of, wanted
 
 log = logging.getLogger(__name__)
@@ -211,7 +212,9 @@ class Connection:
             case code if code == UNUSABLE:
                 return ServerUnusableError(error.message)
             case code if code == TOO_LARGE:
-                return AnswerTooLargeError(f"its answer is longer than {self._config.max_bytes:,} bytes")
+                return AnswerTooLargeError(
+                    error.message or f"its answer is longer than {self._config.max_bytes:,} bytes"
+                )
             case types.CONNECTION_CLOSED | types.REQUEST_TIMEOUT:
                 return AnswerLostError(self.why or error.message)
         return error
@@ -220,7 +223,7 @@ class Connection:
         is_refusal = False
         try:
             async with contextlib.AsyncExitStack() as stack:
-                transport = await self._transport(stack)
+                transport = without_swollen(await self._transport(stack))
                 client = Client(
                     transport,
                     mode=era,

@@ -10,11 +10,14 @@ NOT_SENT = 7_801
 LOST = 7_802
 """The request may have reached the server, and there is no answer."""
 TOO_LARGE = 7_803
-"""The answer was longer than max_bytes."""
+"""The answer was longer than max_bytes, or has too many parts; the message is empty in the first case."""
 UNUSABLE = 7_804
 """The server lets nobody in, and has not done what it was asked."""
 UNCLEAR = 7_805
 """A call was answered with something that is no answer of MCP: the server may have done what it was asked."""
+
+MOST_ERRORS = 1_000
+"""Errors of pydantic in one answer: it takes seconds to tell more of them."""
 
 
 class ServerUnusableError(FlexChatError):
@@ -54,4 +57,4 @@ class TaskGoneError(FlexChatError):
 
 
 class AnswerTooLargeError(FlexChatError):
-    """The server answered with more than max_bytes; it has done what it was asked, or refused."""
+    """The server answered with more than can be read; it has done what it was asked, or refused."""

@@ -21,7 +21,7 @@ from mcp.client.extension import ClaimContext, ClientExtension, NotificationBind
 from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
-from .errors import AnswerLostError, ServerUnusableError, TaskGoneError
+from .errors import MOST_ERRORS, AnswerLostError, ServerUnusableError, TaskGoneError
 from .questions import MOST_ROUNDS, Answer, answered
 from .settings import MODERN
 
@@ -244,6 +244,8 @@ def wanted(client: Client, tool: Mapping[str, Any], *, is_write: bool) -> types.
 
 def made_of(error: ValidationError) -> dict[str, Any] | None:
     """Return the answer of the older era that the SDK takes for a broken result, because it is a task."""
+    if error.error_count() > MOST_ERRORS:
+        return None  # a task lacks little
     for each in error.errors(include_url=False):
         answer = each["input"]
         if each["loc"] == ("content",) and isinstance(answer, dict) and "task" in answer:
