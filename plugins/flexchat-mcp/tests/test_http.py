@@ -314,6 +314,40 @@ async def test_a_read_whose_answer_is_lost_is_asked_again_once(chat_at):
     assert [body["method"] for _, body in got].count("tools/call") == 2
 
 
+@pytest.mark.parametrize("tool", ["add", "count"])
+async def test_a_server_that_was_started_anew_and_knows_no_session_is_connected_again(chat_at, tool):
+    """It has done nothing: what writes may be sent again, too."""
+    sessions, executed = [], []
+
+    def answer(head, body):
+        match body.get("method"):
+            case "initialize":
+                sessions.append(f"s{len(got)}")
+                info = {"capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+                made = reply(body, {"protocolVersion": "2025-11-25", **info})
+                return made.replace(b"\r\n", f"\r\nmcp-session-id: {sessions[-1]}\r\n".encode(), 1)
+            case "server/discover":
+                return reply(body, status="400 x", error={"code": -32600, "message": "no session"})
+        if not sessions or f"mcp-session-id: {sessions[-1]}" not in head.lower():
+            return plain("404 Not Found")(body)
+        if "id" not in body:
+            return plain("202 Accepted", text="")(body)
+        if body["method"] == "tools/call":
+            executed.append(body["params"]["name"])
+        return ordinary(body)
+
+    server, url, got = await raw(lambda body: answer(got[-1][0], body))
+    chat = chat_at(url, protocol="handshake", effects={"add": "read"})
+    assert (await chat.call_tool("add", {})).success
+    sessions.append("gone")
+
+    found = await chat.call_tool(tool, {})
+    server.close()
+
+    assert found.success, found.error
+    assert executed == ["add", tool]
+
+
 async def test_one_lost_answer_does_not_end_other_calls(chat_at):
     """In the SDK, an error of its HTTP client would."""
     go_on = asyncio.Event()

@@ -108,6 +108,22 @@ async def test_so_is_one_that_does_not_say_what_a_task_does(folder, long_of, era
 
 
 @pytest.mark.parametrize("era", ERAS)
+async def test_one_that_works_on_a_call_of_another_is_not_ended_for_that(folder, long_of, era, monkeypatch):
+    """Many servers do one thing at a time: they say nothing of a task meanwhile, and end it if they are ended."""
+    monkeypatch.setattr(tasks, "POLL_S", 0.2)
+    chat = long_of(era)
+    await chat.tools.sources.look("fake")
+    folder.fault("hang until cancelled")
+    other = asyncio.ensure_future(chat.call_tool("peek", {}))
+    await until(lambda: folder.lines("calls"))
+
+    assert (await called(chat, folder, {"deaf": 2, "after": 4})).result == "count done"
+    other.cancel()
+    await asyncio.wait([other])
+    assert (len(folder.lines("starts")), len(folder.lines("effects"))) == (1, 1)
+
+
+@pytest.mark.parametrize("era", ERAS)
 async def test_but_not_for_ever(folder, long_of, era, monkeypatch):
     """What it may have done is unknown, and can be asked for later."""
     monkeypatch.setattr(tasks, "MOST_TROUBLES", 3)

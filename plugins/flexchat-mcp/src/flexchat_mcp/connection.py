@@ -25,7 +25,17 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter, ValidationError
 
-from .errors import LOST, NOT_SENT, TOO_LARGE, UNUSABLE, AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .errors import (
+    LOST,
+    NO_SESSION,
+    NOT_SENT,
+    TOO_LARGE,
+    UNUSABLE,
+    AnswerLostError,
+    AnswerTooLargeError,
+    ServerUnusableError,
+    SessionGoneError,
+)
 from .grant import Person
 from .process import IS_POSIX, ServerProcess
 from .questions import MOST_ROUNDS, Answer, answered
@@ -209,6 +219,8 @@ class Connection:
                 return AnswerLostError(error.message, may_have_acted=False)
             case code if code == LOST:
                 return AnswerLostError(error.message)
+            case code if code == NO_SESSION:
+                return SessionGoneError(error.message)
             case code if code == UNUSABLE:
                 return ServerUnusableError(error.message)
             case code if code == TOO_LARGE:
@@ -337,7 +349,7 @@ def _is_refusal(error: BaseException) -> bool:
     """Whether the server itself has answered, and not what a client of this era can go on with."""
     error = _first(error)
     if isinstance(error, MCPError):
-        ours = (NOT_SENT, LOST, UNUSABLE, TOO_LARGE, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
+        ours = (NOT_SENT, NO_SESSION, LOST, UNUSABLE, TOO_LARGE, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
         return error.code not in ours
     return isinstance(error, ValidationError)
 

@@ -13,6 +13,8 @@ TOO_LARGE = 7_803
 """The answer was longer than max_bytes, or has too many parts; the message is empty in the first case."""
 UNUSABLE = 7_804
 """The server lets nobody in, and has not done what it was asked."""
+NO_SESSION = 7_806
+"""The server no longer knows the session, and has not done what it was asked."""
 UNCLEAR = 7_805
 """A call was answered with something that is no answer of MCP: the server may have done what it was asked."""
 
@@ -42,6 +44,13 @@ class AnswerLostError(FlexChatError):
     def __init__(self, text: str, *, may_have_acted: bool = True) -> None:
         self.may_have_acted = may_have_acted
         super().__init__(text)
+
+
+class SessionGoneError(AnswerLostError):
+    """The server no longer knows the session: it was started anew. Nothing was done, and another one can be had."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, may_have_acted=False)
 
 
 class TaskGoneError(FlexChatError):

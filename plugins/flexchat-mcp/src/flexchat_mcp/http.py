@@ -14,7 +14,7 @@ from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from .errors import LOST, NOT_SENT, TOO_LARGE, UNCLEAR, UNUSABLE, ServerUnusableError
+from .errors import LOST, NO_SESSION, NOT_SENT, TOO_LARGE, UNCLEAR, UNUSABLE, ServerUnusableError, SessionGoneError
 from .grant import Person
 from .oauth import SignIn
 from .settings import McpAuth, McpConfig
@@ -88,6 +88,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                     raise ServerUnusableError(
                         "it lets nobody in who has no token; its table says with auth how to get one"
                     )
+            if response.status_code == 404 and request.method == "POST" and "mcp-session-id" in request.headers:
+                await response.aclose()
+                return _failed(request, NO_SESSION, SessionGoneError("it no longer knows the session"))
             if _is_no_answer(response) and _asked(request).get("method") == "tools/call":
                 await response.aclose()
                 raise _UnclearError(f"it answered with HTTP {response.status_code} ({_kind(response) or 'no type'})")
