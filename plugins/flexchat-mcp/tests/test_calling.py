@@ -81,6 +81,23 @@ async def test_a_server_that_takes_keys_gets_the_same_one_again(chat_of, folder)
     assert len({meta["example.com/key"] for meta in metas}) == 1
 
 
+@pytest.mark.parametrize("takes_keys", [True, False])
+async def test_a_lost_answer_is_tried_again_as_configured_if_the_server_takes_keys(chat_of, folder, takes_keys):
+    """All attempts have the same key. Without, nothing that writes is tried again."""
+    rest = {"idempotency_meta": "example.com/key"} if takes_keys else {}
+    more = {"registry": [{"name": "count", "retry": {"max_attempts": 2, "backoff_ms": 1}}]}
+    chat = chat_of(more=more, **rest)
+    await chat.tools.sources.look("fake")
+    folder.fault("die")
+
+    found = await chat.call_tool("count", {})
+
+    metas = [json.loads(line)["meta"] for line in folder.lines("calls")]
+    assert (found.success, len(metas)) == ((True, 2) if takes_keys else (False, 1))
+    assert len({meta.get("example.com/key") for meta in metas}) == 1
+    assert [effect.state for effect in await chat.effects()] == ["done" if takes_keys else "unknown"]
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_call_that_takes_too_long_is_cancelled(chat_of, folder, era):
     """The server hears of it, and goes on to live if it does."""

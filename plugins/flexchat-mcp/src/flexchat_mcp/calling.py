@@ -62,9 +62,8 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
     except AnswerLostError as error:
         text = f"the MCP server '{name}' did not answer: {error}"
         if is_write and error.may_have_acted:
-            raise EffectUnknownError(text) from None
-        may_have_acted = error.may_have_acted
-        raise ToolError(text, retryable=not may_have_acted, nothing_done=not may_have_acted) from None
+            raise EffectUnknownError(text, retryable=True) from None
+        raise ToolError(text, retryable=True, nothing_done=not error.may_have_acted) from None
     except TaskGoneError as error:
         text = f"the MCP server '{name}': {error}"
         raise EffectUnknownError(text) if is_write else ToolError(text) from None
