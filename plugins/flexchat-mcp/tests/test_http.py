@@ -108,6 +108,46 @@ async def test_an_old_sse_server_is_called(chat_at, serve):
     assert (await chat.call_tool("add", {"a": 1})).result == 3
 
 
+@pytest.mark.parametrize("tool", ["add", "count"])
+async def test_an_old_sse_server_that_breaks_is_connected_again(chat_at, tool):
+    """The SDK's transport sends nothing more once a message was refused, and nobody gets an answer."""
+    got, streams, is_broken = [], [], False
+
+    async def handle(reader, writer):
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        if head.startswith("get"):
+            streams.append(writer)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nevent: endpoint\ndata: /post\n\n")
+            return
+        length = next(int(line[15:]) for line in head.split("\r\n") if line.startswith("content-length:"))
+        body = json.loads(await reader.readexactly(length))
+        got.append(body)
+        is_call = body.get("method") == "tools/call"
+        writer.write(plain("502 Bad Gateway" if is_call and is_broken else "202 Accepted", "text/plain", "Ok")(body))
+        writer.close()
+        if "id" in body and not (is_call and is_broken):
+            answer = ordinary(body)
+            if body["method"] == "initialize":
+                info = {"capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+                answer = reply(body, {"protocolVersion": "2025-11-25", **info})
+            streams[-1].write(b"event: message\ndata: " + answer.partition(b"\r\n\r\n")[2] + b"\n\n")
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/sse"
+    chat = chat_at(url, transport="sse", effects={"add": "read"}, protocol="handshake", call_timeout_ms=4_000)
+    assert (await chat.call_tool("add", {})).result == "ok"
+    is_broken = True
+    broken = await chat.call_tool(tool, {})
+    is_broken = False
+
+    assert "did not answer: it answered a message with HTTP 502" in broken.error
+    assert ("unknown whether" in (broken.hint or "")) is (tool == "count")
+    assert (await chat.call_tool("count", {})).result == "ok"
+    server.close()
+    for stream in streams:
+        stream.close()
+
+
 async def raw(answer):
     """Serve HTTP by hand: a function of (number, body) gives the bytes, or None to close at once."""
     got = []

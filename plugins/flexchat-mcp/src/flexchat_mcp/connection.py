@@ -274,7 +274,7 @@ class Connection:
 
             if self._fetcher is None:
                 raise ServerUnusableError("there is no client for addresses")
-            return http_transport(config, self.name, self._fetcher, self._person, self._tenant)
+            return http_transport(config, self.name, self._fetcher, self._person, self._tenant, self._end)
         folder, env = _folder_of(config, self._folder), self._variables()
         if not IS_POSIX:
             from .windows import windows_transport

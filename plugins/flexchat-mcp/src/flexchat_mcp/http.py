@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -25,7 +25,12 @@ _LONGEST_S = 24 * 3_600.0
 
 
 def http_transport(
-    config: McpConfig, name: str, fetcher: Fetcher, person: Person | None, tenant: str
+    config: McpConfig,
+    name: str,
+    fetcher: Fetcher,
+    person: Person | None,
+    tenant: str,
+    ended: Callable[[str], None],
 ) -> AbstractAsyncContextManager[TransportStreams]:
     """Return the SDK's transport for a URL.
 
@@ -33,6 +38,7 @@ def http_transport(
         name: What the config calls the server.
         person: Who can sign in if the server asks for it; None for nobody.
         tenant: Whose tokens are sent.
+        ended: Called with the reason in words when nothing more will come, if the transport does not say so itself.
     """
     assert config.url is not None
     auth = config.auth or McpAuth()
@@ -40,12 +46,13 @@ def http_transport(
     if auth.bearer:
         sent["Authorization"] = f"Bearer {auth.bearer}"
     sign_in = SignIn(name, config.url, auth, person, tenant) if auth.oauth else None
-    guarded = GuardedTransport(fetcher, sent, config.max_bytes, sign_in)
+    is_old = config.transport == "sse"
+    guarded = GuardedTransport(fetcher, sent, config.max_bytes, sign_in, ended if is_old else None)
 
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(transport=guarded, timeout=None, trust_env=False)
 
-    if config.transport == "sse":
+    if is_old:
         return sse_client(config.url, httpx_client_factory=client)
     return _streamable(config.url, client(), config.max_bytes)
 
@@ -71,13 +78,30 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         headers: Sent with each request to the server.
         max_bytes: The longest answer that is no stream of events.
         sign_in: Gives requests a token; None if the server needs none, or has one in the headers.
+        ended: For a transport whose answers come apart from the requests, and which sends nothing more when one was
+            refused: is told so.
     """
 
-    def __init__(self, fetcher: Fetcher, headers: dict[str, str], max_bytes: int, sign_in: SignIn | None) -> None:
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        headers: dict[str, str],
+        max_bytes: int,
+        sign_in: SignIn | None,
+        ended: Callable[[str], None] | None = None,
+    ) -> None:
         self._fetcher, self._headers, self._max, self._sign_in = fetcher, headers, max_bytes, sign_in
+        self._ended = ended
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; answer in the server's place with a JSON-RPC error if there is no usable answer."""
+        response = await self._answer(request)
+        if self._ended is not None and request.method == "POST" and response.status_code >= 300:
+            why = f"it answered a message with HTTP {response.status_code}"
+            self._ended(response.extensions.get("why", why))
+        return response
+
+    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
         request.headers.update(self._headers)
         try:
             if self._sign_in is not None:
@@ -91,7 +115,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             if response.status_code == 404 and request.method == "POST" and "mcp-session-id" in request.headers:
                 await response.aclose()
                 return _failed(request, NO_SESSION, SessionGoneError("it no longer knows the session"))
-            if _is_no_answer(response) and _asked(request).get("method") == "tools/call":
+            if self._ended is None and _is_no_answer(response) and _asked(request).get("method") == "tools/call":
                 await response.aclose()
                 raise _UnclearError(f"it answered with HTTP {response.status_code} ({_kind(response) or 'no type'})")
             return response
@@ -196,4 +220,4 @@ def _failed(request: httpx2.Request, code: int, error: Exception) -> httpx2.Resp
     hint = getattr(error, "hint", None)
     message = f"{error} ({hint})" if hint else str(error)
     data = {"jsonrpc": "2.0", "id": _asked(request).get("id"), "error": {"code": code, "message": message}}
-    return httpx2.Response(502, json=data, request=request)
+    return httpx2.Response(502, json=data, request=request, extensions={"why": message})
