@@ -9,6 +9,7 @@ from flexchat import FlexChatError, Reply, ToolProgress
 from flexchat.cli.main import main
 from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat_mcp import tasks
+from flexchat_mcp.errors import TaskGoneError
 from flexchat_mcp.tasks import Task, task_of
 
 from .conftest import ERAS, until
@@ -182,6 +183,14 @@ async def test_a_task_that_asks_for_something_else_is_given_up(folder, long_of):
     assert "something that cannot be answered here" in result.error
     assert await state(chat) == "unknown"
     await until(lambda: folder.lines("cancels"))
+
+
+@pytest.mark.parametrize("asked", [[1], "abc", {"q": 1}, {"q": {"method": "x"}}])
+async def test_one_that_asks_in_no_way_of_mcp_is_given_up(asked):
+    """And cancelled: it waits for an answer it will not get."""
+    with pytest.raises(TaskGoneError, match="its task asks something that cannot be answered here") as caught:
+        await Task("t")._reply(None, {"inputRequests": asked}, None)
+    assert caught.value.is_left
 
 
 async def test_one_that_does_not_stop_asking_is_given_up(folder, long_of):
