@@ -124,6 +124,23 @@ async def test_one_that_works_on_a_call_of_another_is_not_ended_for_that(folder,
     assert (len(folder.lines("starts")), len(folder.lines("effects"))) == (1, 1)
 
 
+async def test_one_that_says_nothing_of_several_tasks_is_ended(folder, long_of, monkeypatch):
+    """Tasks that are asked after do not vouch for it."""
+    monkeypatch.setattr(tasks, "POLL_S", 0.2)
+    chat = long_of()
+    plan = {"deaf": 2, "after": 4}
+    found = await asyncio.gather(*(_when_called(chat, folder, plan, number) for number in range(3)))
+
+    assert [each.result for each in found] == ["count done"] * 3
+    assert len(folder.lines("starts")) >= 2
+    assert len(folder.lines("effects")) == 3
+
+
+async def _when_called(chat, folder, plan, number):
+    await until(lambda: len(folder.lines("tasks_made")) == number)
+    return await called(chat, folder, plan)
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_but_not_for_ever(folder, long_of, era, monkeypatch):
     """What it may have done is unknown, and can be asked for later."""

@@ -106,6 +106,11 @@ class Connection:
         return self._ending.is_set()
 
     @property
+    def is_called(self) -> bool:
+        """Whether a call waits for its answer, and not only for the end of a task."""
+        return any(call.task is None for call in self._calls)
+
+    @property
     def client(self) -> Client:
         """The SDK's client.
 

@@ -148,7 +148,7 @@ class Server:
             try:
                 return await connection.ask(request, is_call=is_call, answer=answer, whose=whose, task=task)
             except AnswerLostError as lost:
-                if task is None or connection.has_ended or not connection.working:
+                if task is None or connection.has_ended or not connection.is_called:
                     self._drop(connection, str(lost))  # else it works for somebody, and is asked after the task again
                 if is_again or not (may_repeat or isinstance(lost, SessionGoneError)):
                     raise
