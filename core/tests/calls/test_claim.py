@@ -377,6 +377,45 @@ async def test_a_thread_that_answers_late_settles_its_effect(ledger, till, late)
         assert (await calls_of(ledger, pay).run(call())).result == 17
 
 
+@pytest.mark.parametrize("made", [float("nan"), object()])
+async def test_a_tool_that_returns_what_is_not_json_has_not_failed(ledger, till, made):
+    """It came to its end, and has changed what it changes."""
+
+    @tool
+    async def pay(amount: int):
+        """Pay."""
+        till.paid.append(amount)
+        return made
+
+    result = await calls_of(ledger, pay).run(call())
+    again = await calls_of(ledger, pay).run(call())
+
+    assert result.error.startswith("the tool returned something that is not JSON: ")
+    assert "it is unknown whether 'pay' took effect" in result.hint
+    assert "It is unknown whether 'pay' took effect" in again.error
+    assert [row.state for row in await rows(ledger)] == ["unknown"]
+    assert till.paid == [5]
+
+
+async def test_nor_has_a_thread_that_returns_it_late(ledger, caplog):
+    may_end, has_ended = threading.Event(), threading.Event()
+
+    @tool(timeout_ms=20)
+    def pay(amount: int):
+        """Pay."""
+        may_end.wait(5)
+        has_ended.set()
+        return float("nan")
+
+    calls = calls_of(ledger, pay)
+    await calls.run(call())
+    may_end.set()
+    while not (has_ended.is_set() and "what it returned late" in caplog.text):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+    assert [row.state for row in await rows(ledger)] == ["unknown"]
+
+
 # After a crash
 
 

@@ -81,6 +81,23 @@ async def test_a_server_that_takes_keys_gets_the_same_one_again(chat_of, folder)
     assert len({meta["example.com/key"] for meta in metas}) == 1
 
 
+@pytest.mark.parametrize("takes_keys", [True, False])
+async def test_a_lost_answer_is_tried_again_as_configured_if_the_server_takes_keys(chat_of, folder, takes_keys):
+    """All attempts have the same key. Without, nothing that writes is tried again."""
+    rest = {"idempotency_meta": "example.com/key"} if takes_keys else {}
+    more = {"registry": [{"name": "count", "retry": {"max_attempts": 2, "backoff_ms": 1}}]}
+    chat = chat_of(more=more, **rest)
+    await chat.tools.sources.look("fake")
+    folder.fault("die")
+
+    found = await chat.call_tool("count", {})
+
+    metas = [json.loads(line)["meta"] for line in folder.lines("calls")]
+    assert (found.success, len(metas)) == ((True, 2) if takes_keys else (False, 1))
+    assert len({meta.get("example.com/key") for meta in metas}) == 1
+    assert [effect.state for effect in await chat.effects()] == ["done" if takes_keys else "unknown"]
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_call_that_takes_too_long_is_cancelled(chat_of, folder, era):
     """The server hears of it, and goes on to live if it does."""
@@ -189,6 +206,34 @@ async def test_an_answer_that_is_too_large_is_said(chat_of, folder, tool, unknow
     assert ("unknown whether" in found.hint) is unknown
     assert (await chat.call_tool("add", {"a": 2})).result == "2"
     assert len(folder.lines("starts")) == 1
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(("tool", "unknown"), [("add", False), ("count", True)])
+async def test_so_is_one_of_too_many_parts(chat_of, folder, era, tool, unknown):
+    chat = chat_of(era, max_bytes=10**6, effects={"add": "read"})
+    folder.fault(json.dumps({"content": [1] * 150_000}))
+
+    found = await chat.call_tool(tool, {"a": 1})
+
+    assert "its answer has more than 100,000 parts" in found.error
+    assert ("unknown whether" in (found.hint or "")) is unknown
+    assert (await chat.call_tool("add", {"a": 2})).result == "2"
+
+
+@pytest.mark.slow
+@pytest.mark.timed
+async def test_an_answer_of_wrong_parts_takes_no_time(chat_of, folder):
+    """Telling what is wrong with each of them would: a minute for these."""
+    chat = chat_of(max_bytes=10**6, effects={"add": "read"})
+    await chat.tools.sources.look("fake")
+    folder.fault(json.dumps({"content": [1] * 90_000}))
+    started = time.monotonic()
+
+    found = await chat.call_tool("add", {"a": 1})
+
+    assert "its answer is not what MCP says, in " in found.error
+    assert time.monotonic() - started < 3
 
 
 @pytest.mark.slow

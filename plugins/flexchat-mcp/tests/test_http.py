@@ -108,6 +108,46 @@ async def test_an_old_sse_server_is_called(chat_at, serve):
     assert (await chat.call_tool("add", {"a": 1})).result == 3
 
 
+@pytest.mark.parametrize("tool", ["add", "count"])
+async def test_an_old_sse_server_that_breaks_is_connected_again(chat_at, tool):
+    """The SDK's transport sends nothing more once a message was refused, and nobody gets an answer."""
+    got, streams, is_broken = [], [], False
+
+    async def handle(reader, writer):
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        if head.startswith("get"):
+            streams.append(writer)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nevent: endpoint\ndata: /post\n\n")
+            return
+        length = next(int(line[15:]) for line in head.split("\r\n") if line.startswith("content-length:"))
+        body = json.loads(await reader.readexactly(length))
+        got.append(body)
+        is_call = body.get("method") == "tools/call"
+        writer.write(plain("502 Bad Gateway" if is_call and is_broken else "202 Accepted", "text/plain", "Ok")(body))
+        writer.close()
+        if "id" in body and not (is_call and is_broken):
+            answer = ordinary(body)
+            if body["method"] == "initialize":
+                info = {"capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+                answer = reply(body, {"protocolVersion": "2025-11-25", **info})
+            streams[-1].write(b"event: message\ndata: " + answer.partition(b"\r\n\r\n")[2] + b"\n\n")
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/sse"
+    chat = chat_at(url, transport="sse", effects={"add": "read"}, protocol="handshake", call_timeout_ms=4_000)
+    assert (await chat.call_tool("add", {})).result == "ok"
+    is_broken = True
+    broken = await chat.call_tool(tool, {})
+    is_broken = False
+
+    assert "did not answer: it answered a message with HTTP 502" in broken.error
+    assert ("unknown whether" in (broken.hint or "")) is (tool == "count")
+    assert (await chat.call_tool("count", {})).result == "ok"
+    server.close()
+    for stream in streams:
+        stream.close()
+
+
 async def raw(answer):
     """Serve HTTP by hand: a function of (number, body) gives the bytes, or None to close at once."""
     got = []
@@ -251,6 +291,58 @@ async def test_a_write_whose_answer_is_lost_is_unknown_and_sent_once(chat_at, br
     assert [body["method"] for _, body in got].count("tools/call") == 1
 
 
+def plain(status, kind="text/html", text="<h1>Try later</h1>"):
+    head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {len(text)}\r\nconnection: close\r\n\r\n"
+    return lambda body: f"{head}{text}".encode()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (plain("504 Gateway Timeout"), "HTTP 504 (text/html)"),
+        (plain("502 Bad Gateway", "application/json", '{"message": "upstream"}'), "HTTP 502 (application/json)"),
+        (plain("500 x", "text/event-stream", ": no event\n\n"), "HTTP 500 (text/event-stream)"),
+        (plain("200 OK"), "HTTP 200 (text/html)"),
+        (plain("202 Accepted", "application/json", ""), "HTTP 202 (application/json)"),
+        (plain("200 OK", "application/json", "{]"), "parse"),
+        (plain("200 OK", "text/event-stream", "event: message\ndata: {]\n\n"), "parse"),
+    ],
+)
+async def test_a_write_that_is_answered_with_something_else_is_unknown(chat_at, answer, said):
+    """By a gateway that did not wait, or a server that broke after it had acted. Its other tools go on."""
+    server, url, got = await raw(lambda body: (answer if body.get("method") == "tools/call" else ordinary)(body))
+    chat = chat_at(url, restarts=0, effects={"add": "read"})
+
+    found = await chat.call_tool("count", {})
+    read = [await chat.call_tool("add", {}) for _ in range(2)]
+    server.close()
+
+    assert said in found.error
+    assert "it is unknown whether 'count' took effect" in found.hint
+    assert [effect.state for effect in await chat.effects()] == ["unknown"]
+    assert [body["method"] for _, body in got].count("tools/call") == 3
+    assert all(said in each.error for each in read)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda body: reply(body, status="500 x", error={"code": -32603, "message": "no such table"}),
+        plain("404 Not Found"),
+        plain("429 Too Many Requests"),
+    ],
+)
+async def test_a_write_that_was_refused_has_failed(chat_at, answer):
+    server, url, _ = await raw(lambda body: (answer if body.get("method") == "tools/call" else ordinary)(body))
+    chat = chat_at(url)
+
+    found = await chat.call_tool("count", {})
+    server.close()
+
+    assert found.error.startswith("the MCP server 'mcp' refused the call: ")
+    assert [effect.state for effect in await chat.effects()] == ["failed"]
+
+
 async def test_a_read_whose_answer_is_lost_is_asked_again_once(chat_at):
     server, url, got = await raw(lambda body: None if body.get("method") == "tools/call" else ordinary(body))
     chat = chat_at(url, effects={"*": "read"})
@@ -260,6 +352,40 @@ async def test_a_read_whose_answer_is_lost_is_asked_again_once(chat_at):
 
     assert "the MCP server 'mcp' did not answer" in found.error
     assert [body["method"] for _, body in got].count("tools/call") == 2
+
+
+@pytest.mark.parametrize("tool", ["add", "count"])
+async def test_a_server_that_was_started_anew_and_knows_no_session_is_connected_again(chat_at, tool):
+    """It has done nothing: what writes may be sent again, too."""
+    sessions, executed = [], []
+
+    def answer(head, body):
+        match body.get("method"):
+            case "initialize":
+                sessions.append(f"s{len(got)}")
+                info = {"capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+                made = reply(body, {"protocolVersion": "2025-11-25", **info})
+                return made.replace(b"\r\n", f"\r\nmcp-session-id: {sessions[-1]}\r\n".encode(), 1)
+            case "server/discover":
+                return reply(body, status="400 x", error={"code": -32600, "message": "no session"})
+        if not sessions or f"mcp-session-id: {sessions[-1]}" not in head.lower():
+            return plain("404 Not Found")(body)
+        if "id" not in body:
+            return plain("202 Accepted", text="")(body)
+        if body["method"] == "tools/call":
+            executed.append(body["params"]["name"])
+        return ordinary(body)
+
+    server, url, got = await raw(lambda body: answer(got[-1][0], body))
+    chat = chat_at(url, protocol="handshake", effects={"add": "read"})
+    assert (await chat.call_tool("add", {})).success
+    sessions.append("gone")
+
+    found = await chat.call_tool(tool, {})
+    server.close()
+
+    assert found.success, found.error
+    assert executed == ["add", tool]
 
 
 async def test_one_lost_answer_does_not_end_other_calls(chat_at):

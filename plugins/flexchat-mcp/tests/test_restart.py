@@ -1,10 +1,13 @@
 """A person restarts a server: it is started at once, and what is under way fails as if it had died."""
 
 import asyncio
+import threading
 import time
 
 import pytest
 from flexchat.plugin import ToolSourceError
+from flexchat_mcp.eras import OldServer
+from flexchat_mcp.errors import ServerUnusableError
 
 from .conftest import ERAS, gone, until
 
@@ -132,6 +135,27 @@ async def test_restarts_at_the_same_time_and_calls_between_leave_one_server(chat
     assert (await call()).success
     alive = [pid for pid in folder.pids() if not await asyncio.to_thread(gone, [pid], 1.0)]
     assert len(alive) == 1
+
+
+async def test_a_restart_just_after_the_era_was_learned_leaves_no_process(source_of, folder, monkeypatch):
+    """While it is written down."""
+    writing, may_go_on = threading.Event(), threading.Event()
+
+    def remember(old, is_old):
+        if is_old:
+            writing.set()
+            may_go_on.wait(5)
+
+    monkeypatch.setattr(OldServer, "remember", remember)
+    source = source_of("handshake")
+    waiting = asyncio.ensure_future(source.server.connected())
+    await until(writing.is_set)
+    await source.restart("default")
+    may_go_on.set()
+
+    with pytest.raises(ServerUnusableError, match="it was restarted"):
+        await waiting
+    assert await asyncio.to_thread(gone, folder.pids())
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from flexchat import FlexChatError, Reply, ToolProgress
 from flexchat.cli.main import main
 from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat_mcp import tasks
+from flexchat_mcp.errors import TaskGoneError
 from flexchat_mcp.tasks import Task, task_of
 
 from .conftest import ERAS, until
@@ -108,6 +109,39 @@ async def test_so_is_one_that_does_not_say_what_a_task_does(folder, long_of, era
 
 
 @pytest.mark.parametrize("era", ERAS)
+async def test_one_that_works_on_a_call_of_another_is_not_ended_for_that(folder, long_of, era, monkeypatch):
+    """Many servers do one thing at a time: they say nothing of a task meanwhile, and end it if they are ended."""
+    monkeypatch.setattr(tasks, "POLL_S", 0.2)
+    chat = long_of(era)
+    await chat.tools.sources.look("fake")
+    folder.fault("hang until cancelled")
+    other = asyncio.ensure_future(chat.call_tool("peek", {}))
+    await until(lambda: folder.lines("calls"))
+
+    assert (await called(chat, folder, {"deaf": 2, "after": 4})).result == "count done"
+    other.cancel()
+    await asyncio.wait([other])
+    assert (len(folder.lines("starts")), len(folder.lines("effects"))) == (1, 1)
+
+
+async def test_one_that_says_nothing_of_several_tasks_is_ended(folder, long_of, monkeypatch):
+    """Tasks that are asked after do not vouch for it."""
+    monkeypatch.setattr(tasks, "POLL_S", 0.2)
+    chat = long_of()
+    plan = {"deaf": 2, "after": 4}
+    found = await asyncio.gather(*(_when_called(chat, folder, plan, number) for number in range(3)))
+
+    assert [each.result for each in found] == ["count done"] * 3
+    assert len(folder.lines("starts")) >= 2
+    assert len(folder.lines("effects")) == 3
+
+
+async def _when_called(chat, folder, plan, number):
+    await until(lambda: len(folder.lines("tasks_made")) == number)
+    return await called(chat, folder, plan)
+
+
+@pytest.mark.parametrize("era", ERAS)
 async def test_but_not_for_ever(folder, long_of, era, monkeypatch):
     """What it may have done is unknown, and can be asked for later."""
     monkeypatch.setattr(tasks, "MOST_TROUBLES", 3)
@@ -166,6 +200,14 @@ async def test_a_task_that_asks_for_something_else_is_given_up(folder, long_of):
     assert "something that cannot be answered here" in result.error
     assert await state(chat) == "unknown"
     await until(lambda: folder.lines("cancels"))
+
+
+@pytest.mark.parametrize("asked", [[1], "abc", {"q": 1}, {"q": {"method": "x"}}])
+async def test_one_that_asks_in_no_way_of_mcp_is_given_up(asked):
+    """And cancelled: it waits for an answer it will not get."""
+    with pytest.raises(TaskGoneError, match="its task asks something that cannot be answered here") as caught:
+        await Task("t")._reply(None, {"inputRequests": asked}, None)
+    assert caught.value.is_left
 
 
 async def test_one_that_does_not_stop_asking_is_given_up(folder, long_of):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Coroutine
 from typing import Any, ClassVar, Literal
@@ -27,6 +28,8 @@ from ..tools.registry import ToolRegistry
 from ..tools.results import shortened
 from .effects import Effects
 from .outcomes import Outcomes, doubt
+
+log = logging.getLogger(__name__)
 
 STORED_RESULT = "the stored result of an earlier call"
 """The note on a result for which nothing ran now."""
@@ -210,6 +213,9 @@ class ClaimEffect:
                 value.close()
                 return
             result = self.outcomes.of_late(effect.tool, value)
+            if not result.success:  # it came to its end: what it changes may have been changed
+                log.warning("tool %s: what it returned late cannot be read (effect %s)", effect.tool, effect.key[:8])
+                return
         elif doubt(error):
             return
         else:

@@ -233,13 +233,14 @@ class Run:
             made_for=call,
         )
         call.began, call.attempts, deadline = True, call.attempts + 1, Deadline(limit_ms / 1000)
-        call.says_it_failed = False
+        call.says_it_failed = has_returned = False
         call.deadline = deadline
         token = current_call.set(call)
         try:
             with contained():
                 async with deadline:
                     value = await prepared.implementation.run(prepared.settings, _own(call.arguments), context)
+                has_returned = True
                 return self.outcomes.of_value(call.name, value), None
         except ArgumentsError as error:
             return self.outcomes.of_arguments(call.name, error), None
@@ -249,7 +250,7 @@ class Run:
                 call.unsure = f"it was not finished after {limit_ms} ms"
                 text = f"Tool execution timed out after {limit_ms}ms"
                 return ToolResult.failed(call.name, text, hint=_left_behind(error)), 0.0
-            call.unsure = doubt(error)
+            call.unsure = doubt(error) or ("what it returned cannot be read" if has_returned else "")
             call.says_it_failed = isinstance(error, ToolError) and not call.unsure
             return self.outcomes.of_error(call.name, error), retry_after(error)
         finally:

@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from ..domain import DEFAULT_TENANT
 from ..domain.sourced import SourcedTool
 from ..errors import ToolSourceError
 from ..plugin.contracts import Fetcher
@@ -81,7 +82,7 @@ class LiveSource:
         self._source: ToolSource | None = None
         self._opening = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
-        self._restarting: dict[str, asyncio.Task[None]] = {}
+        self._restarting: dict[str, asyncio.Task[str]] = {}
         self._is_stale = True
         self._not_before = 0.0
         self._is_closed = False
@@ -125,8 +126,11 @@ class LiveSource:
         self._looking.add_done_callback(self._looked)
         return self._looking
 
-    def restart(self, tenant: str) -> asyncio.Task[None]:
-        """Return the task that starts what runs behind it again, and reads its tools: one for all who ask meanwhile."""
+    def restart(self, tenant: str) -> asyncio.Task[str]:
+        """Return the task that starts what runs behind it again, and reads its tools: one for all who ask meanwhile.
+
+        It returns why that failed; an empty text if it did not.
+        """
         if tenant not in self._restarting:
             task = asyncio.get_running_loop().create_task(self._restart(tenant), context=contextvars.Context())
             self._restarting[tenant] = task
@@ -216,7 +220,7 @@ class LiveSource:
                     raise ToolSourceError(f"{self._called()} cannot be opened: {error_name(error)}") from error
             return self._source
 
-    async def _restart(self, tenant: str) -> None:
+    async def _restart(self, tenant: str) -> str:
         limit_s = self.setup.timeout_s
         try:
             async with asyncio.timeout(limit_s):
@@ -225,17 +229,21 @@ class LiveSource:
                     with contained():
                         await restart(tenant)
         except TimeoutError:
-            self._failed(f"it was not restarted within {limit_s:g} s")
+            trouble = f"it was not restarted within {limit_s:g} s"
         except ToolSourceError as error:
-            self._failed(str(error))
+            trouble = str(error)
         except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
-            self._failed(f"it cannot be restarted: {error_name(error)}")
+            trouble = f"it cannot be restarted: {error_name(error)}"
         else:
             if self._looking is not None:  # it may have asked the server that was ended
                 await asyncio.wait([self._looking])
             task = self.look(at_once=True)
             if task is not None:
                 await asyncio.wait([task])
+            return self.trouble
+        if tenant == DEFAULT_TENANT:  # whose server it is that lists the tools; another's is nobody else's matter
+            self._failed(trouble)
+        return trouble
 
     async def _look(self) -> None:
         self._is_stale = False
@@ -246,8 +254,9 @@ class LiveSource:
                     fingerprint = source.fingerprint
                     same = bool(fingerprint) and fingerprint == self._accepted_fingerprint()
                     tools = None if same else [*await source.tools()]
-            self.trouble, self.fingerprint, self.is_known = "", fingerprint, True
+            self.trouble, self.is_known = "", True
             await self._when_read(self, tools)
+            self.fingerprint = fingerprint
         except TimeoutError:
             self._failed(f"it was not read within {self.setup.timeout_s:g} s")
         except ToolSourceError as error:

@@ -200,7 +200,10 @@ class ToolSources:
         """
         source = self._named(name)
         self.lock.read()
-        await asyncio.wait([source.restart(tenant)])
+        restarting = source.restart(tenant)
+        await asyncio.wait([restarting])
+        if not restarting.cancelled() and (trouble := restarting.result()):
+            raise ToolSourceError(_told_of(source.name, trouble))
         return await self._looked_at(source, tenant)
 
     def state(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
@@ -274,7 +277,8 @@ class ToolSources:
             ToolSourceError: As look.
             ToolsLockError: The file cannot be read or written.
         """
-        state = await self.look(name, accept_first=seen is None)
+        await self.look(name, accept_first=seen is None)
+        state = self.state(name)  # looking ends with warnings, which take time: it may have been read again meanwhile
         changes = {change.name: change for change in state.changes}
         source = self.by_name[name]
         if seen is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from flexchat.host import value_problem
 from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError, run_in_thread
 
-from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
+from .errors import UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
 from .person_behind import PersonBehind
 from .results import text_of, value_of
 from .settings import McpToolSettings
@@ -62,9 +62,8 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
     except AnswerLostError as error:
         text = f"the MCP server '{name}' did not answer: {error}"
         if is_write and error.may_have_acted:
-            raise EffectUnknownError(text) from None
-        may_have_acted = error.may_have_acted
-        raise ToolError(text, retryable=not may_have_acted, nothing_done=not may_have_acted) from None
+            raise EffectUnknownError(text, retryable=True) from None
+        raise ToolError(text, retryable=True, nothing_done=not error.may_have_acted) from None
     except TaskGoneError as error:
         text = f"the MCP server '{name}': {error}"
         raise EffectUnknownError(text) if is_write else ToolError(text) from None
@@ -201,8 +200,13 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
 
 def _refused(name: str, error: Exception, *, is_write: bool, is_task: bool) -> ToolError:
     """Return what a refusal by the protocol, or an answer that is none, means."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import PARSE_ERROR
     from pydantic import ValidationError
 
-    if is_write and (is_task or isinstance(error, ValidationError)):
+    is_no_answer = isinstance(error, ValidationError) or (
+        isinstance(error, MCPError) and error.code in (UNCLEAR, PARSE_ERROR)  # the SDK's, of what it cannot read
+    )
+    if is_write and (is_task or is_no_answer):
         return EffectUnknownError(f"the MCP server '{name}': {said(error)}")
     return ToolError(f"the MCP server '{name}' refused the call: {said(error)}")

@@ -24,11 +24,22 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from .errors import LOST, NOT_SENT, TOO_LARGE, UNUSABLE, AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .errors import (
+    LOST,
+    NO_SESSION,
+    NOT_SENT,
+    TOO_LARGE,
+    UNUSABLE,
+    AnswerLostError,
+    AnswerTooLargeError,
+    ServerUnusableError,
+    SessionGoneError,
+)
 from .grant import Person
 from .process import IS_POSIX, ServerProcess
 from .questions import Answer
 from .settings import MODERN, TENANT_VARIABLE, McpConfig
+from .swollen import without_swollen
 from .tasks import RELATED_TASK, Task, TasksExtension
 
 log = logging.getLogger(__name__)
@@ -91,6 +102,11 @@ class Connection:
     def has_ended(self) -> bool:
         """Whether it is over, or about to be."""
         return self._ending.is_set()
+
+    @property
+    def is_called(self) -> bool:
+        """Whether a call waits for its answer, and not only for the end of a task."""
+        return any(call.task is None for call in self._calls)
 
     @property
     def client(self) -> Client:
@@ -206,10 +222,14 @@ class Connection:
                 return AnswerLostError(error.message, may_have_acted=False)
             case code if code == LOST:
                 return AnswerLostError(error.message)
+            case code if code == NO_SESSION:
+                return SessionGoneError(error.message)
             case code if code == UNUSABLE:
                 return ServerUnusableError(error.message)
             case code if code == TOO_LARGE:
-                return AnswerTooLargeError(f"its answer is longer than {self._config.max_bytes:,} bytes")
+                return AnswerTooLargeError(
+                    error.message or f"its answer is longer than {self._config.max_bytes:,} bytes"
+                )
             case types.CONNECTION_CLOSED | types.REQUEST_TIMEOUT:
                 return AnswerLostError(self.why or error.message)
         return error
@@ -218,7 +238,7 @@ class Connection:
         is_refusal = False
         try:
             async with contextlib.AsyncExitStack() as stack:
-                transport = await self._transport(stack)
+                transport = without_swollen(await self._transport(stack))
                 client = Client(
                     transport,
                     mode=era,
@@ -257,7 +277,7 @@ class Connection:
 
             if self._fetcher is None:
                 raise ServerUnusableError("there is no client for addresses")
-            return http_transport(config, self.name, self._fetcher, self._person, self._tenant)
+            return http_transport(config, self.name, self._fetcher, self._person, self._tenant, self._end)
         folder, env = _folder_of(config, self._folder), self._variables()
         if not IS_POSIX:
             from .windows import windows_transport
@@ -332,7 +352,7 @@ def _is_refusal(error: BaseException) -> bool:
     """Whether the server itself has answered, but nothing that a client of this era can use."""
     error = _first(error)
     if isinstance(error, MCPError):
-        ours = (NOT_SENT, LOST, UNUSABLE, TOO_LARGE, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
+        ours = (NOT_SENT, NO_SESSION, LOST, UNUSABLE, TOO_LARGE, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
         return error.code not in ours
     return isinstance(error, ValidationError)
 

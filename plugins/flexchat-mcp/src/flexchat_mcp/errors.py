@@ -10,9 +10,16 @@ NOT_SENT = 7_801
 LOST = 7_802
 """The request may have reached the server, and there is no answer."""
 TOO_LARGE = 7_803
-"""The answer was longer than max_bytes."""
+"""The answer was longer than max_bytes, or has too many parts; the message is empty in the first case."""
 UNUSABLE = 7_804
 """The server lets nobody in, and has not done what it was asked."""
+NO_SESSION = 7_806
+"""The server no longer knows the session, and has not done what it was asked."""
+UNCLEAR = 7_805
+"""A call was answered with something that is no answer of MCP: the server may have done what it was asked."""
+
+MOST_ERRORS = 1_000
+"""Errors of pydantic in one answer: it takes seconds to tell more of them."""
 
 
 class ServerUnusableError(FlexChatError):
@@ -39,6 +46,13 @@ class AnswerLostError(FlexChatError):
         super().__init__(text)
 
 
+class SessionGoneError(AnswerLostError):
+    """The server no longer knows the session: it was started anew. Nothing was done, and another one can be had."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, may_have_acted=False)
+
+
 class TaskGoneError(FlexChatError):
     """A task of the server has no result here, and will not get one; it may have done what it was asked.
 
@@ -52,4 +66,4 @@ class TaskGoneError(FlexChatError):
 
 
 class AnswerTooLargeError(FlexChatError):
-    """The server answered with more than max_bytes; it has done what it was asked, or refused."""
+    """The server answered with more than can be read; it has done what it was asked, or refused."""

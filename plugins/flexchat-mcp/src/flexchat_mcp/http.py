@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -14,7 +14,7 @@ from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from .errors import LOST, NOT_SENT, TOO_LARGE, UNUSABLE, ServerUnusableError
+from .errors import LOST, NO_SESSION, NOT_SENT, TOO_LARGE, UNCLEAR, UNUSABLE, ServerUnusableError, SessionGoneError
 from .grant import Person
 from .oauth import SignIn
 from .settings import McpAuth, McpConfig
@@ -25,7 +25,12 @@ _LONGEST_S = 24 * 3_600.0
 
 
 def http_transport(
-    config: McpConfig, name: str, fetcher: Fetcher, person: Person | None, tenant: str
+    config: McpConfig,
+    name: str,
+    fetcher: Fetcher,
+    person: Person | None,
+    tenant: str,
+    ended: Callable[[str], None],
 ) -> AbstractAsyncContextManager[TransportStreams]:
     """Return the SDK's transport for a URL.
 
@@ -33,6 +38,7 @@ def http_transport(
         name: What the config calls the server.
         person: Who can sign in if the server asks for it; None for nobody.
         tenant: Whose tokens are sent.
+        ended: Called with the reason in words when nothing more will come, if the transport does not say so itself.
     """
     assert config.url is not None
     auth = config.auth or McpAuth()
@@ -40,12 +46,13 @@ def http_transport(
     if auth.bearer:
         sent["Authorization"] = f"Bearer {auth.bearer}"
     sign_in = SignIn(name, config.url, auth, person, tenant) if auth.oauth else None
-    guarded = GuardedTransport(fetcher, sent, config.max_bytes, sign_in)
+    is_old = config.transport == "sse"
+    guarded = GuardedTransport(fetcher, sent, config.max_bytes, sign_in, ended if is_old else None)
 
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(transport=guarded, timeout=None, trust_env=False)
 
-    if config.transport == "sse":
+    if is_old:
         return sse_client(config.url, httpx_client_factory=client)
     return _streamable(config.url, client(), config.max_bytes)
 
@@ -60,6 +67,10 @@ class _TooLargeError(Exception):
     """An answer is longer than max_bytes."""
 
 
+class _UnclearError(Exception):
+    """An answer is none of MCP, and does not say that nothing was done; the text says what it is."""
+
+
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """httpx2's transport over a Fetcher. It never raises: in the SDK, that would end every other request, too.
 
@@ -67,20 +78,46 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         headers: Sent with each request to the server.
         max_bytes: The longest answer that is no stream of events.
         sign_in: Gives requests a token; None if the server needs none, or has one in the headers.
+        ended: For a transport whose answers come apart from the requests, and which sends nothing more when one was
+            refused: is told so.
     """
 
-    def __init__(self, fetcher: Fetcher, headers: dict[str, str], max_bytes: int, sign_in: SignIn | None) -> None:
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        headers: dict[str, str],
+        max_bytes: int,
+        sign_in: SignIn | None,
+        ended: Callable[[str], None] | None = None,
+    ) -> None:
         self._fetcher, self._headers, self._max, self._sign_in = fetcher, headers, max_bytes, sign_in
+        self._ended = ended
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; answer in the server's place with a JSON-RPC error if there is no usable answer."""
+        response = await self._answer(request)
+        if self._ended is not None and request.method == "POST" and response.status_code >= 300:
+            why = f"it answered a message with HTTP {response.status_code}"
+            self._ended(response.extensions.get("why", why))
+        return response
+
+    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
         request.headers.update(self._headers)
         try:
             if self._sign_in is not None:
-                return await self._sign_in.send(request, self._send)
-            response = await self._send(request)
-            if response.status_code == 401 and "www-authenticate" in response.headers:
-                raise ServerUnusableError("it lets nobody in who has no token; its table says with auth how to get one")
+                response = await self._sign_in.send(request, self._send)
+            else:
+                response = await self._send(request)
+                if response.status_code == 401 and "www-authenticate" in response.headers:
+                    raise ServerUnusableError(
+                        "it lets nobody in who has no token; its table says with auth how to get one"
+                    )
+            if response.status_code == 404 and request.method == "POST" and "mcp-session-id" in request.headers:
+                await response.aclose()
+                return _failed(request, NO_SESSION, SessionGoneError("it no longer knows the session"))
+            if self._ended is None and _is_no_answer(response) and _asked(request).get("method") == "tools/call":
+                await response.aclose()
+                raise _UnclearError(f"it answered with HTTP {response.status_code} ({_kind(response) or 'no type'})")
             return response
         except FetchError as error:
             return _failed(request, LOST if error.may_have_arrived else NOT_SENT, error)
@@ -88,6 +125,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return _failed(request, UNUSABLE, error)
         except _TooLargeError as error:
             return _failed(request, TOO_LARGE, error)
+        except _UnclearError as error:
+            return _failed(request, UNCLEAR, error)
 
     async def aclose(self) -> None:
         """Wait for a token that is just being renewed."""
@@ -148,13 +187,37 @@ class _Pieces(httpx2.AsyncByteStream):
         await self._opening.__aexit__(None, None, None)
 
 
+def _is_no_answer(response: httpx2.Response) -> bool:
+    """Whether this may come from a gateway that did not wait, or a server that broke after it had acted.
+
+    The SDK takes it for an error that the server tells. It says that the server refused if it is of the kind 4xx.
+    """
+    kind = _kind(response)
+    if response.status_code >= 500:
+        try:
+            return kind != "application/json" or not isinstance(json.loads(response.content)["error"]["code"], int)
+        except (ValueError, TypeError, LookupError, RecursionError):
+            return True
+    is_read = kind.startswith(("application/json", "text/event-stream"))
+    return response.status_code < 300 and (response.status_code == 202 or not is_read)
+
+
+def _kind(response: httpx2.Response) -> str:
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()[:100]
+
+
+def _asked(request: httpx2.Request) -> Mapping[str, Any]:
+    """Return the message of a request."""
+    try:
+        asked = json.loads(request.content)
+    except (ValueError, RecursionError):
+        return {}
+    return asked if isinstance(asked, dict) else {}
+
+
 def _failed(request: httpx2.Request, code: int, error: Exception) -> httpx2.Response:
     """Return the answer that the SDK passes on to whoever asked."""
     hint = getattr(error, "hint", None)
-    try:
-        asked = json.loads(request.content)["id"]
-    except (ValueError, TypeError, KeyError):
-        asked = None
     message = f"{error} ({hint})" if hint else str(error)
-    data = {"jsonrpc": "2.0", "id": asked, "error": {"code": code, "message": message}}
-    return httpx2.Response(502, json=data, request=request)
+    data = {"jsonrpc": "2.0", "id": _asked(request).get("id"), "error": {"code": code, "message": message}}
+    return httpx2.Response(502, json=data, request=request, extensions={"why": message})

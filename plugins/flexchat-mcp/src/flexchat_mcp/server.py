@@ -16,7 +16,7 @@ from flexchat.host import DEFAULT_TENANT, Mask, secrets_of_environment
 from flexchat.plugin import Fetcher, SourceServer, run_in_thread
 
 from .eras import OldServer
-from .errors import AnswerLostError, ServerUnusableError
+from .errors import AnswerLostError, ServerUnusableError, SessionGoneError
 from .settings import MODERN, McpConfig
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ class Server:
 
         Args:
             request: Makes the request.
-            may_repeat: Whether it may be asked again, once and of a fresh server, if its answer is lost.
+            may_repeat: Whether it may be asked again, once and of a fresh server, if its answer is lost. So is
+                everything if the server only says that it no longer knows the session.
             is_call: Whether it is a tool's call: while one goes on, another that takes too long casts no doubt on the
                 server.
             answer, whose, task: Who is asked what the server wants to know; as in Connection.ask.
@@ -116,15 +117,17 @@ class Server:
             AnswerLostError: There is no answer.
             AnswerTooLargeError, MCPError, ValidationError: As Connection.ask.
         """
+        is_again = False
         while True:
             connection = await self.connected()
             try:
                 return await connection.ask(request, is_call=is_call, answer=answer, whose=whose, task=task)
             except AnswerLostError as lost:
-                self._drop(connection, str(lost))
-                if not may_repeat:
+                if task is None or connection.has_ended or not connection.is_called:
+                    self._drop(connection, str(lost))  # else it works for somebody, and is asked after the task again
+                if is_again or not (may_repeat or isinstance(lost, SessionGoneError)):
                     raise
-                may_repeat = False
+                is_again = True
             except asyncio.CancelledError:
                 self._doubt(connection)
                 raise
@@ -253,8 +256,12 @@ class Server:
                 raise
             connection = await self._try(second)
         is_old = connection.version < MODERN
-        if is_old != was_old:
-            await run_in_thread(self._old.remember, is_old)
+        try:
+            if is_old != was_old:
+                await run_in_thread(self._old.remember, is_old)
+        except asyncio.CancelledError:
+            self._close(connection, RESTARTED)
+            raise
         return connection
 
     async def _try(self, era: str) -> Connection:

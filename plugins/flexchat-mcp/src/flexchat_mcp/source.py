@@ -15,7 +15,7 @@ import attrs
 from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import SourcedTool, SourceServer, ToolError, ToolSourceContext, ToolSourceError
 
-from .errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .errors import MOST_ERRORS, UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from .inspect import findings
 from .listing import Listing, listed, remarks, sourced, wanted
 from .resources import Resources, resource_tools
@@ -230,11 +230,17 @@ def _nothing() -> None:
 def said(error: Exception) -> str:
     """Return what is wrong with an answer, in words."""
     from mcp.shared.exceptions import MCPError
+    from mcp_types import PARSE_ERROR
     from pydantic import ValidationError
 
     if isinstance(error, MCPError):
-        return f"{error.message} ({error.code})"
+        if error.code == UNCLEAR:
+            return error.message
+        text = error.message.partition("\n")[0] if error.code == PARSE_ERROR else error.message  # pydantic's go on
+        return f"{text} ({error.code})"
     if isinstance(error, ValidationError):
+        if error.error_count() > MOST_ERRORS:
+            return f"its answer is not what MCP says, in {error.error_count():,} places"
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         return f"its answer is not what MCP says: {place}: {first['msg']}"

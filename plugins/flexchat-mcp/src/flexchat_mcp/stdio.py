@@ -99,7 +99,7 @@ def _message(line: bytes | Oversized) -> JSONRPCMessage | None:
     if isinstance(line, Oversized):
         if line.id is None:
             return None
-        return JSONRPCError(jsonrpc="2.0", id=line.id, error=ErrorData(code=TOO_LARGE, message="too large"))
+        return JSONRPCError(jsonrpc="2.0", id=line.id, error=ErrorData(code=TOO_LARGE, message=""))
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:

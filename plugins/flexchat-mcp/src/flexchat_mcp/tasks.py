@@ -21,7 +21,7 @@ from mcp.client.extension import ClaimContext, ClientExtension, NotificationBind
 from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
-from .errors import AnswerLostError, ServerUnusableError, TaskGoneError
+from .errors import MOST_ERRORS, AnswerLostError, ServerUnusableError, TaskGoneError
 from .questions import MOST_ROUNDS, Answer, answered
 from .settings import MODERN
 
@@ -46,6 +46,7 @@ _LONGEST_TROUBLE_S = 5.0
 _TTL_MS = 24 * 3_600_000
 """How long a server is asked to keep a task of the older era: a turn may be resumed much later."""
 _MOST_ERROR_CHARS = 2_000
+_UNANSWERABLE = "its task asks something that cannot be answered here"
 _RAW: Any = TypeAdapter(dict[str, Any])
 
 
@@ -157,7 +158,10 @@ class Task:
 
     async def _reply(self, client: Client, state: Mapping[str, Any], answer: Answer | None) -> None:
         """Ask a person what the task asks, each question once, and send the replies."""
-        open = {name: asked for name, asked in (state.get("inputRequests") or {}).items() if name not in self._sent}
+        wishes = state.get("inputRequests") or {}
+        if not isinstance(wishes, Mapping):
+            raise TaskGoneError(_UNANSWERABLE, is_left=True)
+        open = {name: asked for name, asked in wishes.items() if name not in self._sent}
         new = {name: asked for name, asked in open.items() if name not in self._replies}
         if new:
             self._rounds += 1
@@ -165,8 +169,8 @@ class Task:
                 raise TaskGoneError(f"its task asked {MOST_ROUNDS} times without coming to a result", is_left=True)
             try:
                 replies, _ = await answered({"resultType": "input_required", "inputRequests": new}, answer)
-            except ToolError:
-                raise TaskGoneError("its task asks something that cannot be answered here", is_left=True) from None
+            except (ToolError, ValidationError):
+                raise TaskGoneError(_UNANSWERABLE, is_left=True) from None
             for name, reply in (replies or {}).items():
                 self._replies[name] = reply.model_dump(mode="json", by_alias=True, exclude_none=True)
         if open:
@@ -244,6 +248,8 @@ def task_metadata(client: Client, tool: Mapping[str, Any], *, is_write: bool) ->
 
 def made_of(error: ValidationError) -> dict[str, Any] | None:
     """Return the answer of the older era that the SDK takes for a broken result, because it is a task."""
+    if error.error_count() > MOST_ERRORS:
+        return None  # a task lacks little
     for each in error.errors(include_url=False):
         answer = each["input"]
         if each["loc"] == ("content",) and isinstance(answer, dict) and "task" in answer:
