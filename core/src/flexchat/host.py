@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .cli.log import one_note_for_each_service
     from .cli.opening import introduce
     from .cli.parameters import FILE_NAME, SPOKEN, argument
+    from .cli.questions import Questions, fields_of
     from .cli.terminal import Style, Terminal, one_line
     from .cli.tool_arguments import read_arguments
     from .cli.tools import named_tool, tool_name, tool_words
@@ -125,6 +126,10 @@ _HOMES = {
         "FILE_NAME",
         "SPOKEN",
         "argument",
+    ),
+    "cli.questions": (
+        "Questions",
+        "fields_of",
     ),
     "cli.terminal": (
         "Style",
