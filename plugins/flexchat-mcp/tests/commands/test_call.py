@@ -75,14 +75,24 @@ def test_media_are_told_of(config, run, folder):
 def test_media_are_saved_under_names_of_ours(config, run, folder, tmp_path):
     """Never under a server's name for them, and never over a file."""
     config()
-    there = tmp_path / "there"
-    there.mkdir()
+    there = tmp_path / "not" / "there"
     folder.fault(json.dumps(PICTURE))
 
     assert run("call", "fake", "add", "a=1", "--save", str(there))[0] == 0
     assert {path.name: path.read_bytes()[:4] for path in there.iterdir()} == {"1.png": b"\x89PNG", "2.pdf": b"%PDF"}
 
     folder.fault(json.dumps(PICTURE))
-    status, _, err = run("call", "fake", "add", "a=1", "--save", str(there))
+    status, out, _ = run("call", "fake", "add", "a=1", "--save", str(there))
+    assert status == 0
+    assert f"written to {there / '2.png'}" in out
+    assert sorted(path.name for path in there.iterdir()) == ["1.png", "2.pdf", "2.png", "3.pdf"]
+
+
+def test_a_folder_that_cannot_be_made_is_said_before_the_call(config, run, folder, tmp_path):
+    config()
+    (tmp_path / "file").touch()
+    status, _, err = run("call", "fake", "add", "a=1", "--save", str(tmp_path / "file"))
+
     assert status == 2
-    assert "1.png cannot be written: File exists" in err
+    assert "this folder cannot be made: File exists" in err
+    assert folder.pids() == []

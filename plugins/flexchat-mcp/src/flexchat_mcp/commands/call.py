@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import mimetypes
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -66,6 +67,8 @@ def call(
     """
     terminal, chat = context.terminal, context.open_tools()[0]
     (name,) = chosen(chat, server, tenant)
+    if save is not None:
+        _make(Path(save))  # before the call, which may change something
     said_before = answers if answers or defaults else None
     try:
         result = asyncio.run(_called(chat, name, tool, arguments, terminal, said_before, tenant))
@@ -88,9 +91,20 @@ def call(
     return FAILED if result.get("isError") else OK
 
 
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--save {folder}: this folder cannot be made: {error.strerror or error}") from None
+
+
 def _saved(part: MediaPart, folder: Path, number: int) -> str:
     """Write a part to a new file, and return its name in words."""
-    path = folder / f"{number}{mimetypes.guess_extension(part.mime_type) or '.bin'}"
+    ending = mimetypes.guess_extension(part.mime_type) or ".bin"
+    path = folder / f"{number}{ending}"
+    while os.path.lexists(path):
+        number += 1
+        path = folder / f"{number}{ending}"
     try:
         with path.open("xb") as file:
             file.write(part.data or b"")
