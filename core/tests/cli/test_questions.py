@@ -60,7 +60,8 @@ def test_several_of_a_list_are_typed_as_json(keyboard, capsys, choice):
     keyboard('["egg"]\n')
 
     assert asked({"properties": {"with": {"type": "array", "items": {choice: values}}}}).content == {"with": ["egg"]}
-    assert "with (a JSON list of: ham, egg): " in capsys.readouterr().err
+    ham = "ham" if choice == "enum" else "ham: Ham"
+    assert f"with (a JSON list of: {ham}, egg): " in capsys.readouterr().err
 
 
 def test_an_empty_line_leaves_out_or_takes_the_default(keyboard):

@@ -138,7 +138,8 @@ def _choices(one: Mapping[str, Any]) -> list[str]:
     found = one.get("enum")
     for key in ("oneOf", "anyOf"):
         if not found and isinstance(one.get(key), list | tuple):
-            found = [each["const"] for each in one[key] if isinstance(each, Mapping) and "const" in each]
+            titled = [each for each in one[key] if isinstance(each, Mapping) and "const" in each]
+            found = [f"{each['const']}: {each['title']}" if each.get("title") else each["const"] for each in titled]
     return [*map(str, found)] if isinstance(found, list | tuple) else []
 
 
