@@ -19,6 +19,16 @@ def test_the_whole_result_is_json(config, run, folder):
     assert json.loads(run("call", "fake", "add", '{"a": 4}', "--json")[1])["content"][0]["text"] == "4"
 
 
+def test_a_value_that_an_sdk_has_wrapped_is_printed_once(config, run, folder):
+    """As the model gets it: {"result": …} around what is no object, and the text that repeats it."""
+    config()
+    output = {"type": "object", "properties": {"result": {"type": "string"}}}
+    folder.tools({"name": "who", "description": "Who.", "inputSchema": {"type": "object"}, "outputSchema": output})
+    folder.fault('{"content": [{"type": "text", "text": "Ada"}], "structuredContent": {"result": "Ada"}}')
+
+    assert run("call", "fake", "who")[:2] == (0, "Ada\n")
+
+
 def test_a_failed_call_has_a_status(config, run, folder):
     config()
     folder.fault('{"content": [{"type": "text", "text": "no"}], "isError": true}')

@@ -71,13 +71,13 @@ def call(
         _make(Path(save))  # before the call, which may change something
     said_before = answers if answers or defaults else None
     try:
-        result = asyncio.run(_called(chat, name, tool, arguments, terminal, said_before, tenant))
+        result, output = asyncio.run(_called(chat, name, tool, arguments, terminal, said_before, tenant))
     except (ServerUnusableError, ToolSourceError, AnswerLostError, AnswerTooLargeError) as error:
         raise UsageError(f"{name}: {error}") from None
     if context.json:
         terminal.json(result)
     else:
-        value = value_of(result)
+        value = value_of(result, output)
         value, came = (value.value, value.media) if isinstance(value, WithMedia) else (value, ())
         media, left_out = checked_media(came, sys.maxsize)
         if value != "" or not came:
@@ -121,7 +121,8 @@ async def _called(
     terminal: Terminal,
     answers: Sequence[str] | None,
     tenant: str | None,
-) -> Mapping[str, Any]:
+) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """Return the result, and the schema that the tool names for it."""
     async with chat, opened(chat, name, terminal, answers, tenant=tenant) as source:
         tools = {each["name"]: each for each in (await source.listing()).tools}
         if tool not in tools:
@@ -151,4 +152,4 @@ async def _called(
             raise UsageError(f"{name} refused the call: {said(error)}") from None
         if problem := source.person.problem:
             raise UsageError(problem)
-        return result
+        return result, tools[tool].get("outputSchema")
