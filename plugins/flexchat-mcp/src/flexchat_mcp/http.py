@@ -20,6 +20,10 @@ from .oauth import SignIn
 from .settings import McpAuth, McpConfig
 from .tokens import TokensError
 
+_NO_TOKEN = (
+    'it lets nobody in who has no token; set auth = { oauth = true } in its table, or auth = { bearer = "${TOKEN}" }'
+)
+_WRONG_TOKEN = "it does not take the token in its table"
 _LONGEST_S = 24 * 3_600.0
 """Until headers arrive, some servers work: how long a call may take is said elsewhere."""
 
@@ -56,6 +60,19 @@ async def _streamable(url: str, client: httpx2.AsyncClient, max_bytes: int) -> A
         yield streams
 
 
+def answered(error: BaseException) -> str:
+    """Return what an answer says that the SDK takes for the end of a connection; empty if it was another error."""
+    if not isinstance(error, httpx2.HTTPStatusError):
+        return ""
+    try:
+        said = error.response.json()["error"]
+        if said["code"] in (NOT_SENT, LOST, UNUSABLE, TOO_LARGE):  # in the server's place, by the transport below
+            return str(said["message"])
+    except (ValueError, TypeError, KeyError, httpx2.StreamError):
+        pass
+    return f"it answered {error.response.status_code} {error.response.reason_phrase}".rstrip()
+
+
 class _TooLargeError(Exception):
     """An answer is longer than max_bytes."""
 
@@ -80,7 +97,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 return await self._sign_in.send(request, self._send)
             response = await self._send(request)
             if response.status_code == 401 and "www-authenticate" in response.headers:
-                raise ServerUnusableError("it lets nobody in who has no token; its table says with auth how to get one")
+                raise ServerUnusableError(_WRONG_TOKEN if "authorization" in request.headers else _NO_TOKEN)
             return response
         except FetchError as error:
             return _failed(request, LOST if error.may_have_arrived else NOT_SENT, error)
