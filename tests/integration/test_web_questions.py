@@ -12,11 +12,15 @@ pytestmark = pytest.mark.slow
 SHOP = """
 from flexchat import ToolContext
 
+CRUSTS = [{"const": "c1", "title": "Thin"}, {"const": "c2", "title": "Thick"}]
 SCHEMA = {
     "type": "object",
     "properties": {
         "size": {"type": "string", "title": "Size", "enum": ["small", "large"], "description": "Large serves two."},
         "olives": {"type": "boolean", "title": "Olives"},
+        "crust": {"type": "string", "title": "Crust", "oneOf": CRUSTS, "default": "c1"},
+        "drink": {"type": "string", "title": "Drink", "oneOf": CRUSTS},
+        "extras": {"type": "array", "title": "Extras", "items": {"anyOf": CRUSTS}},
         "count": {"type": "integer", "title": "How many", "minimum": 1, "default": 1},
     },
     "required": ["size"],
@@ -91,6 +95,8 @@ def test_a_form_is_filled_in_and_the_answer_goes_on(visit, server, theme):
     question.get_by_role("button", name="Send").click()  # the size is missing
     expect(question.get_by_label(re.compile("Size"))).to_be_focused()
     question.get_by_label(re.compile("Size")).select_option("large")
+    question.get_by_label("Crust").select_option("Thick")
+    question.get_by_role("checkbox", name="Thin").check()
     question.get_by_role("button", name="Send").click()
     expect(question).to_contain_text("Answered")
 
@@ -98,6 +104,9 @@ def test_a_form_is_filled_in_and_the_answer_goes_on(visit, server, theme):
     expect(page.get_by_role("region", name="Question of pay")).to_contain_text("Declined")
     expect(page.locator(".answer")).to_contain_text("Ordered.")
     expect(page.locator(".tool-call").first).to_contain_text('"large"')
+    expect(page.locator(".tool-call").first).to_contain_text('"c2"')
+    expect(page.locator(".tool-call").first).to_contain_text('"c1"')
+    expect(page.locator(".tool-call").first).not_to_contain_text("drink")
 
 
 def test_a_page_that_comes_back_shows_the_open_question(visit, server):

@@ -203,7 +203,7 @@ def test_a_broken_server_is_seen_and_started_again(visit, desk, tmp_path):
 
     expect(card).to_contain_text("broken")
     expect(card).to_contain_text("boom: no more room")
-    expect(card).to_contain_text("ended by itself once")
+    expect(card).to_contain_text("failed once")
     card.get_by_text("What it wrote last").click()
     expect(card.locator(".source-lines")).to_contain_text("token=***")
     assert "hunter2" not in page.content()
@@ -268,7 +268,7 @@ def test_who_may_not_edit_reads_which_command_accepts(visit, desk):
     page = visit(server.url + "#/tools")
     card = card_of(page)
 
-    expect(card).to_contain_text("ended by itself once")
+    expect(card).to_contain_text("failed once")
     expect(card).to_contain_text("flexchat tools accept desk")
     expect(card.get_by_role("button")).to_have_count(0)
     expect(card).not_to_contain_text("boom")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .cli.log import one_note_for_each_service
     from .cli.opening import introduce
     from .cli.parameters import FILE_NAME, SPOKEN, argument
+    from .cli.questions import Questions, fields_of
     from .cli.terminal import Style, Terminal, one_line
     from .cli.tool_arguments import read_arguments
     from .cli.tools import named_tool, tool_name, tool_words
@@ -125,6 +126,10 @@ _HOMES = {
         "FILE_NAME",
         "SPOKEN",
         "argument",
+    ),
+    "cli.questions": (
+        "Questions",
+        "fields_of",
     ),
     "cli.terminal": (
         "Style",
@@ -337,6 +342,7 @@ __all__ = [
     "NextStep",
     "PatternError",
     "PluginHost",
+    "Questions",
     "ReadConfig",
     "ReasoningTable",
     "ResponseRule",
@@ -378,6 +384,7 @@ __all__ = [
     "dumped_yaml",
     "error_name",
     "expand_variables",
+    "fields_of",
     "find_config",
     "find_conversation",
     "for_the_model",

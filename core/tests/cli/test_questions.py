@@ -51,6 +51,17 @@ def test_a_form_is_filled_in_line_by_line(keyboard, capsys):
     assert "book asks: Which seat?" in said
     assert "Seat (window, aisle): " in said
     assert "bags [1]: " in said
+    assert "priority (true, false): " in said
+
+
+@pytest.mark.parametrize("choice", ["enum", "anyOf"])
+def test_several_of_a_list_are_typed_as_json(keyboard, capsys, choice):
+    values = ["ham", "egg"] if choice == "enum" else [{"const": "ham", "title": "Ham"}, {"const": "egg"}]
+    keyboard('["egg"]\n')
+
+    assert asked({"properties": {"with": {"type": "array", "items": {choice: values}}}}).content == {"with": ["egg"]}
+    ham = "ham" if choice == "enum" else "ham: Ham"
+    assert f"with (a JSON list of: {ham}, egg): " in capsys.readouterr().err
 
 
 def test_an_empty_line_leaves_out_or_takes_the_default(keyboard):

@@ -253,12 +253,35 @@ async def test_a_server_that_is_none_is_said(chat_at, answer, said):
     assert said in why(chat)
 
 
-async def test_nobody_there_is_said(chat_at):
-    chat = chat_at("http://127.0.0.1:1/mcp")
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_nobody_there_is_said(chat_at, transport):
+    chat = chat_at("http://127.0.0.1:1/mcp", transport=transport)
 
     await chat.call_tool("add", {})
 
-    assert "127.0.0.1" in why(chat)
+    assert "nothing listens at 127.0.0.1:1" in why(chat)
+
+
+async def test_an_sse_server_that_refuses_is_said(chat_at):
+    answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    server, url, _ = await raw(lambda body: answer)
+    chat = chat_at(url, transport="sse")
+
+    await chat.call_tool("add", {})
+    server.close()
+
+    assert why(chat).endswith("it answered 404 Not Found")
+
+
+async def test_a_token_that_is_not_taken_is_said(chat_at):
+    answer = b"HTTP/1.1 401 x\r\nwww-authenticate: Bearer\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    server, url, _ = await raw(lambda body: answer)
+    chat = chat_at(url, auth={"bearer": "very-secret-1"})
+
+    await chat.call_tool("add", {})
+    server.close()
+
+    assert "it does not take the token in its table" in why(chat)
 
 
 def cut(body):

@@ -100,7 +100,7 @@ async def test_a_server_out_of_its_restarts_is_started_by_hand(chat_of, folder):
     folder.fault("die")
     await chat.call_tool("count", {})
     refused = await chat.call_tool("count", {})
-    assert "it has ended once within a minute" in refused.error
+    assert "it has failed once within a minute" in refused.error
     assert len(folder.lines("starts")) == 1
 
     state = await chat.tools.sources.restart("fake")
@@ -205,7 +205,7 @@ async def test_suspicious_tools_are_named_before_they_are_accepted(chat_of, fold
 
     told = {change.name: change.warnings for change in state.changes}
     assert [text.partition("(")[0] for text in told["add"]] == [
-        "description has 1 characters that nobody sees ",
+        "description has 1 character that nobody sees ",
         "description has a tag that models obey: “<IMPORTANT>”",
         "description hides something from the user: “Do not tell the user”",
         "name looks like 'Add' of 'mine'",

@@ -73,7 +73,7 @@ async def test_a_server_that_ends_again_and_again_is_left_alone_for_a_while(sour
         with pytest.raises(Exception, match="exit code 7"):
             await source.server.ask(_call)
     with pytest.raises(
-        Exception, match=r"it has ended 3 times within a minute, and is started again in [56]"
+        Exception, match=r"it has failed 3 times within a minute, and is started again in [56]"
     ) as caught:
         await source.server.ask(_call)
 

@@ -390,6 +390,6 @@ async def test_a_server_that_is_gone_leaves_it_unknown(folder, long_of, monkeypa
     await chat.tools.sources.by_name["fake"]._source.server._connection.aclose("somebody ended it")
     result = await chat.call_tool("count", {}, key="k")
 
-    assert "it cannot be asked about its task: it has ended once within a minute" in result.error
+    assert "it cannot be asked about its task: it has failed once within a minute" in result.error
     assert await state(chat) == "unknown"
     assert len(folder.lines("effects")) == 1

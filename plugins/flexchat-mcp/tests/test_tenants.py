@@ -190,7 +190,7 @@ async def test_each_tenant_has_its_own_restarts(chat_for, folder):
     folder.fault("")
     refused = await chat.call_tool("count", {}, tenant="acme")
 
-    assert "it has ended 2 times within a minute, and is started again in" in refused.error
+    assert "it has failed 2 times within a minute, and is started again in" in refused.error
     assert await whose(chat, "globex") == theirs
 
 

@@ -123,12 +123,24 @@ def _problem(name: str, values: Mapping[str, Any], schema: Mapping[str, Any]) ->
 
 
 def _title(name: str, one: Mapping[str, Any]) -> str:
-    choices = one.get("enum") or [each.get("const") for each in one.get("oneOf", ()) if isinstance(each, Mapping)]
-    shown = f" ({', '.join(map(str, choices))})" if choices else ""
+    items = one.get("items")
+    several = _choices(items) if isinstance(items, Mapping) else []
+    choices = ["true", "false"] if one.get("type") == "boolean" else _choices(one)
+    shown = f" (a JSON list of: {', '.join(several)})" if several else f" ({', '.join(choices)})" if choices else ""
     if "default" in one:
         default = one["default"]
         shown += f" [{default if isinstance(default, str) else json.dumps(default)}]"
     return one_line(str(one.get("title") or name), 80) + (f" {one_line(shown, 400)}" if shown else "")
+
+
+def _choices(one: Mapping[str, Any]) -> list[str]:
+    """Return the values among which a schema lets one choose."""
+    found = one.get("enum")
+    for key in ("oneOf", "anyOf"):
+        if not found and isinstance(one.get(key), list | tuple):
+            titled = [each for each in one[key] if isinstance(each, Mapping) and "const" in each]
+            found = [f"{each['const']}: {each['title']}" if each.get("title") else each["const"] for each in titled]
+    return [*map(str, found)] if isinstance(found, list | tuple) else []
 
 
 async def _typed() -> bytes:

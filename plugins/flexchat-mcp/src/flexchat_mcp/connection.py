@@ -339,6 +339,11 @@ class Connection:
             return self._mask(str(self._told(error)))
         if isinstance(error, ValidationError):
             return "it answered something that is not MCP"
+        if self._config.url is not None:
+            from .http import answered
+
+            if text := answered(error):
+                return self._mask(text)
         return self._mask(f"{type(error).__name__}: {error}")
 
 

@@ -20,6 +20,10 @@ from .oauth import SignIn
 from .settings import McpAuth, McpConfig
 from .tokens import TokensError
 
+_NO_TOKEN = (
+    'it lets nobody in who has no token; set auth = { oauth = true } in its table, or auth = { bearer = "${TOKEN}" }'
+)
+_WRONG_TOKEN = "it does not take the token in its table"
 _LONGEST_S = 24 * 3_600.0
 """Until headers arrive, some servers work: how long a call may take is said elsewhere."""
 
@@ -61,6 +65,26 @@ def http_transport(
 async def _streamable(url: str, client: httpx2.AsyncClient, max_bytes: int) -> AsyncIterator[TransportStreams]:
     async with client, streamable_http_client(url, http_client=client, max_sse_event_size=max_bytes) as streams:
         yield streams
+
+
+def answered(error: BaseException) -> str:
+    """Return what an answer says that the SDK takes for the end of a connection; empty if it was another error."""
+    if not isinstance(error, httpx2.HTTPStatusError):
+        return ""
+    try:
+        said = error.response.json()["error"]
+        if said["code"] in (
+            NOT_SENT,
+            NO_SESSION,
+            LOST,
+            UNUSABLE,
+            TOO_LARGE,
+            UNCLEAR,
+        ):  # in the server's place, by the transport below
+            return str(said["message"])
+    except (ValueError, TypeError, KeyError, httpx2.StreamError):
+        pass
+    return f"it answered {error.response.status_code} {error.response.reason_phrase}".rstrip()
 
 
 class _TooLargeError(Exception):
@@ -109,9 +133,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             else:
                 response = await self._send(request)
                 if response.status_code == 401 and "www-authenticate" in response.headers:
-                    raise ServerUnusableError(
-                        "it lets nobody in who has no token; its table says with auth how to get one"
-                    )
+                    raise ServerUnusableError(_WRONG_TOKEN if "authorization" in request.headers else _NO_TOKEN)
             if response.status_code == 404 and request.method == "POST" and "mcp-session-id" in request.headers:
                 await response.aclose()
                 return _failed(request, NO_SESSION, SessionGoneError("it no longer knows the session"))

@@ -158,7 +158,8 @@ def _of_text(place: str, text: str) -> Iterator[str]:
         codes = ", ".join(dict.fromkeys(f"U+{ord(char):04X}" for char in hidden[:8]))
         secret = "".join(chr(ord(char) - 0xE0000) for char in hidden if 0xE0020 <= ord(char) < 0xE007F)
         said = f", which spell: {_short(secret)}" if secret else ""
-        yield f"has {len(hidden)} characters that nobody sees ({codes}){said}"
+        characters = "1 character" if len(hidden) == 1 else f"{len(hidden)} characters"
+        yield f"has {characters} that nobody sees ({codes}){said}"
     plain = " ".join(unicodedata.normalize("NFKC", _visible(text)).split())[: 4 * LONGEST]
     look = plain.translate(_LOOK_ALIKES)
     for pattern, why in _ORDERS:

@@ -293,7 +293,7 @@ class Server:
             wait_s = self._ends[0] + WINDOW_S - now
             times = "once" if len(self._ends) == 1 else f"{len(self._ends)} times"
             raise ServerUnusableError(
-                f"it has ended {times} within a minute, and is started again in {wait_s:.0f} s: {self._trouble}"
+                f"it has failed {times} within a minute, and is started again in {wait_s:.0f} s: {self._trouble}"
             )
 
     def _drop(self, connection: Connection, why: str) -> None:

@@ -41,6 +41,26 @@ def test_a_url_is_added(config, run, monkeypatch):
     }
 
 
+def test_the_variable_for_a_header_is_the_one_that_check_proposes(config, run):
+    config()
+    _, out, err = run("add", "far", "https://x.example/mcp", "--header", "X-Api-Key=sk-secret", "--yes", "--later")
+
+    assert "X-Api-Key will stand in the config; ${FAR_X_API_KEY} takes it from the environment" in out
+    assert "login" not in err
+    _, _, err = run("add", "away", "https://x.example/mcp", "--oauth", "--yes", "--later")
+    assert "flexchat mcp login NAME signs in" in err
+
+
+@pytest.mark.parametrize("url", ["ftp://x.example/mcp", "https:/x.example/mcp"])
+def test_a_url_of_another_kind_is_no_command(config, run, url):
+    before = config().read_text()
+    status, _, err = run("add", "far", url, "--yes", "--later")
+
+    assert status == 2
+    assert f"'{url}' is no URL that can be reached: it begins with http:// or https://" in err
+    assert config().read_text() == before
+
+
 def test_nothing_is_added_if_nobody_says_yes(config, run):
     path = config()
     before = path.read_text()

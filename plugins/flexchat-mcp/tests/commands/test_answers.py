@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import mcp_types as types
 import pytest
@@ -9,6 +13,7 @@ from flexchat.host import Terminal
 from flexchat_mcp.commands.answers import Answers
 from flexchat_mcp.settings import McpConfig
 
+needs_pty = pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 FORM = {
     "type": "object",
     "properties": {
@@ -58,13 +63,13 @@ def test_an_answer_that_does_not_fit_is_said(words, said):
     answer, problem = asked(words)
 
     assert answer.action == "cancel"
-    assert problem.startswith("the tool asks: Who?; ")
     assert said in problem
+    assert problem.endswith(" (the tool asks: Who?)")
 
 
 def test_where_nobody_is_there_it_is_declined_and_said(capsys):
     assert ask(None).action == "decline"
-    assert "the tool asks: Who? (declined: --answer KEY=VALUE answers it)" in capsys.readouterr().err
+    assert "(declined: --answer KEY=VALUE answers it; asked for: name, age, kind)" in capsys.readouterr().err
 
 
 def test_an_address_is_shown_and_not_opened(capsys, monkeypatch):
@@ -78,42 +83,63 @@ def test_an_address_is_shown_and_not_opened(capsys, monkeypatch):
     assert "\x1b" not in said
 
 
-def typed(monkeypatch, *lines):
-    """Let a person type these lines; None: Ctrl-C."""
-    left = list(lines)
-
-    def prompt(text, **_):
-        line = left.pop(0)
-        if line is None:
-            raise __import__("click").Abort
-        return line
-
-    monkeypatch.setattr("click.prompt", prompt)
-    monkeypatch.setattr(Terminal, "interactive", lambda self: True)
-    return left
+@pytest.fixture
+def keyboard(monkeypatch):
+    """Return a function that types; standard input is a terminal."""
+    typing, reading = os.openpty()
+    with open(reading, closefd=True) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(Terminal, "interactive", lambda self: True)
+        yield lambda text: os.write(typing, text.encode())
+    os.close(typing)
 
 
+@needs_pty
 @pytest.mark.parametrize(
-    ("lines", "answer"),
+    ("text", "answer"),
     [
-        (("Ada", "", ""), {"name": "Ada", "age": 30}),
-        (("Ada", "7", "a"), {"name": "Ada", "age": 7, "kind": "a"}),
-        (("Ada", None), None),
+        ("Ada\n\n\n", {"name": "Ada", "age": 30}),
+        ("Ada\n7\na\n", {"name": "Ada", "age": 7, "kind": "a"}),
+        ("Ada\n\x04", None),
     ],
 )
-def test_a_person_is_asked_for_each_value(monkeypatch, lines, answer):
-    typed(monkeypatch, *lines)
+def test_a_person_is_asked_for_each_value(keyboard, text, answer):
+    keyboard(text)
     expected = types.ElicitResult(action="decline") if answer is None else None
 
     assert ask(None) == (expected or types.ElicitResult(action="accept", content=answer))
 
 
-@pytest.mark.parametrize("agrees", [True, False])
-def test_a_question_without_values_is_yes_or_no(monkeypatch, agrees):
-    typed(monkeypatch)
-    monkeypatch.setattr(Terminal, "confirm", lambda self, text: agrees)
+@needs_pty
+@pytest.mark.parametrize(("text", "action"), [("y\n", "accept"), ("\n", "decline")])
+def test_a_question_without_values_is_yes_or_no(keyboard, text, action):
+    keyboard(text)
 
-    assert ask(None, {"type": "object", "properties": {}}).action == ("accept" if agrees else "decline")
+    assert ask(None, {"type": "object", "properties": {}}).action == action
+
+
+@needs_pty
+def test_ctrl_c_at_a_question_ends_the_command(config, folder):
+    """Nothing is left that reads from the terminal: Python aborts at its end if a thread does."""
+    path = config({"name": "fake", "command": folder.command("modern")})
+    folder.fault("ask")
+    typing, terminal = os.openpty()
+    command = [sys.executable, "-m", "flexchat", "--config", str(path), "mcp", "call", "fake", "add", "a=1"]
+    child = subprocess.Popen(
+        command, stdin=terminal, stdout=terminal, stderr=terminal, env={**os.environ, "TERM": "dumb"}
+    )
+    os.close(terminal)
+    shown = b""
+    while b"declines)" not in shown:
+        shown += os.read(typing, 65536)
+    child.send_signal(signal.SIGINT)
+    status = child.wait(30)
+    shown += os.read(typing, 65536)
+    os.close(typing)
+
+    assert status == 130, shown
+    assert b"interrupted" in shown
+    assert b"Fatal" not in shown
 
 
 @pytest.mark.parametrize(
@@ -151,4 +177,4 @@ def test_an_answer_that_does_not_fit_fails_the_command(config, run, folder):
     status, _, err = run("call", "fake", "add", "a=1", "--answer", "age=5")
 
     assert status == 2
-    assert "the tool asks: Who?; the answer does not fit: $: 'name' is missing" in err
+    assert "the answer does not fit: 'name' is missing (the tool asks: Who?)" in err

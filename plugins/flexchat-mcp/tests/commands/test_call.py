@@ -19,6 +19,16 @@ def test_the_whole_result_is_json(config, run, folder):
     assert json.loads(run("call", "fake", "add", '{"a": 4}', "--json")[1])["content"][0]["text"] == "4"
 
 
+def test_a_value_that_an_sdk_has_wrapped_is_printed_once(config, run, folder):
+    """As the model gets it: {"result": …} around what is no object, and the text that repeats it."""
+    config()
+    output = {"type": "object", "properties": {"result": {"type": "string"}}}
+    folder.tools({"name": "who", "description": "Who.", "inputSchema": {"type": "object"}, "outputSchema": output})
+    folder.fault('{"content": [{"type": "text", "text": "Ada"}], "structuredContent": {"result": "Ada"}}')
+
+    assert run("call", "fake", "who")[:2] == (0, "Ada\n")
+
+
 def test_a_failed_call_has_a_status(config, run, folder):
     config()
     folder.fault('{"content": [{"type": "text", "text": "no"}], "isError": true}')
@@ -75,14 +85,24 @@ def test_media_are_told_of(config, run, folder):
 def test_media_are_saved_under_names_of_ours(config, run, folder, tmp_path):
     """Never under a server's name for them, and never over a file."""
     config()
-    there = tmp_path / "there"
-    there.mkdir()
+    there = tmp_path / "not" / "there"
     folder.fault(json.dumps(PICTURE))
 
     assert run("call", "fake", "add", "a=1", "--save", str(there))[0] == 0
     assert {path.name: path.read_bytes()[:4] for path in there.iterdir()} == {"1.png": b"\x89PNG", "2.pdf": b"%PDF"}
 
     folder.fault(json.dumps(PICTURE))
-    status, _, err = run("call", "fake", "add", "a=1", "--save", str(there))
+    status, out, _ = run("call", "fake", "add", "a=1", "--save", str(there))
+    assert status == 0
+    assert f"written to {there / '2.png'}" in out
+    assert sorted(path.name for path in there.iterdir()) == ["1.png", "2.pdf", "2.png", "3.pdf"]
+
+
+def test_a_folder_that_cannot_be_made_is_said_before_the_call(config, run, folder, tmp_path):
+    config()
+    (tmp_path / "file").touch()
+    status, _, err = run("call", "fake", "add", "a=1", "--save", str(tmp_path / "file"))
+
     assert status == 2
-    assert "1.png cannot be written: File exists" in err
+    assert "this folder cannot be made: File exists" in err
+    assert folder.pids() == []

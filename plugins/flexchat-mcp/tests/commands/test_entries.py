@@ -24,6 +24,7 @@ VSCODE = """{
     "near": {"type": "stdio", "command": "run", "env": {"KEY": "${input:api-key}", "URL": "http://a//b"},},
   },
 }"""
+UNKNOWN = "only an editor knows what ${%s} stands for; write it out in the file, and try again"
 
 
 def test_claudes_file_is_read():
@@ -48,7 +49,7 @@ def test_vs_codes_file_is_read_with_its_comments(text):
 
     assert far.table == {"url": "https://x.example/sse", "transport": "sse"}
     assert near.table == {"command": ["run"], "env": {"KEY": "${API_KEY}", "URL": "http://a//b"}}
-    assert near.notes == ("set API_KEY in the environment: its file asks a person for it",)
+    assert near.notes == ("set API_KEY in the environment: the other program asks a person for it",)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +60,24 @@ def test_vs_codes_file_is_read_with_its_comments(text):
         ({"command": "a", "disabled": True}, "x is left out: it is disabled"),
         ({"command": "a", "args": "b"}, "x is left out: args is not a list of texts"),
         ({"command": "a", "env": ["b"]}, "x is left out: env is not a table of texts"),
-        ({"url": "file:///etc/passwd"}, "x is left out: it has neither a command nor a url"),
+        ({"command": ["a", "b"]}, "x is left out: its command is not a text"),
+        ({"url": "file:///etc/passwd"}, "x is left out: its url does not begin with http:// or https://"),
+        ({"command": "a", "args": ["${workspaceFolder}/x"]}, f"x is left out: {UNKNOWN % 'workspaceFolder'}"),
+        ({"url": "https://a", "headers": {"K": "${command:k.get}"}}, f"x is left out: {UNKNOWN % 'command:k.get'}"),
     ],
 )
 def test_a_server_that_cannot_be_read_is_left_out(server, said):
     entries, left_out = read_entries(json.dumps({"mcpServers": {"x": server, "y": {"command": "z"}}}))
 
     assert ([entry.name for entry in entries], left_out) == (["y"], [said])
+
+
+def test_what_is_not_taken_over_is_said():
+    server = {"command": "a", "type": "stdio", "disabled": False, "envFile": ".env", "autoApprove": ["b"]}
+    ((entry,), _) = read_entries(json.dumps({"mcpServers": {"x": server}}))
+
+    assert entry.table == {"command": ["a"]}
+    assert entry.notes == ("not taken over: autoApprove, envFile",)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"mcpServers": []}', "[" * 5_000, "7"])

@@ -25,7 +25,7 @@ def test_what_is_suspicious_is_shown(config, run, folder):
 
     assert status == 1
     assert "add: description hides something from the user: “Do not tell the user”" in out
-    assert "add: description has 1 characters that nobody sees (U+200B)" in out
+    assert "add: description has 1 character that nobody sees (U+200B)" in out
     assert "\u200b" not in out.splitlines()[1]
     found = json.loads(run("inspect", "fake", "--json")[1])[0]
     assert [each["place"] for each in found["findings"]] == ["description", "description"]

@@ -40,6 +40,8 @@ def add(
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         raise UsageError(f"'{name}' is not 1 to 64 letters, digits, _ and -")
     is_url = target[0].startswith(("http://", "https://"))
+    if not is_url and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", target[0]):
+        raise UsageError(f"'{target[0]}' is no URL that can be reached: it begins with http:// or https://")
     if is_url and (len(target) > 1 or env):
         raise UsageError("a URL has neither arguments nor variables")
     if not is_url and (header or sse or oauth):

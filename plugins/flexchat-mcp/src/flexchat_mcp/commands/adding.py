@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,11 +19,14 @@ from flexchat.host import (
     changed_yaml,
     copied,
     is_secret_name,
+    one_line,
     parse_document,
 )
 
 from .entries import Entry, toml_of
 from .first_list import accept_first
+
+_LONGEST = 500
 
 
 def add(context: CommandContext, entries: Sequence[Entry], *, is_agreed: bool, starts: bool) -> int:
@@ -61,7 +65,9 @@ def add(context: CommandContext, entries: Sequence[Entry], *, is_agreed: bool, s
     terminal.out(f"added to {path.name}: {', '.join(entry.name for entry in new)}")
     if starts:
         return accept_first(context, [entry.name for entry in new])
-    terminal.say("flexchat mcp inspect shows what they have, flexchat tools accept NAME accepts it", "dim")
+    if any("auth" in entry.table for entry in new):
+        terminal.say("flexchat mcp login NAME signs in", "dim")
+    terminal.say("flexchat mcp inspect shows what a server has, flexchat tools accept NAME accepts it", "dim")
     return OK
 
 
@@ -76,12 +82,12 @@ def _show(context: CommandContext, entry: Entry) -> None:
     for name in given:
         terminal.out(f"  {name} = {'***' if name in secret and '${' not in secret[name] else mask(given[name])}")
     for note in entry.notes:
-        terminal.out(f"  {note}")
+        terminal.out(f"  {one_line(note, _LONGEST)}")
     literal = [name for name, value in secret.items() if "${" not in value]
     if literal:
-        terminal.out(
-            f"  {', '.join(literal)} will stand in the config; ${{{literal[0]}}} takes it from the environment"
-        )
+        owner = f"{entry.name}_" if "url" in entry.table else ""  # as flexchat check proposes it
+        variable = re.sub(r"\W+", "_", owner + literal[0]).strip("_").upper()
+        terminal.out(f"  {', '.join(literal)} will stand in the config; ${{{variable}}} takes it from the environment")
 
 
 def _known(data: Mapping[str, Any]) -> set[str]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import click
 import mcp_types as types
-from flexchat.host import Terminal, UsageError, did_you_mean, one_line, read_arguments, value_problem
-from flexchat.plugin import run_in_thread
+from flexchat import Question
+from flexchat.host import (
+    Questions,
+    Terminal,
+    UsageError,
+    did_you_mean,
+    fields_of,
+    one_line,
+    read_arguments,
+    value_problem,
+)
 
 from ..listing import sourced
 from ..settings import McpConfig
@@ -29,66 +36,45 @@ class Answers:
 
     def __init__(self, terminal: Terminal, config: McpConfig, words: Sequence[str] | None) -> None:
         self._terminal, self._config, self._words = terminal, config, words
+        self._person = Questions(terminal)
         self.problem = ""
 
     async def answer(self, asked: types.ElicitRequestParams) -> types.ElicitResult:
         """Return the answer to a question; one that does not fit it cancels it."""
         message = one_line(asked.message, _LONGEST)
         if isinstance(asked, types.ElicitRequestURLParams):
-            return await self._at_address(message, asked.url)
+            reply = await self._person(Question(message=asked.message, url=asked.url))
+            if reply is None:
+                self._terminal.say(f"the tool asks: {message} (declined)\n  {one_line(asked.url, _LONGEST)}")
+            return types.ElicitResult(action="decline" if reply is None else reply.action)
         schema = asked.requested_schema
         schema = (
             schema if isinstance(schema, dict) else schema.model_dump(mode="json", by_alias=True, exclude_none=True)
         )
-        if self._words is None and not self._terminal.interactive():
-            self._terminal.say(f"the tool asks: {message} (declined: --answer KEY=VALUE answers it)", "dim")
-            return types.ElicitResult(action="decline")
-        properties: Mapping[str, Any] = schema.get("properties") or {}
-        values = {name: one["default"] for name, one in properties.items() if "default" in one}
+        if self._words is None:
+            return await self._from_person(message, schema)
         try:
-            if self._words is not None:
-                values |= self._read(schema, self._words)
-            else:
-                self._terminal.say(f"the tool asks: {message}")
-                given = await run_in_thread(self._prompt, schema)
-                if given is None:
-                    return types.ElicitResult(action="decline")
-                values |= given
+            values = {name: one["default"] for name, one in fields_of(schema).items() if "default" in one}
+            values |= self._read(schema, self._words)
             if problem := value_problem(values, schema):
-                raise UsageError(f"the answer does not fit: {problem}")
+                raise UsageError(f"the answer does not fit: {problem.removeprefix('$: ')}")
         except UsageError as error:
-            self.problem = f"the tool asks: {message}; {error}"
+            self.problem = f"{error} (the tool asks: {message})"
             return types.ElicitResult(action="cancel")
         return types.ElicitResult(action="accept", content=values)
 
-    async def _at_address(self, message: str, url: str) -> types.ElicitResult:
-        self._terminal.say(f"the tool asks: {message}\n  {one_line(url, _LONGEST)}")
-        agrees = self._terminal.interactive() and await run_in_thread(
-            self._terminal.confirm, "Open that page yourself, and go on?"
-        )
-        return types.ElicitResult(action="accept" if agrees else "decline")
-
-    def _prompt(self, schema: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Ask for each value; return None if the person declines."""
-        properties: Mapping[str, Any] = schema.get("properties") or {}
-        if not properties:
-            return {} if self._terminal.confirm("Yes?") else None
-        words = []
-        self._terminal.say("(an empty line leaves a value out; Ctrl-C declines)", "dim")
-        try:
-            for name, one in properties.items():
-                text = one_line(str(one.get("title") or name), 80) + _choices(one)
-                default = one.get("default")
-                shown = f" [{default if isinstance(default, str) else json.dumps(default)}]" if "default" in one else ""
-                with self._terminal.lent():
-                    typed = click.prompt(text + shown, default="", show_default=False, err=True)
-                words += [f"{name}={typed}"] if typed else []
-        except click.Abort:
-            return None
-        return self._read(schema, words)
+    async def _from_person(self, message: str, schema: Mapping[str, Any]) -> types.ElicitResult:
+        reply = await self._person(Question(message=message, schema=schema))
+        if reply is None:
+            wanted = f"; asked for: {', '.join(fields_of(schema))}" if fields_of(schema) else ""
+            why = f"declined: --answer KEY=VALUE answers it{wanted}"
+            self._terminal.say(f"the tool asks: {message} ({one_line(why, _LONGEST)})", "dim")
+            return types.ElicitResult(action="decline")
+        content = {**reply.content} if reply.action == "accept" else None
+        return types.ElicitResult(action=reply.action, content=content)
 
     def _read(self, schema: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
-        properties: Mapping[str, Any] = schema.get("properties") or {}
+        properties = fields_of(schema)
         asked = {"name": "answer", "description": "What the tool asks.", "inputSchema": {**schema, "type": "object"}}
         mine = [word for word in words if word.partition("=")[0] in properties or word.lstrip().startswith("{")]
         if words and not mine:
@@ -96,8 +82,3 @@ class Answers:
             known = ", ".join(properties) or "nothing"
             raise UsageError(f"--answer {name}: not asked for{did_you_mean(name, properties)}; asked for: {known}")
         return read_arguments(mine, sourced(asked, self._config).definition("any"))
-
-
-def _choices(one: Mapping[str, Any]) -> str:
-    found = one.get("enum") or [each.get("const") for each in one.get("oneOf", ()) if isinstance(each, dict)]
-    return f" ({', '.join(map(str, found))})" if found else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import mimetypes
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -66,15 +67,17 @@ def call(
     """
     terminal, chat = context.terminal, context.open_tools()[0]
     (name,) = chosen(chat, server, tenant)
+    if save is not None:
+        _make(Path(save))  # before the call, which may change something
     said_before = answers if answers or defaults else None
     try:
-        result = asyncio.run(_called(chat, name, tool, arguments, terminal, said_before, tenant))
+        result, output = asyncio.run(_called(chat, name, tool, arguments, terminal, said_before, tenant))
     except (ServerUnusableError, ToolSourceError, AnswerLostError, AnswerTooLargeError) as error:
         raise UsageError(f"{name}: {error}") from None
     if context.json:
         terminal.json(result)
     else:
-        value = value_of(result)
+        value = value_of(result, output)
         value, came = (value.value, value.media) if isinstance(value, WithMedia) else (value, ())
         media, left_out = checked_media(came, sys.maxsize)
         if value != "" or not came:
@@ -88,9 +91,20 @@ def call(
     return FAILED if result.get("isError") else OK
 
 
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--save {folder}: this folder cannot be made: {error.strerror or error}") from None
+
+
 def _saved(part: MediaPart, folder: Path, number: int) -> str:
     """Write a part to a new file, and return its name in words."""
-    path = folder / f"{number}{mimetypes.guess_extension(part.mime_type) or '.bin'}"
+    ending = mimetypes.guess_extension(part.mime_type) or ".bin"
+    path = folder / f"{number}{ending}"
+    while os.path.lexists(path):
+        number += 1
+        path = folder / f"{number}{ending}"
     try:
         with path.open("xb") as file:
             file.write(part.data or b"")
@@ -107,7 +121,8 @@ async def _called(
     terminal: Terminal,
     answers: Sequence[str] | None,
     tenant: str | None,
-) -> Mapping[str, Any]:
+) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """Return the result, and the schema that the tool names for it."""
     async with chat, opened(chat, name, terminal, answers, tenant=tenant) as source:
         tools = {each["name"]: each for each in (await source.listing()).tools}
         if tool not in tools:
@@ -131,4 +146,4 @@ async def _called(
                     raise
         if problem := source.person.problem:
             raise UsageError(problem)
-        return result
+        return result, tools[tool].get("outputSchema")

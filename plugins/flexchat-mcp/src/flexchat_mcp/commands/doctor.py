@@ -72,7 +72,8 @@ async def _examine(chat: FlexChat, name: str, tenant: str | None) -> dict[str, A
 def _show(terminal: Terminal, found: dict[str, Any]) -> None:
     if found["trouble"]:
         terminal.out(f"{found['server']}: {found['trouble']}", "red")
-        terminal.out(f"  it runs: {found['runs']}")
+        is_url = found["runs"].startswith(("http://", "https://"))
+        terminal.out(f"  {'it is at' if is_url else 'it runs'}: {found['runs']}")
     else:
         tools = "1 tool" if found["tools"] == 1 else f"{found['tools']} tools"
         terminal.out(f"{found['server']}: works; {tools}, MCP {found['version']}, after {found['took_ms']:,} ms")

@@ -13,6 +13,10 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _ENV = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _INPUT = re.compile(r"\$\{input:([^}]{1,64})\}")
+_OF_AN_EDITOR = re.compile(
+    r"\$\{(?:workspaceFolder|workspaceFolderBasename|userHome|pathSeparator|/|file\w*|cwd|(?:config|command):[^}]*)\}"
+)
+_MEANS_NOTHING = {"disabled", "type", "name", "description", "version"}
 
 
 class EntriesError(ValueError):
@@ -53,7 +57,7 @@ def read_entries(text: str) -> tuple[list[Entry], list[str]]:
         raise EntriesError(f"it is not JSON: {error}") from None
     servers = _servers(data)
     if servers is None:
-        raise EntriesError("it has neither mcpServers nor servers")
+        raise EntriesError("it has no table mcpServers or servers")
     entries, left_out = [], []
     for name, value in servers.items():
         try:
@@ -87,21 +91,31 @@ def _entry(name: str, value: Any) -> Entry:
     if not _NAME.fullmatch(name):
         raise EntriesError("its name has no letter or digit")
     table: dict[str, Any] = {}
-    url = value.get("url") or value.get("serverUrl")
-    if isinstance(value.get("command"), str) and value["command"]:
-        table["command"] = [value["command"], *_texts(value.get("args", []), "args")]
+    command, url = value.get("command"), value.get("url") or value.get("serverUrl")
+    if isinstance(command, str) and command:
+        taken = {"command", "args", "env", "cwd"}
+        table["command"] = [command, *_texts(value.get("args", []), "args")]
         table |= {"env": env} if (env := _table(value.get("env"), "env")) else {}
         table |= {"cwd": value["cwd"]} if isinstance(value.get("cwd"), str) else {}
     elif isinstance(url, str) and url.startswith(("http://", "https://")):
+        taken = {"url", "serverUrl", "headers"}
         table["url"] = url
         table |= {"transport": "sse"} if value.get("type") == "sse" else {}
         table |= {"headers": headers} if (headers := _table(value.get("headers"), "headers")) else {}
+    elif command:
+        raise EntriesError("its command is not a text")
+    elif url:
+        raise EntriesError("its url does not begin with http:// or https://")
     else:
         raise EntriesError("it has neither a command nor a url")
+    if found := _OF_AN_EDITOR.search(json.dumps(table)):
+        raise EntriesError(f"only an editor knows what {found[0]} stands for; write it out in the file, and try again")
     asked: set[str] = set()
     table = _with_variables(table, asked)
-    notes = tuple(f"set {name} in the environment: its file asks a person for it" for name in sorted(asked))
-    return Entry(name=name, table=table, notes=notes)
+    notes = [f"set {name} in the environment: the other program asks a person for it" for name in sorted(asked)]
+    if others := sorted(str(key) for key in value.keys() - taken - _MEANS_NOTHING):
+        notes.append(f"not taken over: {', '.join(others)}")
+    return Entry(name=name, table=table, notes=tuple(notes))
 
 
 def _texts(value: Any, key: str) -> list[str]:

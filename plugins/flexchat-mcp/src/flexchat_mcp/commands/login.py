@@ -31,13 +31,14 @@ def login(context: CommandContext, server: str, tenant: str | None) -> None:
         count = asyncio.run(_signed_in(chat, name, file, context.terminal, tenant))
     except ToolSourceError as error:
         raise UsageError(f"{name}: {error}") from None
+    tools = "1 tool" if count == 1 else f"{count} tools"
     if not file.read().get("tokens"):
-        context.terminal.say(f"{name} did not ask anybody to sign in; it has {count} tools", "dim")
+        context.terminal.say(f"{name} did not ask anybody to sign in; it has {tools}", "dim")
         return
     if context.json:
         context.terminal.json({"server": name, "tools": count})
     else:
-        context.terminal.say(f"signed in at {name}; it has {count} tools")
+        context.terminal.say(f"signed in at {name}; it has {tools}")
 
 
 @click.command

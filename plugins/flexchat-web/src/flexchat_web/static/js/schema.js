@@ -17,6 +17,14 @@ export function resolved(schema, root, depth = 0) {
   return found;
 }
 
+/** Return a schema whose variants are all constants as one with an enum, and with their titles. */
+export function asChoices(schema, root) {
+  const { anyOf, oneOf, ...rest } = schema;
+  const parts = (anyOf || oneOf)?.map((part) => resolved(part, root));
+  if (schema.enum || !parts?.length || !parts.every((part) => "const" in part)) return schema;
+  return { ...rest, enum: parts.map((part) => part.const), titles: parts.map((part) => part.title) };
+}
+
 function pointed(root, reference) {
   if (!reference.startsWith("#")) return {};
   return reference

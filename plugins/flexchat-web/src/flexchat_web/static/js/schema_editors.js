@@ -3,14 +3,14 @@
 import { h, icon, replace, uid } from "./dom.js";
 import { button, iconButton } from "./elements.js";
 import { field, requiredMark } from "./schema_field.js";
-import { emptyOf, flaw, labelOf, pathText, resolved, typesOf } from "./schema.js";
+import { asChoices, emptyOf, flaw, labelOf, pathText, resolved, typesOf } from "./schema.js";
 
 // An editor is { node, get }; required is true, false, or "entry": it must be there, as all of a list must.
 // get() -> value or undefined. The outermost one shows no label of its own.
 
 /** Return the editor of a value that fits a schema. */
 export function editorOf(given, path, value, context, required) {
-  const schema = resolved(given, context.root);
+  const schema = asChoices(resolved(given, context.root), context.root);
   if ("const" in schema) return { node: h("code", { class: "constant" }, JSON.stringify(schema.const)), get: () => schema.const };
   if (schema.enum) return choiceEditor(schema, path, value, context, required);
   const variants = schema.anyOf || schema.oneOf;
@@ -67,15 +67,20 @@ function isLong(schema, path) {
 function choiceEditor(schema, path, value, context, required) {
   const options = schema.enum;
   const at = options.findIndex((option) => JSON.stringify(option) === JSON.stringify(value));
-  const unset = schema.default !== undefined ? `default (${say(schema.default)})` : required ? "choose…" : "not set";
+  const unset = schema.default !== undefined ? `default (${called(schema, schema.default)})` : required ? "choose…" : "not set";
   const control = h(
     "select",
     { class: "input", onChange: () => context.changed(path), value: at < 0 ? "" : String(at) },
     h("option", { value: "" }, unset),
-    options.map((option, index) => h("option", { value: String(index) }, say(option))),
+    options.map((option, index) => h("option", { value: String(index) }, called(schema, option))),
   );
   const get = () => (control.value === "" ? undefined : options[Number(control.value)]);
   return field(schema, path, control, { context, required, get });
+}
+
+/** Return what a choice is called: its title, if it has one. */
+function called(schema, option) {
+  return schema.titles?.[schema.enum.indexOf(option)] || say(option);
 }
 
 function say(value) {
@@ -198,7 +203,7 @@ function mapEditor(schema, part, properties, path, value, context, editors) {
 }
 
 function arrayEditor(schema, path, value, context, required) {
-  const part = resolved(schema.items === undefined || schema.items === true ? {} : schema.items, context.root);
+  const part = asChoices(resolved(schema.items === undefined || schema.items === true ? {} : schema.items, context.root), context.root);
   if (part.enum && schema.uniqueItems !== false) return checkboxEditor(schema, part, path, value, context, required);
   const items = [...(Array.isArray(value) ? value : [])];
   let touched = value !== undefined;
@@ -268,7 +273,7 @@ function checkboxEditor(schema, part, path, value, context, required) {
       },
     }),
   );
-  const control = h("div", { class: "checks" }, boxes.map((box, index) => h("label", { class: "check" }, box, h("span", {}, say(part.enum[index])))));
+  const control = h("div", { class: "checks" }, boxes.map((box, index) => h("label", { class: "check" }, box, h("span", {}, called(part, part.enum[index])))));
   const get = () => (touched || required ? part.enum.filter((_, index) => boxes[index].checked) : undefined);
   return field(schema, path, control, { context, required, get });
 }

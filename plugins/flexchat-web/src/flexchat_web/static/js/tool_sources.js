@@ -76,9 +76,9 @@ function states({ status, server }) {
 function serverView(source) {
   const { server, trouble } = source;
   const facts = [
-    server.since && ["Running since ", when(server.since)],
+    server.since && ["Started ", when(server.since)],
     server.version && `protocol ${server.version}`,
-    server.ends > 0 && `ended by itself ${server.ends === 1 ? "once" : counted(server.ends, "time")}`,
+    server.ends > 0 && `failed ${server.ends === 1 ? "once" : counted(server.ends, "time")}`,
   ].filter(Boolean);
   const lines = server.last_lines;
   return [
