@@ -275,6 +275,37 @@ async def test_a_task_that_is_forgotten_is_made_again_if_it_only_reads(folder, l
     assert len(folder.lines("calls")) == 2
 
 
+def keys_of(folder):
+    return [json.loads(line)["meta"].get("example.com/key") for line in folder.lines("calls")]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_task_that_is_forgotten_is_made_again_with_its_key(folder, long_of, era):
+    """Once, where the server acts once per key: else it would stay unknown for ever."""
+    chat = long_of(era, idempotency_meta="example.com/key")
+    result = await called(chat, folder, {"forget": True})
+
+    assert result.success, result.explained()
+    assert await state(chat) == "done"
+    assert len(keys_of(folder)) == 2
+    assert len({*keys_of(folder)} - {None}) == 1
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_fails_when_it_is_made_again_stays_unknown(folder, long_of, era):
+    chat = long_of(era, idempotency_meta="example.com/key")
+    folder.fault('always task {"forget": true}')
+    forgotten = await chat.call_tool("count", {}, key="k")
+    assert await state(chat) == "unknown"
+    assert "it no longer has the task's result" in forgotten.error
+
+    folder.fault('always {"content": [{"type": "text", "text": "no paper"}], "isError": true}')
+    failed = await chat.call_tool("count", {}, key="k")
+    assert await state(chat) == "unknown"
+    assert "no paper. It was called again with the same key" in failed.error
+    assert len({*keys_of(folder)}) == 1
+
+
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("interval", [0, -5, 1e300, "soon", None, True, 31_536_000_000])
 async def test_a_task_that_never_ends_ends_with_the_calls_time(folder, long_of, era, interval):

@@ -31,21 +31,34 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
         ToolError: The server or the tool refused or failed, or the definition is no longer the accepted one.
         EffectUnknownError: The tool changes something, and its answer was lost.
     """
+    person = PersonBehind(context)
+    call = _Call(settings, params, context, person)
+    try:
+        return await _outcome(call, person, settings, context)
+    except ToolError as error:
+        if not call.is_repeated or context.tool.effect != "write" or isinstance(error, EffectUnknownError):
+            raise
+        text = f"{error}. It was called again with the same key, because the server had forgotten its task"
+        raise EffectUnknownError(text, hint=error.hint or "") from None
+
+
+async def _outcome(call: _Call, person: PersonBehind, settings: McpToolSettings, context: ToolContext) -> Any:
     is_write, is_again = context.tool.effect == "write", context.handle is not None
     if context.source is None:
         text = "this tool belongs to an MCP server that the configuration no longer has"
         raise EffectUnknownError(text) if is_again else ToolError(text)
-    name, person = context.source.name, PersonBehind(context)
-    call = _Call(settings, params, context, person)
+    name = context.source.name
     try:
         opened = cast(McpSource, await context.source.opened())
         async with opened.of(context.tenant) as source:
             try:
                 result = await call.made(source)
             except TaskGoneError as error:
-                if is_write or error.is_left:
+                may_repeat = not is_write or (context.tool.honours_key and error.is_forgotten)
+                if error.is_left or not may_repeat:
                     raise
-                result = await call.made(source)  # nothing was changed: it may be called again, once
+                call.is_repeated = True
+                result = await call.made_anew(source)  # once: it changes nothing, or acts once per key
     except (ToolSourceError, ServerUnusableError) as error:
         text = f"the MCP server '{name}' cannot be used: {error}"
         raise EffectUnknownError(text) if is_again else ToolError(text, nothing_done=True) from None
@@ -83,6 +96,7 @@ class _Call:
     Attributes:
         was_asked: Whether the server was asked for it.
         is_task: Whether it was answered with a task.
+        is_repeated: Whether it was made once more, because its task was gone.
     """
 
     def __init__(
@@ -91,6 +105,7 @@ class _Call:
         self._settings, self._params, self._context, self._person = settings, params, context, person
         self._whose = context.turn_id or context.call_id
         self.was_asked, self.is_task = False, context.handle is not None
+        self.is_repeated = False
 
     async def made(self, source: McpSource) -> dict[str, Any]:
         """Return its result.
@@ -103,6 +118,14 @@ class _Call:
         if handle is not None:
             await run_in_thread(importlib.import_module, "flexchat_mcp.tasks")  # the SDK takes 0.7 s to load
             return await self._asked_again(source, handle)
+        return await self.made_anew(source)
+
+    async def made_anew(self, source: McpSource) -> dict[str, Any]:
+        """Return the result of a new call, whatever is remembered of an earlier one.
+
+        Raises:
+            TaskGoneError, EffectUnknownError: As made.
+        """
         answer = await self._called(source)
         from .tasks import task_of
 
@@ -110,7 +133,7 @@ class _Call:
         if task is None:
             return answer
         self.is_task = True
-        return await self._polled(source, task)
+        return await self._polled(source, task, is_new=True)
 
     async def _asked_again(self, source: McpSource, handle: Any) -> dict[str, Any]:
         from .tasks import Task
@@ -151,7 +174,7 @@ class _Call:
 
         return await source.server.ask(request, may_repeat=not is_write, answer=self._person.answer, whose=self._whose)
 
-    async def _polled(self, source: McpSource, task: Task) -> dict[str, Any]:
+    async def _polled(self, source: McpSource, task: Task, *, is_new: bool = False) -> dict[str, Any]:
         """Poll a task until it has ended; keep its id first."""
         from .tasks import cancel, outcome
 
@@ -162,7 +185,7 @@ class _Call:
             source.server.tell(lambda client: cancel(client, task), after=lambda: context.remember(task.handle))
 
         try:
-            if context.handle is None:
+            if is_new:
                 await context.remember(task.handle)
             return await outcome(
                 source.server, task, answer=self._person.answer, whose=self._whose, report=self._report

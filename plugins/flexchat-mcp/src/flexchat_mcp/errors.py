@@ -58,10 +58,11 @@ class TaskGoneError(FlexChatError):
 
     Attributes:
         is_left: Whether it may still run, and waits for something it will not get: then it should be cancelled.
+        is_forgotten: Whether the server no longer knows it.
     """
 
-    def __init__(self, text: str, *, is_left: bool = False) -> None:
-        self.is_left = is_left
+    def __init__(self, text: str, *, is_left: bool = False, is_forgotten: bool = False) -> None:
+        self.is_left, self.is_forgotten = is_left, is_forgotten
         super().__init__(text)
 
 

@@ -220,7 +220,8 @@ async def outcome(
             if task.status == "failed":
                 raise ToolError(f"the tool failed: {error.message[:_MOST_ERROR_CHARS]} ({error.code})") from None
             if task.status == "completed" or (not task.status and error.code == types.INVALID_PARAMS):
-                raise TaskGoneError(f"it no longer has the task's result: {error.message} ({error.code})") from None
+                text = f"it no longer has the task's result: {error.message} ({error.code})"
+                raise TaskGoneError(text, is_forgotten=True) from None
             trouble = error
         await task.trouble(trouble)
 
