@@ -255,7 +255,7 @@ class Life:
                 signal_ = IDLE.get(fault, signal.SIGKILL)
                 os.killpg(os.getpgid(pid), signal_) if signal_ == signal.SIGSTOP else os.kill(pid, signal_)
             if fault in wrapper.AT_START:  # a call that the dead server was sent would have another fault
-                while self.server(name).state.pid is not None:  # noqa: ASYNC110
+                while self.server(name).state.status == "running":  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             else:
                 await asyncio.sleep(self.chance.choice((0, 0, 0.005, 0.03)))
@@ -329,7 +329,8 @@ class Life:
 
     async def leftovers(self, driver):
         """Return the processes that nothing needs any more, once they have had time to go."""
-        needed = [os.getpid(), *(self.server(name).state.pid for name in self.names)]
+        open_now = [each for name in self.names if (each := self.server(name)._connection) and not each.has_ended]
+        needed = [os.getpid(), *(each.process.process.pid for each in open_now)]
         until = time.monotonic() + GONE_S
         while found := [pid for pid in descendants(driver, but=needed) if pid not in needed]:
             if time.monotonic() > until:
