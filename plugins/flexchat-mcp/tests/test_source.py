@@ -106,6 +106,21 @@ async def test_a_rug_pull_is_held_until_it_is_accepted(chat_of, folder, era, cha
     assert (await chat.call_tool(changed["name"], {"a": 1})).success or change == "name"
 
 
+async def test_whoever_asks_hears_that_a_tool_is_held_back(chat_of, folder):
+    """In the turn whose rule would offer it: otherwise it just seems not to be there."""
+    folder.tools(ADD)
+    chat = chat_of()
+    await chat.tools.sources.look("fake")
+    folder.tools({**ADD, "description": "Other."})
+    await chat.tools.sources.look("fake")
+    turn = await chat.respond("Add 1 and 2")
+    called = await chat.call_tool("add", {"a": 1})
+    said = "tool source 'fake': add has changed since it was accepted, so it is left out: flexchat tools diff fake"
+
+    assert turn.response.warnings == (said,)
+    assert (called.error, called.hint) == ("Tool 'add' not found", f"available tools: none; {said}")
+
+
 async def test_a_trusted_server_is_called_as_accepted(chat_of, folder):
     """The model goes on to see the old description."""
     folder.tools(ADD)

@@ -37,6 +37,7 @@ WAIT_S = 2.0
 MOST_TOOLS = 10_000
 """Tools of one source; a list that is longer is refused."""
 
+_MOST_NAMED = 5
 _STRICTER = ("read", "idempotent", "write")
 
 
@@ -155,16 +156,18 @@ class ToolSources:
         return self._registry.get(name)
 
     def missing(self, allowed: Collection[str] | None = None) -> list[str]:
-        """Return why tools are missing, a sentence for each of these tools' sources that never could be opened.
+        """Return why tools are missing: of these tools' sources, those never opened, and what was held back as changed.
 
         Args:
             allowed: As in ToolRegistry.names.
         """
         if self._unreadable:
             return [self._mask(self._unreadable)]
-        failed = [source for source in self._needed(allowed) if source.trouble] if self.by_name else []
+        needed = self._needed(allowed) if self.by_name else []
+        failed = [source for source in needed if source.trouble]
         kept = self._kept() if failed else {}
-        return [self._mask(_told_of(each.name, each.trouble)) for each in failed if each.name not in kept]
+        told = [self._mask(_told_of(each.name, each.trouble)) for each in failed if each.name not in kept]
+        return told + [text for each in needed if (text := _held_back(self._states.get(each.name)))]
 
     async def look(self, name: str, *, tenant: str = DEFAULT_TENANT, accept_first: bool = True) -> SourceState:
         """Open a source, read its tools, and return its state.
@@ -511,6 +514,17 @@ class ToolSources:
 def _told_of(name: str, trouble: str) -> str:
     called = f"tool source '{name}'"
     return trouble if trouble.startswith(called) else f"{called}: {trouble}"
+
+
+def _held_back(state: SourceState | None) -> str:
+    """Return which tools are not offered until somebody accepts what they are now; empty for none."""
+    changes = state.changes if state is not None else ()
+    names = [change.name for change in changes if change.kind == "changed" and not change.offered]
+    if state is None or not names:
+        return ""
+    shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+    what = "has changed since it was accepted, so it is" if len(names) == 1 else "have changed, so they are"
+    return f"tool source '{state.name}': {shown} {what} left out: flexchat tools diff {state.name}"
 
 
 def _with(kept: KeptSource, changes: Iterable[ToolChange], fingerprint: str) -> KeptSource:
