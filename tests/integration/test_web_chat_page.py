@@ -1,6 +1,7 @@
 """The page Chat, in a real browser."""
 
 import json
+import secrets
 import select
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -98,7 +99,7 @@ def ask(page, text):
 @pytest.mark.slow
 def test_chat_with_tools(visit, demo_server):
     """A message is answered with tools that show what they got and gave; the conversation is kept, renamed, deleted."""
-    page = visit(demo_server.url)
+    page, name = visit(demo_server.url), f"Sums {secrets.token_hex(3)}"  # no conversation of a test before is called so
     page.get_by_role("button", name="What is 17% of 230?").wait_for()
     accessible(page)
     ask(page, "What is 17% of 230, and what time is it in Tokyo?")
@@ -115,33 +116,33 @@ def test_chat_with_tools(visit, demo_server):
     page.get_by_role("button", name="Rename").click()
     title = page.get_by_label("Title")
     expect(title).to_have_attribute("maxlength", "200")
-    title.fill("Sums")
+    title.fill(name)
     page.route("**/api/conversations/*", lambda route: route.abort())
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("cannot be reached")
     page.unroute("**/api/conversations/*")
-    expect(title).to_have_value("Sums")
+    expect(title).to_have_value(name)
     title.press("Enter")
-    expect(page.get_by_role("heading", level=1, name="Sums")).to_be_visible()
-    expect(page).to_have_title("Sums · FlexChat")
+    expect(page.get_by_role("heading", level=1, name=name)).to_be_visible()
+    expect(page).to_have_title(f"{name} · FlexChat")
     with page.expect_download() as download:
         page.get_by_role("link", name="Export as Markdown").click()
     assert "39.1" in download.value.path().read_text("utf-8")
-    assert download.value.suggested_filename == "Sums.md"
+    assert download.value.suggested_filename == f"{name}.md"
     page.get_by_role("link", name="Tools").click()
     expect(page).to_have_title("Tools · FlexChat")
     page.get_by_role("link", name="Chat").click()
-    expect(page.get_by_role("heading", level=1, name="Sums")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name=name)).to_be_visible()
 
     again = visit(page.url, size=NARROW, theme="dark")
-    expect(again.get_by_role("heading", level=1, name="Sums")).to_be_visible()
+    expect(again.get_by_role("heading", level=1, name=name)).to_be_visible()
     expect(again.locator(".tool-call")).to_have_count(2)
     fits(again)
     again.get_by_role("button", name="Conversations").click()
     again.get_by_role("searchbox", name="Search conversations").fill("nowhere to be found")
     again.get_by_text("Nothing found.").wait_for()
     again.get_by_role("searchbox", name="Search conversations").fill("230")
-    again.get_by_role("link", name="Sums").click()
+    again.get_by_role("link", name=name).click()
     accessible(again)
     again.get_by_role("button", name="Delete").click()
     again.get_by_role("dialog").get_by_role("button", name="Delete").click()
