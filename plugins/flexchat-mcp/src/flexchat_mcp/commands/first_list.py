@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import attrs
-from flexchat import FlexChat
+from flexchat import FlexChat, ToolChangedError
 from flexchat.host import FAILED, OK, CommandContext, Terminal
 from flexchat.plugin import ToolSourceError
 
 from ..inspect import findings
-from ..listing import wanted
+from ..listing import sourced, wanted
 from ..settings import McpConfig
 from ..source import McpSource
 from .inspect_ import show
@@ -24,6 +24,7 @@ def accept_first(context: CommandContext, names: Sequence[str]) -> int:
 
     Raises:
         ConfigError: The config, which now has the servers, cannot be used.
+        ToolsLockError: What is accepted cannot be kept.
     """
     terminal, chat = context.terminal, attrs.evolve(context).open_tools()[0]  # a copy has read no config yet
     if not {*names} <= {*servers(chat)}:
@@ -44,7 +45,7 @@ async def _all_accepted(chat: FlexChat, names: Sequence[str], terminal: Terminal
         for name in names:
             try:
                 works = await _accepted(chat, name, terminal) and works
-            except ToolSourceError as error:
+            except (ToolSourceError, ToolChangedError) as error:
                 terminal.error(f"{name}: {error}")
                 terminal.say(f"it is in the config all the same; flexchat mcp doctor {name} tries it again", "dim")
                 works = False
@@ -55,7 +56,8 @@ async def _accepted(chat: FlexChat, name: str, terminal: Terminal) -> bool:
     """Accept what a server lists; return False, and leave it, if something in it is suspicious.
 
     Raises:
-        ToolSourceError: The server cannot be started, or does not list its tools.
+        ToolSourceError: The server cannot be started, or does not list its tools, or not the same ones twice.
+        ToolsLockError: What is accepted cannot be kept.
     """
     sources = chat.tools.sources
     config: McpConfig = sources.by_name[name].settings
@@ -65,7 +67,12 @@ async def _accepted(chat: FlexChat, name: str, terminal: Terminal) -> bool:
     if suspicious:
         terminal.say(f"none of its tools were accepted; if they are as they should be: flexchat tools accept {name}")
         return False
-    state = await sources.look(name)
+    shown = {tool["name"]: sourced(tool, config).digest for tool in tools}
+    state = await sources.look(name, accept_first=False)
+    now = {change.name: change.now.digest for change in state.changes if change.now is not None}
+    if any(shown.get(tool) != digest for tool, digest in now.items()):
+        raise ToolSourceError("it lists something else than it did a moment ago, so nothing was accepted")
+    await sources.accept(name, seen=now)
     for tool, why in state.left_out.items():
         terminal.say(f"{tool} is left out: {why}")
     terminal.say(f"accepted into {sources.lock.path.name}", "dim")
