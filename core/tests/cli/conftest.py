@@ -2,5 +2,6 @@
 
 from command_line import run, script, somewhere_empty
 from commands_of_plugins import install_commands
+from keyboard import keyboard
 
-__all__ = ["install_commands", "run", "script", "somewhere_empty"]
+__all__ = ["install_commands", "keyboard", "run", "script", "somewhere_empty"]

@@ -25,17 +25,6 @@ FORM = {
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 
 
-@pytest.fixture
-def keyboard(monkeypatch):
-    """Return a function that types; standard input is a terminal."""
-    typing, reading = os.openpty()
-    with open(reading, closefd=True) as stdin:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        monkeypatch.setattr(Terminal, "interactive", lambda self: True)
-        yield lambda text: os.write(typing, text.encode())
-    os.close(typing)
-
-
 def asked(schema=FORM, **more):
     async def ask():
         return await Questions(Terminal())(Question(message="Which seat?", schema=schema, tool="book", **more))

@@ -77,6 +77,15 @@ class Setting:
             found = await chat.call_tool(tool, {"a": 1} if arguments is None else arguments)
             return found.result if found.success else "; ".join([found.error, *chat.tools.sources.missing(["calc/*"])])
 
+    async def held_call(self):
+        """Sign in, and return a call whose token is being renewed: the answer to that is held back."""
+        await self.login()
+        self.expire()
+        self.oidc.test("set", hold="after")
+        call = asyncio.create_task(self.call())
+        await until(lambda: self.oidc.seen["held"])
+        return call
+
     def expire(self):
         """Let the access token run out by the clock."""
         self.file.write({**self.file.read(), "expires_at": 1})
@@ -344,11 +353,7 @@ class TestRenewing:
         assert setting.oidc.seen["errors"] == []
 
     async def test_whoever_ends_waits_for_the_token(self, setting):
-        await setting.login()
-        setting.expire()
-        setting.oidc.test("set", hold="after")
-        call = asyncio.create_task(setting.call())
-        await until(lambda: setting.oidc.seen["held"])
+        call = await setting.held_call()
         call.cancel()
         await asyncio.to_thread(setting.oidc.test, "release")
         await asyncio.wait([call])
@@ -357,11 +362,7 @@ class TestRenewing:
         assert setting.oidc.seen["errors"] == []
 
     async def test_one_signs_out_while_a_token_is_renewed(self, setting):
-        await setting.login()
-        setting.expire()
-        setting.oidc.test("set", hold="after")
-        call = asyncio.create_task(setting.call())
-        await until(lambda: setting.oidc.seen["held"])
+        call = await setting.held_call()
         leaving = asyncio.create_task(setting.run("mcp", "logout", "calc"))
         await asyncio.wait([leaving], timeout=0.2)
         waited = not leaving.done()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any
@@ -53,10 +53,7 @@ class _Read:
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
-        while True:
-            found = _small(await self._stream.receive())
-            if found is not None:
-                return found
+        return await _next(self._stream.receive)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -65,10 +62,7 @@ class _Read:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        while True:
-            found = _small(await self._stream.__anext__())
-            if found is not None:
-                return found
+        return await _next(self._stream.__anext__)
 
     async def __aenter__(self) -> _Read:
         await self._stream.__aenter__()
@@ -78,6 +72,14 @@ class _Read:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         return await self._stream.__aexit__(kind, error, trace)
+
+
+async def _next(receive: Callable[[], Awaitable[SessionMessage | Exception]]) -> SessionMessage | Exception:
+    """Return the next item that the SDK may have."""
+    while True:
+        found = _small(await receive())
+        if found is not None:
+            return found
 
 
 def _small(item: SessionMessage | Exception) -> SessionMessage | Exception | None:

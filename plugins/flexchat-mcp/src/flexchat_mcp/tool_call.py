@@ -47,22 +47,23 @@ async def call_tool(
     """
     responses: types.InputResponses | None = None
     state: str | None = None
+    task = task_metadata(client, definition or {}, is_write=is_write)
     for _ in range(MOST_ROUNDS):
         params = types.CallToolRequestParams(
             name=name,
             arguments=dict(arguments),
             input_responses=responses,
             request_state=state,
-            task=task_metadata(client, definition or {}, is_write=is_write),
+            task=task,
             _meta=meta,  # type: ignore[arg-type]
         )
         request = types.CallToolRequest(params=params)
         try:
             result: dict[str, Any] = await client.session.send_request(request, _RAW, progress_callback=progress)
         except ValidationError as error:
-            if (task := made_of(error)) is None:
+            if (made := made_of(error)) is None:
                 raise
-            return task
+            return made
         if result.get("resultType") == "task":
             return result
         if result.get("resultType") != "input_required":

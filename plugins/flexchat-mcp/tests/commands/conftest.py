@@ -4,6 +4,9 @@ import json
 
 import pytest
 from flexchat.cli.main import main
+from keyboard import keyboard
+
+__all__ = ["keyboard"]
 
 BASE = """[llms.r]
 provider = "rehearsal"

@@ -83,17 +83,6 @@ def test_an_address_is_shown_and_not_opened(capsys, monkeypatch):
     assert "\x1b" not in said
 
 
-@pytest.fixture
-def keyboard(monkeypatch):
-    """Return a function that types; standard input is a terminal."""
-    typing, reading = os.openpty()
-    with open(reading, closefd=True) as stdin:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        monkeypatch.setattr(Terminal, "interactive", lambda self: True)
-        yield lambda text: os.write(typing, text.encode())
-    os.close(typing)
-
-
 @needs_pty
 @pytest.mark.parametrize(
     ("text", "answer"),
