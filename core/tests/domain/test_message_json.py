@@ -37,7 +37,7 @@ from flexchat.domain.message_json import (
     turn_to_json,
     value_to_dict,
 )
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 texts = st.text(st.characters(exclude_categories=()), max_size=12)  # NUL and lone surrogates too
@@ -175,8 +175,9 @@ def test_the_form_of_every_field_is_known():
 
 @given(records)
 def test_a_record_and_its_result_come_back_with_their_media(record):
-    """As journals and the ledger keep them."""
+    """As journals and the ledger keep them. A result is JSON data: no tool's infinity gets so far."""
     assert record_from_dict(json.loads(json.dumps(value_to_dict(record)))) == record
+    assume("Infinity" not in json.dumps(record.result.result))
     assert result_from_json(result_to_json(record.result)) == record.result
 
 
