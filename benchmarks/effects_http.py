@@ -31,7 +31,8 @@ class HttpService:
 
     def __init__(self, service):
         self._service, self._chance, self._held = service, random.Random(), []
-        listening = socket.create_server(("127.0.0.1", 0))
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listening.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self._process = os.fork()
         if not self._process:

@@ -55,6 +55,7 @@ ASKED = (
 class Service(BaseHTTPRequestHandler):
     """xkcd.com, as far as its document goes."""
 
+    disable_nagle_algorithm = True
     api: OpenAPI
     got: list
 

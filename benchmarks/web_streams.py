@@ -59,7 +59,9 @@ def serve(keep: str) -> None:
     tables = {"llms": {"slow": {"provider": "slow"}}, "responses": [{"llm": "slow", "model": "m"}]}
     if keep:
         tables["conversations"] = {"path": keep}
-    listening = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(4096)
 
     def started() -> None:
         print(listening.getsockname()[1], flush=True)

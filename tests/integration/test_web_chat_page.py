@@ -40,6 +40,8 @@ class SlowModel:
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
+            disable_nagle_algorithm = True
+
             def do_POST(self):
                 self.rfile.read(int(self.headers["content-length"]))
                 if outer.status != 200:

@@ -127,6 +127,8 @@ def test_core_alone_says_which_package_to_install(installed):
 class Completions(http.server.BaseHTTPRequestHandler):
     """A service in OpenAI's words that says hello."""
 
+    disable_nagle_algorithm = True
+
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         choice = {"index": 0, "finish_reason": "stop", "delta": {"role": "assistant", "content": "Hello!"}}

@@ -92,7 +92,9 @@ class Running:
 
     def __init__(self, app, head_seconds=30.0):
         self._app, self._head_seconds = app, head_seconds
-        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self._listening.bind(("127.0.0.1", 0))
+        self._listening.listen(512)
         self.port = self._listening.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._ready = threading.Event()

@@ -28,6 +28,7 @@ TOOL = {
 class OverHttp(http.server.BaseHTTPRequestHandler):
     """Answers each request with a server of its own: what is to last is in the folder."""
 
+    disable_nagle_algorithm = True
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):

@@ -1,5 +1,7 @@
 """flexchat serve: what it refuses, what it says, how it ends."""
 
+import contextlib
+import http.client
 import json
 import logging
 import os
@@ -11,6 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from urllib.parse import urlsplit
 
 import attrs
 import pytest
@@ -172,6 +175,23 @@ def test_the_demo_serves_says_where_and_ends_cleanly_with_a_stream_open(program)
         _, err = process.communicate(timeout=20)
         assert time.monotonic() - began < 8
     assert "Traceback" not in err
+
+
+@pytest.mark.slow
+@pytest.mark.timed
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_ten_requests_on_one_connection_wait_for_no_acknowledgement(program, host):
+    """Head and body are two small pieces: with Nagle's algorithm the second waits 40 ms for a delayed ACK."""
+    _, url, _ = program("--host", host)
+    address = urlsplit(url)
+    took = []
+    with contextlib.closing(http.client.HTTPConnection(address.hostname, address.port, timeout=10)) as connection:
+        for _ in range(11):
+            began = time.perf_counter()
+            connection.request("GET", "/health")
+            assert connection.getresponse().read()
+            took.append(time.perf_counter() - began)
+    assert sum(took[1:]) < 0.2
 
 
 SLOW = """

@@ -14,6 +14,8 @@ def service():
     seen = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
+        disable_nagle_algorithm = True
+
         def do_GET(self):
             seen.append({name.lower(): value for name, value in self.headers.items()})
             body = json.dumps({"object": "list", "data": [{"id": "m1"}, {"id": "m2"}]}).encode()

@@ -220,7 +220,8 @@ def _is_loopback(host: str) -> bool:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listening = socket.socket(found[0], found[1])
+        # asyncio sets TCP_NODELAY only where the protocol is given; without it, each answer waits 40 ms for an ACK.
+        listening = socket.socket(*found[:3])
         try:
             if os.name == "posix":
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
