@@ -1,9 +1,13 @@
 """flexchat ask: the answer on standard output, everything else on standard error."""
 
 import json
+import os
+import sys
 
 import pytest
+from flexchat.cli import standard_input
 from flexchat.cli.ask import first_block
+from flexchat.cli.main import main
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -297,6 +301,34 @@ def test_what_is_no_text_on_standard_input_is_a_usage_error(run, script, content
         ran = run(*words, stdin=content)
         assert ran.status == 2
         assert said in ran.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["ask", "explain"])
+def test_an_open_pipe_that_stays_silent_does_not_hold_a_message_of_words(command, script, monkeypatch, capfd):
+    """As a service or a test runner leaves it to the programs it starts."""
+    script('{ text = "ok" }')
+    monkeypatch.setattr(standard_input, "PATIENCE_S", 0.05)
+    receiving, sending = os.pipe()
+
+    with os.fdopen(receiving) as pipe, os.fdopen(sending, "w"):
+        monkeypatch.setattr(sys, "stdin", pipe)
+        assert main([command, "hello"]) == 0
+
+    assert "nothing arrived on standard input, which is ignored; a - waits for its end" in capfd.readouterr().err
+
+
+def test_a_pipe_that_has_begun_is_read_to_its_end(script, monkeypatch, capfd):
+    script('{ text = "ok" }')
+    receiving, sending = os.pipe()
+    os.write(sending, b"a report")
+    os.close(sending)
+
+    with os.fdopen(receiving) as pipe:
+        monkeypatch.setattr(sys, "stdin", pipe)
+        assert main(["ask", "--json", "Sum"]) == 0
+
+    assert json.loads(capfd.readouterr().out)["topic"] == "Sum\n\na report"
 
 
 def test_what_standard_input_adds_is_said(run, script):

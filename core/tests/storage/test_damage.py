@@ -156,17 +156,56 @@ def test_a_file_that_cannot_be_put_aside_stays_and_is_an_error(filled, monkeypat
     assert "cannot be put aside: Permission denied" in caplog.text
 
 
-def test_a_file_that_was_taken_away_or_replaced_is_not_written_to_any_more(filled):
-    """Else what is written would be acknowledged and lost."""
+def take_away(path):
+    for end in ("", "-wal", "-shm"):
+        moved = path.with_name(path.name + end)
+        if moved.exists():
+            moved.rename(path.with_name("moved.db" + end))
+
+
+@pytest.mark.parametrize("work", [lambda db: db.write_blocking(put("new")), lambda db: db.read_blocking(everything)])
+def test_a_file_that_is_deleted_while_in_use_is_reported_and_not_begun_anew(filled, work):
+    """An empty file in its place would hide the loss, and a ledger that is empty would let effects happen again."""
     db = database(filled)
     assert len(db.read_blocking(everything)) == 500
-    for end in ("", "-wal", "-shm"):
-        moved = filled.with_name(filled.name + end)
-        if moved.exists():
-            moved.rename(filled.with_name("moved.db" + end))
-    db.write_blocking(put("new"))
-    assert db.read_blocking(everything) == ["new"]
+    take_away(filled)
+
+    for _ in range(2):
+        with pytest.raises(StorageError, match="was deleted or moved while in use: put it back, or restart"):
+            work(db)
+
+    assert not filled.exists()
     db.close()
-    moved = database(filled.with_name("moved.db"))
-    assert len(moved.read_blocking(everything)) == 500
-    moved.close()
+    again = database(filled)
+    again.write_blocking(put("new"))
+    assert again.read_blocking(everything) == ["new"]
+    again.close()
+
+
+async def test_a_write_that_does_not_wait_for_the_disk_reports_a_deleted_file(filled):
+    """It has a connection of its own, which could go on with the deleted file."""
+    db = database(filled)
+    await db.write_soon(put("kept"))
+    take_away(filled)
+
+    with pytest.raises(StorageError, match="was deleted or moved"):
+        await db.write_soon(put("lost"))
+    with pytest.raises(StorageError, match="was deleted or moved"):
+        await db.read_soon(everything)
+    await db.aclose()
+
+
+def test_a_file_that_is_put_back_or_replaced_is_used_with_a_warning(filled, caplog):
+    """A restored copy is meant to be used; what is written goes there."""
+    db = database(filled)
+    assert len(db.read_blocking(everything)) == 500
+    take_away(filled)
+    copy = database(filled)
+    copy.write_blocking(put("of the copy"))
+    copy.close()
+
+    db.write_blocking(put("new"))
+
+    assert db.read_blocking(everything) == ["of the copy", "new"]
+    assert "was replaced while in use" in caplog.text
+    db.close()

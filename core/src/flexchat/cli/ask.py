@@ -89,7 +89,7 @@ def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool, i
     if wanted and not use_stdin:
         raise UsageError("a - asks for standard input, and --no-stdin ignores it: give only one of them")
     if not is_needed and not wanted:
-        beside = _beside(terminal) if use_stdin else ""
+        beside = _beside(terminal, is_patient=not message) if use_stdin else ""
         return "\n\n".join(part for part in (message, beside) if part)
     if not words and not wanted and (not use_stdin or (sys.stdin is not None and sys.stdin.isatty())):
         raise UsageError('ask needs a message: flexchat ask "What is 17% of 230?"')
@@ -104,12 +104,19 @@ def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool, i
     return "\n\n".join(part for part in (message, text) if part)
 
 
-def _beside(terminal: Terminal) -> str:
-    """Return what standard input adds to a message of words, and report it; empty if nothing."""
+def _beside(terminal: Terminal, *, is_patient: bool = False) -> str:
+    """Read what standard input adds to a message of words, and report it; empty if nothing.
+
+    Args:
+        is_patient: Whether to wait for a pipe until it ends, however long it is silent.
+    """
     if not standard_input.is_given():
         return ""
     if standard_input.is_shared():
         terminal.say("note: standard input is being read by a surrounding loop and is ignored; a - adds it", "dim")
+        return ""
+    if not is_patient and standard_input.is_silent(terminal):
+        terminal.say("note: nothing arrived on standard input, which is ignored; a - waits for its end", "dim")
         return ""
     text = standard_input.read_text(terminal).strip()
     if text:

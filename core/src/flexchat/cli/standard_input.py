@@ -17,6 +17,9 @@ from .terminal import StreamError, Terminal
 from .usage import UsageError
 
 MOST_BYTES = 8 * 1024 * 1024
+PATIENCE_S = 5.0
+"""How long input that only adds to a message may stay silent before it is ignored."""
+
 _SILENCE_S = 1.0
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -42,6 +45,15 @@ def is_shared() -> bool:
         number = sys.stdin.fileno()
         status = os.fstat(number)
         return stat.S_ISREG(status.st_mode) and 0 < os.lseek(number, 0, os.SEEK_CUR) < status.st_size
+    return False
+
+
+def is_silent(terminal: Terminal) -> bool:
+    """Return whether nothing arrives for PATIENCE_S: a pipe that a parent process left open, and never writes to."""
+    with contextlib.suppress(OSError, ValueError):  # not a file, or Windows, where pipes cannot be polled
+        limit = f"standard input, {PATIENCE_S:g} seconds at most; --no-stdin ignores it, a - waits for its end"
+        with saying_what_is_waited_for(terminal, limit):
+            return not select.select([sys.stdin], [], [], PATIENCE_S)[0]
     return False
 
 

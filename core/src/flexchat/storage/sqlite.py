@@ -69,6 +69,7 @@ class Database:
         self._readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._opened: Place | None = None  # the file the writer has open
+        self._was_opened = False  # and nothing but its own damage has moved it away since
         self._quick: sqlite3.Connection | None = None
         self._quick_opened: Place | None = None
         self._quick_lock = threading.Lock()
@@ -235,11 +236,19 @@ class Database:
         return result
 
     def _connection(self) -> sqlite3.Connection:
-        """Return the writing connection; at first, or if the file no longer exists, create and migrate it."""
+        """Return the writing connection; at first create and migrate the file.
+
+        Raises:
+            StorageError: The file was deleted: a new one in its place would hide that what it held is lost.
+        """
         if self._writer is not None and not self._is_new():
             return self._writer
         self._close_writer()
         refuse_other(self.path)
+        if self._was_opened:
+            if not self.path.exists():
+                raise StorageError(f"{self._kind}: '{self.path}' {_DELETED}")
+            _log.warning("%s: '%s' was replaced while in use; the new file is used", self._kind, self.path)
         try:
             return self._begin()
         except sqlite3.Error as error:
@@ -261,7 +270,7 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        self._writer, self._opened = connection, place_of(self.path)
+        self._writer, self._opened, self._was_opened = connection, place_of(self.path), True
         return connection
 
     def _close_writer(self) -> None:
@@ -281,6 +290,7 @@ class Database:
             )
             return None
         if aside is not None:
+            self._was_opened = False
             _log.error(
                 "%s: '%s' is damaged: it was put aside as '%s', and a new one was started; restore a copy, or see what "
                 "can still be read: sqlite3 '%s' .recover",
@@ -373,6 +383,8 @@ def _statements(script: str) -> list[str]:
             statement = ""
     return [*found, statement.strip()] if statement.strip() else found
 
+
+_DELETED = "was deleted or moved while in use: put it back, or restart this program, which then begins a new one"
 
 _REASONS = {
     "SQLITE_NOTADB": "is not a SQLite database, or is damaged",
