@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from .plugin.host import ENTRY_POINT_GROUP, GATES_GROUP, PluginHost
     from .request import LONGEST_KEY, is_key
     from .schema.check import ArgumentChecker
-    from .schema.engine import SchemaEngine, TooMuchWorkError
-    from .schema.limits import schema_problems
+    from .schema.engine import SchemaEngine, limited_work
+    from .schema.limits import UncheckedError, schema_problems
     from .schema.patterns import NOT_BLANK
     from .schema.size import not_finite, size_problems
     from .schema.value_problem import value_problem
@@ -259,9 +259,12 @@ _HOMES = {
     "schema.check": ("ArgumentChecker",),
     "schema.engine": (
         "SchemaEngine",
-        "TooMuchWorkError",
+        "limited_work",
     ),
-    "schema.limits": ("schema_problems",),
+    "schema.limits": (
+        "UncheckedError",
+        "schema_problems",
+    ),
     "schema.patterns": ("NOT_BLANK",),
     "schema.size": (
         "not_finite",
@@ -351,12 +354,12 @@ __all__ = [
     "StoreEntry",
     "Style",
     "Terminal",
-    "TooMuchWorkError",
     "ToolDefinitionError",
     "ToolLike",
     "ToolManager",
     "ToolsTable",
     "TurnEngine",
+    "UncheckedError",
     "UnknownLLMError",
     "UnknownNameError",
     "UnknownToolFormatError",
@@ -400,6 +403,7 @@ __all__ = [
     "is_there",
     "key",
     "label",
+    "limited_work",
     "lint_tools",
     "message_from_dict",
     "message_to_dict",

@@ -1,6 +1,7 @@
 """Questions of tools to the person behind a turn."""
 
 import asyncio
+import functools
 import json
 
 import pytest
@@ -111,12 +112,35 @@ async def test_a_decline_brings_no_content():
     assert result_of(turn)["content"] == {}
 
 
-@pytest.mark.parametrize("schema", [None, {"type": 7}, {"$ref": "#/nowhere"}, {"type": "object", "properties": 1}])
-async def test_a_schema_that_is_none_is_not_the_persons_fault(schema):
-    async with chat_with(a_tool(schema)) as chat:
-        turn = await chat.respond("Book it", on_question=answer({"any": "thing"}))
+@pytest.mark.parametrize("schema", [{"type": 7}, {"$ref": "#/nowhere"}, {"type": "object", "properties": 1}])
+async def test_a_question_with_an_unusable_schema_is_not_asked(schema):
+    """No reply could be checked against it, and an unchecked reply must not count as an agreement."""
+    asked = []
 
-    assert result_of(turn)["action"] == "accept"
+    async with chat_with(a_tool(schema)) as chat:
+        turn = await chat.respond("Book it", on_question=asked.append)
+
+    assert result_of(turn)["action"] == "cancel"
+    assert "its schema cannot be used" in result_of(turn)["why"]
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ([1] * 60_000 + ["x"], "it holds too many values to be checked in time"),
+        (functools.reduce(lambda inner, _: [inner], range(100_000), []), "values nested too deeply to be checked"),
+        ([1e308 * 10, 10**5_000], "reply could not be used"),
+    ],
+)
+async def test_a_reply_that_cannot_be_checked_is_refused(content, why):
+    node = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/node"}}, {"type": "integer", "multipleOf": 0.5}]}
+    schema = {"type": "object", "properties": {"list": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}
+    async with chat_with(a_tool(schema)) as chat:
+        turn = await chat.respond("Book it", on_question=answer({"list": content}))
+
+    assert result_of(turn)["action"] == "cancel"
+    assert why in result_of(turn)["why"]
 
 
 async def test_time_stands_still_while_a_person_thinks():

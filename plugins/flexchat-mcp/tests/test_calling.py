@@ -405,6 +405,34 @@ async def test_structured_content_is_held_to_what_was_accepted(chat_of, folder, 
     assert written.success
 
 
+async def test_structured_content_that_cannot_be_checked_is_refused(chat_of, folder):
+    output = {"type": "object", "properties": {"n": {"type": "array", "items": {"type": "integer"}}}}
+    folder.tools({"name": "look", "description": "Look.", "inputSchema": {"type": "object"}, "outputSchema": output})
+    chat = chat_of(effects={"look": "read"})
+
+    folder.fault(json.dumps({"content": [], "structuredContent": {"n": [1] * 60_000 + ["x"]}}))
+    found = await chat.call_tool("look", {})
+
+    assert "not what it promises: it holds too many values to be checked in time" in found.error
+
+
+async def test_an_unusable_output_schema_is_reported_and_promises_nothing(chat_of, folder, caplog):
+    tool = {
+        "name": "look",
+        "description": "Look.",
+        "inputSchema": {"type": "object"},
+        "outputSchema": {"type": "flaot"},
+    }
+    folder.tools(tool)
+    chat = chat_of(effects={"look": "read"})
+
+    folder.fault(json.dumps({"content": [{"type": "text", "text": "hm"}]}))
+    found = await chat.call_tool("look", {})
+
+    assert found.result == "hm"
+    assert "'look': its results are not checked, because its outputSchema is unusable" in caplog.text
+
+
 @pytest.mark.slow
 async def test_one_broken_server_does_not_touch_another(chat_of, folder, tmp_path):
     other = tmp_path / "other"

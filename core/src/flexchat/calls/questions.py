@@ -16,6 +16,7 @@ from ..plugin.call import Call
 from ..plugin.foreign import contained
 from ..plugin.threads import run_in_thread
 from ..schema.check import load
+from ..schema.limits import UncheckedError, schema_problems
 from ..schema.value_problem import value_problem
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,9 @@ class Asking:
         call.questions += 1
         if call.questions > MOST_QUESTIONS:
             return Reply(action="cancel", why=f"one call may ask {MOST_QUESTIONS} questions")
+        if question.schema is not None and (problems := schema_problems(question.schema)):
+            log.warning("a question of %s cannot be asked: its schema: %s", call.name, problems[0])
+            return Reply(action="cancel", why=f"it could not be asked: its schema cannot be used: {problems[0]}")
         question = attrs.evolve(question, tool=call.name, call_id=call.id)
         await self.tell(call, question, None)
         reply = Reply(action="cancel", why="the turn ended before there was a reply")
@@ -101,7 +105,10 @@ def reply_problem(question: Question, reply: object) -> str:
         return ""
     if not isinstance(reply.content, dict):
         return f"its content is {type(reply.content).__name__}, not a dict"
-    return value_problem(reply.content, question.schema) or ""
+    try:
+        return value_problem(reply.content, question.schema) or ""
+    except UncheckedError as error:
+        return f"it holds {error}"
 
 
 def _failed(question: Question, error: BaseException) -> Reply:

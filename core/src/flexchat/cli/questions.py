@@ -14,6 +14,7 @@ import click
 from ..domain import Implementation, ToolDefinition
 from ..domain.questions import Question, Reply
 from ..plugin.threads import run_in_thread
+from ..schema.limits import UncheckedError
 from ..schema.value_problem import value_problem
 from .terminal import Terminal, one_line
 from .tool_arguments import read_value
@@ -118,7 +119,10 @@ def _problem(name: str, values: Mapping[str, Any], schema: Mapping[str, Any]) ->
     is_required = isinstance(required, list | tuple) and name in required
     alone = {name: values[name]} if name in values else {}
     only = {**schema, "properties": {name: fields_of(schema)[name]}, "required": [name] if is_required else []}
-    problem = value_problem(alone, only)
+    try:
+        problem = value_problem(alone, only)
+    except UncheckedError as error:
+        return f"it holds {error}"
     return problem.partition(": ")[2] if problem is not None and problem.startswith("$") else problem
 
 

@@ -9,6 +9,7 @@ import attrs
 
 from ..domain.text import counted, scrub
 from .fast import Check, compile_fast
+from .limits import UncheckedError
 from .size import has_whole_floats, is_small, not_finite, size_problems
 from .wording import Finding, finding, with_type
 
@@ -98,26 +99,22 @@ class ArgumentChecker:
     def _ask(self, params: Mapping[str, Any]) -> CheckedArguments | None:
         if not _loaded:
             return None
-        from .engine import TooMuchWorkError
+        from .engine import limited_work
 
         try:
-            return self._asked(params)
-        except TooMuchWorkError:
-            problem = "the arguments are too many to be checked in time; send fewer values at once"
-        except RecursionError:
-            problem = "the arguments are nested too deeply to be checked; send a flatter value"
-        except ArithmeticError:
-            problem = "the arguments hold a number too large to be checked"
-        return CheckedArguments(params=params, findings=(Finding(problem),))
+            with limited_work():
+                return self._asked(params)
+        except UncheckedError as error:
+            problem = f"the arguments hold {error}; send less at once"
+            return CheckedArguments(params=params, findings=(Finding(problem),))
 
     def _asked(self, params: Mapping[str, Any]) -> CheckedArguments:
         from .coerce import changes, mended
-        from .engine import SchemaEngine
+        from .engine import SchemaEngine, limited_work
 
         if self._engine is None:
             self._engine = SchemaEngine(self._schema)
         engine: SchemaEngine = self._engine
-        engine.start()
         plain = params if isinstance(params, dict) else dict(params)
         current, errors = plain, engine.errors(plain)
         for _ in range(_ROUNDS):
@@ -126,8 +123,8 @@ class ArgumentChecker:
                 break
             current, errors = better, engine.errors(better)
         if not errors and has_whole_floats(current):
-            engine.start()
-            current = mended(current, engine.errors(current, whole=True), engine)
+            with limited_work():
+                current = mended(current, engine.errors(current, whole=True), engine)
         if errors:
             return CheckedArguments(params=params, findings=_findings(errors, current))
         if current is plain:

@@ -5,6 +5,7 @@ Importing this module imports jsonschema (0.1 s); schema.check does so for the f
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import itertools
 import sys
@@ -16,6 +17,7 @@ import jsonschema
 from jsonschema import Draft7Validator, Draft202012Validator, ValidationError
 from referencing import Registry
 
+from .limits import UncheckedError
 from .patterns import search
 
 MAX_ERRORS = 1_000
@@ -28,8 +30,29 @@ _left: contextvars.ContextVar[list[int]] = contextvars.ContextVar("flexchat_sche
 _Keyword = Callable[[Any, Any, Any, Any], Any]
 
 
-class TooMuchWorkError(Exception):
-    """Checking these arguments would take too many steps."""
+@contextlib.contextmanager
+def limited_work() -> Iterator[None]:
+    """Allow MAX_STEPS for the checks in the block, in this task or thread.
+
+    Raises:
+        UncheckedError: They are used up, or the value is nested too deeply or holds a number too large to be checked.
+    """
+    _left.set([MAX_STEPS])
+    try:
+        yield
+    except _StepsUsedUpError:
+        reason = "too many values to be checked in time"
+    except RecursionError:
+        reason = "values nested too deeply to be checked"
+    except (ArithmeticError, ValueError):  # ValueError: more digits than Python writes
+        reason = "a number too large to be checked"
+    else:
+        return
+    raise UncheckedError(reason)
+
+
+class _StepsUsedUpError(Exception):
+    """The steps allowed by limited_work are used up."""
 
 
 class SchemaEngine:
@@ -45,18 +68,11 @@ class SchemaEngine:
         self._validator: Any = cls(plain, registry=Registry())
         self._whole: Any = whole(plain, registry=Registry())
 
-    def start(self) -> None:
-        """Allow MAX_STEPS from here on, in this task or thread."""
-        _left.set([MAX_STEPS])
-
     def errors(self, value: Any, *, whole: bool = False) -> list[ValidationError]:
-        """Return the errors, at most MAX_ERRORS.
+        """Return the errors, at most MAX_ERRORS. To be called within limited_work.
 
         Args:
             whole: Do not accept 3.0 as an integer. JSON Schema does, but the receiver may need an int.
-
-        Raises:
-            TooMuchWorkError: The steps allowed by start() are used up.
         """
         validator = self._whole if whole else self._validator
         return [*itertools.islice(validator.iter_errors(value), MAX_ERRORS)]
@@ -79,7 +95,7 @@ def _counted(keyword: _Keyword) -> _Keyword:
         left = _left.get()
         left[0] -= 1 + (len(expected) >> 3) if isinstance(expected, (list, dict)) else 1
         if left[0] < 0:
-            raise TooMuchWorkError
+            raise _StepsUsedUpError
         return keyword(validator, expected, instance, schema)
 
     return counted

@@ -37,6 +37,10 @@ _OTHER_NAMES = {
 }  # fmt: skip
 
 
+class UncheckedError(Exception):
+    """A value was not checked, so it is neither valid nor invalid. The text is the reason, as a noun phrase."""
+
+
 def schema_problems(schema: Mapping[str, Any]) -> list[str]:
     """Return the problems of a tool's parameters, one sentence each with the place and what to do.
 

@@ -1,34 +1,31 @@
-"""What is wrong with a value that came from elsewhere: the structured answer of a server, a person's reply."""
+"""Validation of values that come from elsewhere: the structured result of a server, a person's reply."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .limits import schema_problems
-
-if TYPE_CHECKING:
-    from .engine import SchemaEngine
+from .fast import Check, compile_fast
+from .limits import UncheckedError, schema_problems
 
 
 def value_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
-    """Return why a value does not fit a JSON Schema; None if it does, or if nobody can tell.
+    """Validate a value against a JSON Schema; return the first error, or None.
 
-    A schema that cannot be used is not the value's fault. The first call imports jsonschema, which takes 0.1 s.
+    The first value that is not plainly valid imports jsonschema, which takes 0.1 s.
+
+    Raises:
+        UncheckedError: The value cannot be checked: treat it as invalid, or refuse the schema where it is defined.
     """
-    from .engine import TooMuchWorkError
+    text = json.dumps(schema)
+    if _fast(text)(value):
+        return None
+    from .engine import limited_work
 
-    engine = _engine(json.dumps(schema))
-    if engine is None:
-        return None
-    try:
-        engine.start()
-        errors = engine.errors(value)
-    except TooMuchWorkError:
-        return None
+    with limited_work():
+        errors = _engine(text).errors(value)
     if not errors:
         return None
     first = errors[0]
@@ -36,12 +33,18 @@ def value_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
     return f"{first.json_path}: {said}"[:300]
 
 
-@functools.lru_cache(256)  # made once for a tool, and not for each of its calls
-def _engine(schema: str) -> SchemaEngine | None:
-    from .engine import SchemaEngine, TooMuchWorkError
-
+# Compiled once for a tool, not for each of its calls.
+@functools.lru_cache(256)
+def _fast(schema: str) -> Check:
     found = json.loads(schema)
-    with contextlib.suppress(TooMuchWorkError):
-        if isinstance(found, dict) and not schema_problems(found):
-            return SchemaEngine(found)
-    return None
+    problems = schema_problems(found) if isinstance(found, dict) else ["a schema is an object"]
+    if problems:
+        raise UncheckedError(f"a schema that cannot be used: {problems[0]}")
+    return compile_fast(found)
+
+
+@functools.lru_cache(256)
+def _engine(schema: str) -> Any:
+    from .engine import SchemaEngine
+
+    return SchemaEngine(json.loads(schema))

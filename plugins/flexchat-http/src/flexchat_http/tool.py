@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from flexchat.host import SchemaEngine, TooMuchWorkError, schema_problems, sentence
+from flexchat.host import SchemaEngine, UncheckedError, limited_work, schema_problems, sentence
 from flexchat.plugin import FetchError, ToolContext, ToolDefinition, ToolHandler
 
 from .answer import path_problem, picked, value_of
@@ -77,10 +77,10 @@ def _fitting(settings: HttpToolSettings, value: Any, context: ToolContext) -> An
         settings.engines.append(SchemaEngine(settings.output_schema))
     engine = settings.engines[0]
     try:
-        engine.start()
-        errors = engine.errors(value)
-    except (TooMuchWorkError, RecursionError):
-        wrong = "it is too large to be checked"
+        with limited_work():
+            errors = engine.errors(value)
+    except UncheckedError as error:
+        wrong = f"it holds {error}"
     else:
         if not errors:
             return value

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from flexchat.host import value_problem
+from flexchat.host import UncheckedError, value_problem
 from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError, run_in_thread
 
 from .errors import UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
@@ -215,7 +215,10 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
     if settings.output is not None and not is_write:  # what has changed something is not turned into a failure
         if "structuredContent" not in result:
             raise ToolError("the tool's answer lacks the structured content that it promises")
-        problem = value_problem(result["structuredContent"], settings.output)
+        try:
+            problem = value_problem(result["structuredContent"], settings.output)
+        except UncheckedError as error:
+            problem = f"it holds {error}"
         if problem is not None:
             raise ToolError(f"the tool's answer is not what it promises: {problem}")
     return value_of(result, settings.output)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
-from flexchat.host import did_you_mean
+from flexchat.host import did_you_mean, schema_problems
 from flexchat.plugin import SourcedTool, ToolSourceError
 
 from .inspect import clean_schema, cleaned
@@ -122,7 +122,18 @@ def remarks(listing: Listing, config: McpConfig) -> list[str]:
     found = [f"'{pattern}' fits no tool{did_you_mean(pattern, names)}" for pattern in unused(listing.tools, config)]
     if config.resources and not listing.has_resources:
         found.append("resources = true has no effect: it has no resources")
+    for tool in listing.tools:
+        if "outputSchema" in tool and (problem := _output_problem(tool)):
+            found.append(
+                f"'{tool['name']}': its results are not checked, because its outputSchema is unusable: {problem}"
+            )
     return found
+
+
+def _output_problem(tool: Mapping[str, Any]) -> str | None:
+    output = tool["outputSchema"]
+    problems = schema_problems(output) if isinstance(output, Mapping) else ["it is not an object"]
+    return problems[0] if problems else None
 
 
 def unused(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[str]:
@@ -138,7 +149,7 @@ def sourced(tool: Mapping[str, Any], config: McpConfig) -> SourcedTool:
     settings: dict[str, Any] = {"tool": tool["name"], "hash": digest(tool)}
     if title:
         settings["title"] = cleaned(title)
-    if "outputSchema" in tool:
+    if "outputSchema" in tool and not _output_problem(tool):
         settings["output"] = clean_schema(tool["outputSchema"])
     if tool.get("annotations"):
         settings["annotations"] = {key: value for key, value in tool["annotations"].items() if key != "title"}

@@ -166,7 +166,13 @@ def _problem(answer: MockAnswer, place: str) -> str | None:
 def _check_responses(schema: Mapping[str, Any] | None, answers: list[tuple[str, MockAnswer]]) -> str | None:
     if schema is None:
         return None
-    from flexchat.host import SchemaEngine, TooMuchWorkError, schema_problems, sentence  # only for mocks that have one
+    from flexchat.host import (  # only for mocks that have one
+        SchemaEngine,
+        UncheckedError,
+        limited_work,
+        schema_problems,
+        sentence,
+    )
 
     if problems := schema_problems(schema):
         return f"output_schema: {problems[0]}"
@@ -175,10 +181,10 @@ def _check_responses(schema: Mapping[str, Any] | None, answers: list[tuple[str, 
         if answer.response is ABSENT:
             continue
         try:
-            engine.start()
-            wrong = [sentence(error) for error in engine.errors(answer.response)]
-        except (TooMuchWorkError, RecursionError):
-            wrong = ["it takes too long to check"]
+            with limited_work():
+                wrong = [sentence(error) for error in engine.errors(answer.response)]
+        except UncheckedError as error:
+            wrong = [f"it holds {error}"]
         if wrong:
             return f"{place} does not fit output_schema: {wrong[0]}"
     return None

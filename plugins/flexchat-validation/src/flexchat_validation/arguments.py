@@ -105,17 +105,16 @@ def _pattern_problem(pattern: str, text: str) -> str | None:
 
 def value_problems(name: str, value: Any, schema: Mapping[str, Any]) -> list[str]:
     """Return how an argument's value does not fit a JSON Schema, one sentence each."""
-    from flexchat.host import SchemaEngine, TooMuchWorkError, not_finite, sentence, size_problems
+    from flexchat.host import SchemaEngine, UncheckedError, limited_work, not_finite, sentence, size_problems
 
     try:
-        problems = size_problems({name: value}) or not_finite({name: value})
-        if problems:
-            return [*problems]
-        engine = SchemaEngine(schema)
-        engine.start()
-        errors = engine.errors(value)[:5]
+        with limited_work():
+            problems = size_problems({name: value}) or not_finite({name: value})
+            if problems:
+                return [*problems]
+            errors = SchemaEngine(schema).errors(value)[:5]
         for error in errors:
             error.path.appendleft(name)
         return [sentence(error) for error in errors]
-    except (TooMuchWorkError, RecursionError, ArithmeticError):
-        return [f"{name} is too large or too deep to be checked against its schema"]
+    except UncheckedError as error:
+        return [f"{name} holds {error}"]

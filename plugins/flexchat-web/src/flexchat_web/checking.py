@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 import attrs
 from flexchat import Problem
-from flexchat.host import SchemaEngine, TooMuchWorkError, label, said_of_json, sentence
+from flexchat.host import SchemaEngine, UncheckedError, label, limited_work, said_of_json, sentence
 
 from .operations import Operation, Schema
 from .problems import ApiError
@@ -292,13 +292,11 @@ def _engine(schema: str) -> SchemaEngine:
 
 
 def _flaws(engine: SchemaEngine, data: Any) -> list[Problem]:
-    engine.start()
     try:
-        errors = engine.errors(data)
-    except TooMuchWorkError:
-        return [Problem(path="", text="there are too many values to check; send fewer at once")]
-    except (RecursionError, ArithmeticError):
-        return [Problem(path="", text="it cannot be checked: it is nested too deeply, or a number is too large")]
+        with limited_work():
+            errors = engine.errors(data)
+    except UncheckedError as error:
+        return [Problem(path="", text=f"the body holds {error}")]
     return [
         Problem(path=label(error.absolute_path) if error.absolute_path else "", text=_said(error))
         for error in errors[:MAX_PROBLEMS]

@@ -10,6 +10,7 @@ from flexchat import Question
 from flexchat.host import (
     Questions,
     Terminal,
+    UncheckedError,
     UsageError,
     did_you_mean,
     fields_of,
@@ -58,7 +59,7 @@ class Answers:
             values |= self._read(schema, self._words)
             if problem := value_problem(values, schema):
                 raise UsageError(f"the answer does not fit: {problem.removeprefix('$: ')}")
-        except UsageError as error:
+        except (UncheckedError, UsageError) as error:
             self.problem = f"{error} (the tool asks: {message})"
             return types.ElicitResult(action="cancel")
         return types.ElicitResult(action="accept", content=values)
