@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import functools
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
@@ -55,7 +56,7 @@ from .events.log import EventLog
 from .llms.llm import LLM
 from .plugin.call import Call, Origin
 from .plugin.contracts import ChatProvider, ConversationStore
-from .plugin.current import current_info, place_within
+from .plugin.current import current_call, current_info, current_turn, place_within
 from .plugin.foreign import ForeignError, contained
 from .plugin.hooks import AppInfo, ModelRequest
 from .plugin.host import PluginHost
@@ -66,6 +67,7 @@ from .turn.engine import TurnEngine
 from .turn.handle import TurnHandle
 from .turn.keeping import MOST_RESUMES, Keeper
 from .turn.keyed import JoinedTurn, KeyedTurns, KeyMemory
+from .turn.questions import paused
 from .turn.run import Explanation, close, explain, preview, read, run
 
 if TYPE_CHECKING:
@@ -544,13 +546,14 @@ class FlexChat:
         self._refuse_if_closed()
         turn = current_info(tenant)
         limit_s = self.config.limits.question_timeout_ms / 1000
+        stopped = functools.partial(paused, current_turn.get(), current_call.get())
         call = Call(
             name=name,
             arguments=params,
             origin=origin,
             turn=turn,
             context=context,
-            ask=None if on_question is None else Asking(on_question=on_question, limit_s=limit_s),
+            asker=None if on_question is None else Asking(on_question=on_question, limit_s=limit_s, stopped=stopped),
             path=place_within() if key is None else f"key:{key}",
         )
         return await self.tools.calls.run(call)

@@ -55,6 +55,8 @@ class AskedOfAny(TypedDict, total=False):
     tool_choice: "required": the model must call a tool before it may answer. "none": it must not call any.
     parallel_tool_calls: Whether one answer may contain several calls.
     max_iterations: Answers of the model that may ask for tools; 1 to 50.
+    approve: Whether on_question must approve each call of a tool before it runs. Tools and rules that require this
+        keep requiring it.
     """
 
     history: Iterable[Message | Mapping[str, Any]]
@@ -77,6 +79,7 @@ class AskedOfAny(TypedDict, total=False):
     tool_choice: ToolChoice | None
     parallel_tool_calls: bool | None
     max_iterations: int | None
+    approve: bool | None
 
 
 class Asked(AskedOfAny, total=False):
@@ -257,6 +260,7 @@ _OPTIONS: dict[str, Callable[[str, Any], Any]] = {
     "tool_choice": _word,
     "parallel_tool_calls": _switch,
     "max_iterations": _number,
+    "approve": _switch,
 }
 """How each option of a rule is checked."""
 

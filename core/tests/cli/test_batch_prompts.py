@@ -49,6 +49,7 @@ def test_all_keys_are_keywords_of_respond():
         "on_question",
         "key",
         "extra_body",
+        "approve",
     }
 
 

@@ -169,3 +169,26 @@ def test_ask_asks_at_the_terminal(tmp_path):
     assert "order asks: Which size?" in shown
     assert "accept {'size': 'large'}" in shown
     assert "decline {} nobody can be asked here" in piped.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("typed", "result"), [(b"y\n", "ordered"), (b"n\n", "did not approve"), (b"\n", "did not approve")]
+)
+def test_ask_approve_asks_before_each_call(tmp_path, typed, result):
+    """At a terminal a person decides; without one, nothing runs."""
+    (tmp_path / "shop.py").write_text(SHOP.partition("    reply =")[0] + "    return 'ordered'\n")
+    program = Path(sys.executable).with_name("flexchat")
+    command = [program, "ask", "--approve", "-m", "rehearsal/any", "-T", "shop:order", "Order a pizza"]
+    typing, terminal = os.openpty()
+    os.write(typing, typed)
+    done = subprocess.run(command, cwd=tmp_path, stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    shown = os.read(typing, 65536).decode()
+    os.close(typing)
+    piped = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+    assert done.returncode == 0, shown
+    assert "Run order without arguments?" in shown
+    assert result in " ".join(shown.split())
+    assert "nobody approved" in piped.stdout

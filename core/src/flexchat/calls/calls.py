@@ -21,7 +21,7 @@ from .claim import ClaimEffect
 from .effects import Effects
 from .outcomes import Outcomes
 from .prepared import PreparedTools
-from .steps import Authorize, CheckArguments, LookUp, Run, Told
+from .steps import Approve, Authorize, CheckArguments, LookUp, Run, Told
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +76,7 @@ class Calls:
             LookUp(registry, sources),
             CheckArguments(prepared, outcomes),
             *([Authorize(gates, outcomes)] if gates else []),
+            Approve(mask, claim.has_begun),
             claim,
             Run(prepared, outcomes, dict(handlers or {}), dict(stores or {}), default_timeout_ms, fetcher, sources),
         ]

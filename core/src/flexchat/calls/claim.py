@@ -101,6 +101,19 @@ class ClaimEffect:
             effect = attrs.evolve(effect, state="unknown")
         return self._ended(call, effect)
 
+    async def has_begun(self, call: Call) -> bool:
+        """Return whether this very call was claimed before: it has been approved, and the ledger decides about it."""
+        assert call.tool is not None
+        if call.tool.effect != "write":
+            return False
+        wanted = self._wanted(call)
+        try:
+            effect = await self.effects.ledger.get(wanted.key, tenant=wanted.tenant)
+        except (UnknownEffectError, StorageError):
+            return False
+        is_released = effect.state == "failed" and not effect.owner and not effect.settled_by
+        return effect.digest == wanted.digest and not is_released
+
     async def _claimed(self, call: Call, wanted: EffectCall) -> Claim:
         """Claim the effect; while another call of it runs, wait until that ends or its owner's lease expires."""
         until, pause = time.monotonic() + self._patience_s(call), _FIRST_LOOK_S
@@ -258,7 +271,9 @@ class ClaimEffect:
         if "key" in known:
             given["key"] = call.key
         try:
-            answer = await call.runner.run(call.child(name, given, path=f"{call.path}/verify"))
+            asking = call.child(name, given, path=f"{call.path}/verify")
+            asking.approve = False  # the call it asks about has been approved, and this one is FlexChat's own
+            answer = await call.runner.run(asking)
         except BaseException:
             why = f"an earlier call broke off, and {name} had not said yet whether it took effect"
             await self._broken_off(effect, why, may_have_acted=True)

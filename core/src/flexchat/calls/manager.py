@@ -251,6 +251,7 @@ class ToolManager:
             effect=effect,
             honours_key=honours_key and (effect == "write" or entry.honours_key is not None),
             verify=entry.verify,
+            approve=bool(entry.approve),
             strict=entry.strict,
             retry=entry.implementation.retry if entry.retry is None else entry.retry,
         )
@@ -289,6 +290,7 @@ def _changed_by(entry: ToolEntry, tool: ToolDefinition) -> ToolDefinition:
         "effect": entry.effect,
         "honours_key": entry.honours_key,
         "verify": entry.verify,
+        "approve": entry.approve,
         "strict": entry.strict,
         "retry": entry.retry,
     }

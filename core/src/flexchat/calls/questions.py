@@ -24,12 +24,22 @@ log = logging.getLogger(__name__)
 MOST_QUESTIONS = 16
 """Questions of one call."""
 
+UNANSWERED = Reply(action="cancel", why="the turn ended before there was a reply")
+"""The reply to a question that is open when its turn is stopped. A resumed turn asks the question again."""
+
 TellQuestion = Callable[[Call, Question, Reply | None], Awaitable[None]]
 """Reports a question, and then its reply."""
+
+RecallQuestion = Callable[[Call, Question], tuple[Question, Reply | None]]
+"""Returns the question as it was asked before the turn was interrupted, and its reply, if it had one by then."""
 
 
 async def _untold(call: Call, question: Question, reply: Reply | None) -> None:
     pass
+
+
+def _as_new(call: Call, question: Question) -> tuple[Question, Reply | None]:
+    return question, None
 
 
 @attrs.frozen(kw_only=True)
@@ -41,19 +51,24 @@ class Asking:
         limit_s: Seconds a reply may take.
         stopped: Returns a context manager in which the turn's time stands still.
         tell: Reports questions and replies.
+        recall: Finds what was asked before the turn was interrupted.
     """
 
     on_question: OnQuestion | None = None
     limit_s: float = 300.0
     stopped: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     tell: TellQuestion = _untold
+    recall: RecallQuestion = _as_new
 
     async def __call__(self, call: Call, question: Question) -> Reply:
         """Return the reply; what is wrong with it, or that there is none, is its ``why``.
 
         Raises:
-            StorageError: The question cannot be recorded. Whatever else goes wrong is in the reply.
+            StorageError, LostTurnError: Question or reply cannot be recorded. All other failures are in the reply.
         """
+        question, recorded = self.recall(call, attrs.evolve(question, tool=call.name, call_id=call.id))
+        if recorded is not None:
+            return recorded
         if self.on_question is None:
             return Reply(action="decline", why=NOBODY)
         call.questions += 1
@@ -62,9 +77,8 @@ class Asking:
         if question.schema is not None and (problems := schema_problems(question.schema)):
             log.warning("a question of %s cannot be asked: its schema: %s", call.name, problems[0])
             return Reply(action="cancel", why=f"it could not be asked: its schema cannot be used: {problems[0]}")
-        question = attrs.evolve(question, tool=call.name, call_id=call.id)
         await self.tell(call, question, None)
-        reply = Reply(action="cancel", why="the turn ended before there was a reply")
+        reply = UNANSWERED
         try:
             with self.stopped(), call.waiting():
                 reply = await self._reply(self.on_question, question)

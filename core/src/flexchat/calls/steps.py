@@ -4,7 +4,7 @@ told        reports that the call begins and, in every case, its outcome; measur
 look up     finds the tool by its name, if it was offered; a call refused by the round ends here
 arguments   checks them against the whole schema, and converts those that can be converted without loss
 authorize   flexchat_before_tool_call of the plugins: the first that answers does so in the tool's place
-approve     core has nothing here: for packages that ask a person
+approve     asks a person about tools that need approval: approve = true of the tool, its rule or its turn
 reserve     core has nothing here: for packages that hold a budget and settle it
 claim       makes an effect happen only once: claim.py; absent for tools that change nothing
 run         runs the tool, each attempt within its time; what it returns or raises is converted into a result
@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
 
+from ..config.wording import printable
 from ..domain import ToolResult, ToolRetry
 from ..domain.masking import Mask
 from ..errors import ArgumentsError, ToolError, nearest
@@ -43,6 +45,9 @@ from .prepared import PreparedTools
 log = logging.getLogger(__name__)
 
 _NAMES_SHOWN = 20
+
+MAX_APPROVAL_CHARS = 16_384
+"""Characters of the arguments in the question whether a call may run."""
 
 
 @attrs.frozen
@@ -152,7 +157,7 @@ class Authorize:
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Let the call continue if every gate returns None; one that breaks refuses it."""
         assert call.tool is not None
-        facts = ToolGate(info=call.turn, call_id=call.id, tool=call.tool, params=call.arguments)
+        facts = ToolGate(info=call.turn, call_id=call.id, tool=call.tool, params=call.arguments, call=call)
         for gate in self.gates:
             try:
                 answer = await gate(facts)
@@ -165,6 +170,43 @@ class Authorize:
                 log.error("plugin %s: %s returned %s; the call is refused", gate.plugin, self.name, type(answer))
                 return ToolResult.failed(call.name, f"plugin {gate.plugin} gave an answer that is not a ToolResult")
         return await rest()
+
+
+@attrs.frozen
+class Approve:
+    """Asks the person behind the call about tools that need approval; only their yes lets the call continue."""
+
+    name: ClassVar[str] = "approve"
+    place: ClassVar[Place] = "approve"
+    mask: Mask
+    has_begun: Callable[[Call], Awaitable[bool]]
+
+    def __call__(self, call: Call, rest: Rest) -> Coroutine[Any, Any, ToolResult]:
+        """Let calls of other tools pass straight through."""
+        assert call.tool is not None
+        return self._asked(call, rest) if call.approve or call.tool.approve else rest()
+
+    async def _asked(self, call: Call, rest: Rest) -> ToolResult:
+        if await self.has_begun(call):  # a refusal would deny what may have happened
+            return await rest()
+        reply = await call.ask(self._question(call))
+        if reply.action == "accept":
+            call.note("approved")
+            return await rest()
+        if reply.action == "decline" and not reply.why:
+            return ToolResult.failed(call.name, f"Not executed: the user did not approve this call of '{call.name}'")
+        text = f"Not executed: a person must approve '{call.name}', and nobody approved this call"
+        return ToolResult.failed(call.name, text, hint=reply.why or "the question was closed without an answer")
+
+    def _question(self, call: Call) -> str:
+        """Return the question: invisible characters are escaped, and an omission states how much is missing."""
+        if not call.arguments:
+            return f"Run {call.name} without arguments?"
+        written = printable(json.dumps(self.mask.data(call.arguments), ensure_ascii=False, default=repr))
+        missing = len(written) - MAX_APPROVAL_CHARS
+        if missing <= 0:
+            return f"Run {call.name} with {written}?"
+        return f"Run {call.name} with {written[:MAX_APPROVAL_CHARS]} … and {missing:,} more characters?"
 
 
 @attrs.frozen

@@ -42,6 +42,7 @@ def message_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @message_options
 @click.option("-x", "--extract", is_flag=True, help="print the first ``` block of the answer alone, if it has one")
 @click.option("--no-stream", is_flag=True, help="print the answer when it is complete, and nothing but the answer")
+@click.option("--approve", is_flag=True, help="ask before each call of a tool")
 @answering_options
 @variables_option
 @demo_option
@@ -53,6 +54,7 @@ def ask(
     no_stdin: bool,
     no_stream: bool,
     extract: bool,
+    approve: bool,
     answering: Answering,
     variables: Mapping[str, Any],
     keeping: Keeping,
@@ -69,7 +71,8 @@ def ask(
         require_config(context)
         introduce(chat, context)
     part = first_block if extract else None
-    asyncio.run(_ask(chat, request, answering.asked, context, keeping, streamed=not no_stream, part=part))
+    asked: Asked = {**answering.asked, "approve": approve}
+    asyncio.run(_ask(chat, request, asked, context, keeping, streamed=not no_stream, part=part))
 
 
 def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool, is_needed: bool = True) -> str:

@@ -44,12 +44,15 @@ _ENDS = ("/quit", "/exit", "quit", "exit", None)
 
 
 @click.command
+@click.option("--approve", is_flag=True, help="ask before each call of a tool")
 @answering_options
 @variables_option
 @demo_option
 @keeping_options(f"default: at a terminal unless {_NO_KEEP} is set, or if configured")
 @click.pass_obj
-def chat(context: CommandContext, answering: Answering, variables: Mapping[str, Any], keeping: Keeping) -> int:
+def chat(
+    context: CommandContext, approve: bool, answering: Answering, variables: Mapping[str, Any], keeping: Keeping
+) -> int:
     """Hold a conversation.
 
     It is held on the terminal, or with the lines of standard input. With --json, one line of JSON is printed per turn.
@@ -72,7 +75,9 @@ def chat(context: CommandContext, answering: Answering, variables: Mapping[str, 
         kept = None
         try:
             kept = runner.run(_open_kept(chat, context, keeping, interactive=interactive))
-            with _Talk(chat, kept, context, answering, runner, variables, interactive=interactive) as talk:
+            with _Talk(
+                chat, kept, context, answering, runner, variables, interactive=interactive, approve=approve
+            ) as talk:
                 failures = talk.go()
         finally:
             if kept is not None:
@@ -113,7 +118,9 @@ class _Talk:
         variables: Mapping[str, Any],
         *,
         interactive: bool,
+        approve: bool,
     ) -> None:
+        self._approve = approve
         self._chat = chat
         self._kept = kept
         self._context = context
@@ -286,7 +293,7 @@ class _Talk:
             history=[message for turn in earlier for message in turn.response.messages],
             topic=(earlier[-1].profile.topic or None) if earlier else None,
         )
-        asked: Asked = {**self._answering.asked, "on_question": Questions(self._terminal)}
+        asked: Asked = {**self._answering.asked, "on_question": Questions(self._terminal), "approve": self._approve}
         try:
             if self._kept is not None:
                 await self._kept.carry()

@@ -20,7 +20,7 @@ from .terminal import Terminal, one_line
 from .tool_arguments import read_value
 from .usage import UsageError
 
-_LONGEST = 2_000
+_LONGEST = 20_000
 _LONGEST_LINE = 64 * 1024
 _YES = ("y", "yes")
 

@@ -143,6 +143,7 @@ def _as_data(tool: ToolDefinition) -> dict[str, Any]:
         "implementation": tool.implementation.type,
         "source": tool.source,
         "effect": tool.effect,
+        "approve": tool.approve or None,
         "parameters": tool.parameters,
         "timeout_ms": tool.timeout_ms,
         "retry": attrs.asdict(tool.retry) if tool.retry is not None else None,

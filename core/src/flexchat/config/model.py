@@ -182,6 +182,7 @@ class ToolEntry:
     verify: str | None = key(
         "Name of a tool that reports whether this one took effect, if nobody knows; its effect is read.", default=None
     )
+    approve: bool | None = key("Whether a person must approve each call before it runs.", default=None)
     strict: bool | None = key("Whether the service must enforce the parameters.", default=None)
 
 
@@ -279,6 +280,7 @@ class RuleTools:
     parallel: bool | None = key(
         "Whether one answer may contain several calls. If left out, the service decides.", default=None
     )
+    approve: bool = key("Whether a person must approve each call of every tool of this rule.", default=False)
 
 
 @attrs.frozen(kw_only=True)

@@ -209,6 +209,16 @@ def rag_from_dict(data: Any) -> RagResults:
     return _made(RagResults, data, hits=_hits)
 
 
+def question_from_dict(data: Any) -> Question:
+    """Return the question that value_to_dict made data of."""
+    return _made(Question, data)
+
+
+def reply_from_dict(data: Any) -> Reply:
+    """Return the reply that value_to_dict made data of."""
+    return _made(Reply, data)
+
+
 def request_from_dict(data: Any) -> ChatRequest:
     """Return the request that value_to_dict made data of; without its context."""
     return _made(

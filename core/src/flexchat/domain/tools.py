@@ -110,6 +110,7 @@ class ToolDefinition:
         verify: Name of a tool to ask whether this one took effect, if nobody knows; its own effect is "read". It gets
             the arguments it has parameters for, and ``key`` if it has that parameter; it returns an object with "done":
             true, false, or null if it cannot tell, and optionally "result".
+        approve: Whether a person must approve each call before it runs; without a person, it does not run.
         strict: Whether the service must enforce the parameters, if it can. None for the service's default.
         source: Name of the tool source it comes from; None if it comes from none.
     """
@@ -129,6 +130,7 @@ class ToolDefinition:
     strict: bool | None = None
     source: str | None = None
     retry: ToolRetry | None = None
+    approve: bool = False
 
     def __attrs_post_init__(self) -> None:
         if not self.name or not self.description:
@@ -208,7 +210,18 @@ class ToolDefinition:
         )
 
 
-_OPTIONAL = ("handler", "timeout_ms", "exclusive", "repeatable", "effect", "honours_key", "verify", "strict", "retry")
+_OPTIONAL = (
+    "handler",
+    "timeout_ms",
+    "exclusive",
+    "repeatable",
+    "effect",
+    "honours_key",
+    "verify",
+    "strict",
+    "retry",
+    "approve",
+)
 
 
 def _read(tool: Mapping[str, Any], key: str) -> Any:
@@ -217,7 +230,7 @@ def _read(tool: Mapping[str, Any], key: str) -> Any:
         fits, wanted = value in EFFECTS, f"one of {', '.join(EFFECTS)}"
     elif key == "retry":
         fits, wanted = isinstance(value, (Mapping, ToolRetry)), "an object"
-    elif key in ("exclusive", "repeatable", "honours_key", "strict"):
+    elif key in ("exclusive", "repeatable", "honours_key", "strict", "approve"):
         fits, wanted = isinstance(value, bool), "true or false"
     else:
         fits, wanted = isinstance(value, str) or key == "timeout_ms", "text"

@@ -70,6 +70,7 @@ class ChatRequest:
         max_tokens, temperature, top_p, stop, seed, reasoning, extra_body: As in a rule, in place of what the rule that
             answers says; None leaves it.
         tool_choice, parallel_tool_calls, max_iterations: The same, for the rule's tools.
+        approve: Whether a person must approve each call of every tool.
         response_format: The form the answer must have; see FlexChat.respond.
     """
 
@@ -94,6 +95,7 @@ class ChatRequest:
     tool_choice: ToolChoice | None = attrs.field(default=None, kw_only=True)
     parallel_tool_calls: bool | None = attrs.field(default=None, kw_only=True)
     max_iterations: int | None = attrs.field(default=None, kw_only=True)
+    approve: bool = attrs.field(default=False, kw_only=True)
     response_format: Any = attrs.field(default=None, kw_only=True)
 
 

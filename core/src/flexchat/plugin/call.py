@@ -13,7 +13,7 @@ import attrs
 
 from ..domain import ToolDefinition, ToolResult, TurnInfo, new_call_id
 from ..domain.effects import arguments_digest
-from ..domain.questions import Question, Reply
+from ..domain.questions import NOBODY, Question, Reply
 from ..errors import did_you_mean
 
 Origin = Literal["model", "program", "command line", "api", "langchain", "tool"]
@@ -31,7 +31,7 @@ Rest = Callable[[], Coroutine[Any, Any, ToolResult]]
 Tell = Callable[["Call", ToolResult | None], Awaitable[None]]
 """Called twice for every call: when it begins (None), and with its outcome."""
 
-Ask = Callable[["Call", Question], Awaitable[Reply]]
+Asker = Callable[["Call", Question], Awaitable[Reply]]
 """Asks the person behind a turn, and returns the reply."""
 
 Report = Callable[["Call", float, float | None, str], Awaitable[None]]
@@ -150,7 +150,8 @@ class Call:
         refusal: Why the round has already refused it: a repeated call, a limit. It is still reported and recorded.
         seconds_left: Returns what is left of the turn's time; None if nothing limits it.
         tell: Called when it begins and with its outcome, instead of the plugins' event hooks.
-        ask: Asks the person behind it; None if there is nobody.
+        asker: Asks the person behind it, for ``ask``; None if there is no one to ask.
+        approve: Whether a person must approve it even if its tool does not require that: its rule or its turn does.
         report: Reports how far its tool is; None if nobody listens.
         iteration: Which answer of the model asked for it, from 1; 0 outside the tool loop.
         index: Its place in that answer, from 0.
@@ -183,7 +184,8 @@ class Call:
     refusal: str | None = None
     seconds_left: Callable[[], float | None] | None = None
     tell: Tell | None = None
-    ask: Ask | None = None
+    asker: Asker | None = None
+    approve: bool = False
     report: Report | None = None
     iteration: int = 0
     index: int = 0
@@ -210,6 +212,26 @@ class Call:
     def note(self, text: str) -> None:
         """Add a sentence to the record, for people."""
         self.notes.append(text)
+
+    async def ask(self, message: str, schema: Mapping[str, Any] | None = None, *, url: str = "") -> Reply:
+        """Ask the person behind the call, and return the reply. No time limit of the tool or the turn runs meanwhile.
+
+        For steps at the places "authorize", "approve" and "reserve", and for gates. Only the action "accept" is a yes:
+        without a person, or without a reply in time, the action is another, and ``reply.why`` gives the reason.
+        In a kept turn the reply is on disk before it is returned; a resumed turn gets it from there, so that the same
+        question about the same call is answered once.
+
+        Args:
+            message: What the person reads. Name what they decide about: a resumed turn compares the text.
+            schema: JSON Schema of the object that answers; its properties become the fields of a form. None: yes or no.
+            url: A page where the person does something, in place of a form.
+
+        Raises:
+            StorageError, LostTurnError: The turn is kept, and question or reply cannot be recorded.
+        """
+        if self.asker is None:
+            return Reply(action="decline", why=NOBODY)
+        return await self.asker(self, Question(message=message, schema=schema, url=url))
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
@@ -296,7 +318,8 @@ class Call:
             refusal=f"Not executed: tools may call tools {MAX_DEPTH} deep" if depth > MAX_DEPTH else None,
             seconds_left=self.seconds_left,
             tell=self.tell,
-            ask=self.ask,
+            asker=self.asker,
+            approve=self.approve,
             report=self.report,
             iteration=self.iteration,
             index=self.index,

@@ -40,7 +40,7 @@ from ..domain import (
 from ..domain.fetching import Fetched, FetchedStream, FetchRequest
 from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
 from ..domain.prices import ModelPrice
-from ..domain.questions import NOBODY, Question, Reply
+from ..domain.questions import NOBODY, Reply
 from ..errors import Problem
 from .call import NO_TURN, REPORTED_AGAIN_S, Call
 from .current import Cited, EarlierResult, current_turn
@@ -864,10 +864,9 @@ class ToolContext:
         Raises:
             StorageError: The turn is kept, and the question cannot be recorded.
         """
-        question = Question(message=message, schema=schema, url=url)
-        if self._made_for is None or self._made_for.ask is None:
+        if self._made_for is None:
             return Reply(action="decline", why=NOBODY)
-        return await self._made_for.ask(self._made_for, question)
+        return await self._made_for.ask(message, schema, url=url)
 
     async def report_progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Say how far the tool is, to whoever watches the turn. Costs next to nothing; ten times a second are shown.

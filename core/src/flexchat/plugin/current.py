@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import attrs
@@ -59,6 +60,9 @@ class RunningCall(Protocol):
     """The tool call this code runs in, as far as what the tool starts has to know it."""
 
     turn: TurnInfo
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Pause the time of the tool, and of the tools that called it."""
 
     def next_place(self) -> str:
         """Return the place of the next thing the tool starts, the same when the tool runs again after a crash."""

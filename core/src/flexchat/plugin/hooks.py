@@ -77,6 +77,7 @@ class ToolGate:
     call_id: str
     tool: ToolDefinition
     params: Mapping[str, Any]
+    call: Call
 
 
 @attrs.frozen(kw_only=True)

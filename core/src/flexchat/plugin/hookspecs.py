@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         TurnInfo,
     )
     from ..domain.questions import Question, Reply
-    from .call import Step
+    from .call import Call, Step
     from .contracts import (
         ConfigCheck,
         ConfigTable,
@@ -230,16 +230,18 @@ def flexchat_model_request_finished(
 
 @hookspec
 def flexchat_before_tool_call(
-    info: TurnInfo, call_id: str, tool: ToolDefinition, params: Mapping[str, Any]
+    info: TurnInfo, call_id: str, tool: ToolDefinition, params: Mapping[str, Any], call: Call
 ) -> Awaitable[ToolResult | None] | ToolResult | None:
     """A tool is about to run, its parameters already checked. Runs at the place "authorize"; see docs/tool-calls.md.
 
-    Return a ToolResult to answer in the tool's place (refuse, ask a person, serve a cached value): the tool
-    then does not run. Return None to let it run. The plugin registered last is asked first, and the first
-    ToolResult wins. If an implementation raises, the call is refused: a gate that breaks stays shut.
+    Return a ToolResult to answer in the tool's place (refuse it, serve a cached value): the tool then does not run.
+    Return None to let it run. ``await call.ask("…")`` asks the person behind the call first. The plugin registered last
+    is asked first, and the first ToolResult wins. If an implementation raises, the call is refused: a gate that breaks
+    stays shut.
 
     Args:
         call_id: The ToolCall's id. Calls of one answer run side by side: use it to pair before and after.
+        call: Everything known about the call: who asks for it, the caller's context, the person to ask.
     """
 
 

@@ -68,6 +68,7 @@ def tool(
     verify: str | None = None,
     strict: bool | None = None,
     retry: ToolRetry | None = None,
+    approve: bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -83,6 +84,7 @@ def tool(
     verify: str | None = None,
     strict: bool | None = None,
     retry: ToolRetry | None = None,
+    approve: bool = False,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a typed function a tool: its schema comes from the signature and the docstring.
 
@@ -120,6 +122,7 @@ def tool(
             verify=verify,
             strict=strict,
             retry=retry,
+            approve=approve,
         )
         return FunctionTool(function, definition)
 
@@ -136,9 +139,10 @@ class _StandIn:
 def answered_by(answer: Callable[[Mapping[str, Any]], Any], definition: ToolDefinition) -> ToolDefinition:
     """Return the tool with a function that answers instead: it gets the checked arguments, and must not block.
 
-    What it raises becomes the error the model reads.
+    What it raises becomes the error the model reads. It needs no approval: the tool itself does not run.
     """
-    return attrs.evolve(definition, implementation=Implementation(type="python", settings=_StandIn(answer)))
+    implementation = Implementation(type="python", settings=_StandIn(answer))
+    return attrs.evolve(definition, implementation=implementation, approve=False)
 
 
 async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -> Any:

@@ -31,7 +31,7 @@ from ..domain.prices import Price
 from ..errors import NestedTurnError
 from ..events.sink import Sink
 from ..plugin.call import Origin
-from ..plugin.current import Cited, EarlierResult, current_turn
+from ..plugin.current import Cited, EarlierResult, RunningCall, current_turn
 from ..schema.answer_format import AnswerFormat
 from ..tools.results import whole_text
 from .clock import Clock
@@ -78,6 +78,7 @@ class ActiveTurn:
 
     Attributes:
         outer: The turn whose tool started this one; None for a turn started from outside.
+        within: The call of that tool.
         origin: Who requests its tool calls.
         rule: The chosen rule, with its index; None until one is chosen.
         rag: What phase 2 found.
@@ -108,6 +109,7 @@ class ActiveTurn:
     clock: Clock
     sink: Sink
     outer: ActiveTurn | None = None
+    within: RunningCall | None = None
     origin: Origin = "model"
     form: AnswerFormat | None = None
     log: PhaseLog = attrs.field(factory=PhaseLog)
@@ -136,6 +138,12 @@ class ActiveTurn:
     is_over: bool = False
     journal: Journal | None = None
     is_interrupted: bool = False
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether a person must approve each call, whatever its tool says."""
+        rule = self.rule[1].tools if self.rule is not None else None
+        return self.request.approve or (rule is not None and rule.approve)
 
     @property
     def answer(self) -> str:

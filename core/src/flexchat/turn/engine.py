@@ -19,7 +19,7 @@ from ..events.feed import Feed
 from ..events.sink import Listener, Sink
 from ..llms.llm import Llms
 from ..plugin.contracts import Retriever, TurnJournal
-from ..plugin.current import place_within
+from ..plugin.current import current_call, place_within
 from ..plugin.hooks import Hooks
 from ..schema.answer_format import AnswerFormat, answer_format
 from .active import ActiveTurn, new_turn_id, outer_turn
@@ -80,6 +80,12 @@ class TurnEngine:
         if request.conversation is not None and self.keeper is None:
             raise ChatRequestError("no conversations are kept: add a table 'conversations' to the config")
         outer = outer_turn()
+        if outer is not None:  # its calls need the same approval, and the same person is there to give it
+            request = attrs.evolve(
+                request,
+                approve=request.approve or outer.request.approve,
+                on_question=request.on_question or outer.request.on_question,
+            )
         info = TurnInfo(
             id=new_turn_id() if request.conversation is not None else new_turn_id(outer, place_within()),
             conversation=request.conversation,
@@ -166,6 +172,7 @@ class TurnEngine:
             clock=Clock(self.limits.turn_timeout_ms, None if outer is None else outer.clock.until),
             sink=sink,
             outer=outer,
+            within=None if outer is None else current_call.get(),
             form=None if request.response_format is None else answer_format(request.response_format),
             profile=Profile(topic=request.topic or "", user_message=request.user_message),
             journal=journal,

@@ -9,7 +9,8 @@ rule      index, outcome (of the phase's record): the rule that was chosen
 request   llm, model, messages (how many): a model is about to be asked
 answer    result (ChatResult), llm, model, fallback, elapsed_ms, price (Price, or null), asked_for_form, warnings
 tool      iteration, index, record (ToolCallRecord), wrote (a tool has run that must not run twice)
-question  iteration, index, question (Question): a person is about to be asked
+question  iteration, index, place (of its call), call (digest of its tool and arguments), question (Question): a
+          person is about to be asked
 reply     iteration, index, id (of the question), reply (Reply)
 resumed   config, packages: the turn has been taken up again
 
@@ -20,6 +21,7 @@ made once more.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -41,9 +43,18 @@ from ..domain import (
     ToolStarted,
     TurnResumed,
 )
+from ..domain.effects import arguments_digest
 from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnState
-from ..domain.message_json import record_from_dict, result_from_dict, value_to_dict
+from ..domain.message_json import (
+    question_from_dict,
+    record_from_dict,
+    reply_from_dict,
+    result_from_dict,
+    value_to_dict,
+)
+from ..domain.questions import Question, Reply
 from ..errors import InterruptedTurnError, StorageError
+from ..plugin.call import Call
 from ..plugin.contracts import TurnJournal
 from ..schema.answer_format import answer_format
 from .lease import Lease
@@ -87,6 +98,17 @@ class Journal:
         self._calls = {
             (entry.data["iteration"], entry.data["index"]): entry.data for entry in recorded if entry.kind == "tool"
         }
+        replies = {entry.data["id"]: entry.data["reply"] for entry in recorded if entry.kind == "reply"}
+        self._questions: dict[tuple[str, ...], deque[tuple[str, Reply | None]]] = {}
+        self._asked_before: set[str] = set()
+        for entry in recorded:
+            if entry.kind == "question" and "place" in entry.data:
+                question = question_from_dict(entry.data["question"])
+                known = replies.get(question.id)
+                place = _place_of(entry.data["place"], entry.data["call"], question)
+                recalled = question.id, None if known is None else reply_from_dict(known)
+                self._questions.setdefault(place, deque()).append(recalled)
+                self._asked_before.add(question.id)
 
     def before(self, turns: Sequence[ConversationTurn]) -> Sequence[ConversationTurn]:
         """Return those of a conversation's turns that were there when this turn began."""
@@ -226,6 +248,27 @@ class Journal:
         """Return what was written of a tool call; None if it has no result yet."""
         return self._calls.get((iteration, index))
 
+    def recall_question(self, call: Call, question: Question) -> tuple[Question, Reply | None]:
+        """Return a question under the id it had before the turn was interrupted, and its reply if it had one.
+
+        Each recorded question is returned once. It is the same question only if the text, the form, and the arguments
+        of its call are: a yes to one payment must not stand for another.
+        """
+        found = self._questions.get(_place_of(call.path, _digest_of(call), question))
+        if not found:
+            return question, None
+        id, reply = found.popleft()
+        return attrs.evolve(question, id=id), reply
+
+    def add_question(self, call: Call, question: Question) -> bool:
+        """Note a question that is about to be asked; return False if it has been written before."""
+        if question.id in self._asked_before:
+            return False
+        written = value_to_dict(question)
+        at = {"iteration": call.iteration, "index": call.index, "place": call.path}
+        self.add("question", **at, call=_digest_of(call), question=written)
+        return True
+
     @property
     def offered(self) -> tuple[str, ...]:
         """Names of the tools that the model was offered; empty if no rule was chosen yet."""
@@ -246,6 +289,19 @@ class Journal:
     def rule(self) -> Mapping[str, Any] | None:
         """What was written of the rule that was chosen; None if none was."""
         return self._rule
+
+
+def _place_of(place: str, digest: str, question: Question) -> tuple[str, ...]:
+    """Return what makes a question the same when its turn is resumed."""
+    form = json.dumps(question.schema, sort_keys=True, default=repr)
+    return place, digest, question.message, form, question.url
+
+
+def _digest_of(call: Call) -> str:
+    try:
+        return call.digest
+    except ValueError:  # given in code, and not expressible in JSON
+        return arguments_digest(call.name, repr(call.arguments))
 
 
 def as_written(request: ChatRequest) -> Any:

@@ -1,44 +1,63 @@
-"""Questions of a turn's tools: recorded, and reported like everything else that happens in it."""
+"""Questions of a turn's calls: recorded, and reported like everything else that happens in it."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 
-from ..calls.questions import Asking
+from ..calls.questions import UNANSWERED, Asking
 from ..domain import QuestionAnswered, QuestionAsked
 from ..domain.message_json import value_to_dict
 from ..domain.questions import Question, Reply
 from ..plugin.call import Call
+from ..plugin.current import RunningCall, RunningTurn
 from .active import ActiveTurn
 
 
 async def ask(turn: ActiveTurn, call: Call, question: Question) -> Reply:
-    """Ask the person behind a turn.
+    """Ask the person behind a turn, or return the reply that the turn's journal has.
 
     Raises:
-        StorageError, LostTurnError: The question cannot be recorded.
+        StorageError, LostTurnError: Question or reply cannot be recorded.
     """
     asking = Asking(
         on_question=turn.request.on_question,
         limit_s=turn.engine.limits.question_timeout_ms / 1000,
-        stopped=turn.clock.stopped,
+        stopped=functools.partial(paused, turn),
         tell=functools.partial(_tell, turn),
+        **({} if turn.journal is None else {"recall": turn.journal.recall_question}),
     )
     return await asking(call, question)
+
+
+@contextlib.contextmanager
+def paused(turn: RunningTurn | None, call: RunningCall | None = None) -> Iterator[None]:
+    """Pause the time of a call and a turn, of the turns around it, and of the calls that started them."""
+    with contextlib.ExitStack() as stack:
+        if call is not None:
+            stack.enter_context(call.waiting())
+        while isinstance(turn, ActiveTurn):
+            stack.enter_context(turn.clock.stopped())
+            if turn.within is not None:
+                stack.enter_context(turn.within.waiting())
+            turn = turn.outer
+        yield
 
 
 async def _tell(turn: ActiveTurn, call: Call, question: Question, reply: Reply | None) -> None:
     journal, sink = turn.journal, turn.sink
     if reply is None:
-        if journal is not None:
-            written = value_to_dict(question)
-            journal.add("question", iteration=call.iteration, index=call.index, question=written)
+        if journal is not None and journal.add_question(call, question):
             await journal.flush()
         if sink.wants(QuestionAsked):
             await sink.begin(QuestionAsked(info=turn.info, question=question))  # who shows progress makes room
         return
-    if journal is not None:
-        written = value_to_dict(reply)
-        journal.add("reply", iteration=call.iteration, index=call.index, id=question.id, reply=written)
-    if sink.wants(QuestionAnswered):
-        await sink.tell(QuestionAnswered(info=turn.info, question=question, reply=reply))
+    try:
+        if journal is not None and reply is not UNANSWERED:
+            written = value_to_dict(reply)
+            journal.add("reply", iteration=call.iteration, index=call.index, id=question.id, reply=written)
+            await journal.flush()  # before the reply is acted upon: a killed turn must not ask a second time
+    finally:
+        if sink.wants(QuestionAnswered):
+            await sink.tell(QuestionAnswered(info=turn.info, question=question, reply=reply))

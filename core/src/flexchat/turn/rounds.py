@@ -278,7 +278,8 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         refusal=refusal,
         seconds_left=turn.clock.left,
         tell=tell,
-        ask=functools.partial(ask, turn),
+        asker=functools.partial(ask, turn),
+        approve=turn.needs_approval,
         report=functools.partial(_report, turn) if sink.wants(ToolProgress) else None,
         iteration=round_.iteration,
         index=index,
@@ -291,7 +292,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
     try:
         await turn.engine.tools.calls.run(call)
     finally:
-        call.tell = call.ask = call.report = None  # breaks cycles, which otherwise only the garbage collector frees
+        call.tell = call.asker = call.report = None  # breaks cycles, which otherwise only the garbage collector frees
 
 
 async def _report(turn: ActiveTurn, call: Call, progress: float, total: float | None, message: str) -> None:

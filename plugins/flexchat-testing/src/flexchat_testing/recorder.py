@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 from flexchat.plugin import (
     AppInfo,
+    Call,
     ChatResult,
     ModelRequest,
     PhaseRecord,
@@ -55,10 +56,10 @@ class RecordedEvents:
 
     @hookimpl
     def flexchat_before_tool_call(
-        self, info: TurnInfo, call_id: str, tool: ToolDefinition, params: Mapping[str, Any]
+        self, info: TurnInfo, call_id: str, tool: ToolDefinition, params: Mapping[str, Any], call: Call
     ) -> None:
         """Remember it, and let the tool run."""
-        self._keep("before_tool_call", info=info, call_id=call_id, tool=tool, params=params)
+        self._keep("before_tool_call", info=info, call_id=call_id, tool=tool, params=params, call=call)
 
     @hookimpl
     def flexchat_app_opened(self, app: AppInfo) -> None:

@@ -34,7 +34,8 @@ def offered_tools(chat: FlexChat, case: Case, *, run_tools: bool = False) -> lis
             raise ChatRequestError(
                 f"case '{case.name}': no tool is called '{name}'{did_you_mean(name, registry.names())}"
             )
-        found[name] = tool if run_tools or tool.effect == "read" else answered_by(_accept, tool)
+        is_run = run_tools or (tool.effect == "read" and not tool.approve)  # there is no one to approve it
+        found[name] = tool if is_run else answered_by(_accept, tool)
     for own in case.own_tools:
         definition = ToolDefinition(
             name=own.name,
