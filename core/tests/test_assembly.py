@@ -1,6 +1,7 @@
 """What a configuration asks for, and gets or is refused: plugins, tools, services, and all that at once."""
 
 import attrs
+import flexchat
 import pytest
 from flexchat import ConfigError, FlexChat, Problem
 from flexchat.assembly import check_config, config_schema
@@ -242,6 +243,52 @@ def test_a_tool_that_cannot_be_used_is_left_out_where_the_configuration_says_so(
     assert of_rule.path == "responses[0].tools.allowed_tools[0]"
     assert of_rule.text == f"tool '{entry['name']}' is left out, so it is not offered"
     assert chat.tools.offered_to(chat.config.responses[0]) == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (None, "expected a table, got null"),
+        ("calculator", 'expected a table, got the text "calculator"'),
+        ({"description": "T", "parameters": {"type": "object"}, "implementation": {"type": "mock"}}, "it has no name"),
+        ({"name": "", "description": "T"}, "it has no name"),
+        ({"name": 5, "description": "T"}, "it has no name"),
+    ],
+)
+def test_what_is_no_tool_is_left_out_where_the_configuration_says_so(entry, why):
+    """The others load (TC-69), and problems of theirs keep their places."""
+    tools = {"registry": [entry, tool_entry(name="other")], "on_error": "leave out"}
+
+    chat = FlexChat.from_config({**CONFIG, "tools": tools}, plugins=host_for_tools())
+
+    assert [tool.name for tool in chat.tools.get_registry().list()] == ["other"]
+    assert [(note.path, note.text) for note in chat.notes] == [("tools.registry[0]", f"this tool is left out: {why}")]
+    tools = {"registry": [entry, tool_entry(color="red")], "on_error": "leave out"}
+    ((path, _),) = problems_of({**CONFIG, "tools": tools}, host_for_tools())
+    assert path == "tools.registry[1]"
+
+
+def test_what_is_no_tool_stops_the_start_otherwise():
+    assert problems_of({**CONFIG, "tools": {"registry": [None]}}, host_for_tools())
+
+
+@pytest.mark.parametrize("given", ["function", "definition"])
+def test_an_entry_with_a_name_alone_changes_a_tool_given_in_code(given):
+    """Its text, its limits, its effect: what the operator says counts."""
+
+    @flexchat.tool
+    def send(to: str) -> str:
+        """Send."""
+        return to
+
+    entry = {"name": "send", "description": "Send a letter.", "timeout_ms": 5, "effect": "read"}
+    chat = FlexChat.from_config(
+        with_tools(entry), plugins=host_for_tools(), tools=[send if given == "function" else send.definition]
+    )
+
+    (found,) = chat.tools.get_registry().list()
+    assert (found.description, found.timeout_ms, found.effect) == ("Send a letter.", 5, "read")
+    assert chat.tools.offered_to(chat.config.responses[0]) == ("send",)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,16 @@ import json
 import logging
 
 import pytest
-from flexchat import AssistantMessage, Document, SystemMessage, ToolCall, ToolMessage, UserMessage, tool
+from flexchat import (
+    AssistantMessage,
+    Document,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UnknownNameError,
+    UserMessage,
+    tool,
+)
 from flexchat.config.model import LimitsTable, RuleTools
 from flexchat.host import UnknownLLMError
 from flexchat.provider import TextPart
@@ -33,7 +42,7 @@ async def test_build_system_prompt(generation):
     """Scenario: Build system prompt (RG-1, RG-2, C21)."""
     prompt = (
         "T={{topic}} U={{ user_message }} I={{intent}} S={{service}} C={{collection}} Q={{rag_results}} "
-        "D={{documents.0.metadata.page.number}} X={{no.such}}\n{{rag_context}}"
+        "D={{documents.0.metadata.page.number}} X={{documents.1.title}}\n{{rag_context}}"
     )
     made = generation([says("ok")], rule={"prompt": prompt})
     documents = (Document(text="Body", title="Guide", collection="docs", metadata={"page": {"number": 7}}),)
@@ -41,17 +50,29 @@ async def test_build_system_prompt(generation):
     await made.answer("Hi {{intent}}", topic="greeting", intent=None, service="kb", documents=documents)
 
     text = made.model.requests[0].messages[0].content
-    assert text.startswith("T=greeting U=Hi {{intent}} I= S=kb C= Q=none D=7 X={{no.such}}\n")
+    assert text.startswith("T=greeting U=Hi {{intent}} I= S=kb C= Q=none D=7 X=\n")
     assert "### Guide (from docs)\n\nBody" in text
 
 
 async def test_objects_have_no_attributes_in_templates(generation):
     """Variables go into mappings and lists, never into objects (DS-11)."""
-    made = generation([says("ok")], rule={"prompt": "{{topic.__class__}} {{documents.__len__}} {{documents.0}}"})
+    made = generation([says("ok")], rule={"prompt": "<{{documents.__len__}}{{documents.0}}>"})
 
     await made.answer("x")
 
-    assert made.model.requests[0].messages[0].content == "{{topic.__class__}} {{documents.__len__}} {{documents.0}}"
+    assert made.model.requests[0].messages[0].content == "<>"
+    with pytest.raises(UnknownNameError, match=r"topic\.__class__"):
+        await generation([says("ok")], rule={"prompt": "{{topic.__class__}}"}).answer("x")
+
+
+async def test_a_variable_that_does_not_exist_ends_the_turn_before_a_model_is_asked(generation):
+    """The error names it; the specification leaves it in the text (C21)."""
+    made = generation([says("ok")], rule={"prompt": "X={{no.such}}"})
+
+    with pytest.raises(UnknownNameError, match=r"no\.such"):
+        await made.answer("x")
+
+    assert made.model.requests == []
 
 
 async def test_build_message_array(generation):

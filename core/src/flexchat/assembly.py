@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from .calls.effects import Effects
-from .calls.manager import ToolLike, ToolManager
+from .calls.manager import ToolLike, ToolManager, as_definition
 from .config.model import Config, EffectsTable, LimitsTable, LLMEntry, NetworkTable, PriceEntry, ResponseRule
 from .domain import SchemaDialect
 from .domain.copies import with_own_tables
@@ -111,7 +111,9 @@ def assemble(
     entries = read_entries(reading, "llms", host.providers)
     store_entries = read_entries(reading, "stores", host.document_stores)
     sources = read_sources(reading, host, open_sources or {})
-    read = read_tool_settings(reading, host, has_sources=bool(sources))
+    tools = [*tools]
+    names = {tool.name for tool in map(as_definition, (tool for tool in tools if not isinstance(tool, str)))}
+    read = read_tool_settings(reading, host, has_sources=bool(sources), given=names)
     _read_tables(reading, host)
     run_checks(reading, host, at_start=True)
     given = Llms.given(providers, reading.config.llms if reading.config is not None else {})
@@ -143,7 +145,7 @@ def assemble(
         sources=sources,
         lock=ToolsLock(lock_file(reading, config.tools)) if sources else None,
     )
-    for index, text in manager.load_tools(read.structured, read.left_out).items():
+    for index, text in manager.load_tools(read.structured, read.left_out, names).items():
         reading.problem(("tools", "registry", index), f"tool '{config.tools.registry[index].name}': {text}")
     reading.finish()
     _add_given(manager, tools, host)

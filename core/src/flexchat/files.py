@@ -36,8 +36,14 @@ _OPENED_BEFORE = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Where a pipe is not a leftover FIFO, but given on purpose: <(command) in a shell."""
 
 
+IN_MEMORY = ":memory:"
+"""The path of a database without a file."""
+
+
 def located(named: str | Path, folder: Path | None = None) -> Path:
     """Return a user's path, with ~ and ~user expanded; a relative one starts in the folder or the working folder.
+
+    IN_MEMORY stays what it is.
 
     Raises:
         PathError: The system does not accept the name, or does not know that user's home.
@@ -50,7 +56,7 @@ def located(named: str | Path, folder: Path | None = None) -> Path:
         user = str(named)[1:].partition(os.sep)[0]
         why = f"there is no user {user}" if user else "your home folder is unknown: set HOME"
         raise PathError(str(named), why) from None
-    return path if folder is None else folder / path
+    return path if folder is None or str(named) == IN_MEMORY else folder / path
 
 
 def working_folder() -> Path:

@@ -898,8 +898,9 @@ async def test_a_call_whose_effect_is_claimed_cannot_start_over(ledger, pay, til
 
 
 def test_a_tool_that_changes_nothing_needs_no_key():
+    table = {"name": "t", "description": "T.", "effect": "read", "verify": "v", "parameters": {"type": "object"}}
     with pytest.raises(ToolDefinitionError, match='verify is for tools with effect = "write"'):
-        ToolDefinition.from_dict({"name": "t", "description": "T.", "effect": "read", "verify": "v"}, lambda a: a)
+        ToolDefinition.from_dict(table, lambda arguments: arguments)
 
 
 def test_stored_results_are_json():

@@ -208,7 +208,12 @@ def test_a_retry_in_the_implementation_is_the_tools():
 
 
 def test_a_tool_in_another_format_may_have_one():
-    table = {"name": "t", "description": "T.", "retry": {"max_attempts": 2, "backoff_ms": 5}}
+    table = {
+        "parameters": {"type": "object"},
+        "name": "t",
+        "description": "T.",
+        "retry": {"max_attempts": 2, "backoff_ms": 5},
+    }
 
     assert ToolDefinition.from_dict(table, lambda given: 1).retry == ToolRetry(max_attempts=2, backoff_ms=5)
 

@@ -130,7 +130,7 @@ def test_a_misspelt_variable_of_a_prompt_is_noted_with_its_line(run, tmp_path):
     assert ran.status == 0
     assert ran.out.splitlines()[0] == (
         "note: flexchat.toml:6: responses[0].prompt: no variable is called 'rag_contxt' (did you mean 'rag_context'?); "
-        "it stays in the text"
+        "each message must bring it along (variables, --var)"
     )
 
 

@@ -78,3 +78,27 @@ def test_a_value_is_the_text_that_was_typed_or_a_list_or_table(words, read):
 def test_what_is_no_variable_is_refused(words):
     with pytest.raises(UsageError, match="--var"):
         read_variables(words)
+
+
+@pytest.mark.parametrize(
+    "words", [("-s", "In {{language}}."), ("-t", "plain"), ("-m", "rehearsal/x", "-s", "In {{language}}.")]
+)
+def test_a_system_prompt_with_a_variable_that_has_no_value_is_refused(run, tmp_path, words):
+    """The error names it, and how to give it; the model is not asked."""
+    rule = 'llm = "main"\nmodel = "m"\nprompt = "{{topic}}"'
+    prompt = '[prompts.plain]\nsystem = "In {{language}}, {{topic}}, {{message}}."'
+    (tmp_path / "flexchat.toml").write_text(f'[llms.main]\nprovider = "rehearsal"\n[[responses]]\n{rule}\n{prompt}\n')
+
+    refused, answered = run("ask", *words, "hello"), run("ask", *words, "--var", "language=French", "hello")
+
+    assert (refused.status, refused.out, answered.status) == (2, "", 0)
+    assert "language" in refused.err
+    assert "--var language=…" in refused.err
+
+
+def test_a_rules_prompt_with_a_variable_that_has_no_value_is_refused(run, tmp_path):
+    rule = 'llm = "main"\nmodel = "m"\nprompt = "In {{language}}."'
+    (tmp_path / "flexchat.toml").write_text(f'[llms.main]\nprovider = "rehearsal"\n[[responses]]\n{rule}\n')
+
+    assert run("ask", "hello").status == 2
+    assert run("ask", "--var", "language=French", "hello").status == 0

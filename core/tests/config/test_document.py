@@ -34,8 +34,16 @@ def refused(path) -> str:
         ("a.toml", b"a = " + b"[" * 100_000, ": tables and lists are nested more than 64 deep"),
         ("a.toml", b"a" + b".a" * 200 + b" = 1", ": tables and lists are nested more than 64 deep"),
         ("a.toml", b"\n\nx = '\xff'", ":3: the file is not UTF-8"),
-        ("a.toml", b"\xef\xbb\xbfa = 1", ":1: the file starts with a byte order mark; save it as UTF-8 without one"),
-        ("a.toml", "a = 1".encode("utf-16"), ":1: the file starts with a byte order mark"),
+        ("a.toml", "a = 1".encode("utf-16"), ":1: the file is UTF-16; save it as UTF-8"),
+        ("a.toml", b'a = 1\nb = "C:\\Users"', ':2: this is not TOML: Invalid hex value; in "…" a backslash begins'),
+        ("a.toml", b'a = 1\nb = "C:\\docs"', "use single quotes, '…', or write \\\\ for each"),
+        (
+            "a.toml",
+            b'b = "C:\\"\n',
+            ":1: this is not TOML: Illegal character '\\n'; in \"…\" a backslash begins an escape",
+        ),
+        ("a.json", b'{"a": "C:\\Users"}', "column 10); a backslash is written \\\\"),
+        ("a.yaml", b'a: "C:\\docs"', "; in \"…\" a backslash begins an escape: use single quotes, '…'"),
         ("a.toml", b"#" * (MAX_BYTES + 1), ": the file is larger than 8 MiB"),
         ("a.ini", b"a: 1", ": a configuration is a .toml, .yaml or .json file"),
     ],
@@ -151,3 +159,24 @@ def test_a_mapping_that_holds_itself_is_refused():
 def test_keys_of_a_mapping_are_text():
     with pytest.raises(ConfigError, match="keys are text, got the number 3"):
         document_of({"llms": {3: {}}})
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.toml", "a = 1\r\n"), ("a.json", '{"a": 1}'), ("a.yaml", "a: 1\n")])
+def test_a_byte_order_mark_is_skipped(tmp_path, name, content):
+    """Editors on Windows write one; lines are counted as ever."""
+    path = tmp_path / name
+    path.write_bytes(b"\xef\xbb\xbf" + content.encode())
+
+    document = read_document(path)
+
+    assert (document.data, document.lines[("a",)]) == ({"a": 1}, 1)
+
+
+def test_a_path_in_which_a_backslash_became_a_tab_is_a_problem(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text('[stores.docs]\npath = "C:\\temp.db"\n[topic]\nprompt = "a\\tb"')
+
+    (problem,) = read_document(path).problems
+
+    assert (problem.path, problem.line) == ("stores.docs.path", 2)
+    assert "a path has no tabs or line breaks" in problem.text

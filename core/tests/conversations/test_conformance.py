@@ -41,3 +41,27 @@ class TestSqliteJournal(JournalConformance):
 
     def make_store(self, folder: Path) -> SqliteConversations:
         return SqliteConversations(folder / "conversations.db")
+
+
+class TestConversationsInMemory(ConversationStoreConformance):
+    """Without a file."""
+
+    supports = frozenset({"search"})
+    plugin = "flexchat.conversations.sqlite_store"
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(":memory:")
+
+
+class TestLedgerInMemory(LedgerConformance):
+    """Of a store without a file."""
+
+    def make_ledger(self, folder: Path) -> SqliteLedger:
+        return SqliteLedger(SqliteConversations(":memory:").database, closes=True)
+
+
+class TestJournalInMemory(JournalConformance):
+    """Of a store without a file."""
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(":memory:")

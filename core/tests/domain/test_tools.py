@@ -46,8 +46,13 @@ def test_the_form_of_a_config_brings_its_implementation():
     assert (tool.implementation, tool.exclusive) == (MOCK, True)
 
 
-def test_a_tool_without_parameters_takes_none():
-    assert ToolDefinition.from_dict(NAMED, MOCK).parameters == {"type": "object", "properties": {}}
+@pytest.mark.parametrize("table", [NAMED, {**NAMED, "parameters": None}, {**NAMED, "inputSchema": None}])
+def test_a_tool_without_parameters_is_none(table):
+    """The specification's text, and behind it what a tool without arguments has (TC-29)."""
+    with pytest.raises(
+        ToolDefinitionError, match=r"^Tool parameters must be an object schema \('get_weather' has none"
+    ):
+        ToolDefinition.from_dict(table, MOCK)
 
 
 @pytest.mark.parametrize("is_async", [True, False])

@@ -330,3 +330,18 @@ async def test_work_that_fails_when_nobody_waits_for_it_any_more_is_no_complaint
 
     assert reading.cancelled()
     assert complaints == []
+
+
+async def test_in_memory_all_threads_see_one_database_and_no_file_is_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    db = database(":memory:")
+
+    await asyncio.gather(*(db.write(put(f"{n}")) for n in range(20)), *(db.write_soon(put("x")) for _ in range(5)))
+
+    assert sorted(await db.read(everything)) == sorted([*map(str, range(20)), *"xxxxx"])
+    assert await db.read_soon(everything) == db.read_blocking(everything)
+    await db.empty_log()
+    await db.aclose()
+    with pytest.raises(StorageError, match="is closed"):
+        await db.read(everything)
+    assert [*tmp_path.iterdir()] == []

@@ -4,7 +4,7 @@ import enum
 from typing import Annotated, Literal
 
 import pytest
-from flexchat import FunctionTool, ToolContext, tool
+from flexchat import FlexChat, FunctionTool, ToolContext, tool
 from flexchat.calls.manager import ToolManager
 from flexchat.domain import Implementation, ToolDefinition
 from flexchat.errors import ToolDefinitionError
@@ -151,3 +151,24 @@ def test_a_context_without_annotation_is_told_how_to_get_one():
 
     assert problem is not None
     assert problem.endswith("the tool's parameters do not have (annotate it: context: ToolContext)")
+
+
+def post(to, *rest, context: ToolContext, **more):
+    """Post."""
+    return {"to": to, "rest": rest, **more}
+
+
+async def test_arguments_that_only_the_schema_names_reach_the_keywords_of_a_function():
+    """**kwargs needs no names where the configuration has the schema; other names of a model's stay out."""
+    names = {"to": {"type": "string"}, "subject": {"type": "string"}}
+    entry = {
+        "name": "post",
+        "description": "Post.",
+        "parameters": {"type": "object", "properties": names, "required": ["to"]},
+        "implementation": {"type": "python", "function": f"{__name__}:post"},
+    }
+    config = {"llms": {"r": {"provider": "rehearsal"}}, "responses": [{"llm": "r", "model": "m"}]}
+    async with FlexChat.from_config({**config, "tools": {"registry": [entry]}}) as chat:
+        result = await chat.call_tool("post", {"to": "Ada", "subject": "Hi", "color": "red", "context": 5})
+
+    assert result.result == {"to": "Ada", "rest": (), "subject": "Hi"}

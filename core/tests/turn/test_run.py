@@ -500,6 +500,7 @@ async def test_a_preview_is_what_the_model_is_sent(tmp_path, rule, asked):
         "llms": {"bot": {"provider": "scripted"}},
         "responses": [{"llm": "bot", "model": "m", **rule}],
         "conversations": {"path": str(tmp_path / "kept.db")},
+        "variables": {"who": "all"},
     }
     model = ScriptedProvider([says("{}")], repeat=True)
     async with FlexChat.from_config(config, providers={"bot": model}, tools=[add]) as chat:

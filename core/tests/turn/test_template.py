@@ -5,11 +5,12 @@ import time
 
 import pytest
 from flexchat.domain import Document, Profile
+from flexchat.errors import UnknownNameError
 from flexchat.turn.template import substitute_variables
 from hypothesis import given
 from hypothesis import strategies as st
 
-PIECES = st.sampled_from(["{", "}", "{{", "}}", "{{topic}}", "{{ user_message }}", "{{nope}}", " ", "a", ".", "\n"])
+PIECES = st.sampled_from(["{", "}", "{{", "}}", "{{topic}}", "{{ user_message }}", "{{intent}}", " ", "a", ".", "\n"])
 
 
 @given(st.text().filter(lambda text: "{{" not in text))
@@ -33,24 +34,42 @@ def test_what_a_user_wrote_is_never_expanded(said, later):
     [
         ("{{documents.0.title}}", "A"),
         ("{{ documents.1.text }}", "two"),
-        ("{{documents.2.text}}", "{{documents.2.text}}"),
-        ("{{documents.²}}", "{{documents.²}}"),
-        ("{{documents." + "1" * 5000 + "}}", "{{documents." + "1" * 5000 + "}}"),
+        ("<{{documents.2.text}}>", "<>"),
+        ("<{{documents.²}}>", "<>"),
+        ("<{{documents." + "1" * 5000 + "}}>", "<>"),
         ("{{documents.0.metadata}}", '{"read": "2024-02-29"}'),
-        ("{{topic.upper}}", "{{topic.upper}}"),
         ("{{intent}}{{reasoning}}", ""),
         ("{{{topic}}}", "{t}"),
         ("{{topic", "{{topic"),
     ],
 )
 def test_paths_go_into_lists_and_mappings(template, filled):
-    """Where a path leads nowhere it stays in the text; no index and no value raises (RG-2, C21)."""
+    """Documents that were not found are empty; no index and no value raises (RG-2, C21)."""
     documents = (
         Document(text="one", title="A", metadata={"read": datetime.date(2024, 2, 29)}),
         Document(text="two"),
     )
 
     assert substitute_variables(template, Profile(topic="t", documents=documents)) == filled
+
+
+@pytest.mark.parametrize(
+    ("template", "named"),
+    [
+        ("In {{language}}.", "{{language}}, which has no value: give it with the message"),
+        ("{{a}} {{ b }} {{a}}", "{{a}}, {{b}}, which has no value"),
+        ("{{user_mesage}}", "(did you mean 'user_message'?)"),
+        ("{{topic.upper}}", "{{topic.upper}}, which has no value"),
+        ("{{person.name}}", "{{person.name}}, which has no value"),
+        ("{{names.1}}", "{{names.1}}, which has no value"),
+    ],
+)
+def test_a_variable_without_a_value_is_an_error_that_names_it(template, named):
+    """No model is sent a placeholder (C21)."""
+    with pytest.raises(UnknownNameError) as caught:
+        substitute_variables(template, Profile(topic="t"), {"person": {"age": 3}, "names": ["Ada"]})
+
+    assert named in str(caught.value)
 
 
 @pytest.mark.timed

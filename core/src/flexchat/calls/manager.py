@@ -81,7 +81,7 @@ class ToolManager:
         }
         self._registry = ToolRegistry(formats)
         self.effects = effects or Effects()
-        self._of_sources: dict[str, ToolEntry] = {}
+        self._adjusting: dict[str, ToolEntry] = {}
         nowhere = lock or ToolsLock(Path(LOCK_NAME))
         used = () if self.table.enabled is False else sources
         self.sources = ToolSources(used, nowhere, self._registry, adjust=self._adjusted, mask=mask, fetcher=fetcher)
@@ -140,13 +140,17 @@ class ToolManager:
         )
 
     def load_tools(
-        self, structured: Mapping[int, Implementation] | None = None, left_out: Collection[int] = ()
+        self,
+        structured: Mapping[int, Implementation] | None = None,
+        left_out: Collection[int] = (),
+        given: Collection[str] = (),
     ) -> dict[int, str]:
         """Register the config's tools; return what is wrong with those left out, by index.
 
         Args:
             structured: Implementations whose settings are already structured, by index.
             left_out: Tools not to register, by index: the config's reader has reported why.
+            given: Names of tools that ``add`` will bring, which an entry with a name alone changes.
         """
         if self.table.enabled is False:
             return {}
@@ -156,8 +160,9 @@ class ToolManager:
         for index, entry in enumerate(self.table.registry):
             if index in left_out:
                 continue
-            if self.sources.by_name and entry.implementation is None and entry.name not in self._offered:
-                self._of_sources[entry.name] = entry
+            changes = bool(self.sources.by_name) or entry.name in given
+            if changes and entry.implementation is None and entry.name not in self._offered:
+                self._adjusting[entry.name] = entry
                 continue
             try:
                 self._registry.register(self._definition(entry, (structured or {}).get(index)))
@@ -186,7 +191,8 @@ class ToolManager:
             ToolDefinitionError: One of them is not a tool, or its name is taken.
         """
         for item in tools:
-            self._registry.register(self._offered_tool(item) if isinstance(item, str) else as_definition(item))
+            tool = self._offered_tool(item) if isinstance(item, str) else self._adjusted(as_definition(item))
+            self._registry.register(tool)
 
     def with_tools(self, tools: Iterable[ToolLike]) -> ToolManager:
         """Return a manager with the same plugins and limits, but with these tools and a ledger in memory.
@@ -274,8 +280,8 @@ class ToolManager:
         return _changed_by(entry, self._offered_tool(entry.name))
 
     def _adjusted(self, tool: ToolDefinition) -> ToolDefinition:
-        """Return a source's tool with what its entry in tools.registry says."""
-        entry = self._of_sources.get(tool.name)
+        """Return a tool of a source, or given in code, with what its entry in tools.registry says."""
+        entry = self._adjusting.get(tool.name)
         return tool if entry is None else _changed_by(entry, tool)
 
 

@@ -22,7 +22,7 @@ from ..plugin.foreign import contained, error_name
 from ..request import Asked, read_request
 from .context import CommandContext
 from .parameters import SPOKEN
-from .prompts import complete_prompt, named_prompt, with_message
+from .prompts import MESSAGE, complete_prompt, named_prompt, with_message
 from .schema_words import read_schema, schema_of_many
 from .usage import UsageError
 
@@ -106,8 +106,9 @@ class Answering:
         name, prompt = self.prompt
         config = context.read_config()
         own = config.document.data.get("variables") if config is not None else None
-        text = with_message(name, prompt, message, {**(own if isinstance(own, dict) else {}), **variables})
-        return text, {**prompt.variables, **variables}
+        values = {**(own if isinstance(own, dict) else {}), **variables}
+        text = with_message(name, prompt, message, values, self.system or "")
+        return text, {**prompt.variables, **variables, MESSAGE: message}
 
     def open(self, context: CommandContext) -> FlexChat:
         """Return the configured chat, as the options change it, or one of the model they name.

@@ -27,7 +27,7 @@ from .terminal import Terminal
 from .transcript import show_turn
 from .usage import UsageError
 
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n`]*\n", re.MULTILINE)
+_FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[^\n`]*\n", re.MULTILINE)
 
 
 def message_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -153,9 +153,16 @@ async def _ask(
 
 
 def first_block(text: str) -> str:
-    """Return what stands in the first fence of a text in Markdown; the text if it has none. An open fence ends it."""
+    """Extract the first fenced block of a Markdown text; the text if it has none. An open fence ends at the end.
+
+    The indentation of the fence, as in a list, is removed from each line of the block.
+    """
     found = _FENCE.search(text)
     if found is None:
         return text
-    end = re.compile(rf"^ {{0,3}}{found[1][0]}{{{len(found[1])},}}[ \t]*$", re.MULTILINE).search(text, found.end())
-    return text[found.end() : end.start() if end else None].rstrip("\n")
+    indent, fence = found.groups()
+    end = re.compile(rf"^[ \t]*{fence[0]}{{{len(fence)},}}[ \t]*\r?$", re.MULTILINE).search(text, found.end())
+    block = text[found.end() : end.start() if end else None]
+    if indent:
+        block = re.sub(rf"^[ \t]{{1,{len(indent)}}}", "", block, flags=re.MULTILINE)
+    return block.rstrip("\r\n")

@@ -107,7 +107,8 @@ def _notes(config: Config, document: ConfigDocument, host: PluginHost) -> Iterat
     for index, rule in enumerate(config.responses):
         for name in variables_of(rule.prompt):
             if name not in known:
-                text = f"no variable is called '{name}'{did_you_mean(name, known)}; it stays in the text"
+                hint = "each message must bring it along (variables, --var)"
+                text = f"no variable is called '{name}'{did_you_mean(name, known)}; {hint}"
                 yield document.problem(("responses", index, "prompt"), text)
     if not needs_of(config, config.stores).documents and not _has_search(config.tools, host):
         for service in config.stores:

@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..config.model import PromptEntry
+from ..config.own_variables import OWN_NAMES
 from ..errors import ConfigError, did_you_mean
 from ..turn.template import fill_in, variables_of
 from .context import CommandContext
@@ -56,15 +57,18 @@ def named_prompt(context: CommandContext, name: str) -> PromptEntry:
     raise UsageError(f"no prompt is called '{name}'{did_you_mean(name, prompts)}; {where} ([prompts.NAME])")
 
 
-def with_message(name: str, prompt: PromptEntry, message: str, variables: Mapping[str, Any]) -> str:
+def with_message(name: str, prompt: PromptEntry, message: str, variables: Mapping[str, Any], system: str = "") -> str:
     """Return the text that is sent: the prompt with its variables and the message, which otherwise follows it.
+
+    Args:
+        system: The system prompt, filled in later; its variables must be there as well.
 
     Raises:
         UsageError: A variable has no value, or the message is missing.
     """
     values = {**prompt.variables, **variables, MESSAGE: message}
     wanted = variables_of(prompt.prompt)
-    missing = [variable for variable in wanted if variable not in values]
+    missing = [variable for variable in _shown(prompt.prompt, system) if variable not in values]
     if missing:
         options = " ".join(f"--var {variable}=…" for variable in missing)
         raise UsageError(f"the prompt '{name}' needs {options}")
@@ -72,6 +76,12 @@ def with_message(name: str, prompt: PromptEntry, message: str, variables: Mappin
         raise UsageError(f"the prompt '{name}' needs a message: words, or standard input")
     filled = fill_in(prompt.prompt, values)
     return filled if MESSAGE in wanted else "\n\n".join(part for part in (filled, message) if part)
+
+
+def _shown(prompt: str, system: str) -> tuple[str, ...]:
+    """List the variables that two texts show, without those FlexChat fills in itself in a system prompt."""
+    own = (name for name in variables_of(system) if name not in OWN_NAMES)
+    return tuple(dict.fromkeys((*variables_of(prompt), *own)))
 
 
 def complete_prompt(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -116,5 +126,6 @@ def _about(prompt: PromptEntry) -> str:
 def _as_data(name: str, prompt: PromptEntry) -> dict[str, Any]:
     """Return what is set, and which variables must be given."""
     fields = attrs.asdict(prompt, filter=lambda field, value: bool(value) and field.name != "prompt_file")
-    needed = [one for one in variables_of(prompt.prompt) if one != MESSAGE and one not in prompt.variables]
+    shown = _shown(prompt.prompt, prompt.system or "")
+    needed = [one for one in shown if one != MESSAGE and one not in prompt.variables]
     return {"name": name, **fields, **({"needs": needed} if needed else {})}

@@ -28,6 +28,7 @@ MAX_VALUES = 100_000
 _TOO_LONG_A_NUMBER = "a number is too long to be read"
 _MOST_BITS = 14_000
 """Of a whole number: Python refuses to write one of more than 4,300 digits, which 0x… makes possible."""
+_OF_BACKSLASH = "; in \"…\" a backslash begins an escape: use single quotes, '…', or write \\\\ for each"
 MOST_PROBLEMS = 100
 """Most problems, and most notes, that are listed; fix these first."""
 
@@ -128,6 +129,7 @@ def parse_document(content: str | bytes, path: str | Path) -> ConfigDocument:
     """
     source = str(path)
     text = _decoded(content, source) if isinstance(content, bytes) else content
+    text = text.removeprefix("\ufeff")  # written by editors on Windows
     suffix = Path(path).suffix.lower()
     if suffix == ".json":
         data = _parse_json(text, source)
@@ -179,8 +181,8 @@ def _failed(source: str, text: str, line: int | None = None) -> ConfigError:
 
 
 def _decoded(raw: bytes, source: str) -> str:
-    if raw.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
-        raise _failed(source, "the file starts with a byte order mark; save it as UTF-8 without one", 1)
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise _failed(source, "the file is UTF-16; save it as UTF-8", 1)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -212,11 +214,18 @@ def _parse_toml(text: str, source: str) -> dict[str, Any]:
             line = int(found.group(1)) if found.group(1) else text.count("\n") + (not text.endswith("\n"))
             message = message[: found.start()]
         hint = "; this looks like JSON: name the file .json" if text.lstrip().startswith("{") else ""
+        if _has_backslash(text, line):
+            hint = _OF_BACKSLASH
         raise _failed(source, f"this is not TOML: {printable(message)}{hint}", line) from None
     except RecursionError:
         raise _too_deep(source) from None
     _check_depth(data, source)
     return data
+
+
+def _has_backslash(text: str, line: int | None) -> bool:
+    lines = text.split("\n")
+    return line is not None and line <= len(lines) and "\\" in lines[line - 1]
 
 
 def _parse_json(text: str, source: str) -> dict[str, Any]:
@@ -229,6 +238,8 @@ def _parse_json(text: str, source: str) -> dict[str, Any]:
             hint = '; JSON has no comments, a "comment" key takes them'
         elif rest.startswith(("]", "}")):
             hint = "; is there an extra comma before it?"
+        elif "escape" in error.msg:
+            hint = "; a backslash is written \\\\"
         raise _failed(
             source, f"this is not JSON: {said_of_json(error)} (column {error.colno}){hint}", error.lineno
         ) from None
@@ -252,7 +263,8 @@ def _parse_yaml(text: str, source: str) -> tuple[dict[str, Any], dict[KeyPath, i
     except ImportError:
         raise _failed(source, f"YAML needs a reader: {how_to_install('flexchat-core', 'yaml')}") from None
     except yaml_reading.YamlError as error:
-        raise _failed(source, f"this is not a YAML configuration: {printable(str(error))}", error.line) from None
+        hint = _OF_BACKSLASH if "escape" in str(error) else ""
+        raise _failed(source, f"this is not a YAML configuration: {printable(str(error))}{hint}", error.line) from None
     if not isinstance(data, dict):
         raise _failed(source, f"a configuration is one table of keys and values, not {spoken_kind(data)}", 1)
     _check_depth(data, source)
@@ -294,3 +306,5 @@ def _unusable_values(document: ConfigDocument) -> Iterator[Problem]:
             yield document.problem(place, _TOO_LONG_A_NUMBER)
         elif isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
             yield document.problem(place, "the text contains half of a surrogate pair (\\ud800 to \\udfff)")
+        elif isinstance(value, str) and place[-1] == "path" and printable(value) != value:
+            yield document.problem(place, f"a path has no tabs or line breaks{_OF_BACKSLASH}")

@@ -19,11 +19,13 @@ from ..errors import Problem, did_you_mean
 from .document import ConfigDocument
 from .model import ToolEntry, own_keys
 from .positions import KeyPath
-from .wording import quoted, spoken_path
+from .wording import quoted, spoken_path, spoken_value
 
 Table = dict[str, Any]
 
 NODE_PROVIDERS = ("openai", "ollama", "gemini")
+
+_TOOLS: KeyPath = ("tools", "registry", "*")
 
 # Tables whose keys are core's. Everything else is free-form or a plugin's, and is left alone.
 _CORE_TABLES = (
@@ -72,15 +74,17 @@ def normalise(document: ConfigDocument) -> tuple[ConfigDocument, list[Problem]]:
     for name in ("topic", "intent"):
         for place, table in work.tables((name,)):
             _phase(work, place, table)
-    _first_of_each_name(work)
     old = _is_old(work)
+    tools = work.data.get("tools")
+    if isinstance(tools, dict) and (old or any(_is_flat(table) for _, table in work.tables(_TOOLS))):
+        tools.setdefault("on_error", "leave out")  # as there (TC-69); each tool left out is noted by name
+    _usable_entries(work)
     rules = _rules_of(work) if old else {}
     for place, table in work.tables(("llms", "*")):
         _llm(work, place, table, rules, old=old)
-    flat = [_tool(work, place, table) for place, table in work.tables(("tools", "registry", "*"))]
-    tools = work.data.get("tools")
-    if isinstance(tools, dict) and (old or any(flat)):
-        tools.setdefault("on_error", "leave out")  # as there (TC-69); each tool left out is noted by name
+    for place, table in work.tables(_TOOLS):
+        if _is_flat(table):
+            _tool(work, place, table)
     for place, table in work.tables(("responses", "*")):
         reasoning = table.get("reasoning")
         if isinstance(reasoning, bool) or (
@@ -229,22 +233,22 @@ def _to_rules(work: _Work, place: KeyPath, table: Table, rules: Iterable[tuple[K
                 work.came_from((*rule_place, key), (*place, key))
 
 
-def _tool(work: _Work, place: KeyPath, table: Table) -> bool:
-    """Convert a flat definition to the canonical form: its type is the implementation's (C9).
-
-    Returns whether it was one.
-    """
+def _is_flat(table: Table) -> bool:
+    """Return whether a tool is defined as in the Node original, where its type is the implementation's (C9)."""
     kind = table.get("type")
     if not isinstance(kind, str) or kind == "function" or "implementation" in table:
         return False
-    if did_you_mean(kind, ("function",)):
-        return False  # a typing error, which structuring will explain
-    if kind == "builtin" and "parameters" not in table:
+    return not did_you_mean(kind, ("function",))  # a typing error, which structuring will explain
+
+
+def _tool(work: _Work, place: KeyPath, table: Table) -> None:
+    """Convert a flat definition to the canonical form."""
+    if table["type"] == "builtin" and "parameters" not in table:
         dropped = [key for key in ("type", "handler") if key in table]
         for unused in dropped:
             del table[unused]
         work.note(place, f"{' and '.join(dropped)} ignored: a name alone switches on a tool that a plugin offers")
-        return True
+        return
     core = own_keys(ToolEntry)
     implementation: Table = {"type": table.pop("type")}
     work.came_from((*place, "implementation", "type"), (*place, "type"))
@@ -253,11 +257,10 @@ def _tool(work: _Work, place: KeyPath, table: Table) -> bool:
             implementation[key] = table.pop(key)
             work.came_from((*place, "implementation", key), (*place, key))
     table["implementation"] = implementation
-    return True
 
 
-def _first_of_each_name(work: _Work) -> None:
-    """Keep the first of two tools with the same name (C25)."""
+def _usable_entries(work: _Work) -> None:
+    """Keep the first of two tools with the same name (C25) and, with on_error = "leave out", what is a tool (TC-69)."""
     tools = work.data.get("tools")
     registry = tools.get("registry") if isinstance(tools, dict) else None
     if not isinstance(tools, dict) or not isinstance(registry, list):
@@ -270,6 +273,9 @@ def _first_of_each_name(work: _Work) -> None:
         if isinstance(name, str) and name in names:
             work.note(place, f"a second tool is called {quoted(name)}; the first is kept")
             continue
+        if tools.get("on_error") == "leave out" and (trouble := _entry_trouble(entry)):
+            work.note(place, f"this tool is left out: {trouble}")
+            continue
         if isinstance(name, str):
             names.add(name)
         origins[("tools", "registry", len(kept))] = place
@@ -277,6 +283,14 @@ def _first_of_each_name(work: _Work) -> None:
     if len(kept) < len(registry):
         tools["registry"] = kept
         work.moved.update(origins)
+
+
+def _entry_trouble(entry: Any) -> str | None:
+    """Return why an entry of tools.registry is none; None if it may be one."""
+    if not isinstance(entry, dict):
+        return f"expected a table, got {spoken_value(entry)}"
+    name = entry.get("name")
+    return None if isinstance(name, str) and name else "it has no name"
 
 
 def _changed_meanings(work: _Work) -> None:

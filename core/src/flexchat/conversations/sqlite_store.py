@@ -86,7 +86,10 @@ class SqliteSettings:
 
     path: str | None = attrs.field(
         default=None,
-        metadata={"help": "The file, relative to the config's folder. Default: conversations.db in your data folder."},
+        metadata={
+            "help": "The file, relative to the config's folder; :memory: for none. "
+            "Default: conversations.db in your data folder."
+        },
     )
 
 

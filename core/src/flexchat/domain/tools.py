@@ -174,7 +174,8 @@ class ToolDefinition:
     ) -> ToolDefinition:
         """Read a tool in another format: OpenAI's (under "function", or flat), Anthropic's, MCP's, or this config's.
 
-        The schema's key (parameters, input_schema, inputSchema) and an envelope make no difference; MCP's annotations
+        The schema's key (parameters, input_schema, inputSchema) and an envelope make no difference, but one of them
+        must be there: a tool without arguments has {"type": "object", "properties": {}} (TC-29). MCP's annotations
         readOnlyHint and idempotentHint give the effect. Keys FlexChat's tools do not have are ignored.
 
         Args:
@@ -198,14 +199,19 @@ class ToolDefinition:
                 hint = f"{whose} has no {wanted}{seen}"
                 raise ToolDefinitionError(with_hint("Tool must have name and description", hint))
         schemas = (tool.get(key) for key in ("parameters", "input_schema", "inputSchema"))
+        parameters = next((schema for schema in schemas if schema is not None), None)
         given = {key: _read(tool, key) for key in _OPTIONAL if tool.get(key) is not None}
         if "effect" not in given and isinstance(hints := tool.get("annotations"), Mapping):
             given["effect"] = _effect(hints)
+        name, made = _read(tool, "name") or "", _implementation(tool, implementation)
+        if parameters is None:
+            hint = f'\'{name}\' has none; one without arguments has {{"type": "object", "properties": {{}}}}'
+            raise ToolDefinitionError(with_hint("Tool parameters must be an object schema", hint))
         return cls(
-            name=_read(tool, "name") or "",
+            name=name,
             description=_read(tool, "description") or "",
-            parameters=next((schema for schema in schemas if schema is not None), {"type": "object", "properties": {}}),
-            implementation=_implementation(tool, implementation),
+            parameters=parameters,
+            implementation=made,
             **given,
         )
 

@@ -33,6 +33,7 @@ class FunctionDescription:
         own_names: The function's own name of a parameter that the model knows by another.
         defaults: Makes the default of a parameter, by the function's name, where the signature has none of its own:
             pydantic's Field(default=…).
+        takes_others: Whether it has ``**kwargs``, which take arguments that no parameter names.
     """
 
     name: str
@@ -42,9 +43,12 @@ class FunctionDescription:
     forms: Mapping[str, Form] = attrs.field(factory=dict, repr=False)
     own_names: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     defaults: Mapping[str, Callable[[], Any]] = attrs.field(factory=dict, repr=False)
+    takes_others: bool = False
 
 
-def describe_function(function: Callable[..., Any], *, description: str | None = None) -> FunctionDescription:
+def describe_function(
+    function: Callable[..., Any], *, description: str | None = None, has_schema: bool = False
+) -> FunctionDescription:
     """Describe a function by its signature, type hints and docstring.
 
     Supported annotations: str, int, float, bool, None, lists, tuples, sets, dicts with text keys, Literal, Enum,
@@ -54,6 +58,7 @@ def describe_function(function: Callable[..., Any], *, description: str | None =
 
     Args:
         description: Used instead of the docstring's first paragraph.
+        has_schema: The tool has a schema of its own, so ``*args`` and ``**kwargs`` need no names.
 
     Raises:
         ToolDefinitionError: No docstring, an annotation that JSON cannot express, or a positional-only parameter or
@@ -83,7 +88,10 @@ def describe_function(function: Callable[..., Any], *, description: str | None =
     defaults: dict[str, Callable[[], Any]] = {}
     properties: dict[str, Any] = {}
     required: list[str] = []
+    takes_others = has_schema and any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     for each, parameter in parameters.items():
+        if has_schema and parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
         _refuse_unnamed(name, parameter)
         if each in contexts:
             continue
@@ -116,6 +124,7 @@ def describe_function(function: Callable[..., Any], *, description: str | None =
         forms=forms,
         own_names=own_names,
         defaults=defaults,
+        takes_others=takes_others,
     )
 
 

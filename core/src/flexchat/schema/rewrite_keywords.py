@@ -109,7 +109,7 @@ def bound(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
 
 
 def strings(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
-    """Send an enum of strings; for any other, mention the values and keep their types."""
+    """Send an enum of strings that are not empty; for any other, mention the values and keep their types."""
     values = draft[keyword]
     rest = [value for value in values if value is not None]
     if len(rest) < len(values) and rest:
@@ -117,7 +117,7 @@ def strings(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> Non
         work.note("info", keyword, "null among the values is sent as nullable")
         if all(type(value) is str for value in rest):
             draft["type"] = "string"
-    if rest and all(type(value) is str for value in rest):
+    if rest and all(type(value) is str and value for value in rest):
         draft[keyword] = rest
         kinds = [kind for kind in listed(draft.get("type")) if kind in ("string", "null")]
         if kinds and "type" in draft:
@@ -132,9 +132,15 @@ def strings(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> Non
         draft["type"] = kinds[0] if len(kinds) == 1 else kinds
     if told := in_words("allowed values", rest):
         said.append(told)
-        _note_told(work, keyword, "the service accepts only enums of strings: the values are listed in the description")
+        _note_told(
+            work,
+            keyword,
+            "the service accepts only enums of non-empty strings: the values are listed in the description",
+        )
     else:
-        work.note("warning", keyword, "the service accepts only enums of strings, and these are too many to list")
+        work.note(
+            "warning", keyword, "the service accepts only enums of non-empty strings, and these are too many to list"
+        )
 
 
 def format_if_listed(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..errors import StorageError
-from ..files import refuse_other
+from ..files import IN_MEMORY, refuse_other
 from .damage import Place, is_damage, place_of, put_aside
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,8 @@ class Database:
     """A SQLite file, opened on first use: creating a Database costs nothing and touches no disk.
 
     Args:
-        path: The file; its folder is created. New files are readable by their owner only.
+        path: The file; its folder is created. New files are readable by their owner only. ":memory:" for none: all is
+            gone when it is closed, and only this process sees it.
         kind: What it holds, for errors: "documents".
         application_id: A 32-bit number stored in the file to mark it as ours: other programs' databases are refused.
         migrations: Steps from an empty file to the newest schema: SQL, or functions of a connection. Only ever append
@@ -58,12 +59,18 @@ class Database:
         prepare: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
         self.path = Path(path)
+        self._in_memory = str(path) == IN_MEMORY
         self._kind = kind
         self._application_id = application_id
         self._migrations = tuple(migrations)
         self._prepare = prepare
         self._writing = ThreadPoolExecutor(1, thread_name_prefix=f"flexchat {kind} writer")
-        self._reading = ThreadPoolExecutor(READERS, thread_name_prefix=f"flexchat {kind} reader")
+        # Each connection would have a memory of its own, so one thread and one connection do everything.
+        self._reading = (
+            self._writing
+            if self._in_memory
+            else ThreadPoolExecutor(READERS, thread_name_prefix=f"flexchat {kind} reader")
+        )
         self._writer: sqlite3.Connection | None = None
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
@@ -173,7 +180,7 @@ class Database:
 
     def _did_at_once(self, work: Callable[[sqlite3.Connection], object]) -> bool:
         """Run work in this thread, if nobody has to be waited for; return whether it was done."""
-        if self._is_new() or not self._quick_lock.acquire(blocking=False):
+        if self._in_memory or self._is_new() or not self._quick_lock.acquire(blocking=False):
             return False
         try:
             if self._quick is None or self._quick_opened != self._opened:
@@ -207,6 +214,8 @@ class Database:
 
     def _reader(self) -> sqlite3.Connection:
         """Return this thread's reading connection to the file the writer has open."""
+        if self._in_memory:
+            return self._connection()
         kept: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if kept is not None and self._local.opened == self._opened:
             return kept
@@ -221,6 +230,8 @@ class Database:
 
     def _is_new(self) -> bool:
         """Return whether the path holds a different file than the opened one, or none was opened."""
+        if self._in_memory:
+            return self._writer is None
         return self._opened is None or place_of(self.path) != self._opened
 
     @staticmethod
@@ -244,6 +255,10 @@ class Database:
         if self._writer is not None and not self._is_new():
             return self._writer
         self._close_writer()
+        if self._in_memory:
+            self._writer = self._connect()
+            self._migrate(self._writer)
+            return self._writer
         refuse_other(self.path)
         if self._was_opened:
             if not self.path.exists():

@@ -156,6 +156,8 @@ async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -
             kwargs = bind(bound.description, params)
         except ValueError as error:
             raise ArgumentsError(str(error)) from None
+        if bound.description.takes_others:
+            kwargs |= _others(params, bound.description, context.tool)
         if bound.description.context_parameter is not None:
             kwargs[bound.description.context_parameter] = context
         function, call = bound.function, functools.partial(bound.function, **kwargs)
@@ -165,13 +167,20 @@ async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -
     return await value if inspect.isawaitable(value) else value  # a plain function around an async one
 
 
+def _others(params: Mapping[str, Any], described: FunctionDescription, tool: ToolDefinition) -> dict[str, Any]:
+    """Return the arguments for ``**kwargs``: those that only the tool's own schema names, or admits expressly."""
+    named, admits = tool.parameters.get("properties", {}), tool.parameters.get("additionalProperties", False)
+    taken = {*described.forms, *described.own_names.values(), described.context_parameter}
+    return {name: v for name, v in params.items() if name not in taken and (name in named or admits is not False)}
+
+
 @functools.lru_cache(maxsize=1024)
 def _imported(reference: str) -> _Bound:
     module, _, name = reference.partition(":")
     found: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
     function = found.function if isinstance(found, FunctionTool) else found
     # The config describes the tool to the model, so no docstring is needed.
-    return _Bound(function, describe_function(function, description="-"))
+    return _Bound(function, describe_function(function, description="-", has_schema=True))
 
 
 def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]) -> str | None:
@@ -181,12 +190,13 @@ def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str
     if not module or not name:
         return f"function must be 'package.module:name', got '{settings.function}'"
     try:
-        described = _imported(settings.function).description.parameters
+        description = _imported(settings.function).description
     except Exception as error:  # noqa: BLE001  importing a module runs it: it may raise anything
         return f"function '{settings.function}' cannot be used: {error_name(error)}"
+    described = description.parameters
     known, given = described["properties"], tool.parameters.get("properties", {})
     for name in given:
-        if name not in known:
+        if name not in known and not description.takes_others:
             return f"function '{settings.function}' has no parameter '{name}'{did_you_mean(name, known)}"
     for name in described.get("required", ()):
         if name not in given:

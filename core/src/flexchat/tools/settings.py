@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -41,21 +41,24 @@ class ToolSettings:
     left_out: dict[int, str] = attrs.field(factory=dict)
 
 
-def read_tool_settings(reading: ReadConfig, host: PluginHost, *, has_sources: bool = False) -> ToolSettings:
+def read_tool_settings(
+    reading: ReadConfig, host: PluginHost, *, has_sources: bool = False, given: Collection[str] = ()
+) -> ToolSettings:
     """Return the implementations of the entries of tools.registry.
 
     An unusable tool (a bad definition, an implementation type or handler that is not installed, a name that no plugin
     offers) is a problem of the reading or, with tools.on_error = "leave out", a note.
 
     Args:
-        has_sources: A name that no plugin offers may be that of a source's tool, which nobody knows yet.
+        has_sources: A name that no plugin offers may be that of a source's tool, which is known only later.
+        given: Names of the tools given in code, which an entry with a name alone changes.
     """
     tools = reading.document.data.get("tools")
     leave_out = isinstance(tools, Mapping) and tools.get("on_error") == "leave out"
     read = ToolSettings()
     for place, table in reading.tables("tools", "registry"):
         trouble = _entry_trouble(reading, host, place, table, read.structured)
-        if trouble is None or (has_sources and _is_of_a_source(table, host)):
+        if trouble is None or ((has_sources or table["name"] in given) and _is_of_no_plugin(table, host)):
             continue
         where, text = trouble
         name = table["name"]
@@ -133,8 +136,8 @@ def _entry_trouble(
     return None if refusal is None else (inside, refusal)
 
 
-def _is_of_a_source(table: Mapping[str, Any], host: PluginHost) -> bool:
-    """Return whether an entry can only mean a tool of a source."""
+def _is_of_no_plugin(table: Mapping[str, Any], host: PluginHost) -> bool:
+    """Return whether an entry can only mean a tool of a source, or one given in code."""
     name = table["name"]
     return table.get("implementation") is None and name not in host.tools.by_name and name not in host.tools.conflicts
 

@@ -45,6 +45,7 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
 
     Raises:
         UnknownLLMError: The rule names an LLM the config does not have.
+        UnknownNameError: The rule's prompt shows a variable that has no value.
         TurnTimeoutError: limits.turn_timeout_ms has expired.
         ProviderError: The provider did not answer. Tool failures never raise.
         ResponseFormatError: The answer does not have the requested form.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,8 +10,7 @@ from typing import Any
 import attrs
 
 from ..domain import Document, Profile
-
-log = logging.getLogger(__name__)
+from ..errors import UnknownNameError, did_you_mean
 
 _VARIABLE = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 _INDEX = re.compile(r"[0-9]{1,9}")  # int() refuses a long one, and str.isdigit() accepts "²"
@@ -24,11 +22,15 @@ def substitute_variables(template: str, profile: Profile, own: Mapping[str, Any]
 
     ``{{topic}}``, ``{{user_message}}``, ``{{intent}}``, ``{{service}}``, ``{{collection}}``, ``{{rag_results}}``,
     ``{{reasoning}}``, ``{{rag_context}}``, and ``{{documents.0.title}}``: dots reach into mappings and lists, never
-    into objects. None becomes an empty text, lists and objects become JSON; an unknown variable is left as it is and
-    logged. Filled-in text is not searched for variables again: a user's message cannot bring in its own.
+    into objects. None becomes an empty text, lists and objects become JSON. Filled-in text is not searched for
+    variables again: a user's message cannot bring in its own.
 
     Args:
         own: Further variables by name; the profile's take precedence.
+
+    Raises:
+        UnknownNameError: A variable has no value; the text names each. Only what is missing of the documents found,
+            which are sometimes fewer than a prompt shows, is empty instead.
 
     Source: requirements RG-1, RG-2, C21.
     """
@@ -37,15 +39,29 @@ def substitute_variables(template: str, profile: Profile, own: Mapping[str, Any]
 
 def fill_in(template: str, variables: Mapping[str, Any]) -> str:
     """Fill in the variables of a template, as substitute_variables does with those of a prompt."""
+    missing: list[str] = []
 
     def value_of(match: re.Match[str]) -> str:
         value = _look_up(variables, match.group(1))
-        if value is _MISSING:
-            log.warning("prompt: no variable is called {{%s}}; it stays in the text", match.group(1))
-            return match.group(0)
-        return _text(value)
+        if value is _MISSING and match.group(1).partition(".")[0] != "documents":
+            missing.append(match.group(1))
+        return "" if value is _MISSING else _text(value)
 
-    return _VARIABLE.sub(value_of, template)
+    filled = _VARIABLE.sub(value_of, template)
+    if missing:
+        raise UnknownNameError(_said_of(missing, variables))
+    return filled
+
+
+def _said_of(missing: Sequence[str], variables: Mapping[str, Any]) -> str:
+    names = [*dict.fromkeys(missing)]
+    listed = ", ".join(f"{{{{{name}}}}}" for name in names)
+    root = names[0].partition(".")[0]
+    hint = "" if root in variables else did_you_mean(root, variables)
+    return (
+        f"the prompt shows {listed}, which has no value{hint}: "
+        f"give it with the message (variables; at the command line --var {root}=…) or in [variables]"
+    )
 
 
 def variables_of(template: str) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ async def pieces(chat: FlexChat, question: TurnInput) -> AsyncGenerator[str | An
     if explanation.rule is None:
         raise NoMatchingRuleError(profile.topic)
     rule = chat.config.responses[explanation.rule]
-    prompt = substitute_variables(rule.prompt, profile)
+    prompt = substitute_variables(rule.prompt, profile, chat.config.variables)
     tried = chat.with_rule(_rule(rule, question), tools=[*_own(chat, rule, question), *question.bound])
     start = (SystemMessage(content=prompt),) if prompt else ()
     known = {"topic": profile.topic, "intent": profile.intent, "rule": explanation.rule}

@@ -15,7 +15,8 @@ class SqliteConfig:
     """A stores entry with provider = "sqlite".
 
     Attributes:
-        path: The database's file, relative to the config's folder; default: documents.db among this user's data.
+        path: The database's file, relative to the config's folder; ":memory:" for none, as long as the
+            process lives. Default: documents.db among this user's data.
         search: "hybrid" asks for words and for meaning, and merges both; "keyword" makes no vectors for new
             collections.
     """

@@ -178,7 +178,7 @@ def read_json(raw: bytes) -> Any:
         ApiError: 400; 413: it has too many values.
     """
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ApiError(400, f"the body is not UTF-8 (byte {error.start})") from None
     try:

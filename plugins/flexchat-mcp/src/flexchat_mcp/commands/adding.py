@@ -61,7 +61,7 @@ def add(context: CommandContext, entries: Sequence[Entry], *, is_agreed: bool, s
         if not terminal.confirm(question):
             terminal.say("nothing was added")
             return FAILED
-    _write(path, _with(new, path.read_text(encoding="utf-8"), path))
+    _write(path, _with(new, path.read_text(encoding="utf-8-sig"), path))
     terminal.out(f"added to {path.name}: {', '.join(entry.name for entry in new)}")
     if starts:
         return accept_first(context, [entry.name for entry in new])

@@ -26,7 +26,7 @@ def import_(context: CommandContext, file: str, only: tuple[str, ...], yes: bool
     once, to list its tools.
     """
     try:
-        text = read_file(Path(file), most=_MOST_BYTES).decode("utf-8")
+        text = read_file(Path(file), most=_MOST_BYTES).decode("utf-8-sig")
         entries, left_out = read_entries(text)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None

@@ -61,7 +61,7 @@ def current_file(serving: Serving) -> ConfigFile:
         return ConfigFile(path=None, format="toml", text=text, version=_version(text.encode()))
     try:
         raw = read_file(path, most=MAX_BYTES)
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = (error.strerror or "") if isinstance(error, OSError) else "it is not UTF-8"
         raise ApiError(409, f"the file {path.name} cannot be read: {reason}", kind="config-file") from None
