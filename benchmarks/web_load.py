@@ -41,6 +41,7 @@ store = "validation.db"
 """
 LAST_RULE = '[[responses]]\nllm = "robot"\nmodel = "r1"\nprompt = "Answer."\n'
 TOOLS = '[tools]\nenabled = true\n[[tools.registry]]\nname = "calculator"\n'
+FOUND_RULE = LAST_RULE.replace("Answer.", "Answer from {{rag_context}}")
 STORE = '[stores.documents]\nprovider = "sqlite"\npath = "documents.db"\ncollection = "notes"\nsearch = "keyword"\n'
 
 
@@ -104,6 +105,16 @@ def regexps(_: str) -> str:
 def words() -> str:
     letters = "abcdefghijklmnopqrstuvwxyz"
     return " ".join(letters[i % 26] for i in range(250))
+
+
+def in_store(_: str) -> str:
+    """Return a configuration whose only rule shows the passages found, so that each chat searches."""
+    return FIXED + STORE + FOUND_RULE
+
+
+def common_words(count: int) -> str:
+    """Return a question of as many words, each of which every passage of the store has."""
+    return " ".join(f"w{i}" for i in range(count))
 
 
 def old_records(models: int, tests: int) -> Any:
@@ -215,9 +226,15 @@ ATTACKS = (
         "/chat/api",
         lambda: {"prompt": words()},
         16,
-        lambda _: FIXED + STORE + LAST_RULE,
+        in_store,
     ),
-    Attack("rag add: a row of 20,000 columns", "", lambda: None, 1, lambda _: FIXED + STORE + LAST_RULE),
+    Attack("search: 16 words that all passages have", "/chat/api", lambda: {"prompt": common_words(16)}, 16, in_store),
+    Attack("search: 64 words that all passages have", "/chat/api", lambda: {"prompt": common_words(64)}, 16, in_store),
+    Attack("search: 90,000 characters", "/chat/api", lambda: {"prompt": "sea of words " * 6_900}, 16, in_store),
+    Attack(
+        "explain: 64 words that all passages have", "/api/explain", lambda: {"prompt": common_words(64)}, 16, in_store
+    ),
+    Attack("rag add: a row of 20,000 columns", "", lambda: None, 1, in_store),
 )
 
 
@@ -407,7 +424,9 @@ def measure(attack: Attack, liar: str, seconds: float) -> str:
         folder = Path(name)
         (folder / "flexchat.toml").write_text(attack.config(liar))
         if STORE in attack.config(liar):
-            (folder / "note.txt").write_text("\n\n".join(f"a b c d e f {i} about the sea" * 3 for i in range(2_000)))
+            (folder / "note.txt").write_text(
+                "\n\n".join(f"a b c d e f {i} about the sea " * 3 + common_words(64) for i in range(2_000))
+            )
             add = [program(), "rag", "add", "note.txt", "--collection", "notes"]
             subprocess.run(add, cwd=folder, check=True, capture_output=True)
         serve = [program(), "serve", "--port", "0"]

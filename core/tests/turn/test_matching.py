@@ -6,7 +6,7 @@ import pytest
 from flexchat.config.model import ResponseRule
 from flexchat.domain import Profile
 from flexchat.errors import NoMatchingRuleError
-from flexchat.turn.matching import MOST_TOLD, match_response_rule, verdicts
+from flexchat.turn.matching import MAX_PASSED_OVER, match_response_rule, verdicts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -176,7 +176,7 @@ def test_all_patterns_together_have_a_time():
 def test_a_turn_keeps_of_the_first_thousand_rules_why_they_did_not_fit():
     rules = [*(rule(topic=f"t{n}") for n in range(3_000)), rule()]
     index, _, passed_over = match_response_rule(Profile(topic="x"), rules)
-    assert (index, len(passed_over)) == (3_000, MOST_TOLD)
+    assert (index, len(passed_over)) == (3_000, MAX_PASSED_OVER)
     assert len(verdicts(Profile(topic="x"), rules)) == 3_001
 
 

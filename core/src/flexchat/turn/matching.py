@@ -14,7 +14,7 @@ from ..config.wording import spoken_literal
 from ..domain import Profile
 from ..errors import NoMatchingRuleError
 
-MOST_TOLD = 1_000
+MAX_PASSED_OVER = 1_000
 """How many rules a turn records the mismatch of; ``explain`` reports all of them."""
 
 _SHOWN = 60
@@ -48,6 +48,7 @@ class Conditions:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
+        self._values: dict[str, str] = {}
         self._left_s = LONGEST_MS / 1000
         self._given_up = 0
 
@@ -84,7 +85,9 @@ class Conditions:
     def _sentence(self, key: str, wanted: Any) -> str:
         field, _, kind = key.rpartition("_")
         base = field if kind in ("contains", "regexp") and field else key
-        return f"{key} = {_shown(wanted)}: {base} is {_shown(getattr(self.profile, base, None))}"
+        if base not in self._values:  # the same for each rule, of which there may be thousands
+            self._values[base] = _shown(getattr(self.profile, base, None))
+        return f"{key} = {_shown(wanted)}: {base} is {self._values[base]}"
 
 
 def match_response_rule(profile: Profile, rules: Sequence[ResponseRule]) -> tuple[int, ResponseRule, tuple[str, ...]]:
@@ -103,7 +106,7 @@ def match_response_rule(profile: Profile, rules: Sequence[ResponseRule]) -> tupl
     """
     conditions, passed_over = Conditions(profile), list[str]()
     for index, rule in enumerate(rules):
-        if index >= MOST_TOLD:
+        if index >= MAX_PASSED_OVER:
             if all(conditions.hold(key, wanted) for key, wanted in rule.match.items()):
                 return index, rule, tuple(passed_over)
             continue

@@ -91,7 +91,16 @@ class Router:
         Raises:
             NoMatchingRuleError: No rule fits.
         """
-        index, rule, passed_over = match_response_rule(turn.profile, self.rules)
+        index, _, passed_over = match_response_rule(turn.profile, self.rules)
+        await self.choose(turn, index, passed_over)
+
+    async def choose(self, turn: ActiveTurn, index: int, passed_over: Sequence[str]) -> None:
+        """End phase 5 with a rule.
+
+        Args:
+            passed_over: The first failed condition of each rule before it; see match_response_rule.
+        """
+        rule = self.rules[index]
         outcome = {"rule": index, **_named(rule), "match": dict(rule.match), "llm": rule.llm}
         if passed_over:
             outcome["passed_over"] = [

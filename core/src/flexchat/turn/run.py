@@ -37,14 +37,14 @@ from .citations import citations_of
 from .engine import TurnEngine
 from .journal import Journal, go_on
 from .keeping import Keep
-from .matching import RuleVerdict, each_verdict
+from .matching import MAX_PASSED_OVER, RuleVerdict, each_verdict
 from .tasks import end
 from .template import shows_documents
 from .unfinished import unfinished_response
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 100  # rules explained before other work gets its turn
+_AT_ONCE = 25  # rules explained before other work gets its turn
 
 KEEPING_S = 2.5
 """How many seconds a stopped turn waits to be kept; after that the store continues on its own."""
@@ -327,7 +327,8 @@ async def explain(engine: TurnEngine, request: ChatRequest, listeners: tuple[Lis
             found = await _verdicts(engine, turn.profile)
             fitting = next((verdict.rule for verdict in found if verdict.fits), None)
             if fitting is not None:
-                await engine.router.match(turn)
+                passed_over = tuple(verdict.failed[0] for verdict in found[: min(fitting, MAX_PASSED_OVER)])
+                await engine.router.choose(turn, fitting, passed_over)
     return Explanation(
         profile=turn.profile,
         rule=fitting,

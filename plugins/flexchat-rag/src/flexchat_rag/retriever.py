@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from flexchat.store import (
 )
 
 from .config import SqliteConfig
+from .lane import Lane
 from .store.filling import (
     Plan,
     VectorsMissing,
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 BATCH = 256
 """Texts an embedder is given at once."""
 
-FEW_TERMS = 16
-"""Words of a question that is searched for at once; those with more wait for each other."""
+FEW_TERMS = 8
+"""Words of a question up to which two searches run at once; longer ones wait for each other."""
 
 RERANKED = 50
 """Hits a reranker reads again; those behind keep their order."""
@@ -76,7 +76,7 @@ class SqliteStore:
         self._reranker = context.reranker
         self._matrices: Matrices | None = None
         self._warned: set[str] = set()
-        self._long = asyncio.Lock()
+        self._few, self._many = Lane(2), Lane(1)  # readers are left for lists and documents
 
     async def query(
         self, text: str, *, collection: str | None, top_k: int, where: Where | None = None
@@ -105,7 +105,8 @@ class SqliteStore:
         )
         matrices = self._matrices
         # Each word costs: questions of many words must not take all readers from those of few.
-        async with self._long if len(terms_of(text)) > FEW_TERMS else contextlib.nullcontext():
+        words = len(terms_of(text))
+        async with (self._few if words <= FEW_TERMS else self._many).turn(words):
             found = await self._database.read(lambda connection: search(connection, matrices, question))
         self._check_vectors(found, question)
         hits = await self._reranked(text, tuple(zip(found.documents, found.distances, strict=True)))

@@ -224,6 +224,13 @@ class ValidationStore:
         """Do as attempts does, for synchronous code."""
         return self._attempts(self._database.read_blocking(lambda database: _select(database, None, model_id)))
 
+    def models_blocking(self) -> Sequence[str]:
+        """Return the ids of the models with attempts, in the order of their first ones."""
+        found = self._database.read_blocking(
+            lambda db: db.execute("SELECT model_id FROM attempts GROUP BY model_id ORDER BY min(number)").fetchall()
+        )
+        return [id for (id,) in found]
+
     def runs_blocking(self) -> Sequence[Run]:
         """Return all runs, the last one first, for synchronous code."""
         return [self._run(row) for row in self._database.read_blocking(lambda db: _select_runs(db, -1, None))]

@@ -296,3 +296,37 @@ async def test_many_results_are_read_and_told_of_apart_with_the_same_answers(cas
     monkeypatch.setattr(checking, "QUICK_MARKS", 0)
     assert (await client.post("/api/validation/import", json={"format": "x"})).status_code == 422
     assert (await client.post("/api/validation/import", content=b"{,")).status_code == 415
+
+
+async def test_the_matrix_comes_in_parts(told):
+    """An import may bring more models than one answer should hold."""
+    client = await told.client()
+    history = [{"success": True, "timestamp": "2026-01-01T00:00:00Z"}]
+    records = {f"robot/m{i:04}": {"history": history} for i in range(250)}
+    assert (await client.post("/api/validation/import", json={"records": records})).json() == {"imported": 250}
+
+    found, start = [], 0
+    while start is not None:
+        part = (await client.get("/api/validation/matrix", params={"start": start})).json()
+        assert len(part["models"]) <= 100
+        assert {aspect["model_id"] for aspect in part["aspects"]} <= {model["model_id"] for model in part["models"]}
+        found += [model["model_id"] for model in part["models"]]
+        start = part["next"]
+
+    assert part["total"] == len(found) == len({*found}) == 251
+    assert {*records} < {*found}
+    assert len((await client.get("/api/validation/matrix?limit=2")).json()["models"]) == 2
+    for query in ("limit=0", "limit=101", "start=-1"):
+        assert (await client.get(f"/api/validation/matrix?{query}")).status_code == 400
+
+
+async def test_a_matrix_of_many_cases_has_fewer_models_in_a_part(told):
+    """What is bounded is what an answer holds, in either direction."""
+    told.tables["validation"]["cases"] = [{"name": f"c{i}", "message": "hi", "no_call": True} for i in range(4_000)]
+    client = await told.client()
+    records = {f"robot/m{i}": {"history": [{"success": True, "timestamp": "2026-01-01T00:00:00Z"}]} for i in range(9)}
+    await client.post("/api/validation/import", json={"records": records})
+
+    part = (await client.get("/api/validation/matrix")).json()
+
+    assert (len(part["models"]), part["next"], part["total"]) == (2, 2, 10)

@@ -6,6 +6,8 @@ Sec-Fetch-Site reveal that), or by its own name pointed here (Host reveals that:
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import re
 import secrets
@@ -25,6 +27,10 @@ log = logging.getLogger(__name__)
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FOREIGN = ("cross-site", "same-site")
+MAX_DISCARD_S = 30.0
+MAX_SILENCE_S = 1.0
+"""How long the rest of a refused request is read in all, and how long for its next piece."""
+
 CORS_METHODS = "GET, POST, PUT, PATCH, DELETE"
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::([0-9]{1,5}))?")
@@ -41,6 +47,7 @@ _EVERYWHERE = (
 )
 
 Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 App = Callable[[Scope, Any, Send], Awaitable[None]]
 
 
@@ -64,12 +71,13 @@ class Guard:
             return
         headers = headers_of(scope)
         path = path_of(scope)
-        answer = _Answer(send, self._response_headers(headers, path))
+        body = _Body(receive, headers)
+        answer = _Answer(send, self._response_headers(headers, path), body)
         openai = path.startswith("/v1/")
         try:
             with contained():  # a KeyboardInterrupt or SystemExit that reaches the event loop would stop the server
                 if await self._admitted(scope, headers, path, answer):
-                    await self._app(scope, receive, answer)
+                    await self._app(scope, body.receive, answer)
         except Exception as error:  # noqa: BLE001  the last line of defence
             problem = error if isinstance(error, ApiError) else incident(error, self._mask)
             if not answer.begun:
@@ -230,12 +238,41 @@ async def _empty(send: Send, status: int, headers: Mapping[str, str]) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
+class _Body:
+    """A request's body, and whether all of it has been read."""
+
+    def __init__(self, receive: Receive, headers: Mapping[str, str]) -> None:
+        self._receive = receive
+        # A client that expects 100 sends nothing once it has another answer.
+        self.is_read = "expect" in headers or not (
+            "transfer-encoding" in headers or headers.get("content-length", "0").strip("0")
+        )
+
+    async def receive(self) -> Mapping[str, Any]:
+        """Receive the next message."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            self.is_read = True
+        return message
+
+    async def discard(self) -> None:
+        """Read what is left, for a limited time.
+
+        A connection that is closed with unread data is reset, and the client loses the answer that says why.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(MAX_DISCARD_S):
+                while not self.is_read:
+                    async with asyncio.timeout(MAX_SILENCE_S):
+                        await self.receive()
+
+
 class _Answer:
     """Passes an answer on with the headers every answer has. State: whether it has begun."""
 
-    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]], body: _Body) -> None:
         self.begun = False
-        self._send, self._headers = send, headers
+        self._send, self._headers, self._body = send, headers, body
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -244,4 +281,8 @@ class _Answer:
             named = {name.lower() for name, _ in own}
             added = [(name, value) for name, value in self._headers if name not in named]
             message = {**message, "headers": [*own, *added]}
+        elif not message.get("more_body", False) and not self._body.is_read:
+            await self._send({**message, "more_body": True})
+            await self._body.discard()
+            message = {"type": "http.response.body", "body": b""}
         await self._send(message)

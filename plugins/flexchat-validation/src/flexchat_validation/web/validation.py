@@ -19,6 +19,12 @@ from . import cases as case_files
 from .records import Records, Results, shown_status
 from .shapes import COUNT, SAID, STATUS, SWITCH, TABLE, TEXT, TEXTS, listed, record, taken
 
+MAX_MODELS = 100
+"""Models of the matrix in one answer; imports may bring tens of thousands."""
+
+MAX_CELLS = 10_000
+"""Cells of the matrix in one answer; with many cases there are fewer models in it."""
+
 _TAG = {"tag": {"type": "string", "default": "", "maxLength": 200}}
 _PROBLEMS = listed(record({"path": TEXT, "text": TEXT, "line": {"type": ["integer", "null"]}}))
 
@@ -73,18 +79,34 @@ async def _matrix(call: Any) -> Any:
         hashes = await asyncio.to_thread(case_hashes, _tagged(call, found), tools, table)
         flaws = case_files.told(problems, call.serving)
         return await records.told(
-            chat, _whole_matrix, hashes, bool(found.cases), [*call.web.named_models(call.serving, chat)], flaws
+            chat,
+            _part_of_matrix,
+            hashes,
+            bool(found.cases),
+            [*call.web.named_models(call.serving, chat)],
+            flaws,
+            call.query["start"],
+            call.query["limit"],
         )
 
 
-def _whole_matrix(
-    results: Results, shown: Mapping[str, str], has_cases: bool, named: Sequence[str], problems: Any
+def _part_of_matrix(
+    results: Results,
+    shown: Mapping[str, str],
+    has_cases: bool,
+    named: Sequence[str],
+    problems: Any,
+    start: int,
+    limit: int,
 ) -> Any:
-    attempts, runs = results.store.attempts_blocking(), results.store.runs_blocking()
-    ids = dict.fromkeys([*named, *(attempt.key.model_id for attempt in attempts)])
+    ids = [*dict.fromkeys([*named, *results.store.models_blocking()])]
+    end = start + max(1, min(limit, MAX_CELLS // max(1, len(shown))))
+    attempts = [attempt for id in ids[start:end] for attempt in results.store.attempts_blocking(model_id=id)]
     counting = shown if has_cases else None  # as in a model's record
-    found = summarise(attempts, {id: results.keys(id) for id in ids}, counting, runs=runs)
-    return {**matrix(found, shown), "problems": problems}
+    keys = {id: results.keys(id) for id in ids[start:end]}
+    found = summarise(attempts, keys, counting, runs=results.store.runs_blocking())
+    following = end if end < len(ids) else None
+    return {**matrix(found, shown), "problems": problems, "total": len(ids), "next": following}
 
 
 async def _export(call: Any) -> Any:
@@ -192,7 +214,11 @@ def operations(web: Any) -> tuple[Any, ...]:
             summary="Return what is known about each model, each case, and each thing a case can show.",
             tag="validation",
             handle=_matrix,
-            query=_TAG,
+            query={
+                **_TAG,
+                "start": {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0},
+                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MODELS, "default": MAX_MODELS},
+            },
             answers={
                 200: record(
                     {
@@ -217,6 +243,8 @@ def operations(web: Any) -> tuple[Any, ...]:
                             )
                         ),
                         "problems": _PROBLEMS,
+                        "total": COUNT,
+                        "next": {"type": ["integer", "null"]},
                     }
                 )
             },

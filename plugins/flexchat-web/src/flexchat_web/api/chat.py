@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from flexchat import CollectionChoice, OnQuestion, Turn, read_history
 
-from ..operations import Call, Json, Operation, Reply, Stream
+from ..operations import Call, Json, Operation, Reply, Stream, Written
+from ..pace import LongAnswers, encoded_in_pieces, paced
 from .errors import TURN_PROBLEMS
 from .events import turn_data
 from .questions import Questions
@@ -31,6 +32,10 @@ from .shapes import (
     taken,
 )
 from .turns import INTERRUPTED, Turns, begun, replayed
+
+if TYPE_CHECKING:
+    from flexchat import Explanation
+    from flexchat.host import ResponseRule
 
 REPLAYED = {"Idempotent-Replayed": "true"}
 """Of an answer to a request that an earlier one with the same key had made before."""
@@ -89,34 +94,36 @@ def _answered(turn: Turn, headers: Mapping[str, str]) -> Json:
 async def _explain(call: Call) -> Reply:
     async with call.serving.chat() as chat:
         found = await chat.explain(**_asked(call.body))
-        rules = [
+        async with LongAnswers.of(call.serving):  # of thousands of rules
+            return Written(await encoded_in_pieces(await _explained(found, chat.config.responses)))
+
+
+async def _explained(found: Explanation, rules: Sequence[ResponseRule]) -> dict[str, Any]:
+    profile = found.profile
+    return {
+        "rule": found.rule,
+        "tools": list(found.tools),
+        "profile": {
+            "topic": profile.topic,
+            "rag_results": profile.rag_results,
+            "intent": profile.intent,
+            "service": profile.service,
+            "collection": profile.collection,
+            "reasoning": profile.reasoning,
+            "documents": len(profile.documents),
+        },
+        "verdicts": [{"rule": v.rule, "fits": v.fits, "failed": list(v.failed)} async for v in paced(found.verdicts)],
+        "phases": [phase.to_dict() for phase in found.phases],
+        "rules": [
             {
                 "llm": rule.llm,
                 "model": rule.model,
                 "match": dict(rule.match),
                 **({"name": rule.name} if rule.name else {}),
             }
-            for rule in chat.config.responses
-        ]
-    profile = found.profile
-    return Json(
-        {
-            "rule": found.rule,
-            "tools": list(found.tools),
-            "profile": {
-                "topic": profile.topic,
-                "rag_results": profile.rag_results,
-                "intent": profile.intent,
-                "service": profile.service,
-                "collection": profile.collection,
-                "reasoning": profile.reasoning,
-                "documents": len(profile.documents),
-            },
-            "verdicts": [{"rule": v.rule, "fits": v.fits, "failed": list(v.failed)} for v in found.verdicts],
-            "phases": [phase.to_dict() for phase in found.phases],
-            "rules": rules,
-        }
-    )
+            async for rule in paced(rules)
+        ],
+    }
 
 
 def _asked(body: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 from collections.abc import Callable
@@ -57,6 +58,8 @@ class Server(uvicorn.Server):
         """Start listening, and announce it."""
         await super().startup(sockets)
         if not self.should_exit:
+            gc.collect()
+            gc.freeze()  # full collections would pause all requests to look at every module and rule again
             self._started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -78,6 +78,7 @@ export async function mount(root, { query }) {
     replace(
       body,
       problems,
+      whole.next !== null && h("p", { class: "muted" }, `The first ${whole.models.length} of ${whole.total} models are shown.`),
       modelCards(matrix),
       h(
         "section",
