@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from .checking import Checker, GoneError, Unread, read_body
 from .guard import Guard, Scope, headers_of, incident, path_of
 from .openapi import openapi_operation
 from .operations import Call, Event, Operation, Page, Reply, Text
+from .page_files import STATIC, PageFiles
 from .problems import ApiError
 from .sending import Send, SlowReaderError, Streams, ended, send_problem, send_reply
 from .serving import Serving, Settings, left_out
@@ -28,12 +28,11 @@ from .serving import Serving, Settings, left_out
 if TYPE_CHECKING:
     from flexchat.host import PluginHost, ReadConfig
 
-STATIC = Path(__file__).parent / "static"
-
 _PAGES = ("chat", "activity", "tools", "config", "explain")
 """Ours, as static/js/main.js names them."""
 
 _NO_CACHE = {"cache-control": "no-cache"}
+_IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 
 _PARAMETER = re.compile(r"\{([a-z_]+)(:path)?\}")
 
@@ -100,8 +99,9 @@ class WebApp:
             openapi_operation(lambda: self.operations),
         )
         self._routes = Routes(self.operations)
-        self._pages = _pages(serving)
-        self._page_files = {page.name: StaticFiles(directory=page.folder, check_dir=False) for page in self._pages}
+        pages = _pages(serving)
+        self._files = PageFiles(pages)
+        self._page_files = {page.name: StaticFiles(directory=page.folder, check_dir=False) for page in pages}
 
     async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
         """Answer an ASGI request."""
@@ -221,31 +221,45 @@ class WebApp:
     async def _page(self, path: str, scope: Scope, receive: Any, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
             raise ApiError(405, "this path is read-only", headers={"allow": "GET, HEAD"})
-        name = "index.html" if path == "/" else path.removeprefix("/static/")
-        if name == "plugins.js":
-            await self._tell_pages(send, head_only=scope["method"] == "HEAD")
+        if path == "/":
+            await self._index(scope, send)
+            return
+        name, is_current = self._files.current(path.removeprefix("/static/"))
+        cached = _IMMUTABLE if is_current else _NO_CACHE
+        made = {"plugins.js": (self._files.plugins, "text/javascript"), "css/all.css": (self._files.styles, "text/css")}
+        if name in made:
+            text, media_type = made[name]
+            await self._send_text(Text(text, media_type=media_type, headers=cached), scope, send)
             return
         files = self._static
         if name.startswith("plugins/"):
             owner, _, name = name.removeprefix("plugins/").partition("/")
             files = self._page_files.get(owner, files)
-        refused = "flexchat.refused" in scope
-        if refused:
-            scope = {**scope, "headers": []}  # it is shown, not found to be unchanged
         try:
             response = await files.get_response(name, {**scope, "root_path": "", "path": f"/{name}"})
         except (HTTPException, ValueError, OSError):
             raise ApiError(404, "there is no such file") from None
-        response.headers.update(_NO_CACHE)
-        if refused:
-            response.status_code = 401
+        response.headers.update(cached)
         await response(scope, receive, send)
 
-    async def _tell_pages(self, send: Send, *, head_only: bool) -> None:
-        """Send the pages of plugins, as a module that main.js imports."""
-        pages = json.dumps([page.to_dict() for page in self._pages])
-        script = Text(f"export const PLUGIN_PAGES = {pages};\n", media_type="text/javascript", headers=_NO_CACHE)
-        await send_reply(script, send, head_only=head_only, failed=lambda _: Event(None, ""), streams=self.streams)
+    async def _index(self, scope: Scope, send: Send) -> None:
+        with contextlib.suppress(OSError):  # a file that is being replaced
+            await asyncio.to_thread(self._files.refresh)
+        etag = f'"{self._files.version}"'
+        refused = "flexchat.refused" in scope  # the page is shown, not found to be unchanged
+        known = headers_of(scope).get("if-none-match", "")
+        if not refused and etag in (each.strip().removeprefix("W/") for each in known.split(",")):
+            headers = [(b"etag", etag.encode()), (b"cache-control", b"no-cache")]
+            await send({"type": "http.response.start", "status": 304, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        headers = _NO_CACHE if refused else {**_NO_CACHE, "etag": etag}
+        text = Text(self._files.index, 401 if refused else 200, "text/html", headers)
+        await self._send_text(text, scope, send)
+
+    async def _send_text(self, text: Text, scope: Scope, send: Send) -> None:
+        head_only = scope["method"] == "HEAD"
+        await send_reply(text, send, head_only=head_only, failed=lambda _: Event(None, ""), streams=self.streams)
 
 
 def _pages(serving: Serving) -> list[Page]:
