@@ -249,8 +249,8 @@ class WebApp:
         refused = "flexchat.refused" in scope  # the page is shown, not found to be unchanged
         known = headers_of(scope).get("if-none-match", "")
         if not refused and etag in (each.strip().removeprefix("W/") for each in known.split(",")):
-            headers = [(b"etag", etag.encode()), (b"cache-control", b"no-cache")]
-            await send({"type": "http.response.start", "status": 304, "headers": headers})
+            known_headers = [(b"etag", etag.encode()), (b"cache-control", b"no-cache")]
+            await send({"type": "http.response.start", "status": 304, "headers": known_headers})
             await send({"type": "http.response.body", "body": b""})
             return
         headers = _NO_CACHE if refused else {**_NO_CACHE, "etag": etag}
