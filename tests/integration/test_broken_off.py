@@ -1,7 +1,11 @@
 """A whole answer that broke off has reached nobody: it is asked for again, and then another service is."""
 
 import asyncio
+import http.server
 import json
+import subprocess
+import sys
+import threading
 
 import pytest
 import wire_dialects as wire
@@ -53,3 +57,59 @@ async def test_a_whole_answer_that_broke_off_is_asked_for_again(dialect, how):
     await asyncio.gather(*server.tasks)
     assert result.content == "Hello world"
     assert server.asked == 2
+
+
+class Half:
+    """Breaks its first streamed answer off after a word, and gives the others whole."""
+
+    def __init__(self):
+        self.asked = 0
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                outer.asked += 1
+                self.rfile.read(int(self.headers["content-length"]))
+                self.send_response(200)
+                self.send_header("content-type", "text/event-stream")
+                self.end_headers()
+                pieces = ["It ", "is clear."] if outer.asked > 1 else ["It "]
+                for text in pieces:
+                    piece = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}
+                    self.wfile.write(f"data: {json.dumps(piece)}\n\n".encode())
+                if outer.asked > 1:
+                    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+                    self.wfile.write(f"data: {json.dumps(end)}\n\ndata: [DONE]\n\n".encode())
+
+            def log_message(self, *given):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["ask", "--no-stream", "hi"], ["ask", "-x", "hi"], ["batch", "in.jsonl"]])
+def test_the_command_line_asks_again_for_what_it_has_not_shown(command, tmp_path):
+    model = Half()
+    address = f"http://127.0.0.1:{model.server.server_address[1]}/v1"
+    (tmp_path / "flexchat.toml").write_text(
+        f'[conversations]\nprovider = "sqlite"\npath = "c.db"\n'
+        f'[llms.main]\nprovider = "openai"\nbase_url = "{address}"\ndefault_model = "m"\nretry_delay_ms = 1\n'
+        '[[responses]]\nllm = "main"\n'
+    )
+    (tmp_path / "in.jsonl").write_text('"hi"\n')
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "flexchat", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    model.server.shutdown()
+    model.server.server_close()
+
+    assert "It is clear." in ran.stdout, ran.stderr
+    assert model.asked == 2

@@ -14,7 +14,7 @@ async def stream_of(llm, messages, model, options):
                 asked = llm.provider.stream_chat(messages, model, attempts.within(options))
                 async with contextlib.aclosing(asked) as events:
                     async for event in events:
-                        attempts.began = True
+                        attempts.began = attempts.delivered = True
                         yield event
                 return
         except ProviderError as error:

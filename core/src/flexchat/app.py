@@ -282,7 +282,9 @@ class FlexChat:
         turn = await joined.handle.result()
         return attrs.evolve(turn, is_repeat=True) if joined.is_repeat else turn
 
-    def stream(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> AsyncGenerator[StreamEvent, None]:
+    def stream(
+        self, message: str | ChatRequest, *, is_whole: bool = False, **asked: Unpack[Asked]
+    ) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message piece by piece: a generator of events, the last of which is the TurnFinished.
 
         Closing the generator ends the turn: the provider's connection is closed, running tools are cancelled. The turn
@@ -291,6 +293,8 @@ class FlexChat:
         when you leave, and who repeats the request gets its events from the first.
 
         Args:
+            is_whole: Yield the pieces of an answer only once it is complete: one that breaks off is then asked for
+                again, or left to the fallback, as in respond.
             asked: As in respond.
 
         Raises:
@@ -298,9 +302,9 @@ class FlexChat:
         """
         request = self._request(message, asked)
         if request.key is not None:
-            return self._stream_joined(request)
+            return self._stream_joined(request, is_whole)
         feed = Feed()
-        turn = self._engine.begin(request, feed=feed)
+        turn = self._engine.begin(request, feed=feed, is_whole=is_whole)
         return read(turn, feed, contextvars.copy_context(), self._run)
 
     def start(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> TurnHandle:
@@ -319,7 +323,7 @@ class FlexChat:
         if request.key is not None:
             raise ChatRequestError("whether a key stands for a turn has to be looked up: await join, instead of start")
         log: EventLog[StreamEvent] = EventLog()
-        return self._handle(self._engine.begin(request, listeners=(log.add,)), log)
+        return self._handle(self._engine.begin(request, log=log), log)
 
     async def join(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> JoinedTurn:
         """Start the turn that a key stands for, as ``start`` does, unless an earlier request has: then join that one.
@@ -395,7 +399,7 @@ class FlexChat:
 
     async def _start_resumed(self, id: str, **how: Any) -> TurnHandle:
         log: EventLog[StreamEvent] = EventLog()
-        return self._handle(await self._engine.take_up(id, listeners=(log.add,), **how), log)
+        return self._handle(await self._engine.take_up(id, log=log, **how), log)
 
     async def resume_interrupted(self, *, most: int = 4) -> list[TurnHandle]:
         """Take up interrupted turns, of all tenants, the oldest first, and return those that run now.
@@ -723,9 +727,9 @@ class FlexChat:
         await self._open()
         return await run(turn)
 
-    async def _stream_joined(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+    async def _stream_joined(self, request: ChatRequest, is_whole: bool) -> AsyncGenerator[StreamEvent, None]:
         joined = await self._keyed.join(request, self.keys)
-        async with contextlib.aclosing(joined.handle.events()) as events:
+        async with contextlib.aclosing(joined.handle.events(waits=lambda: is_whole)) as events:
             async for _, event in events:
                 if isinstance(event, TurnFailed):
                     raise event.error

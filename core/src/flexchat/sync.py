@@ -75,9 +75,11 @@ class SyncFlexChat:
         """Answer a message; see FlexChat.respond."""
         return self._run(self.chat.respond(message, **asked))
 
-    def stream(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Generator[StreamEvent, None, None]:
+    def stream(
+        self, message: str | ChatRequest, *, is_whole: bool = False, **asked: Unpack[Asked]
+    ) -> Generator[StreamEvent, None, None]:
         """Answer a message piece by piece; see FlexChat.stream. Closing the generator ends the turn."""
-        return self._stream(self.chat.stream(message, **asked))
+        return self._stream(self.chat.stream(message, is_whole=is_whole, **asked))
 
     def explain(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Explanation:
         """Explain which rule would answer a message, and why; see FlexChat.explain."""

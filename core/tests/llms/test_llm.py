@@ -86,12 +86,12 @@ async def test_options_are_made_anew_only_where_less_time_is_left():
     assert len(provider.asked) == 3
 
 
-async def test_an_attempt_after_something_has_arrived_is_not_repeated():
+async def test_an_attempt_after_something_was_delivered_is_not_repeated():
     """Whoever drives the attempts says so."""
     llm = LLM(name="a", provider=Provider(), endpoint=Endpoint("e"))
     attempts = llm.attempts(None)
     error = ProviderOverloadedError("busy", retry_after_s=0)
 
     assert await attempts.again(error)
-    attempts.began = True
+    attempts.delivered = True
     assert not await attempts.again(error)

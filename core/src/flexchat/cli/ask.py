@@ -149,7 +149,8 @@ async def _ask(
         if context.json:
             context.terminal.json((await (kept or chat).respond(request, **asked)).to_dict())
         else:
-            await show_turn((kept or chat).stream(request, **asked), context.terminal, streamed=streamed, part=part)
+            events = (kept or chat).stream(request, is_whole=not streamed or part is not None, **asked)
+            await show_turn(events, context.terminal, streamed=streamed, part=part)
 
 
 def first_block(text: str) -> str:

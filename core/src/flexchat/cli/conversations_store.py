@@ -187,9 +187,11 @@ class KeptChat:
         """Answer a message and keep the turn."""
         return await self._chat.respond(message, **{**asked, **self._kept})
 
-    def stream(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> AsyncGenerator[StreamEvent, None]:
+    def stream(
+        self, message: str | ChatRequest, *, is_whole: bool = False, **asked: Unpack[Asked]
+    ) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message piece by piece; with its last event the turn is kept."""
-        return self._chat.stream(message, **{**asked, **self._kept})
+        return self._chat.stream(message, is_whole=is_whole, **{**asked, **self._kept})
 
     @property
     def _kept(self) -> Any:

@@ -33,6 +33,14 @@ class Feed:
             self._wake_reader()
         return len(self._events) >= MOST_AHEAD
 
+    def take_back(self, count: int) -> bool:
+        """Remove the last events, unless the reader has had one of them; return whether they are removed."""
+        if len(self._events) < count:
+            return False
+        for _ in range(count):
+            self._events.pop()
+        return True
+
     async def room(self) -> None:
         """Wait until the reader has caught up."""
         while len(self._events) > MOST_AHEAD // 2:

@@ -43,9 +43,11 @@ class EventLog(Generic[T]):
     __slots__ = (
         "_changed",
         "_characters",
+        "_delivered",
         "_events",
         "_most_characters",
         "_most_events",
+        "_settled",
         "_size",
         "forgotten",
         "is_ended",
@@ -64,6 +66,8 @@ class EventLog(Generic[T]):
         self._events: list[T] = []  # the first has the number forgotten + 1
         self.forgotten = first - 1
         self._characters = 0
+        self._delivered = 0  # the highest number any reader has had
+        self._settled: int | None = None  # events after it may be taken back; None: none may
         self._changed = asyncio.Event()
 
     @property
@@ -85,25 +89,52 @@ class EventLog(Generic[T]):
             self._forget()
         self._wake()
 
+    def open_answer(self) -> None:
+        """Mark the start of an answer: until ``settle``, its pieces may be taken back."""
+        self._settled = self.number
+
+    def settle(self) -> None:
+        """Release the pieces of an answer to readers that take only complete ones."""
+        if self._settled is not None:
+            self._settled = None
+            self._wake()
+
+    def take_back(self, count: int) -> bool:
+        """Remove the last events, unless a reader has had one of them; return whether they are removed."""
+        first = self.number - count
+        if count == 0:
+            return True
+        if self._delivered > first or self.forgotten > first:
+            return False
+        self._characters -= sum(map(self._size, self._events[-count:]))
+        del self._events[-count:]
+        return True
+
     def end(self) -> None:
         """End the log: readers stop once they have read everything."""
         self.is_ended = True
         self._wake()
 
-    async def after(self, number: int) -> AsyncGenerator[tuple[int, T], None]:
+    async def after(
+        self, number: int, *, waits: Callable[[], bool] | None = None
+    ) -> AsyncGenerator[tuple[int, T], None]:
         """Yield all events after that number, each with its own number, until the last one has arrived.
+
+        Args:
+            waits: While it returns True, the pieces of an answer are yielded only once the answer is settled.
 
         Raises:
             ForgottenEventsError: Some of them are no longer kept.
         """
         while True:
-            while number < self.number:
+            while number < (self.number if self._settled is None or waits is None or not waits() else self._settled):
                 if number < self.forgotten:
                     raise ForgottenEventsError(
                         f"the events of this turn are kept from number {self.forgotten + 1}, not from {number + 1}"
                     )
                 event = self._events[number - self.forgotten]
                 number += 1
+                self._delivered = max(self._delivered, number)
                 yield number, event
             if self.is_ended:
                 return

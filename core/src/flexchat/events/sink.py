@@ -10,6 +10,7 @@ from typing import Any
 from ..domain import Happening, StreamEvent, TurnFinished, TurnInfo
 from ..plugin.hooks import Hooks
 from .feed import Feed
+from .log import EventLog
 
 log = logging.getLogger(__name__)
 
@@ -24,21 +25,31 @@ class Sink:
         info: The turn.
         number: The number of the last event sent to listeners; 0 before the first.
         is_read: Whether the pieces of an answer reach anybody.
+        is_whole: Whether answers are passed on only once they are complete.
         delta: Passes on a piece of an answer (a ChatEvent, or whatever its reader expects), and returns whether
             ``room`` must be awaited before the next.
         wants: Returns whether anybody listens to a kind of happening: an event for nobody need not be made.
     """
 
-    __slots__ = ("_feed", "_hooks", "_listeners", "delta", "info", "is_read", "number", "wants")
+    __slots__ = ("_feed", "_hooks", "_listeners", "_log", "delta", "info", "is_read", "is_whole", "number", "wants")
 
     def __init__(
-        self, info: TurnInfo, hooks: Hooks, feed: Feed | None = None, listeners: Sequence[Listener] = ()
+        self,
+        info: TurnInfo,
+        hooks: Hooks,
+        feed: Feed | None = None,
+        listeners: Sequence[Listener] = (),
+        *,
+        log: EventLog[StreamEvent] | None = None,
+        is_whole: bool = False,
     ) -> None:
         self.info = info
         self.number = 0
         self._hooks = hooks
         self._feed = feed
-        self._listeners = tuple(listeners)
+        self._log = log
+        self._listeners = (*listeners,) if log is None else (log.add, *listeners)
+        self.is_whole = is_whole
         self.is_read = feed is not None or bool(self._listeners)
         put = _nothing if feed is None else feed.put
         self.delta: Callable[[Any], bool] = self._numbered if self._listeners else put
@@ -50,6 +61,27 @@ class Sink:
             await self._hooks.tell(happening)
         if self.delta(happening):
             await self.room()
+
+    def open_answer(self) -> None:
+        """Mark the start of an answer: until ``settle``, its pieces may be taken back."""
+        if self._log is not None:
+            self._log.open_answer()
+
+    def settle(self) -> None:
+        """Mark the end of an answer."""
+        if self._log is not None:
+            self._log.settle()
+
+    def take_back(self, count: int) -> bool:
+        """Remove the last pieces, unless a reader or a listener has had one; return whether they are removed."""
+        if len(self._listeners) > (self._log is not None) and count:
+            return False
+        if self._log is None:
+            return self._feed is None or self._feed.take_back(count)
+        if not self._log.take_back(count):
+            return False
+        self.number -= count
+        return True
 
     async def tell_end(self, happening: Happening, within_s: float) -> None:
         """Report how the turn ended. The reader gets only a TurnFinished; for any other end, it gets the error.

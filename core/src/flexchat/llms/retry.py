@@ -38,18 +38,20 @@ class Attempts:
                 if not await attempts.again(error):
                     raise
 
-    A request is retried after a ``retryable`` error, if nothing has arrived yet. The wait is random between 0 and the
-    service's ``delay_s``, which doubles each time up to 8 s; a service's own wish (``retry_after_s``) wins, up to 60 s,
-    and never beyond timeout_s. Each retry takes from the endpoint's retry budget, to which this request adds.
+    A request is retried after a ``retryable`` error, if nothing of its answer has been delivered to the caller. The
+    wait is random between 0 and the service's ``delay_s``, which doubles each time up to 8 s; a service's own wish
+    (``retry_after_s``) wins, up to 60 s, and never beyond timeout_s. Each retry takes from the endpoint's retry budget,
+    to which this request adds.
 
     Attributes:
         left_s: Seconds the next attempt may take; None for no limit.
-        began: Set this once something has arrived: then nothing is retried.
+        began: Set this once something has arrived: then the service counts as alive.
+        delivered: Set this once part of an answer has been delivered to the caller: then nothing is retried.
 
     Source: docs/reliability.md.
     """
 
-    __slots__ = ("_call", "_deadline", "_llm", "_model", "_repeated", "began", "left_s")
+    __slots__ = ("_call", "_deadline", "_llm", "_model", "_repeated", "began", "delivered", "left_s")
 
     def __init__(self, llm: LLM, timeout_s: float | None, model: str | None) -> None:
         self._llm, self._model = llm, model
@@ -57,7 +59,7 @@ class Attempts:
         self._deadline: float | None = None
         self._repeated = 0
         self.left_s = timeout_s
-        self.began = False
+        self.began = self.delivered = False
         if llm.endpoint is not None:
             llm.endpoint.budget.request()
             if timeout_s is not None:
@@ -101,7 +103,7 @@ class Attempts:
     async def again(self, error: ProviderError) -> bool:
         """Wait for the next attempt and return True; False if there is to be none and the caller must raise."""
         llm, endpoint = self._llm, self._llm.endpoint
-        if endpoint is None or self.began or not error.retryable or self._repeated >= llm.retries:
+        if endpoint is None or self.delivered or not error.retryable or self._repeated >= llm.retries:
             return False
         wish_s = error.retry_after_s
         if wish_s is not None and wish_s > LONGEST_RETRY_AFTER_S:

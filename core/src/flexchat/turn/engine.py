@@ -11,11 +11,12 @@ import attrs
 
 from ..calls.manager import ToolManager
 from ..config.model import Config, LimitsTable, ResponseFormatTable, ResponseRule
-from ..domain import ChatRequest, Profile, TurnInfo
+from ..domain import ChatRequest, Profile, StreamEvent, TurnInfo
 from ..domain.masking import Mask
 from ..domain.questions import OnQuestion
 from ..errors import ChatRequestError, StuckTurnError
 from ..events.feed import Feed
+from ..events.log import EventLog
 from ..events.sink import Listener, Sink
 from ..llms.llm import Llms
 from ..plugin.contracts import Retriever, TurnJournal
@@ -65,13 +66,21 @@ class TurnEngine:
         self._forms: dict[int, tuple[ResponseFormatTable, AnswerFormat]] = {}
 
     def begin(
-        self, request: ChatRequest, *, feed: Feed | None = None, listeners: Sequence[Listener] = ()
+        self,
+        request: ChatRequest,
+        *,
+        feed: Feed | None = None,
+        log: EventLog[StreamEvent] | None = None,
+        listeners: Sequence[Listener] = (),
+        is_whole: bool = False,
     ) -> ActiveTurn:
         """Return a turn ready to run; its clock starts when it does.
 
         Args:
             feed: Where its reader gets the events; None if nobody reads them.
+            log: Keeps its events, for readers who come later.
             listeners: Also get every event.
+            is_whole: Its answers are passed on only once they are complete.
 
         Raises:
             NestedTurnError: It would run inside too many others.
@@ -93,7 +102,9 @@ class TurnEngine:
             parent=None if outer is None else outer.info.id,
         )
         journal = None if self.keeper is None else self.keeper.journal_of(info, request.user_message, request.key)
-        return self._active(info, request, Sink(info, self.hooks, feed, listeners), outer, journal)
+        return self._active(
+            info, request, Sink(info, self.hooks, feed, listeners, log=log, is_whole=is_whole), outer, journal
+        )
 
     async def take_up(
         self,
@@ -103,7 +114,7 @@ class TurnEngine:
         context: Any = None,
         on_question: OnQuestion | None = None,
         feed: Feed | None = None,
-        listeners: Sequence[Listener] = (),
+        log: EventLog[StreamEvent] | None = None,
         is_closed: bool = False,
         is_unasked: bool = False,
     ) -> ActiveTurn:
@@ -112,7 +123,7 @@ class TurnEngine:
         Args:
             id: The turn's id, or the beginning of it.
             context, on_question: In place of those its request had, which are kept nowhere.
-            feed, listeners: As in begin; what happened before is not reported again.
+            feed, log: As in begin; what happened before is not reported again.
             is_closed: It does not go on: run, it fails with InterruptedTurnError, and is kept as far as it came.
             is_unasked: Nobody asked for this turn: it must be certain that this configuration is to answer it.
 
@@ -135,7 +146,7 @@ class TurnEngine:
             await journal.release(error.why)
             raise
         info = TurnInfo(id=journal.turn.id, conversation=journal.turn.conversation, tenant=journal.turn.tenant)
-        journal.loud = Sink(info, self.hooks, feed, listeners)
+        journal.loud = Sink(info, self.hooks, feed, log=log)
         return self._active(
             info, attrs.evolve(request, context=context, on_question=on_question), Sink(info, Hooks()), outer, journal
         )

@@ -7,12 +7,13 @@ import logging
 import time
 from collections.abc import Awaitable, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
 from ..domain import (
     AnswerEnd,
+    ChatEvent,
     ChatOptions,
     ChatResult,
     MediaPart,
@@ -53,8 +54,8 @@ async def exchange(
 ) -> tuple[ChatResult, float, Price | None]:
     """Ask a model, and return its answer, the milliseconds it took and the price of the model that gave it.
 
-    If its service cannot be reached, the next one on the fallback list is asked, unless part of an answer has arrived
-    or a tool that must not run twice has run.
+    If its service cannot be reached or its answer breaks off, the next one on the fallback list is asked, unless part
+    of the answer has been delivered or a tool that must not run twice has run.
 
     Args:
         who: Who is asked; afterwards, who answered.
@@ -97,15 +98,27 @@ async def exchange(
         started, attempts = time.perf_counter(), llm.attempts(left, request.model)
         answered = _answered if llm.slots is None else _answered_in_a_slot
         work = answered(turn, llm, attempts, request, is_answer=is_answer, is_quiet=form is not None)
+        turn.sink.open_answer()
         try:
             result = await (work if at_most_s is None else _within(left, work))
         except Exception as error:
+            is_late = isinstance(error, ProviderTimeoutError) and turn.clock.left() <= 0
+            is_lost = isinstance(error, ProviderError) and not attempts.delivered
+            falls_back = is_lost and not is_late and _fall_back(turn, who, cast("ProviderError", error))
+            if falls_back:
+                turn.pieces.clear()
+            elif is_lost:  # no other attempt follows: what there is of this answer is all the reader will get
+                for piece in _passed_on(turn, form is not None):
+                    turn.sink.delta(piece)
+            turn.sink.settle()
             await _finished(turn, request, started, error=error)
-            if isinstance(error, ProviderTimeoutError) and turn.clock.left() <= 0:
+            if is_late:
                 raise turn.clock.too_late() from None
-            if not isinstance(error, ProviderError) or attempts.began or not _fall_back(turn, who, error):
+            if not falls_back:
                 raise
             continue
+        finally:
+            turn.sink.settle()
         elapsed_ms = await _finished(turn, request, started, result=result)
         known = await llm.find_price(who.model, result.model)
         price = None if known is None else known.of(result.usage)
@@ -227,15 +240,20 @@ async def _answered(
             if not isinstance(result, ChatResult):
                 raise _broken(llm, request.model, f"its answer is {type(result).__name__}, not ChatResult")
         except ProviderError as error:
+            # Taken back before the pause of a retry: a reader that comes meanwhile must not get these pieces.
+            attempts.delivered = not turn.sink.take_back(len(_passed_on(turn, is_quiet))) if streams else False
             if not await attempts.again(error):
                 raise
+            turn.pieces.clear()
         except FlexChatError:
             raise
         except (ForeignError, _BrokenContractError) as error:
+            attempts.delivered = attempts.began
             raise _broken(llm, request.model, str(error)) from error
         except Exception as error:
             if is_answer:
                 raise  # a bug in the provider: its author wants to see it unchanged
+            attempts.delivered = attempts.began
             raise _broken(llm, request.model, error_name(error)) from error
         else:
             if streams and not llm.streams:
@@ -252,7 +270,7 @@ async def _streamed(turn: ActiveTurn, attempts: Attempts, pieces: Any, is_quiet:
         is_quiet: Hold texts back: an answer whose form is unchecked must not reach the reader.
     """
     pass_on, kept, clock, result = turn.sink.delta, turn.pieces.append, turn.clock, None
-    ended = False
+    is_whole, ended = turn.sink.is_whole, False
     async with aclosing(pieces):
         async for piece in pieces:
             attempts.began = True
@@ -265,9 +283,20 @@ async def _streamed(turn: ActiveTurn, attempts: Attempts, pieces: Any, is_quiet:
             elif clock.left() <= 0:
                 raise clock.too_late()
             kept(piece)
-            if not (is_quiet and type(piece) is TextDelta) and pass_on(piece):
+            if not is_whole and not (is_quiet and type(piece) is TextDelta) and pass_on(piece):
                 await turn.sink.room()
+    if is_whole:
+        for piece in turn.pieces:
+            if not (is_quiet and type(piece) is TextDelta):
+                pass_on(piece)
     return result
+
+
+def _passed_on(turn: ActiveTurn, is_quiet: bool) -> list[ChatEvent]:
+    """Return the pieces of the answer being written that the reader gets at once."""
+    if turn.sink.is_whole:
+        return []
+    return [piece for piece in turn.pieces if not (is_quiet and type(piece) is TextDelta)]
 
 
 async def _finished(

@@ -71,19 +71,23 @@ class TurnHandle:
         """The number of the latest event."""
         return self._log.number
 
-    def events(self, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent], None]:
+    def events(
+        self, after: int = 0, *, waits: Callable[[], bool] | None = None
+    ) -> AsyncGenerator[tuple[int, StreamEvent], None]:
         """Yield past and new events, each with its number, until the turn has ended.
 
         Closing the generator ends only the listening.
 
         Args:
             after: Number of the last event already known; 0 for none.
+            waits: While it returns True, the pieces of an answer come only once the answer is complete. An answer of
+                which nothing has been read is asked for again if it breaks off.
 
         Raises:
             ForgottenEventsError: Some of those events are no longer kept: a turn keeps its last 100,000, and 8 Mi
                 characters of its answers.
         """
-        return self._log.after(after)
+        return self._log.after(after, waits=waits)
 
     async def result(self) -> Turn:
         """Wait until the turn has ended, and return it: done or cancelled, see its ``status``.

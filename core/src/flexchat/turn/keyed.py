@@ -189,7 +189,7 @@ class KeyedTurns:
                 found: JoinedTurn | str | None = None if known is None else joining.known(known)
                 if found is None:
                     log: EventLog[StreamEvent] = EventLog()
-                    turn = self._engine.begin(request, listeners=(log.add,))
+                    turn = self._engine.begin(request, log=log)
                     found = None if turn.journal is None else await joining.bound(turn)
                 if found is None:
                     handle = self._start(turn, log)

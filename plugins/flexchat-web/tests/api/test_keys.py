@@ -5,7 +5,7 @@ import threading
 
 import httpx
 import pytest
-from flexchat.provider import ProviderRateLimitError
+from flexchat.provider import ProviderConnectionError, ProviderRateLimitError, TextDelta
 from flexchat_testing import ScriptedProvider, calls, says
 
 KEY = {"idempotency-key": "order-17"}
@@ -54,6 +54,21 @@ def late(paying):
     model = paying._plugin.provider = Late([calls(("pay", {"amount": 5})), says("Done.")])
     yield model
     model.go.set()
+
+
+class Breaking(ScriptedProvider):
+    """Breaks its first answer off after a piece."""
+
+    async def stream_chat(self, *given):
+        if self.requests:
+            async for event in super().stream_chat(*given):
+                yield event
+        else:
+            self.requests.append(given)
+            yield TextDelta(0, "It ")
+            for _ in range(50):  # whoever reads takes it
+                await asyncio.sleep(0)
+            raise ProviderConnectionError("broke off", retryable=True, retry_after_s=0)
 
 
 async def effects(client):
@@ -184,3 +199,28 @@ async def test_the_document_says_which_operations_take_a_key(told):
         if any(each["name"] == "Idempotency-Key" for each in operation.get("parameters", ()))
     }
     assert takes == {"/chat/api", "/api/tools/call", "/v1/chat/completions"}
+
+
+@EVERY
+async def test_an_answer_that_breaks_off_before_anybody_reads_it_is_asked_for_again(paying, path, body):
+    """The events of a turn whose client waits for the whole answer are not delivered piece by piece."""
+    paying.tables["llms"]["robot"]["retries"] = 1
+    model = paying._plugin.provider = Breaking(["never", "Paid."])
+    client = await paying.client()
+
+    answer = await client.post(path, json=body, headers=KEY)
+
+    assert answer.status_code == 200
+    assert "Paid." in answer.text
+    assert len(model.requests) == 2
+
+
+async def test_a_stream_that_breaks_off_is_not_started_again(paying):
+    paying.tables["llms"]["robot"]["retries"] = 1
+    model = paying._plugin.provider = Breaking(["never", "Paid."])
+    client = await paying.client()
+
+    answer = await client.post(CHAT[0], json={**CHAT[1], "stream": True}, headers=KEY)
+
+    assert "broke off" in answer.text
+    assert len(model.requests) == 1

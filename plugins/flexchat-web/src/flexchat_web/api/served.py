@@ -57,7 +57,8 @@ class ServedTurn:
     Attributes:
         mask: Removes its configuration's secrets from texts.
         log: What its listeners are told.
-        listeners: How many listen now.
+        listeners: How many wait for it now.
+        readers: How many of them read its events while it runs.
         patience_s: How long it goes on alone, at most.
         is_silent: Whether its events are told in another format, elsewhere.
         timer: Ends it if nobody has listened for too long; None while somebody does.
@@ -69,6 +70,7 @@ class ServedTurn:
     mask: Callable[[str], str]
     log: EventLog[ToldEvent] = attrs.field(factory=lambda: EventLog(most_characters=MOST_CHARACTERS, size=_size))
     listeners: int = 0
+    readers: int = 0
     patience_s: float = math.inf
     is_silent: bool = False
     timer: asyncio.TimerHandle | None = None
@@ -98,7 +100,7 @@ class ServedTurn:
         self.handle.when_ended(lambda _: self._over.set())
         number, batch = self.log.number, list[ToldEvent]()
         try:
-            async for at, happened in self.handle.events():
+            async for at, happened in self.handle.events(waits=lambda: not self.readers):
                 event = self._event(happened)
                 if event is not None:
                     number += 1
