@@ -155,3 +155,104 @@ def test_what_is_written_is_read_back(weather):
     text = json.dumps({"city": weather.city, "celsius": weather.celsius, "sky": weather.sky.value})
 
     assert answer_format(Weather).read(text) == weather
+
+
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+ADA = '{"name": "Ada", "age": 36}'
+BOB = '{"name": "Bob", "age": 40}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'<think>Perhaps {{"name": "x"}} or {BOB}?</think>\n\n{ADA}',
+        f"<thinking>{BOB}</thinking>{ADA}",
+        f"I could say {BOB}.\n</think>\n{ADA}",
+        f"Here it is:\n\n```json\n{ADA}\n```\nLet me know if you need more!",
+        f"Here it is:\n  ~ \n```\n{ADA}\n```",
+        f"{ADA}\n\nHope this helps!",
+        f"Sure. {ADA} Done.",
+        f"\ufeff{ADA}",
+        f"\u200b\n{ADA}\n",
+        f"\ufeff```json\n{ADA}\n```",
+        f"The form is {{name, age}}: {ADA}",
+        f"See [1] and {{}}: {ADA}",
+        f"{ADA}\n\nAgain:\n```json\n{ADA}\n```",
+        'Here: {"name": "A{d}a [x] ```", "age": 36}'.replace("A{d}a [x] ```", "Ada"),
+        f"I will use { {'a': 1} }.\n```json\n{ADA}\n```",
+        "```json\n" + ADA + "\n```\n```json\n" + '{"note": 1}' + "\n```",
+        f"{ADA};",
+        f"json\n{ADA}",
+        f"**Answer:** `{ADA}`",
+    ],
+)
+def test_the_one_value_that_fits_is_read_from_what_is_around_it(text):
+    found = answer_format(PERSON).find(text)
+
+    assert found.parsed == {"name": "Ada", "age": 36}
+    assert json.loads(found.text) == found.data
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"{ADA}\n{BOB}", "2 different JSON values"),
+        (f"{ADA}{BOB}", "2 different JSON values"),
+        (f"```json\n{ADA}\n```\nor\n```json\n{BOB}\n```", "2 different JSON values"),
+        (f'First {ADA}, then {{"name": "Bo', "not valid JSON"),
+        (f'{{"people": [{ADA}]', "not valid JSON"),
+        (f'{{"person": {ADA}, }}', "not valid JSON"),
+        (f"[{ADA}, NaN]", "not a JSON number"),
+        (f"It is [{ADA}, oops].", "not valid JSON"),
+        (f"<think>maybe {ADA}", "not valid JSON"),
+        (f"{ADA}<think>no, that is wrong", "not valid JSON"),
+        ("I cannot say.", "not valid JSON"),
+        ("Here: {'name': 'Ada', 'age': 36}", "not valid JSON"),
+        ('Here: {"name": "Ada"}', "age"),
+        (f'{{"person": {ADA}}}', "person"),
+        (f"[{ADA}]", "one JSON object"),
+        (f"It is [{ADA}].", "one JSON object"),
+    ],
+)
+def test_nothing_is_chosen_and_no_part_of_a_value_is_read(text, words):
+    with pytest.raises(ValueError, match=words):
+        answer_format(PERSON).read(text)
+
+
+def test_of_an_answer_that_was_cut_off_only_the_whole_is_read():
+    """What is whole in it may be a draft."""
+    form = answer_format(PERSON)
+
+    assert form.find(ADA, is_complete=False).data == {"name": "Ada", "age": 36}
+    with pytest.raises(ValueError, match="not valid JSON"):
+        form.find(f"A draft: {ADA}. The answer", is_complete=False)
+
+
+def test_a_fenced_value_of_any_type_is_read():
+    assert answer_format(int).read("The answer:\n```json\n42\n```\nThat is all.") == 42
+    assert answer_format(list[int]).read("The list is [1, 2].") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "{" * 100_000, "[" * 50_000 + "]" * 50_000, "```\n" * 20_000, '{"a":' * 30_000]
+)
+def test_hostile_text_is_refused_at_once(text):
+    with pytest.raises(ValueError, match="JSON"):
+        answer_format(PERSON).read("x " + text)
+
+
+@given(st.text(alphabet='{}[]",:ab1 \n`<think/>', max_size=60))
+def test_what_is_read_is_a_value_of_the_text(text):
+    """Whatever is around it, nothing is made up."""
+    form = answer_format({"type": "object"})
+    try:
+        found = form.find(text)
+    except ValueError:
+        return
+    assert found.text in text.lstrip("\ufeff")
+    assert json.loads(found.text) == found.data

@@ -16,9 +16,23 @@ from ..errors import ChatRequestError, said_of_json
 from .annotations import Form, UnsayableError, form_of
 from .check import ArgumentChecker
 from .from_pydantic import at_root, hoisted
+from .json_in_text import FoundValue, bare, no_constant, values_in
 from .limits import schema_problems
 
-_FENCE = re.compile(r"\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
+
+@attrs.frozen(kw_only=True)
+class ReadAnswer:
+    """An answer that has its form.
+
+    Attributes:
+        text: The JSON text, without what the model wrote around it.
+        data: Its value as JSON data.
+        parsed: The value as an instance of what was asked for.
+    """
+
+    text: str
+    data: Any
+    parsed: Any
 
 
 @attrs.frozen(kw_only=True)
@@ -39,23 +53,44 @@ class AnswerFormat:
     _read: Callable[[Mapping[str, Any]], Any] = attrs.field(default=dict, alias="read")
 
     def read(self, text: str) -> Any:
-        """Return an answer's value.
+        """Return an answer's value as find parses it. Raises the same as find."""
+        return self.find(text).parsed
+
+    def find(self, text: str, *, is_complete: bool = True) -> ReadAnswer:
+        """Read the JSON value of an answer, or the only one in it that has the form.
+
+        Args:
+            is_complete: Whether the model finished: a value in the middle of an answer that was cut off may be a draft.
 
         Raises:
             ValueError: It does not have the form; the text is written for the model.
         """
-        return self.read_data(text)[1]
-
-    def read_data(self, text: str) -> tuple[Any, Any]:
-        """Return an answer's value, as JSON data and as read returns it. Raises the same as read."""
         if not text.strip():
             raise ValueError("it is empty")
+        alone = bare(text)
         try:
-            value = json.loads(without_fence(text), parse_constant=_no_constant)
+            value = json.loads(alone, parse_constant=no_constant)
         except RecursionError:
             raise ValueError("the JSON is nested too deeply") from None
         except json.JSONDecodeError as error:
-            raise ValueError(f"it is not valid JSON ({said_of_json(error)} at character {error.pos})") from None
+            why = f"it is not valid JSON ({said_of_json(error)} at character {error.pos})"
+        else:
+            return self._fitting(FoundValue(value, alone))
+        found = values_in(text) if is_complete else []
+        fitting, problems = list[ReadAnswer](), list[str]()
+        for each in found:
+            try:
+                fitting.append(self._fitting(each))
+            except ValueError as error:
+                problems.append(str(error))
+        if len({json.dumps(each.data, sort_keys=True) for each in fitting}) == 1:
+            return fitting[0]
+        if len(fitting) > 1:
+            raise ValueError(f"it has {len(fitting)} different JSON values of that form: only one may be there")
+        raise ValueError(problems[0] if len(problems) == 1 else why)
+
+    def _fitting(self, found: FoundValue) -> ReadAnswer:
+        value = found.value
         if self._key is not None and not (isinstance(value, dict) and self._key in value):
             value = {self._key: value}
         if not isinstance(value, dict):
@@ -65,13 +100,8 @@ class AnswerFormat:
             if checked.problems:
                 raise ValueError("; ".join(checked.problems))
             value = checked.params
-        return value if self._key is None else value[self._key], self._read(value)
-
-
-def without_fence(text: str) -> str:
-    """Return a text without the Markdown fence around it, if it has one."""
-    fenced = _FENCE.fullmatch(text)
-    return fenced[1] if fenced else text
+        data = value if self._key is None else value[self._key]
+        return ReadAnswer(text=found.text, data=data, parsed=self._read(value))
 
 
 def answer_format(wanted: Any) -> AnswerFormat:
@@ -159,7 +189,3 @@ def _read_whole(form: Form, value: Mapping[str, Any]) -> Any:
         return form.read(dict(value), ())
     except ValueError as error:  # a form's words are those for a tool's arguments
         raise ValueError(str(error).replace("the arguments", "the answer", 1)) from None
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")

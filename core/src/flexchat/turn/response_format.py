@@ -8,7 +8,7 @@ from typing import Any
 
 from ..domain import ChatOptions, UserMessage
 from ..errors import ResponseFormatError
-from ..schema.answer_format import AnswerFormat, without_fence
+from ..schema.answer_format import AnswerFormat
 from .active import ActiveTurn
 from .exchange import exchange
 from .next_step import NextStep, next_step, why_no_answer
@@ -39,17 +39,17 @@ async def ensure_form(turn: ActiveTurn, form: AnswerFormat, options: ChatOptions
 
 
 def read_answer(turn: ActiveTurn, form: AnswerFormat) -> tuple[str, Any, Any]:
-    """Return the last answer: its text without a fence, its JSON data, and that data as an instance of its class.
+    """Return the last answer: its JSON text, its JSON data, and that data as an instance of its class.
 
     Raises:
         ResponseFormatError: It does not have the form.
     """
     assert turn.result is not None
-    content = turn.answer
+    content, finished = turn.answer, next_step(turn.result) is NextStep.FINISH
     try:
-        return without_fence(content), *form.read_data(content)
+        found = form.find(content, is_complete=finished)
+        return found.text, found.data, found.parsed
     except ValueError as error:
-        finished = next_step(turn.result) is NextStep.FINISH
         why = str(error) if finished else why_no_answer(turn.result.finish_reason)
         raise ResponseFormatError(why, content) from None
 
@@ -62,8 +62,9 @@ def _told(form: AnswerFormat) -> str:
 
 
 def _problem(turn: ActiveTurn, form: AnswerFormat) -> str | None:
+    assert turn.result is not None
     try:
-        form.read(turn.answer)
+        form.find(turn.answer, is_complete=next_step(turn.result) is NextStep.FINISH)
     except ValueError as error:
         return str(error)
     return None

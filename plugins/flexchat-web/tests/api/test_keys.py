@@ -65,9 +65,10 @@ class Breaking(ScriptedProvider):
                 yield event
         else:
             self.requests.append(given)
-            yield TextDelta(0, "It ")
-            for _ in range(50):  # whoever reads takes it
-                await asyncio.sleep(0)
+            for text in ("It ", "is "):
+                yield TextDelta(0, text)
+                for _ in range(50):  # whoever reads takes it
+                    await asyncio.sleep(0)
             raise ProviderConnectionError("broke off", retryable=True, retry_after_s=0)
 
 
