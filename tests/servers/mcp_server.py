@@ -381,6 +381,10 @@ class Server:
         elif fault == "hang until cancelled":
             while asked["id"] not in self.cancelled:
                 time.sleep(0.005)
+        elif fault == "wait for go":
+            while not (self.folder / "go").exists():
+                time.sleep(0.005)
+            self.result(asked, content=[{"type": "text", "text": "gone"}])
         elif fault.startswith("large "):
             self.result(asked, content=[{"type": "text", "text": "x" * int(fault.split()[1])}])
         elif fault == "flood":
@@ -398,7 +402,7 @@ class Server:
         elif fault == "refuse":
             self.error(asked, -32602, "Unknown tool: add")
         elif fault == "not a result":
-            self.result(asked, content="?")
+            self.result(asked, content=7)
         elif fault == "progress":
             token = params["_meta"]["progressToken"]
             for told in ({"progress": 1, "total": 2, "message": "adding"}, {"progress": "much"}):

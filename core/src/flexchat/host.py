@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from .domain.masking import Mask, secrets_of_environment
     from .domain.media import checked_media, in_brief, in_words
     from .domain.message_json import message_from_dict, message_to_dict
-    from .domain.text import scrub
+    from .domain.text import scrub, scrub_json
     from .errors import (
         ForgottenEventsError,
         ToolDefinitionError,
@@ -226,7 +226,7 @@ _HOMES = {
         "message_from_dict",
         "message_to_dict",
     ),
-    "domain.text": ("scrub",),
+    "domain.text": ("scrub", "scrub_json"),
     "errors": (
         "ForgottenEventsError",
         "ToolDefinitionError",
@@ -431,6 +431,7 @@ __all__ = [
     "said_of_json",
     "schema_problems",
     "scrub",
+    "scrub_json",
     "secrets_of_environment",
     "sentence",
     "short_id",

@@ -47,6 +47,35 @@ async def test_odd_errors_of_async_tools_are_results(error, words):
     assert words in result.error
 
 
+HALF = "a\ud83d"
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ({"text": HALF}, {"text": "a\ufffd"}),
+        ({"text": "\ud83d\ude00"}, {"text": "\U0001f600"}),
+        ({"items": [{"deep": [HALF, {HALF: "\udc00"}]}]}, {"items": [{"deep": ["a\ufffd", {"a\ufffd": "\ufffd"}]}]}),
+        ({"items": '["a\\ud83d"]'}, {"items": ["a\ufffd"]}),
+        ({"text": "ÅÄ😀"}, {"text": "ÅÄ😀"}),
+    ],
+)
+async def test_a_tool_only_gets_text_that_can_be_sent(given, seen):
+    """Half of a surrogate pair has no UTF-8 form, also one that was an escape in JSON text inside an argument."""
+    got = []
+
+    def keep(text: str = "", items: list[Any] | None = None) -> str:
+        """Keep it."""
+        got.append({key: value for key, value in (("text", text), ("items", items)) if value})
+        return "kept"
+
+    result = await outcome(keep, given)
+
+    assert result.success
+    assert got == [seen]
+    assert any("UTF-8" in note for note in result.notes) == ("ÅÄ😀" not in given.values())
+
+
 class Strange(BaseException):
     """Not an Exception."""
 

@@ -180,6 +180,31 @@ async def test_a_list_that_changes_while_running_is_taken_note_of(config, host, 
         assert offered(chat) == ("find",)
 
 
+async def test_a_source_that_reports_changes_without_pause_is_listed_once_in_a_while(config, host, shop, monkeypatch):
+    monkeypatch.setattr(live_source, "AGAIN_S", 60)
+    async with chat_of(config(), host) as chat:
+        await chat.respond("Hello.")
+        live = chat.tools.sources.by_name["shop"]
+        for _ in range(500):
+            shop.change(sourced("find"))
+            if live._looking is not None:
+                await live._looking
+
+        assert shop.listed == 2
+
+        await chat.tools.sources.look("shop")  # a person may look at any time
+        assert shop.listed == 3
+
+
+async def test_a_tool_the_source_leaves_out_is_reported_with_the_reason(config, host, shop, caplog):
+    shop.left_out = {"broken": "it has no name"}
+    async with chat_of(config(), host) as chat:
+        await chat.respond("Hello.")
+
+        assert chat.tools.sources.state("shop").left_out == {"broken": "it has no name"}
+    assert "broken is left out: it has no name" in caplog.text
+
+
 async def test_a_tool_that_goes_during_a_turn_is_no_longer_sent(config, host, shop):
     """And a call of it is answered, not raised."""
     async with chat_of(config(), host, calls(("order", {})), says("It is gone.")) as chat:

@@ -28,6 +28,33 @@ async def test_a_tool_is_called(chat_of, folder, era):
     assert (state.status, state.version) == ("running", {"modern": "2026-07-28", "handshake": "2025-11-25"}[era])
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_half_a_character_ends_no_connection(chat_of, folder, era):
+    """Another call under way gets its answer, and the tool gets text that can be sent."""
+    folder.tools({"name": "count", "inputSchema": {"type": "object"}})
+    chat = chat_of(era)
+    await chat.tools.sources.look("fake")
+    folder.fault("wait for go")
+    slow = asyncio.create_task(chat.call_tool("count", {"n": 1}))
+    await until(lambda: len(folder.lines("calls")) == 1)
+
+    found = await chat.call_tool("count", {"text": "a\ud83d", "\udc00": ["\ud83d\ude00"]})
+    (folder.path / "go").touch()
+
+    assert found.success
+    assert (await slow).success
+    assert len(folder.lines("starts")) == 1
+    assert json.loads(folder.lines("effects")[1]) == {"text": "a\ufffd", "\ufffd": ["\U0001f600"]}
+
+
+async def test_text_without_a_form_is_replaced_also_when_no_step_has_done_so(source_of, folder):
+    source = source_of()
+    result = await source.server.ask(lambda client: call_tool(client, "count", {"text": "a\ud83d"}))
+
+    assert "isError" not in result
+    assert json.loads(folder.lines("effects")[0]) == {"text": "a\ufffd"}
+
+
 async def test_wrong_arguments_do_not_get_to_the_server(chat_of, folder):
     chat = chat_of()
 
@@ -224,7 +251,7 @@ async def test_so_is_one_of_too_many_parts(chat_of, folder, era, tool, unknown):
 @pytest.mark.slow
 @pytest.mark.timed
 async def test_an_answer_of_wrong_parts_takes_no_time(chat_of, folder):
-    """Telling what is wrong with each of them would: a minute for these."""
+    """To list the faults of each would take a minute for these."""
     chat = chat_of(max_bytes=10**6, effects={"add": "read"})
     await chat.tools.sources.look("fake")
     folder.fault(json.dumps({"content": [1] * 90_000}))
@@ -232,7 +259,7 @@ async def test_an_answer_of_wrong_parts_takes_no_time(chat_of, folder):
 
     found = await chat.call_tool("add", {"a": 1})
 
-    assert "its answer is not what MCP says, in " in found.error
+    assert found.result.startswith("1\n1\n")
     assert time.monotonic() - started < 3
 
 

@@ -55,8 +55,23 @@ async def test_a_server_without_a_wanted_tool_is_refused(source_of, folder, tool
 
 async def test_a_list_that_is_none_is_said(source_of, folder):
     folder.tools({"name": 7})
-    with pytest.raises(ToolSourceError, match="cannot be listed: its answer is not what MCP says"):
+    with pytest.raises(ToolSourceError, match="no tools that can be used: tool 1: it has no name"):
         await source_of().tools()
+
+
+async def test_a_bad_tool_costs_only_itself(chat_of, folder):
+    good = {"name": "add", "description": "Add.", "inputSchema": {"type": "object"}, "title": 5}
+    folder.tools(None, {"name": "odd", "inputSchema": "text"}, good)
+    chat = chat_of()
+
+    assert (await chat.call_tool("add", {"a": 1})).success
+
+    state = await chat.tools.sources.look("fake")
+    assert [tool.name for tool in state.tools] == ["add"]
+    assert state.left_out == {
+        "tool 1": "it is null, and not an object",
+        "odd": "its inputSchema is a text, and not an object",
+    }
 
 
 async def test_a_pattern_that_fits_nothing_is_said(source_of, caplog):

@@ -28,6 +28,7 @@ import attrs
 from ..config.wording import printable
 from ..domain import ToolResult, ToolRetry
 from ..domain.masking import Mask
+from ..domain.text import is_encodable, scrub_json
 from ..errors import ArgumentsError, ToolError, nearest
 from ..plugin.call import Call, Deadline, Place, Rest, Tell
 from ..plugin.contracts import Fetcher, Retriever, ToolContext, ToolHandler
@@ -35,7 +36,7 @@ from ..plugin.current import current_call
 from ..plugin.foreign import contained
 from ..plugin.hooks import HookCall, ToolGate
 from ..plugin.threads import STILL_RUNNING, run_in_thread
-from ..schema.check import load
+from ..schema.check import ArgumentChecker, CheckedArguments, load
 from ..schema.wording import joined, quoted
 from ..tools.registry import ToolRegistry
 from ..tools.sources import ToolSources
@@ -131,10 +132,10 @@ class CheckArguments:
             if self.prepared.is_slow(call.tool):  # imports take long, and would hold up every other turn
                 await run_in_thread(self.prepared.of, call.tool)
             checker = self.prepared.of(call.tool).checker
-            checked = checker.check_if_loaded(call.arguments)
-            if checked is None:
-                await run_in_thread(load)
-                checked = checker.check(call.arguments)
+            checked = await _check(checker, _encodable(call, call.arguments))
+            if checked.notes and not checked.findings and not is_encodable(checked.params):
+                # A text that was read as JSON may hold escapes of its own.
+                checked = await _check(checker, _encodable(call, checked.params))
         except (ToolError, RecursionError) as error:
             return self.outcomes.of_trouble(call.name, error)
         call.notes += checked.notes
@@ -304,6 +305,22 @@ class Run:
 def _left_behind(error: BaseException) -> str | None:
     """Return what a timeout left running: a coroutine is cancelled, a thread cannot be, and the model should know."""
     return STILL_RUNNING if STILL_RUNNING in getattr(error.__cause__, "__notes__", ()) else None
+
+
+async def _check(checker: ArgumentChecker, arguments: Any) -> CheckedArguments:
+    checked = checker.check_if_loaded(arguments)
+    if checked is None:
+        await run_in_thread(load)
+        checked = checker.check(arguments)
+    return checked
+
+
+def _encodable(call: Call, arguments: Any) -> Any:
+    """Replace lone halves of surrogate pairs, which no tool can send or store; note it on the call."""
+    if is_encodable(arguments):
+        return arguments
+    call.note("halves of characters in the arguments were replaced: they have no UTF-8 form")
+    return scrub_json(arguments)
 
 
 def _own(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -28,11 +29,26 @@ def scrub_json(value: Any) -> Any:
     """
     if isinstance(value, str):
         return scrub(value)
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {scrub(key) if isinstance(key, str) else key: scrub_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [scrub_json(item) for item in value]
     return value
+
+
+def is_encodable(value: Any) -> bool:
+    """Whether every text in JSON data, keys included, has a UTF-8 form: scrub_json would change nothing.
+
+    Raises:
+        RecursionError: It is nested too deeply.
+    """
+    if isinstance(value, str):
+        return value.isascii() or scrub(value) is value
+    if isinstance(value, Mapping):
+        return all(map(is_encodable, value)) and all(map(is_encodable, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(is_encodable, value))
+    return True
 
 
 def counted(number: int, noun: str) -> str:

@@ -57,6 +57,8 @@ class ToolSource(Protocol):
       a source that runs one for each.
     - ``async restart(tenant)`` ends what runs, and forgets why it could not be used. ``tools`` is called next, and
       starts it. Calls under way fail as if it had died.
+    - ``left_out``, an attribute, has the reasons for tools that ``tools`` left out, by their names: a broken definition
+      costs one tool, not the source.
     - ``warnings(tools, others)``, given tools it has returned, returns what a person should look at before accepting
       them: sentences by the tools' names. ``others`` are the names that are taken already, without the source's prefix,
       by what has them. Called in a thread.

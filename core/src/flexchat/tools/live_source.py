@@ -62,6 +62,7 @@ class LiveSource:
         fingerprint: As of ``now``.
         trouble: Why it could not be opened or read at the last attempt; empty if it could.
         is_known: Whether it has been opened and read.
+        left_out: Why the source itself left tools out when it was last read, by their names.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class LiveSource:
         self.fingerprint = ""
         self.trouble = ""
         self.is_known = False
+        self.left_out: Mapping[str, str] = {}
         self._accepted_fingerprint = accepted_fingerprint
         self._when_read = when_read
         self._fetcher = fetcher
@@ -85,6 +87,8 @@ class LiveSource:
         self._restarting: dict[str, asyncio.Task[str]] = {}
         self._is_stale = True
         self._not_before = 0.0
+        self._changed_at = -AGAIN_S
+        self._again: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     @property
@@ -121,6 +125,8 @@ class LiveSource:
             self._is_stale, self._not_before = True, 0.0
         if self._is_closed or not self._is_stale or time.monotonic() < self._not_before:
             return None
+        if self._again is not None and not at_once:
+            return None  # a list is due soon
         # Not in the turn that happens to need it first: it belongs to all of them.
         self._looking = asyncio.get_running_loop().create_task(self._look(), context=contextvars.Context())
         self._looking.add_done_callback(self._looked)
@@ -167,10 +173,17 @@ class LiveSource:
             return {tool.name: (trouble,) for tool in tools}
 
     def changed(self) -> None:
-        """Read its tools again, soon: the source says that they have changed."""
-        self._is_stale, self._not_before = True, 0.0
-        if self._looking is None and self.is_known:
-            self.look()
+        """Read its tools again, soon: the source says that they have changed. At most once in AGAIN_S."""
+        self._is_stale = True
+        if self.trouble:
+            self._not_before = 0.0
+        if self._looking is not None or self._again is not None or not self.is_known or self._is_closed:
+            return
+        wait_s = self._changed_at + AGAIN_S - time.monotonic()
+        if wait_s <= 0:
+            self._look_again()
+        else:  # a source that reports a change with every list would be listed without pause
+            self._again = asyncio.get_running_loop().call_later(wait_s, self._look_again)
 
     def forget(self) -> None:
         """Read its tools again when they are needed next."""
@@ -190,6 +203,8 @@ class LiveSource:
     async def aclose(self) -> None:
         """Close it."""
         self._is_closed = True
+        if self._again is not None:
+            self._again.cancel()
         source, self._source = self._source, None
         tasks = [*self._restarting.values(), *([self._looking] if self._looking is not None else [])]
         for task in tasks:
@@ -254,6 +269,8 @@ class LiveSource:
                     fingerprint = source.fingerprint
                     same = bool(fingerprint) and fingerprint == self._accepted_fingerprint()
                     tools = None if same else [*await source.tools()]
+                    left_out = getattr(source, "left_out", None) or {}
+                    self.left_out = {str(name): str(reason) for name, reason in left_out.items()}
             self.trouble, self.is_known = "", True
             await self._when_read(self, tools)
             self.fingerprint = fingerprint
@@ -271,8 +288,12 @@ class LiveSource:
 
     def _looked(self, task: asyncio.Task[None]) -> None:
         self._looking = None
-        if self._is_stale and not self._is_closed and not self.trouble and not task.cancelled():
-            task.get_loop().call_later(AGAIN_S, self.changed)
+        if self._is_stale and not self.trouble and not task.cancelled():
+            self.changed()
+
+    def _look_again(self) -> None:
+        self._again, self._changed_at = None, time.monotonic()
+        self.look()
 
     def _called(self) -> str:
         return f"tool source '{self.name}'"

@@ -329,7 +329,8 @@ class ToolSources:
             self._publish()
             return
         name = source.name
-        usable, self._broken[name] = await asyncio.to_thread(self._checked, tools, source.setup)
+        usable, broken = await asyncio.to_thread(self._checked, tools, source.setup)
+        self._broken[name] = {**source.left_out, **broken}
         source.now = usable
         self._publish()
 

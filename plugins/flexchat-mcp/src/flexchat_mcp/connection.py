@@ -39,7 +39,7 @@ from .grant import Person
 from .process import IS_POSIX, ServerProcess
 from .questions import Answer
 from .settings import MODERN, TENANT_VARIABLE, McpConfig
-from .swollen import without_swollen
+from .streams import repaired
 from .tasks import RELATED_TASK, Task, TasksExtension
 
 log = logging.getLogger(__name__)
@@ -238,7 +238,7 @@ class Connection:
         is_refusal = False
         try:
             async with contextlib.AsyncExitStack() as stack:
-                transport = without_swollen(await self._transport(stack))
+                transport = repaired(await self._transport(stack), lambda: self.version)
                 client = Client(
                     transport,
                     mode=era,

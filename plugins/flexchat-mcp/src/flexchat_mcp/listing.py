@@ -28,6 +28,7 @@ USUAL_LIFE_S = 300.0
 SHORTEST_LIFE_S = 10.0
 """A list is asked for no more often, whatever the server says."""
 
+_HEADERS = "its inputSchema has an x-mcp-header that the protocol does not allow"
 _DEFINES = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")
 
 
@@ -37,6 +38,7 @@ class Listing:
 
     Attributes:
         tools: As the protocol writes them, in the server's order.
+        left_out: Why others cannot be tools, by name.
         until: When it is to be asked for again, by time.monotonic().
         connection: Which connection of the server it was asked of, counted from 1.
         has_resources: Whether it says that it has resources.
@@ -47,6 +49,7 @@ class Listing:
     until: float
     connection: int = 0
     has_resources: bool = False
+    left_out: Mapping[str, str] = attrs.field(factory=dict)
     hashes: Mapping[str, str] = attrs.field(init=False)
 
     @hashes.default
@@ -60,23 +63,38 @@ async def listed(client: Client) -> Listing:
     Raises:
         ToolSourceError: The list does not end.
     """
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import METHOD_NOT_FOUND
+
+    from .repair import LISTED
+
     tools: list[Mapping[str, Any]] = []
+    left_out: dict[str, str] = {}
     cursor: str | None = None
     seen: set[str] = set()
     lives: list[float] = []
     has_resources = client.server_capabilities.resources is not None
-    if client.server_capabilities.tools is None:
-        return Listing([], time.monotonic() + USUAL_LIFE_S, has_resources=has_resources)
     for _ in range(MOST_PAGES):
-        page = await client.list_tools(cursor=cursor)
-        tools += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
+        try:
+            page = await client.list_tools(cursor=cursor)
+        except MCPError as error:
+            # Some servers have tools and do not declare it; only one that refuses the list has none.
+            if error.code != METHOD_NOT_FOUND or client.server_capabilities.tools is not None:
+                raise
+            return Listing([], time.monotonic() + USUAL_LIFE_S, has_resources=has_resources)
+        found = (page.meta or {})[LISTED]
+        usable = {tool.name for tool in page.tools}  # the SDK leaves out those with headers that may not be sent
+        left_out |= {tool["name"]: _HEADERS for tool in found["tools"] if tool["name"] not in usable}
+        tools += [tool for tool in found["tools"] if tool["name"] in usable]
+        left_out |= found["left_out"]
         if len(tools) > MOST_TOOLS:
             raise ToolSourceError(f"it lists more than {MOST_TOOLS:,} tools")
         if "ttl_ms" in page.model_fields_set:
             lives.append(max(page.ttl_ms / 1000, SHORTEST_LIFE_S))
         cursor = page.next_cursor
         if cursor is None:
-            return Listing(tools, time.monotonic() + min([*lives, USUAL_LIFE_S]), has_resources=has_resources)
+            until = time.monotonic() + min([*lives, USUAL_LIFE_S])
+            return Listing(tools, until, has_resources=has_resources, left_out=left_out)
         if cursor in seen:
             break
         seen.add(cursor)

@@ -47,6 +47,7 @@ class McpSource:
         server: Its process or address. Calls use that of their tenant, see ``of``.
         resources: Answers its tools that read resources.
         person: Who can sign in, and answer questions, if the server asks; None for nobody.
+        left_out: Why tools the server lists cannot be used, by name.
     """
 
     fingerprint = ""
@@ -62,6 +63,7 @@ class McpSource:
         self.resources = Resources(context.name)
         self._changed: Callable[[], None] = context.changed
         self._listing: Listing | None = None
+        self.left_out: Mapping[str, str] = {}
         self._chosen: Sequence[Mapping[str, Any]] = ()
         self._asking = asyncio.Lock()
         self.server = Server(
@@ -97,13 +99,13 @@ class McpSource:
             ToolSourceError: It cannot be reached, or its answer is not MCP.
         """
         listing = await self.listing(fresh=True)
-        self._chosen = wanted(listing.tools, self.config)
+        self._chosen, self.left_out = wanted(listing.tools, self.config), listing.left_out
         tools = [sourced(tool, self.config) for tool in self._chosen]
         if self.config.resources and listing.has_resources:
             tools += resource_tools(self.name, self.config)
         self._tell(listing)
         if not tools:
-            raise ToolSourceError("it has no tools" if not listing.tools else "include and exclude leave no tools")
+            raise ToolSourceError(_why_none(listing))
         return tools
 
     async def listing(self, *, fresh: bool = False) -> Listing:
@@ -221,6 +223,13 @@ class McpSource:
         lines = remarks(listing, self.config)
         if lines:
             log.warning("tool source '%s': %s", self.name, "; ".join(lines[:5]))
+
+
+def _why_none(listing: Listing) -> str:
+    if listing.tools:
+        return "include and exclude leave no tools"
+    broken = [f"{name}: {reason}" for name, reason in listing.left_out.items()]
+    return f"it has no tools that can be used: {'; '.join(broken[:5])}" if broken else "it has no tools"
 
 
 def _nothing() -> None:

@@ -23,6 +23,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from .errors import MOST_ERRORS, AnswerLostError, ServerUnusableError, TaskGoneError
 from .questions import MOST_ROUNDS, Answer, answered
+from .repair import repair_call
 from .settings import MODERN
 
 if TYPE_CHECKING:
@@ -111,11 +112,11 @@ class Task:
                     await self._reply(client, state, answer)
                     await self._pause()
                 case "completed" if is_modern:
-                    return _result(state.get("result"))
+                    return _result(state.get("result"), client.protocol_version)
                 case "failed" if is_modern:
                     raise ToolError(_failure(state))
                 case "input_required" | "completed" | "failed":  # what it asks comes while its result is waited for
-                    return _result(await _ask(client, "tasks/result", self.id))
+                    return _result(await _ask(client, "tasks/result", self.id), client.protocol_version)
                 case "cancelled":
                     raise TaskGoneError(f"it says that the task was cancelled{_why(state)}")
                 case _:
@@ -316,12 +317,14 @@ def _is_id(id: object) -> TypeGuard[str]:
     return isinstance(id, str) and 0 < len(id) <= MOST_ID_CHARS
 
 
-def _result(result: Any) -> dict[str, Any]:
+def _result(result: Any, version: str) -> dict[str, Any]:
     """Return a result; a task is not one.
 
     Raises:
         ValidationError: It is something else.
     """
+    if isinstance(result, dict):
+        result = repair_call(result, version)
     types.CallToolResult.model_validate(result, by_name=False)
     found: dict[str, Any] = result
     return found

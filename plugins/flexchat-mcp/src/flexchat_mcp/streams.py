@@ -1,0 +1,135 @@
+"""Between a transport and the SDK: messages that either would break on are repaired or replaced.
+
+The SDK checks a result as a whole, so one odd tool or part of an answer would cost all of them; and a text without a
+UTF-8 form ends the transport, and with it the calls of every user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any
+
+from flexchat.host import scrub_json
+from mcp.client._transport import ReadStream, TransportStreams, WriteStream
+from mcp.shared.message import SessionMessage
+from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
+
+from .errors import TOO_LARGE
+from .repair import repair_call, repair_list
+from .swollen import MOST_PARTS, is_swollen
+
+MAX_WAITING = 10_000
+"""Requests whose answers are repaired when they come; of more, the oldest answers are passed on unchanged."""
+
+_REPAIRS: Mapping[str, Callable[[dict[str, Any], str], dict[str, Any]]] = {
+    "tools/list": repair_list,
+    "tools/call": repair_call,
+    "tasks/result": repair_call,
+}
+
+
+@contextlib.asynccontextmanager
+async def repaired(
+    transport: AbstractAsyncContextManager[TransportStreams], version: Callable[[], str]
+) -> AsyncIterator[TransportStreams]:
+    """Give a transport's streams: what is sent has a UTF-8 form, what arrives is repaired.
+
+    An error replaces an answer of too many parts; other messages of too many parts are left out.
+
+    Args:
+        version: Returns the version of the protocol, once it is agreed on.
+    """
+    async with transport as (read_stream, write_stream):
+        waiting: dict[int | str, str] = {}
+        yield _Read(read_stream, waiting, version), _Write(write_stream, waiting)
+
+
+class _Read:
+    """A stream of messages, as the SDK reads it."""
+
+    def __init__(
+        self, stream: ReadStream[SessionMessage | Exception], waiting: dict[int | str, str], version: Callable[[], str]
+    ) -> None:
+        self._stream, self._waiting, self._version = stream, waiting, version
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        return await self._next(self._stream.receive)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> _Read:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        return await self._next(self._stream.__anext__)
+
+    async def __aenter__(self) -> _Read:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._stream.__aexit__(kind, error, trace)
+
+    async def _next(self, receive: Callable[[], Awaitable[SessionMessage | Exception]]) -> SessionMessage | Exception:
+        while True:
+            item = await receive()
+            found = self._usable(item) if isinstance(item, SessionMessage) else item
+            if found is not None:
+                return found
+
+    def _usable(self, item: SessionMessage) -> SessionMessage | None:
+        """Return a message in a form the SDK can use; None for one it must not read."""
+        message = item.message
+        match message:
+            case JSONRPCResponse():
+                method = self._waiting.pop(message.id, "")
+                if is_swollen(message.result):
+                    error = ErrorData(code=TOO_LARGE, message=f"its answer has more than {MOST_PARTS:,} parts")
+                    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
+                if method:
+                    message.result = _REPAIRS[method](message.result, self._version())
+                return item
+            case JSONRPCError():
+                self._waiting.pop(message.id, None)  # type: ignore[arg-type]  # an error may have no id
+                return item
+        return None if is_swollen(message.params or {}) else item
+
+
+class _Write:
+    """A stream of messages, as the SDK writes it."""
+
+    def __init__(self, stream: WriteStream[SessionMessage], waiting: dict[int | str, str]) -> None:
+        self._stream, self._waiting = stream, waiting
+
+    async def send(self, item: SessionMessage) -> None:
+        message = item.message
+        if isinstance(message, JSONRPCRequest) and message.method in _REPAIRS:
+            self._waiting[message.id] = message.method
+            if len(self._waiting) > MAX_WAITING:
+                del self._waiting[next(iter(self._waiting))]
+        for field in ("params", "result"):  # of requests and notifications; of answers to the server's questions
+            if getattr(message, field, None) is not None:
+                setattr(message, field, scrub_json(getattr(message, field)))
+        await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> _Write:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._stream.__aexit__(kind, error, trace)
