@@ -26,6 +26,14 @@ def test_a_known_secret_is_never_seen(before, secret, after):
         ("used key sk-proj-abcdefgh12345", "sk-proj-abcdefgh12345"),
         ("DB_PASSWORD: geheim!", "geheim!"),
         ("the password is swordfish", "swordfish"),
+        ("the secret is: swordfish", "swordfish"),
+        ("token: the-secret", "the-secret"),
+        ("password: set!x", "set!x"),
+        ("password=set", "=set"),
+        ("token: true-love", "true-love"),
+        ("password: ...hunter2", "hunter2"),
+        ("api_key=${A:-hunter2}", "hunter2"),
+        ("Authorization: basic swordfish", "swordfish"),
     ],
 )
 def test_what_looks_like_a_secret_is_masked(text, secret):
@@ -61,6 +69,16 @@ def test_a_long_text_is_masked_in_linear_time(piece):
         "see https://example.org/path?page=2",
         "the key of the map is 'city'",
         "[Errno 2] No such file or directory: '/tmp/x'",
+        "the secret is written in the file",
+        "the API key is missing",
+        "this token is already in the file",
+        "it needs a token: set FLEXCHAT_TOKEN, or send Authorization: Bearer TOKEN",
+        "no access token: the service answered 500",
+        "Bearer authentication failed: use bearer tokens",
+        'write api_key = "${OPENAI_API_KEY}"',
+        "OPENAI_API_KEY=…",
+        "must be like postgresql://USER:PASSWORD@HOST:5432/DATABASE",
+        '{"token": null, "secret": true}',
     ],
 )
 def test_ordinary_texts_stay_as_they_are(text):

@@ -14,18 +14,34 @@ _SHORTEST = 6  # a shorter "secret" would blot out ordinary words
 _SECRET_NAME = re.compile(r"(?i)(key|token|secret|passw(or)?d|pwd|credential)s?$|^(auth|dsn)$|database_url$")
 _NO_SECRETS = ("PWD", "OLDPWD")  # the shell's working folders, not passwords
 
-# What secrets nobody told us about look like. Each pattern starts with fixed letters: one that started with a
+# Words with which a sentence about a secret continues ("the token is missing"). The list is closed, because a rule such
+# as "lower-case letters are no secret" would show "the password is swordfish".
+_PROSE = (
+    "a|absent|accepted|all|already|also|an|and|any|as|ask|at|authentication|bad|be|being|belongs|both|by|change|check|"
+    "checked|configured|correct|denied|does|empty|encrypted|expired|for|from|give|given|has|hidden|if|in|incorrect|"
+    "ignored|invalid|it|its|kept|limited|listed|longer|look|make|masked|missing|more|must|named|needed|never|neither|new|"
+    "no|none|not|now|null|of|off|on|one|only|optional|or|otherwise|out|outdated|part|passed|present|provide|put|read|"
+    "refused|rejected|remove|replace|required|revoked|same|schemes?|see|send|sent|set|shorter|shown|sign|still|store|"
+    "stored|than|that|the|their|there|they|this|to|tokens?|too|try|undefined|unknown|unset|unused|unusable|use|used|"
+    "valid|was|when|where|which|who|whose|with|without|write|written|wrong|you|your"
+)
+_REFERENCE = r"(?![\"']?\$\{\w+\}|(?:\.\.\.|…|true|false|null|none)(?![^\s,;&\"')}\]]))"
+_NO_SECRET = rf"(?!(?-i:{_PROSE}|TOKEN|KEY|SECRET|PASSWORD|[Bb]asic|[Bb]earer)(?![\w!#$%&*+/<=>@^~-]))"
+_NAMES = r"passw(?:or)?d|pwd|secret|token|api[_-]?key|access[_-]?key|authorization"
+_SCHEME = r"(?:(?:bearer|basic)\s+)?"
+_VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s,;&\"')}]+)"
+
+# What unknown secrets look like. Each pattern starts with fixed letters: one that started with a
 # repetition would take quadratic time on a long text, and error texts are long if a tool read a web page.
 _PATTERNS = (
-    (re.compile(r"(://[^\s:/@]*:)[^\s@/]+(?=@)"), rf"\1{MASK}"),  # user:password@host
+    (re.compile(r"(://[^\s:/@]*:)(?!PASSWORD@)[^\s@/]+(?=@)"), rf"\1{MASK}"),  # user:password@host
     (
         re.compile(
-            r"(?i)((?:passw(?:or)?d|pwd|secret|token|api[_-]?key|access[_-]?key|authorization)"
-            r"\b[\"']?\s*(?:[=:]|\bis\b)\s*)(?:bearer\s+|basic\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;&\"')}]+)"
+            rf"(?i)((?:{_NAMES})\b[\"']?\s*(?:=\s*|(?::|\bis\b:?)\s*{_SCHEME}{_NO_SECRET})){_SCHEME}{_REFERENCE}{_VALUE}"
         ),
         rf"\1{MASK}",
     ),
-    (re.compile(r"(?i)(\bbearer\s+)[\w.~+/=-]{6,}"), rf"\1{MASK}"),
+    (re.compile(rf"(?i)(\bbearer\s+){_NO_SECRET}{_REFERENCE}[\w.~+/=-]{{6,}}"), rf"\1{MASK}"),
     (re.compile(r"\b(?:sk|pk|rk|ghp|gho|xox[abps])[-_][\w-]{8,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}"), MASK),
 )
 
