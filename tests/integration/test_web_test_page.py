@@ -113,3 +113,77 @@ def test_no_call_a_limit_and_a_dead_service_are_told(visit, serve):
     expect(results.get_by_role("button", name="Try again")).to_be_visible()
     expect(run).to_be_enabled()
     accessible(page)
+
+
+CHANGING = """
+[llms.eager]
+provider = "scripted"
+default_model = "m"
+replies = [
+    { tool_calls = [{ name = "look", arguments = {} }, { name = "wipe", arguments = {} }, { name = "tidy" }] },
+    { text = "Done." },
+]
+repeat = true
+
+[[responses]]
+llm = "eager"
+tools = { enabled = true }
+
+[[tools.registry]]
+name = "look"
+description = "Look around."
+effect = "read"
+parameters = { type = "object" }
+implementation = { type = "mock", mock_response = "seen" }
+
+[[tools.registry]]
+name = "wipe"
+description = "Delete everything."
+effect = "write"
+parameters = { type = "object" }
+implementation = { type = "mock", mock_response = "wiped" }
+
+[[tools.registry]]
+name = "tidy"
+description = "Put everything in order."
+effect = "idempotent"
+parameters = { type = "object" }
+implementation = { type = "mock", mock_response = "tidied" }
+"""
+
+
+def test_tools_that_change_something_run_only_when_asked_for_and_confirmed(visit, serve):
+    """Otherwise they answer with success; tools that read always run."""
+    page = visit(serve(CHANGING).url + "#/test")
+    page.get_by_label("Model", exact=True).select_option("eager/m")
+    page.get_by_label("Query").fill("Clean up.")
+    run = page.get_by_role("button", name="Run test")
+    results = page.get_by_role("region", name="Results")
+    expect(page.locator(".test-tool", has_text="wipe")).to_contain_text("changes things")
+
+    run.click()
+    expect(results).to_contain_text("Not run, because they change something: tidy, wipe.")
+    expect(results).to_contain_text("seen")
+    expect(results).not_to_contain_text("wiped")
+    expect(results).not_to_contain_text("tidied")
+    accessible(page)
+
+    page.get_by_label("Run tools that change something").check()
+    run.click()
+    dialog = page.get_by_role("dialog", name="Run tools for real?")
+    expect(dialog).to_contain_text("wipe, tidy")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(results).not_to_contain_text("wiped")
+    run.click()
+    dialog.get_by_role("button", name="Run").click()
+    expect(results).to_contain_text("wiped")
+    expect(results).to_contain_text("tidied")
+    expect(results).not_to_contain_text("Not run")
+
+
+def test_a_tool_that_is_safe_to_repeat_is_not_tried_without_asking(visit, serve):
+    """It changes something all the same."""
+    page = visit(serve(CHANGING).url + "#/tools")
+    page.get_by_role("button", name="Try tidy").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run").click()
+    expect(page.get_by_role("dialog", name="Run tidy?")).to_contain_text("It changes something")

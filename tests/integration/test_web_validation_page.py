@@ -208,3 +208,102 @@ def test_a_run_whose_server_was_killed_is_found_interrupted_once_it_is_back(visi
         expect(page.locator(".run").get_by_role("button", name="Resume")).to_be_visible()
     finally:
         second.close()
+
+
+CONFIGURED = """
+[llms.one]
+provider = "scripted"
+default_model = "a"
+replies = [{ text = "Hello.", usage = { input_tokens = 1000, output_tokens = 100 } }]
+repeat = true
+prices.a = { input = 100, output = 1000 }
+
+[llms.two]
+provider = "scripted"
+default_model = "b"
+replies = [{ text = "Hello.", usage = { input_tokens = 1000, output_tokens = 100 } }]
+repeat = true
+
+[[responses]]
+llm = "two"
+
+[[tools.registry]]
+name = "wipe"
+description = "Delete everything."
+effect = "write"
+parameters = { type = "object" }
+implementation = { type = "mock", mock_response = "wiped" }
+
+[validation]
+models = ["one/a"]
+runs = 3
+run_tools = true
+
+[[validation.cases]]
+name = "greets"
+message = "Hello!"
+no_call = true
+"""
+
+
+def test_the_dialog_begins_with_the_configured_models_runs_and_prices(visit, serve):
+    """Prices of an entry count, before the first run and after it; a model without one is named."""
+    page = visit(serve(CONFIGURED).url + "#/validation")
+    page.get_by_role("button", name="Run cases").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("checkbox", name="one/a")).to_be_checked()
+    expect(dialog.get_by_role("checkbox", name="two/b")).not_to_be_checked()
+    expect(dialog.get_by_label("How often each case is tried")).to_have_value("3")
+    expect(dialog.locator(".run-plan")).to_contain_text("3 tests (3 for each model), about $0.3")
+    expect(dialog).to_contain_text("tools that change something run for real (wipe)")
+    dialog.get_by_role("checkbox", name="two/b").check()
+    expect(dialog.locator(".run-plan")).to_contain_text("for 1 of 2 models. Not priced: two/b; give prices in")
+    dialog.get_by_role("checkbox", name="two/b").uncheck()
+    dialog.get_by_role("button", name="Start").click()
+    expect(page.locator(".run")).to_contain_text("3/3 tests, 3 passed, 0 failed, $0.60")
+    page.get_by_role("button", name="Run cases").click()
+    expect(dialog.locator(".run-plan")).to_contain_text("about $0.60.")
+
+
+LATE = """
+[llms.late]
+provider = "scripted"
+default_model = "m"
+replies = [{ text = "Hello." }, { error = "timeout" }, { error = "timeout" }, { error = "timeout" }]
+repeat = true
+retries = 0
+
+[[responses]]
+llm = "late"
+
+[validation]
+runs = 2
+concurrency = 1
+
+[[validation.cases]]
+name = "greets"
+message = "Hello!"
+no_call = true
+"""
+
+
+def test_a_model_that_times_out_has_failed(visit, serve):
+    """One answer of two is a rate of 50 %; each attempt is made up to three times."""
+    page = visit(serve(LATE).url + "#/validation")
+    page.get_by_role("button", name="Run cases").click()
+    page.get_by_role("dialog").get_by_role("button", name="Start").click()
+    model = page.locator(".validation-model", has_text="late/m")
+    expect(model).to_contain_text("1 of 2 passed")
+    expect(model.locator(".rate")).to_have_text("50 %")
+    expect(page.get_by_role("button", name="greets at late/m: partly passed: 1 of 2")).to_be_visible()
+
+
+def test_errors_of_the_service_are_shown_beside_the_rate(visit, serve):
+    """They say nothing about the model, but the rate alone would hide that most tests gave no result."""
+    page = visit(serve(LATE.replace('"timeout"', '"auth"').replace("runs = 2", "runs = 4")).url + "#/validation")
+    page.get_by_role("button", name="Run cases").click()
+    page.get_by_role("dialog").get_by_role("button", name="Start").click()
+    model = page.locator(".validation-model", has_text="late/m")
+    expect(model).to_contain_text("1 of 1 passed")
+    expect(model).to_contain_text("3 more ended in an error of the service, and do not count.")
+    expect(page.locator(".matrix-cell")).to_contain_text("3 errors")

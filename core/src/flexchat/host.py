@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from .events.feed import Feed
     from .events.log import EventLog
     from .files import is_there, read_file, refuse_other
+    from .http.trouble import NO_CONNECTION
     from .llms.llm import Llms
     from .plugin.current import current_info
     from .plugin.foreign import contained, error_name
@@ -244,6 +245,7 @@ _HOMES = {
         "read_file",
         "refuse_other",
     ),
+    "http.trouble": ("NO_CONNECTION",),
     "services.breaker": ("CIRCUIT_OPEN=OPEN",),
     "llms.llm": ("Llms",),
     "plugin.current": ("current_info",),
@@ -321,6 +323,7 @@ __all__ = [
     "LONGEST_KEY",
     "MAX_BYTES",
     "NOT_BLANK",
+    "NO_CONNECTION",
     "OK",
     "SPOKEN",
     "STORED_RESULT",

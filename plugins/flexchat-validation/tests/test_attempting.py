@@ -4,7 +4,8 @@ import asyncio
 import json
 
 import pytest
-from flexchat import Usage, tool
+from flexchat import TurnTimeoutError, Usage, tool
+from flexchat.host import NO_CONNECTION
 from flexchat.provider import (
     ContentFilterError,
     ContextLengthError,
@@ -204,7 +205,9 @@ async def test_without_a_price_the_cost_is_not_known(attempt):
         (ProviderConnectionError("away", retryable=False), "error"),
         (ProviderRateLimitError("slow down", kind="quota"), "error"),
         (ProviderOverloadedError("busy", retryable=False), "error"),
-        (ProviderTimeoutError("too slow"), "error"),
+        (ProviderTimeoutError("too slow"), "failed"),
+        (ProviderTimeoutError("no connection", code=NO_CONNECTION), "error"),
+        (TurnTimeoutError(1000, "phase 6"), "failed"),
         (ProviderProtocolError("no JSON"), "error"),
         (ModelNotFoundError("no such model", status=404), "error"),
         (ProviderRequestError("nothing here", kind="not_found", status=404), "error"),
@@ -216,7 +219,7 @@ async def test_without_a_price_the_cost_is_not_known(attempt):
     ],
 )
 async def test_only_what_says_something_of_the_model_counts_against_it(attempt, error, outcome):
-    """Trouble of its service is an error; a model that does not take tools has failed in all it was asked for."""
+    """Trouble of its service is an error; a model that refuses tools, or is late, has failed."""
     made = await attempt(MAIL, error)
 
     assert made.outcome == outcome

@@ -13,6 +13,7 @@ from flexchat.provider import (
     ProviderConnectionError,
     ProviderOverloadedError,
     ProviderRateLimitError,
+    ProviderTimeoutError,
 )
 from flexchat_testing import ScriptedProvider, calls, says
 from flexchat_validation import running
@@ -282,6 +283,23 @@ async def test_a_model_that_comes_to_nothing_again_and_again_is_given_up(flexcha
     assert run.run.state == "failed"
     assert run.run.problem == f"scripted/a was given up after 3 errors in a row: {error}"
     assert (await store.run(run.run.id)).problem == run.run.problem
+
+
+async def test_a_model_that_is_late_has_failed_and_is_asked_again_before_that(flexchat_app, store):
+    """A rate that left its timeouts out would be too high; one that always times out is given up."""
+    late = ProviderTimeoutError("too slow", retryable=True)
+    once = model(late, right, right)  # recovers when it is asked again
+    async with flexchat_app(once, tools=["calculator"]) as chat:
+        plan = Plan(models=("scripted/a",), cases=CASES[:1])
+        run = await ValidationRun.begin(chat, plan, store, table=ValidationTable(concurrency=1), pause_s=0)
+        assert [a.outcome for a in attempts(await made(run))] == ["passed"]
+    async with flexchat_app(model(late), tools=["calculator"]) as chat:
+        plan = Plan(models=("scripted/b",), cases=CASES, runs=5)
+        run = await ValidationRun.begin(chat, plan, store, table=ValidationTable(concurrency=1), pause_s=0)
+        events = await made(run)
+
+    assert [a.outcome for a in attempts(events)] == ["failed"] * 3
+    assert run.run.problem == "scripted/b was given up after 3 errors in a row: too slow"
 
 
 async def test_a_breaker_that_opens_does_not_hide_why(flexchat_app, store):

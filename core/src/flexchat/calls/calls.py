@@ -40,6 +40,7 @@ class Calls:
         effects: The ledger; None for one in memory.
         fetcher: What tools send requests with.
         sources: The tool sources, some of which nobody may have opened yet; None if there are none.
+        open_sources: Where the registry's tools of sources run; default: sources.
 
     Raises:
         PluginLoadError: A plugin's step is at a place that does not exist, or at "run".
@@ -63,6 +64,7 @@ class Calls:
         effects: Effects | None = None,
         fetcher: Fetcher | None = None,
         sources: ToolSources | None = None,
+        open_sources: ToolSources | None = None,
     ) -> None:
         hooks, mask = hooks or Hooks(), mask or Mask()
         outcomes = self._outcomes = Outcomes(mask, error_detail, max_media_bytes)
@@ -78,7 +80,15 @@ class Calls:
             *([Authorize(gates, outcomes)] if gates else []),
             Approve(mask, claim.has_begun),
             claim,
-            Run(prepared, outcomes, dict(handlers or {}), dict(stores or {}), default_timeout_ms, fetcher, sources),
+            Run(
+                prepared,
+                outcomes,
+                dict(handlers or {}),
+                dict(stores or {}),
+                default_timeout_ms,
+                fetcher,
+                open_sources or sources,
+            ),
         ]
         steps = self.steps = _in_order(core, hooks.steps)
         link: _Link = _nothing_inside

@@ -67,6 +67,7 @@ class ToolManager:
         fetcher: Fetcher | None = None,
         sources: Iterable[SourceSetup] = (),
         lock: ToolsLock | None = None,
+        open_sources: ToolSources | None = None,
     ) -> None:
         self.table = table or ToolsTable()
         self.fetcher = fetcher
@@ -98,6 +99,7 @@ class ToolManager:
             effects=self.effects,
             fetcher=fetcher,
             sources=self.sources,
+            open_sources=open_sources,
         )
         self._executor = ToolExecutor(self.calls)
 
@@ -197,11 +199,15 @@ class ToolManager:
     def with_tools(self, tools: Iterable[ToolLike]) -> ToolManager:
         """Return a manager with the same plugins and limits, but with these tools and a ledger in memory.
 
+        Tools of sources run at this manager's.
+
         Raises:
             ToolDefinitionError: As add.
         """
         table = attrs.evolve(self.table, registry=(), enabled=None, sources={})
-        manager = ToolManager(table, offered=self._offered, fetcher=self.fetcher, **self._rest)
+        manager = ToolManager(
+            table, offered=self._offered, fetcher=self.fetcher, open_sources=self.sources, **self._rest
+        )
         manager.add(tools)
         return manager
 

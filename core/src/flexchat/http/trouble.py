@@ -10,6 +10,9 @@ import httpx
 
 from ..errors import ProviderConnectionError, ProviderError, ProviderProtocolError, ProviderTimeoutError
 
+NO_CONNECTION = "no_connection"
+"""The code of a timeout that passed before anything was sent."""
+
 
 def connection_trouble(
     error: httpx.TransportError, host: str, connect_s: float, *, answered: bool, received: bool, passed_on: bool
@@ -28,7 +31,7 @@ def connection_trouble(
     match error:
         case httpx.ConnectTimeout() | httpx.PoolTimeout():
             text = f"no connection to {host} within {connect_s:g} s (connect_timeout_s)"
-            return ProviderTimeoutError(text, retryable=True)
+            return ProviderTimeoutError(text, code=NO_CONNECTION, retryable=True)
         case httpx.TimeoutException():
             return ProviderTimeoutError(f"{host} did not answer in time", retryable=not passed_on)
         case httpx.RemoteProtocolError():

@@ -9,15 +9,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 import attrs
-from flexchat import ChatResponse, FlexChat, FlexChatError, Message, ToolDefinition, Usage
-from flexchat.host import Mask, ResponseRule, RuleTools, error_name
-from flexchat.provider import ContentFilterError, ContextLengthError, ModelNotFoundError, ProviderRequestError
+from flexchat import ChatResponse, FlexChat, FlexChatError, Message, ToolDefinition, Turn, TurnTimeoutError, Usage
+from flexchat.host import NO_CONNECTION, Mask, ResponseRule, RuleTools, error_name
+from flexchat.provider import (
+    ContentFilterError,
+    ContextLengthError,
+    ModelNotFoundError,
+    ProviderRequestError,
+    ProviderTimeoutError,
+)
 
 from .attempts import Attempt, CallMade, Judgement, ModelKey
-from .cases import Case, Price, ValidationTable
+from .cases import Case, ValidationTable
 from .fingerprint import case_hash
 from .judging import judge
 from .model_ids import split_model_id
+from .pricing import cost_of, cost_of_turns
 from .reading import aspects_of
 from .stand_ins import offered_tools
 
@@ -56,22 +63,22 @@ async def attempt_case(
 ) -> AttemptOutcome:
     """Put a case to a model and judge what it does. Whatever goes wrong is in the outcome: nothing is raised.
 
-    An "error" says nothing about the model: its service was unavailable, refused the key, or took too long. A model
-    that refuses tools, or whose window is too small, has "failed".
+    An "error" says nothing about the model: its service was unavailable or refused the key. A model that refuses tools,
+    whose window is too small, or that does not answer in time, has "failed".
 
     Args:
         model_id: "LLM/MODEL".
         key: What the attempt is valid for.
     """
     started = time.perf_counter()
-    responses: list[ChatResponse] = []
+    turns: list[Turn] = []
     error: Exception | None = None
     hash_: str | None = None
     try:
         hash_ = case_hash(case, chat.tools.get_registry().list(), table)
         tools = offered_tools(chat, case, run_tools=table.run_tools)
-        await _converse(chat, model_id, case, table, tools, responses)
-        judged = judge(case, responses)
+        await _converse(chat, model_id, case, table, tools, turns)
+        judged = judge(case, [turn.response for turn in turns])
     except Exception as trouble:  # noqa: BLE001  a plugin may raise anything, and a run goes on
         error = trouble
         judged = Judgement(
@@ -79,7 +86,8 @@ async def attempt_case(
             aspects=dict.fromkeys(aspects_of(case), False) if is_the_models(trouble) else {},
             problems=(_sentence(trouble),),
         )
-    usage = _sum(response.usage for response in responses)
+    responses = [turn.response for turn in turns]
+    usage, price = _sum(response.usage for response in responses), table.prices.get(model_id)
     passed, failed = judged.passed, error is None or is_the_models(error)
     return AttemptOutcome(
         attempt=Attempt(
@@ -96,7 +104,7 @@ async def attempt_case(
             calls=tuple(_calls(responses, chat.mask)),
             content=chat.mask(responses[-1].content) if responses else "",
             usage=usage,
-            cost=_cost(usage, table.prices.get(model_id)),
+            cost=cost_of_turns([turn.cost for turn in turns]) if price is None else cost_of(usage, price),
             elapsed_ms=(time.perf_counter() - started) * 1000,
             successes=int(passed),
         ),
@@ -110,7 +118,7 @@ async def _converse(
     case: Case,
     table: ValidationTable,
     tools: Iterable[ToolDefinition],
-    responses: list[ChatResponse],
+    turns: list[Turn],
 ) -> None:
     service, model = split_model(chat, model_id)
     rule = ResponseRule(
@@ -124,18 +132,25 @@ async def _converse(
     asked = chat.with_rule(rule, tools=tools)
     history: tuple[Message, ...] = ()
     for message in [turn.message for turn in case.turns] or [case.message or ""]:
-        response = (await asked.respond(message, history=history)).response
-        responses.append(response)
-        history += response.messages
+        made = await asked.respond(message, history=history)
+        turns.append(made)
+        history += made.response.messages
 
 
 def is_the_models(error: Exception) -> bool:
-    """Return whether an error says something about the model: it does not accept what a case must send."""
-    if isinstance(error, (ContextLengthError, ContentFilterError)):
+    """Return whether an error counts against the model: it refuses what a case must send, or takes too long."""
+    if isinstance(error, (ContextLengthError, ContentFilterError)) or is_late(error):
         return True
     if not isinstance(error, ProviderRequestError) or isinstance(error, ModelNotFoundError):
         return False
     return error.kind not in _NOT_THE_MODELS and error.status not in (404, 409)
+
+
+def is_late(error: Exception | None) -> bool:
+    """Return whether a model was asked and did not answer in time."""
+    if isinstance(error, ProviderTimeoutError):
+        return error.code != NO_CONNECTION
+    return isinstance(error, TurnTimeoutError)
 
 
 def _sentence(error: Exception) -> str:
@@ -147,12 +162,6 @@ def _sentence(error: Exception) -> str:
 def _sum(usages: Iterable[Usage | None]) -> Usage | None:
     known = [usage for usage in usages if usage is not None]
     return sum(known[1:], start=known[0]) if known else None
-
-
-def _cost(usage: Usage | None, price: Price | None) -> float | None:
-    if price is None or usage is None or usage.input_tokens is None or usage.output_tokens is None:
-        return None
-    return (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1_000_000
 
 
 def _calls(responses: Iterable[ChatResponse], mask: Mask) -> Iterable[CallMade]:

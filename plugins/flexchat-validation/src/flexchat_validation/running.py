@@ -18,7 +18,7 @@ from flexchat import ChatRequestError, FlexChat, ProviderError
 from flexchat.host import CIRCUIT_OPEN, DEFAULT_TENANT, did_you_mean
 from flexchat.provider import ProviderOverloadedError, ProviderRateLimitError
 
-from .attempting import AttemptOutcome, attempt_case, split_model
+from .attempting import AttemptOutcome, attempt_case, is_late, split_model
 from .attempts import Attempt, ModelKey
 from .cases import Case, ValidationTable, table_of
 from .fingerprint import case_hashes, model_keys, stale_reasons
@@ -299,7 +299,7 @@ class ValidationRun:
                     lane.hold(found.attempt.problems, wait_s, slower=_is_busy(found), asked_at=asked_at)
                     queue.put_nowait(self.progress)
                     continue
-                queue.put_nowait(await self._keep(task, found.attempt))
+                queue.put_nowait(await self._keep(task, found))
         except Exception as error:  # noqa: BLE001  told by events, once the others have stopped
             if self._trouble is None:
                 self._trouble = error
@@ -313,12 +313,13 @@ class ValidationRun:
     def _wait_s(self, found: AttemptOutcome, round_: int) -> float | None:
         """Return how long to wait before an attempt is repeated; None if it stays as it is."""
         error = found.error
-        if found.attempt.outcome != "error" or not isinstance(error, ProviderError) or not error.retryable:
+        if not isinstance(error, ProviderError) or not error.retryable:
             return None
         wait_s = error.retry_after_s if error.retry_after_s is not None else self._pause_s * 2 ** (round_ - 1)
         return wait_s if round_ < ROUNDS and wait_s <= LONGEST_WAIT_S else None
 
-    async def _keep(self, task: Task, attempt: Attempt) -> Attempt:
+    async def _keep(self, task: Task, found: AttemptOutcome) -> Attempt:
+        attempt = found.attempt
         # One that counts has an id derived from its content: making it a second time adds nothing.
         attempt = attempt if attempt.outcome == "error" else attrs.evolve(attempt, id=self._id(task))
         await self._store.add(attempt)
@@ -326,7 +327,7 @@ class ValidationRun:
         self._made += 1
         self._made_s = time.monotonic() - self._began if self._began is not None else 0.0
         model_id = attempt.key.model_id
-        if attempt.outcome != "error":
+        if attempt.outcome != "error" and not is_late(found.error):
             self._errors_in_a_row[model_id] = 0
             return attempt
         self._last_error = " ".join(attempt.problems)

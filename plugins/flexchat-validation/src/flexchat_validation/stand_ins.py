@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flexchat import ChatRequestError, FlexChat, ToolDefinition
@@ -34,8 +34,7 @@ def offered_tools(chat: FlexChat, case: Case, *, run_tools: bool = False) -> lis
             raise ChatRequestError(
                 f"case '{case.name}': no tool is called '{name}'{did_you_mean(name, registry.names())}"
             )
-        is_run = run_tools or (tool.effect == "read" and not tool.approve)  # there is no one to approve it
-        found[name] = tool if is_run else answered_by(_accept, tool)
+        found[name] = tool if run_tools else _without_effect(tool)
     for own in case.own_tools:
         definition = ToolDefinition(
             name=own.name,
@@ -46,6 +45,20 @@ def offered_tools(chat: FlexChat, case: Case, *, run_tools: bool = False) -> lis
         found[own.name] = answered_by(_accept, definition)
     mocked = {name: answered_by(_Mocked(mock), found[name]) for name, mock in case.mocks.items() if name in found}
     return [*(found | mocked).values()]
+
+
+def tools_to_run(tools: Iterable[ToolDefinition]) -> list[ToolDefinition]:
+    """Return tools such that none changes anything: those that only read run, the others answer with ACCEPTED."""
+    return [_without_effect(tool) for tool in tools]
+
+
+def may_run(tool: ToolDefinition) -> bool:
+    """Return whether a tool runs without a person: it changes nothing and needs no approval."""
+    return tool.effect == "read" and not tool.approve
+
+
+def _without_effect(tool: ToolDefinition) -> ToolDefinition:
+    return tool if may_run(tool) else answered_by(_accept, tool)
 
 
 def _accept(params: Mapping[str, Any]) -> Any:

@@ -36,6 +36,7 @@ class ValidationRecord:
         validated: The tests prove that 80 % succeed, and are still valid; always recomputed (C4).
         last_tested: ISO 8601, UTC; None if it never was.
         test_history: The last 50: timestamp, success, and details or error.
+        errors: Tests that ended in an error which says nothing about the model; they do not count.
         rate, low, high: Part that succeeded, and its 95 % interval.
         more: Further tests that would decide it, if the rate stays the same.
         stale: The model, its plugin or the tools are no longer those that were tested.
@@ -48,6 +49,7 @@ class ValidationRecord:
     validated: bool = False
     test_count: int = 0
     success_count: int = 0
+    errors: int = 0
     last_tested: str | None = None
     test_history: tuple[Mapping[str, Any], ...] = ()
     rate: float | None = None

@@ -53,6 +53,29 @@ async def test_a_plan_counts_the_tests_and_begins_nothing(eager):
     assert (await client.post("/api/validation/plan", json={"runs": 0})).status_code == 400
 
 
+async def test_a_plan_estimates_the_cost_from_the_configured_prices(eager):
+    """Before any test; a model without a price is named, and the others are still added up."""
+    eager.tables["llms"]["robot"]["prices"] = {"r1": {"input": 1, "output": 1}}
+    client = await eager.client()
+    asked = {"cases": ["greet"], "models": ["robot/r1", "robot/r2"]}
+    plan = (await client.post("/api/validation/plan", json=asked)).json()
+    assert plan["unpriced"] == ["robot/r2"]
+    assert 0 < plan["cost"] < 0.01
+    eager.tables["validation"]["prices"] = {"robot/r2": {"input": 0, "output": 0}}
+    client = await eager.client()
+    plan = (await client.post("/api/validation/plan", json={**asked, "models": ["robot/r2"]})).json()
+    assert (plan["unpriced"], plan["cost"]) == ([], 0)
+
+
+async def test_the_list_of_cases_has_what_a_run_does_by_default(eager):
+    """As configured; null where the configuration does not say."""
+    defaults = (await (await eager.client()).get("/api/validation/cases")).json()["defaults"]
+    assert (defaults["models"], defaults["runs"], defaults["run_tools"]) == ([], None, False)
+    eager.tables["validation"] |= {"models": ["robot/r9"], "runs": 1, "run_tools": True}
+    defaults = (await (await eager.client()).get("/api/validation/cases")).json()["defaults"]
+    assert (defaults["models"], defaults["runs"], defaults["run_tools"]) == (["robot/r9"], 1, True)
+
+
 async def test_a_configuration_that_says_nothing_of_validation_has_models_and_an_empty_matrix(
     told, tmp_path, monkeypatch
 ):

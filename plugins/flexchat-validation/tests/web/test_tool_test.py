@@ -1,7 +1,12 @@
 """Testing a model with one question."""
 
 import pytest
-from flexchat.provider import ModelNotFoundError, ProviderConnectionError, ProviderRequestError
+from flexchat.provider import (
+    ModelNotFoundError,
+    ProviderConnectionError,
+    ProviderRequestError,
+    ProviderTimeoutError,
+)
 from flexchat_testing import calls
 
 WEATHER = ("get_weather", {"city": "Rome"})
@@ -97,13 +102,16 @@ async def test_record_false_leaves_the_record_alone(told):
         (ModelNotFoundError("none", status=404), 0),
         (ProviderRequestError("robot does not support tools", status=400), 1),
         (ProviderRequestError("robot cannot call tools", kind="unsupported_tools"), 1),
+        (ProviderTimeoutError("too slow"), 1),
     ],
 )
-async def test_an_error_of_the_service_is_no_test_but_a_model_that_refuses_tools_has_failed(told, error, tests):
-    """502 either way."""
+async def test_an_error_of_the_service_is_no_test_but_a_model_that_refuses_tools_or_is_late_has_failed(
+    told, error, tests
+):
+    """502 or 504 either way."""
     told.says(error)
     client = await told.client()
-    await outcome(client, 502, **ASKED)
+    await outcome(client, 504 if isinstance(error, ProviderTimeoutError) else 502, **ASKED)
     records = (await client.get("/api/tools/validation")).json()["validations"]
     assert [(record["test_count"], record["success_count"]) for record in records] == [(1, 0)] * tests
 
@@ -156,3 +164,22 @@ async def test_a_service_of_the_requests_own_needs_the_right_to_edit_and_expands
     answer = await (await told.client()).post("/api/tools/test", json=inline)
     assert answer.status_code == 422
     assert "canary-value" not in answer.text
+
+
+@pytest.mark.parametrize("inline", [{}, {"provider_config": {"provider": "told"}, "model": "m"}])
+@pytest.mark.parametrize("effect", ["write", "idempotent"])
+async def test_a_tool_that_changes_something_runs_only_if_the_request_says_so(told, inline, effect):
+    """Otherwise the model is answered with success, and the outcome names it."""
+    (weather,) = told.tables["tools"]["registry"]
+    told.tables["tools"]["registry"] = [weather, {**weather, "name": "send", "effect": effect}]
+    told.says(calls(WEATHER, ("send", {"city": "Rome"})), "Sent.")
+    client = await told.client()
+    asked = {**ASKED, **inline}
+
+    found = await outcome(client, **asked)
+    assert [one["result"]["result"] for one in found["tool_calls"]] == [{"celsius": 21}, {"success": True}]
+    assert found["not_run"] == ["send"]
+
+    found = await outcome(client, **asked, run_tools=True)
+    assert [one["result"]["result"] for one in found["tool_calls"]] == [{"celsius": 21}, {"celsius": 21}]
+    assert found["not_run"] == []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ..attempt_json import attempt_to_dict
-from ..attempts import Attempt
+from ..cases import table_of
+from ..pricing import estimate
 from ..summary import stale_attempt
 from .records import Records, Results
 from .runs import ATTEMPT, WANTED, plan_of
@@ -44,24 +45,21 @@ async def _plan(call: Any) -> Any:
         plan = await plan_of(call, chat)
         store = Records.of(call.serving).store(chat)
         earlier = [await store.attempts(model_id=model) for model in plan.models]
-    each = len(plan.cases) * plan.runs
-    costs = [_cost(made, each) for made in earlier]
-    told = [cost for cost in costs if cost is not None]
+        costs = {
+            model: await estimate(chat, table_of(chat.config), model, plan.cases, plan.runs, made)
+            for model, made in zip(plan.models, earlier, strict=True)
+        }
+    known = [cost for cost in costs.values() if cost is not None]
     return call.web.Json(
         {
-            "planned": each * len(plan.models),
+            "planned": len(plan.models) * len(plan.cases) * plan.runs,
             "models": list(plan.models),
             "cases": [case.name for case in plan.cases],
             "runs": plan.runs,
-            "cost": sum(told) if len(told) == len(costs) else None,
+            "cost": sum(known) if known else None,
+            "unpriced": [model for model, cost in costs.items() if cost is None],
         }
     )
-
-
-def _cost(earlier: Sequence[Attempt], attempts: int) -> float | None:
-    """Return what attempts will cost if they cost as much as earlier ones; None if that is not known."""
-    known = [attempt.cost for attempt in earlier if attempt.cost is not None]
-    return sum(known) / len(known) * attempts if known else None
 
 
 def operations(web: Any) -> tuple[Any, ...]:
@@ -100,8 +98,9 @@ def operations(web: Any) -> tuple[Any, ...]:
                         "runs": COUNT,
                         "cost": {
                             "type": ["number", "null"],
-                            "description": "US dollars, from what earlier tests cost.",
+                            "description": "US dollars, estimated; without the models in unpriced.",
                         },
+                        "unpriced": TEXTS,
                     }
                 )
             },

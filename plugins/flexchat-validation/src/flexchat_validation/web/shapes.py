@@ -41,6 +41,7 @@ STATUS = record(
         "validated": SWITCH,
         "test_count": COUNT,
         "success_count": COUNT,
+        "errors": COUNT,
         "rate": {"type": ["number", "null"]},
         "low": NUMBER,
         "high": NUMBER,

@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
-from flexchat import ChatRequestError, FlexChat, Turn
+from flexchat import ChatRequestError, FlexChat, FlexChatError, Turn
 from flexchat.host import ResponseRule, RuleTools, document_of
-from flexchat.provider import ProviderRequestError
 
 from ..attempting import is_the_models
+from ..stand_ins import may_run, tools_to_run
 from .records import Records, shown_status
-from .shapes import COUNT, NULLABLE_TEXT, NUMBER, SAID, STATUS, SWITCH, TABLE, TEXT, listed, record, taken
+from .shapes import COUNT, NULLABLE_TEXT, NUMBER, SAID, STATUS, SWITCH, TABLE, TEXT, TEXTS, listed, record, taken
 
 MISSING = "Missing query or model"
 PROMPT = "You are a helpful assistant with access to tools. Use them when appropriate."
@@ -30,12 +30,14 @@ class ToolTest:
     Attributes:
         chat: Answers everything with this model and all tools.
         record: Whether the outcome is recorded.
+        standing_in: Tools that change something and are not run.
     """
 
     chat: FlexChat
     model_id: str
     service: str
     record: bool
+    standing_in: tuple[str, ...] = ()
 
 
 async def _test(call: Any) -> Any:
@@ -44,8 +46,8 @@ async def _test(call: Any) -> Any:
     async with _tool_test(call) as test:
         try:
             turn = await test.chat.respond(call.body["query"])
-        except ProviderRequestError as error:
-            await _record_refusal(call, test, error)
+        except FlexChatError as error:
+            await _record_failure(call, test, error)
             raise
         return call.web.Json(await _outcome(call, test, turn))
 
@@ -60,8 +62,8 @@ async def _events(call: Any) -> AsyncGenerator[Any, None]:
         try:
             async for event in events:
                 yield event
-        except ProviderRequestError as error:
-            await _record_refusal(call, test, error)
+        except FlexChatError as error:
+            await _record_failure(call, test, error)
             raise
         finally:
             await events.aclose()
@@ -73,17 +75,31 @@ async def _tool_test(call: Any) -> AsyncIterator[ToolTest]:
     async with call.serving.chat() as chat, contextlib.AsyncExitStack() as stack:
         wanted = body.get("record", True)
         if "provider_config" in body:
-            inline, provider = await _inline(call, chat)
-            await stack.enter_async_context(inline)
+            asked, provider = await _inline(call, chat)
+            await stack.enter_async_context(asked)
             # The same name in the configuration means another model.
             wanted = wanted and provider not in chat.config.llms
-            model_id = f"{provider}/{body['model']}"
-            yield ToolTest(chat=inline, model_id=model_id, service=provider, record=wanted)
-            return
-        service, model = (body["llm"], body["model"]) if "llm" in body else call.web.chosen_model(chat, body["model"])
-        chat.llms.resolve(service, model)  # raises if there is no such service
+            service, model, shown = INLINE, body["model"], provider
+        else:
+            asked = chat
+            service, model = (
+                (body["llm"], body["model"]) if "llm" in body else call.web.chosen_model(chat, body["model"])
+            )
+            chat.llms.resolve(service, model)  # raises if there is no such service
+            shown = service
         rule = ResponseRule(llm=service, model=model, prompt=PROMPT, max_tokens=MAX_TOKENS, tools=RuleTools())
-        yield ToolTest(chat=chat.with_rule(rule), model_id=f"{service}/{model}", service=service, record=wanted)
+        await asked.tools.ready_for(rule)  # else tools of sources that are opened later would run
+        tools = asked.tools.get_registry().list()
+        standing_in = (
+            () if body.get("run_tools", False) else tuple(tool.name for tool in tools if not may_run(tool))
+        )
+        yield ToolTest(
+            chat=asked.with_rule(rule, tools=tools_to_run(tools) if standing_in else None),
+            model_id=f"{shown}/{model}",
+            service=shown,
+            record=wanted,
+            standing_in=standing_in,
+        )
 
 
 async def _inline(call: Any, chat: FlexChat) -> tuple[FlexChat, str]:
@@ -98,15 +114,7 @@ async def _inline(call: Any, chat: FlexChat) -> tuple[FlexChat, str]:
     _refuse_variables(entry)
     tables: dict[str, Any] = {
         "llms": {INLINE: entry},
-        "responses": [
-            {
-                "llm": INLINE,
-                "model": call.body["model"],
-                "prompt": PROMPT,
-                "max_tokens": MAX_TOKENS,
-                "tools": {"enabled": True},
-            }
-        ],
+        "responses": [{"llm": INLINE, "model": call.body["model"]}],
     }
     tools = chat.tools.get_registry().list()
     if registry is not None:
@@ -148,6 +156,7 @@ async def _outcome(call: Any, test: ToolTest, turn: Turn) -> dict[str, Any]:
         "model": response.model,
         "service": test.service,
         "tool_calls": [entry.to_dict() for entry in made],
+        "not_run": sorted({entry.tool for entry in made} & {*test.standing_in}),
         "max_iterations_reached": response.max_iterations_reached,
         "iterations": iterations,
         "succeeded": succeeded if call.body.get("record", True) else None,
@@ -159,8 +168,8 @@ async def _outcome(call: Any, test: ToolTest, turn: Turn) -> dict[str, Any]:
     }
 
 
-async def _record_refusal(call: Any, test: ToolTest, error: ProviderRequestError) -> None:
-    """Record that a model does not accept what a test sends; an unavailable service says nothing about its models."""
+async def _record_failure(call: Any, test: ToolTest, error: FlexChatError) -> None:
+    """Record an error that counts against the model; an unavailable service says nothing about its models."""
     if is_the_models(error):
         await _recorded(call, test, succeeded=False, details=None, error=call.serving.mask(str(error)))
 
@@ -198,7 +207,7 @@ def operations(web: Any) -> tuple[Any, ...]:
             method="POST",
             path="/api/tools/test",
             name="test_model",
-            summary="Put a question to a model with all tools, and record whether it called one. Tools really run.",
+            summary="Put a question to a model with all tools, and record whether it called one.",
             tag="tools",
             handle=_test,
             body={
@@ -210,6 +219,11 @@ def operations(web: Any) -> tuple[Any, ...]:
                     record={
                         **SWITCH,
                         "description": "false: no tool call is expected, so nothing is judged or recorded.",
+                    },
+                    run_tools={
+                        **SWITCH,
+                        "default": False,
+                        "description": "Run tools that change something; otherwise they only answer with success.",
                     },
                     stream=SWITCH,
                 ),
@@ -225,6 +239,7 @@ def operations(web: Any) -> tuple[Any, ...]:
                         "model": TEXT,
                         "service": TEXT,
                         "tool_calls": listed(web.TOOL_CALL),
+                        "not_run": {**TEXTS, "description": "Called tools that only answered with success."},
                         "max_iterations_reached": SWITCH,
                         "iterations": COUNT,
                         "succeeded": {"type": ["boolean", "null"]},

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import attrs
+from flexchat import FlexChat, FlexChatError
 
+from ..attempting import split_model
 from ..cases import table_of
 from ..fingerprint import case_hashes
 from ..store import Rows, ValidationStore, rows_of
@@ -56,6 +59,7 @@ async def _cases(call: Any) -> Any:
 
     async with call.serving.chat() as chat:
         found, problems = await case_files.readable(call.serving, chat)
+        defaults = _defaults(call, chat)
     told = [
         {
             "name": case.name,
@@ -68,7 +72,22 @@ async def _cases(call: Any) -> Any:
         }
         for case in _tagged(call, found)
     ]
-    return call.web.Json({"cases": told, "problems": case_files.told(problems, call.serving)})
+    return call.web.Json({"cases": told, "defaults": defaults, "problems": case_files.told(problems, call.serving)})
+
+
+def _defaults(call: Any, chat: FlexChat) -> dict[str, Any]:
+    """Return what a run does unless its request says otherwise, as far as the configuration sets it."""
+    table, written = table_of(chat.config), call.serving.written.get("validation")
+    models = []
+    for model in table.models:
+        with contextlib.suppress(FlexChatError):  # a check says what is wrong with it
+            models.append("/".join(split_model(chat, model)))
+    return {
+        "models": list(dict.fromkeys(models)),
+        "runs": table.runs if isinstance(written, Mapping) and "runs" in written else None,
+        "run_tools": table.run_tools,
+        "changing_tools": [tool.name for tool in chat.tools.get_registry().list() if tool.effect != "read"],
+    }
 
 
 async def _matrix(call: Any) -> Any:
@@ -201,6 +220,14 @@ def operations(web: Any) -> tuple[Any, ...]:
                                     "judge": TEXT,
                                 }
                             )
+                        ),
+                        "defaults": record(
+                            {
+                                "models": TEXTS,
+                                "runs": {"type": ["integer", "null"], "description": "null: not configured."},
+                                "run_tools": SWITCH,
+                                "changing_tools": TEXTS,
+                            }
                         ),
                         "problems": _PROBLEMS,
                     }

@@ -5,8 +5,10 @@ import { get, stream, ApiError } from "../../js/api.js";
 import { pageHead, button, badge, alert, counted, errorCard, spinner, ms, when } from "../../js/elements.js";
 import { markdown } from "../../js/markdown.js";
 import { liveCalls } from "../../js/live_calls.js";
+import { confirmed } from "../../js/dialog.js";
+import { effectOfTool } from "../../js/tool_definition.js";
 import { toolCallCard } from "../../js/tool_call.js";
-import { modelMark, markBadge, verdictBadge, staleBadge, intervalBar, moreNeeded, sentence } from "./verdict.js";
+import { modelMark, markBadge, verdictBadge, staleBadge, intervalBar, moreNeeded, notCounted, sentence } from "./verdict.js";
 
 export const title = "Test";
 
@@ -25,6 +27,8 @@ export async function mount(root, { query }) {
   const known = h("div", { class: "test-known", "aria-live": "polite" });
   const text = h("textarea", { id: field, class: "input", dir: "auto", rows: 3, placeholder: "For example: What's the weather in Paris?" });
   const expects = h("input", { type: "checkbox" });
+  const runsTools = h("input", { type: "checkbox" });
+  const changing = h("div", { hidden: true });
   const missing = h("div", { class: "test-missing" });
   const results = h("section", { class: "stack test-results", "aria-label": "Results", hidden: true });
   const tools = h("section", { class: "stack", "aria-labelledby": "test-tools" }, h("h2", { id: "test-tools" }, "Tools"), spinner("Loading tools"));
@@ -48,6 +52,7 @@ export async function mount(root, { query }) {
       ),
     ),
     h("label", { class: "check" }, expects, h("span", {}, "A tool call is expected: judge the answer by it, and count it for the model")),
+    changing,
     missing,
     h("div", { class: "row" }, runButton, stopButton),
   );
@@ -64,7 +69,16 @@ export async function mount(root, { query }) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run();
   });
 
-  showTools(tools);
+  let writing = []; // names of tools that change something
+  showTools(tools, (all) => {
+    writing = all.filter((tool) => tool.effect !== "read").map((tool) => tool.name);
+    changing.hidden = !writing.length;
+    replace(
+      changing,
+      h("label", { class: "check" }, runsTools, h("span", {}, "Run tools that change something, for real")),
+      h("p", { class: "field-hint" }, `Otherwise they are not run, and answer with success: ${writing.join(", ")}.`),
+    );
+  });
   loadModels();
 
   async function loadModels() {
@@ -107,6 +121,9 @@ export async function mount(root, { query }) {
       (select.value ? text : select).focus();
       return;
     }
+    const real = runsTools.checked && writing.length > 0;
+    if (real && !(await confirmed({ title: "Run tools for real?", text: `The model may call tools that change something, with any arguments: ${writing.join(", ")}.`, action: "Run", danger: true }))) return;
+    if (running || gone) return;
     running = new AbortController();
     busy(true);
     const judged = expects.checked;
@@ -123,7 +140,7 @@ export async function mount(root, { query }) {
     announce("The test runs.");
     try {
       let report = null;
-      for await (const { event, data } of stream("api/tools/test", { query: wanted, model: select.value, record: judged, stream: true }, { signal: running.signal })) {
+      for await (const { event, data } of stream("api/tools/test", { query: wanted, model: select.value, record: judged, run_tools: real, stream: true }, { signal: running.signal })) {
         if (event === "test") report = data;
         else if (event === "error") throw new ApiError(data.status || 500, data);
         else if (event === "text") answer.append(data.text);
@@ -187,6 +204,7 @@ async function showReport(place, report, judged) {
       calls.length
         ? h("div", { class: "stack tight" }, calls.map((call) => toolCallCard.of(call, calls.length <= 3)))
         : h("p", { class: "muted" }, "The model called no tool.", judged && " A test without a call is not a success."),
+      report.not_run?.length > 0 && alert("warn", h("p", {}, `Not run, because ${report.not_run.length > 1 ? "they change" : "it changes"} something: ${report.not_run.join(", ")}. The model was told that it succeeded.`)),
       h("h3", {}, "Answer"),
       h("div", { class: "test-answer" }, answer),
       report.max_iterations_reached && alert("warn", h("p", {}, h("strong", {}, "Limit of iterations reached."), " The model kept calling tools until it was stopped.")),
@@ -211,14 +229,16 @@ function statusCard(status) {
     h("div", { class: "spread" }, h("h3", {}, `What is known of ${status.model_id}`), h("div", { class: "row" }, verdictBadge(status), staleBadge(status))),
     intervalBar(status),
     h("p", {}, sentence(status), " ", moreNeeded(status) && h("strong", {}, `${moreNeeded(status)}.`)),
+    status.errors > 0 && h("p", {}, notCounted(status.errors)),
     (status.stale_reasons || []).length > 0 && h("ul", {}, status.stale_reasons.map((one) => h("li", {}, one))),
     h("p", { class: "muted small-text" }, "Single tests show little. ", h("a", { href: "#/validation" }, "Run your own cases"), " for a verdict you can rely on."),
   );
 }
 
-async function showTools(place) {
+async function showTools(place, onKnown) {
   try {
     const { tools, enabled } = await get("api/tools/list");
+    onKnown(tools);
     const list = h("ul", { class: "test-tools" });
     const show = (some) => replace(list, some.map(toolCard));
     const more = tools.length > 6 && button(`Show all ${tools.length}`, { kind: "quiet small", onClick: () => (show(tools), more.remove()) });
@@ -231,7 +251,7 @@ async function showTools(place) {
         : alert("warn", h("p", {}, enabled === false ? "Tools are switched off in the configuration, so no model can call one." : "The configuration has no tools, so no model can call one."), h("p", {}, h("a", { href: "#/config" }, "Add tools"))),
     );
   } catch (error) {
-    replace(place, h("h2", { id: "test-tools" }, "Tools"), errorCard(error, { retry: () => showTools(place), reading: true }));
+    replace(place, h("h2", { id: "test-tools" }, "Tools"), errorCard(error, { retry: () => showTools(place, onKnown), reading: true }));
   }
 }
 
@@ -239,7 +259,7 @@ function toolCard(tool) {
   return h(
     "li",
     { class: "card test-tool" },
-    h("div", { class: "spread" }, h("h3", { class: "mono" }, tool.name), badge(tool.implementation?.type || tool.type)),
+    h("div", { class: "spread" }, h("h3", { class: "mono" }, tool.name), h("span", { class: "row" }, badge(tool.implementation?.type || tool.type), effectOfTool(tool.effect))),
     h("p", { class: "muted small-text" }, tool.description),
   );
 }

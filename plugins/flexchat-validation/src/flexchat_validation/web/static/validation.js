@@ -127,6 +127,7 @@ export async function mount(root, { query }) {
   function openStart() {
     startDialog({
       cases: cases.cases,
+      defaults: cases.defaults,
       tag,
       onStarted: (run) => {
         follow(run);

@@ -78,6 +78,7 @@ function cellOf(cell, model, name, onOpen) {
     },
     icon(picture),
     h("span", { "aria-hidden": "true" }, tried ? `${passed}/${tried}` : "error"),
+    tried > 0 && errors > 0 && h("span", { class: "matrix-errors", "aria-hidden": "true" }, `+ ${errors} ${errors === 1 ? "error" : "errors"}`),
     h("span", { class: "visually-hidden" }, `${name} at ${model}: ${said}${cell.stale ? ", stale" : ""}. Show the attempts.`),
   );
 }

@@ -1,7 +1,7 @@
 // The models: verdict, rate and interval of each, and the same per aspect.
 
 import { h, icon } from "../../js/dom.js";
-import { verdictBadge, staleBadge, intervalBar, moreNeeded, percent, range } from "./verdict.js";
+import { verdictBadge, staleBadge, intervalBar, moreNeeded, notCounted, percent, range } from "./verdict.js";
 import { when } from "../../js/elements.js";
 
 const ASPECTS = [
@@ -57,6 +57,7 @@ function card(model, matrix, runs = true) {
           h("p", { class: "muted small-text" }, `95 % interval: ${range(model)}`),
         )
       : h("p", { class: "muted" }, `No results that count.${runs ? " Run the cases." : ""}`),
+    model.errors > 0 && h("p", { class: "small-text not-counted" }, notCounted(model.errors)),
     model.tested && model.verdict === "undecided" && !model.stale && h("p", { class: "small-text" }, model.reason),
     (model.stale_reasons || []).length > 0 && h("ul", { class: "small-text" }, model.stale_reasons.map((one) => h("li", {}, one))),
     aspects.some((one) => one.tests) && h("table", { class: "aspects" }, h("caption", { class: "visually-hidden" }, `Aspects of ${model.model_id}`), h("tbody", {}, ASPECTS.map(([name, label]) => aspectRow(label, aspects.find((one) => one.aspect === name))))),

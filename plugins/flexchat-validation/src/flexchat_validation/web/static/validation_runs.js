@@ -2,7 +2,7 @@
 
 import { h, replace, announce, uid } from "../../js/dom.js";
 import { get, post, del, watch } from "../../js/api.js";
-import { badge, button, errorCard, spinner, when, busy, ms } from "../../js/elements.js";
+import { alert, badge, button, errorCard, spinner, when, busy, ms } from "../../js/elements.js";
 import { openDialog, confirmed, toast } from "../../js/dialog.js";
 import { markBadge } from "./verdict.js";
 
@@ -18,10 +18,10 @@ const STATES = {
 const LEAST = 16;
 
 /** Ask what to run, and start it. */
-export function startDialog({ cases, tag, onStarted }) {
+export function startDialog({ cases, defaults = {}, tag, onStarted }) {
   const tags = [...new Set(cases.flatMap((one) => one.tags || []))].sort();
   const modelList = h("div", { class: "run-choices" }, spinner("Loading models"));
-  const runs = h("input", { id: uid("runs"), class: "input run-times", type: "number", min: "1", max: "1000", value: String(Math.max(1, Math.ceil(LEAST / cases.length))), inputmode: "numeric", onInput: () => plan() });
+  const runs = h("input", { id: uid("runs"), class: "input run-times", type: "number", min: "1", max: "1000", value: String(defaults.runs || Math.max(1, Math.ceil(LEAST / cases.length))), inputmode: "numeric", onInput: () => plan() });
   const tagBoxes = tags.map((name) => checkbox(name, name === tag, () => plan()));
   const planned = h("p", { class: "run-plan", "aria-live": "polite" });
   const trouble = h("div", {});
@@ -39,6 +39,7 @@ export function startDialog({ cases, tag, onStarted }) {
       tags.length > 0 && h("fieldset", { class: "field" }, h("legend", {}, "Cases with these tags"), h("p", { class: "field-hint" }, "None chosen: all cases."), h("div", { class: "checks" }, tagBoxes.map((one) => one.node))),
       h("div", { class: "field" }, h("label", { for: runs.id }, "How often each case is tried"), h("p", { class: "field-hint" }, `A verdict needs at least ${LEAST} tests of a model, even if all of them pass.`), runs),
       planned,
+      defaults.run_tools && defaults.changing_tools?.length > 0 && alert("warn", h("p", {}, `validation.run_tools is on: tools that change something run for real (${defaults.changing_tools.join(", ")}).`)),
       trouble,
     ),
     actions: [button("Cancel", { onClick: () => dialog.close() }), start],
@@ -49,7 +50,8 @@ export function startDialog({ cases, tag, onStarted }) {
   async function fillModels() {
     try {
       const { models } = await get("api/models/list");
-      const chosen = new Set(models.filter((one) => one.default).map((one) => one.id));
+      const configured = models.filter((one) => defaults.models?.includes(one.id));
+      const chosen = new Set((configured.length ? configured : models.filter((one) => one.default)).map((one) => one.id));
       boxes = models.map((model) => checkbox(model.id, chosen.size ? chosen.has(model.id) : models.length === 1, () => plan(), markBadge(model)));
       replace(modelList, boxes.length ? boxes.map((one) => one.node) : h("p", { class: "muted" }, "No service tells its models."));
       plan();
@@ -84,10 +86,10 @@ export function startDialog({ cases, tag, onStarted }) {
   async function estimate(what) {
     const now = (turn += 1);
     try {
-      const { planned: tests, cost } = await post("api/validation/plan", what);
+      const { planned: tests, cost, unpriced } = await post("api/validation/plan", what);
       if (now !== turn) return;
       const each = tests / what.models.length;
-      replace(planned, h("strong", {}, `${tests} tests`), ` (${each} for each model)`, cost === null || cost === undefined ? ". The cost is not known: give prices in validation.prices." : `, about ${dollars(cost)}.`, each < LEAST && ` Too few for a verdict: ${LEAST} are the least.`);
+      replace(planned, h("strong", {}, `${tests} tests`), ` (${each} for each model)`, priceOf(cost, unpriced, what.models), each < LEAST && ` Too few for a verdict: ${LEAST} are the least.`);
     } catch (error) {
       if (now === turn) planned.textContent = error.message;
     }
@@ -104,6 +106,14 @@ export function startDialog({ cases, tag, onStarted }) {
       replace(trouble, errorCard(error));
     }
   }
+}
+
+/** Return what a run is expected to cost, and what is not priced. */
+function priceOf(cost, unpriced, models) {
+  if (!unpriced.length) return `, about ${dollars(cost)}.`;
+  const remedy = "give prices in llms.NAME.prices or validation.prices.";
+  if (cost === null) return `. The cost is not known: ${remedy}`;
+  return `, about ${dollars(cost)} for ${models.length - unpriced.length} of ${models.length} models. Not priced: ${unpriced.join(", ")}; ${remedy}`;
 }
 
 function checkbox(name, checked, onChange, ...more) {

@@ -3,6 +3,7 @@
 //   modelMark(model)          { icons, text, kind, plain } of the seed's mark: wrench and tick, wrench and warning, or null
 //   intervalBar(status)       the rate, its 95 % interval and the 80 % line, as a picture with a sentence
 //   sentence(status)          the same in words      range(status)  the interval alone
+//   notCounted(errors)        that so many tests ended in an error of the service
 
 import { h, icon, svg } from "../../js/dom.js";
 import { badge } from "../../js/elements.js";
@@ -75,6 +76,11 @@ export function intervalBar(status, { label = "" } = {}) {
   }
   parts.push(svg("path", { class: "interval-line", d: `M${at(LINE)} 0V16` }));
   return svg("svg", frame, parts);
+}
+
+/** Return that tests ended in errors of the service, which say nothing about the model. */
+export function notCounted(errors) {
+  return `${errors} more ended in an error of the service, and ${errors === 1 ? "does" : "do"} not count.`;
 }
 
 /** Return how many tests are missing, in words; "" if none. */

@@ -5,6 +5,12 @@
 import { h, keyed, uid } from "../dom.js";
 
 const INDENT = "  ";
+const TAB = 2; // as in the stylesheet
+const EDGE_PX = 12;
+const GAP_PX = 14; // between a line and its note
+const LEAST_ROOM_PX = 90;
+
+const ruler = document.createElement("canvas").getContext("2d");
 
 /** Return an editor. */
 export function textEditor({ onInput, readOnly = false, label = "Text of the configuration" }) {
@@ -94,11 +100,14 @@ export function textEditor({ onInput, readOnly = false, label = "Text of the con
       node.className = `editor-note ${kind}`;
       node.textContent = texts.join(" · ");
       node.style.setProperty("--line", String(Number(node.dataset.key) - 1));
-      node.style.setProperty("--end", String(width(all[Number(node.dataset.key) - 1])));
-      // Where there is no room behind the line, it stands below it, in several lines if need be.
-      node.classList.toggle("below", node.offsetLeft + node.offsetWidth > area.clientWidth - 24);
+      // A note stays on its own line, behind the text, and is cut off at the edge. Without room for a few words it is
+      // left out: the line's number is marked, and the list of problems has the whole text.
+      const end = width(all[Number(node.dataset.key) - 1]) + GAP_PX;
+      const room = area.clientWidth - 2 * EDGE_PX - end;
+      node.style.setProperty("--end", `${end}px`);
+      node.style.setProperty("--room", `${room}px`);
+      node.hidden = room < LEAST_ROOM_PX;
     }
-    notes.style.setProperty("--room", `${area.clientWidth - 24}px`);
     follow();
   }
 
@@ -107,6 +116,16 @@ export function textEditor({ onInput, readOnly = false, label = "Text of the con
     notes.style.setProperty("--top", `${-area.scrollTop}px`);
     notes.style.setProperty("--left", `${-area.scrollLeft}px`);
   }
+
+  /** Return how wide a line is, in pixels. */
+  function width(line) {
+    ruler.font = getComputedStyle(area).font;
+    let spaced = "";
+    for (const sign of line) spaced += sign === "\t" ? " ".repeat(TAB - (spaced.length % TAB)) : sign;
+    return ruler.measureText(spaced).width;
+  }
+
+  new ResizeObserver(() => place()).observe(area);
 
   return {
     node,
@@ -145,9 +164,3 @@ export function textEditor({ onInput, readOnly = false, label = "Text of the con
   };
 }
 
-/** Columns a line takes: a tab goes to the next multiple of two, wide characters are counted once. */
-function width(line) {
-  let columns = 0;
-  for (const sign of line) columns += sign === "\t" ? 2 - (columns % 2) : 1;
-  return columns;
-}

@@ -221,7 +221,7 @@ function tryOut(tool) {
   sheet.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (form.validate().length) return;
-    if (tool.effect === "write" && !(await confirmed({ title: `Run ${tool.name}?`, text: "It changes something, for real.", action: "Run" }))) return;
+    if (tool.effect !== "read" && !(await confirmed({ title: `Run ${tool.name}?`, text: "It changes something, for real.", action: "Run" }))) return;
     replace(out);
     const body = { name: tool.name, arguments: form.value ?? {} };
     const asked = JSON.stringify(body);
