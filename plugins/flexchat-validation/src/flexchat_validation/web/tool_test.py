@@ -90,9 +90,7 @@ async def _tool_test(call: Any) -> AsyncIterator[ToolTest]:
         rule = ResponseRule(llm=service, model=model, prompt=PROMPT, max_tokens=MAX_TOKENS, tools=RuleTools())
         await asked.tools.ready_for(rule)  # else tools of sources that are opened later would run
         tools = asked.tools.get_registry().list()
-        standing_in = (
-            () if body.get("run_tools", False) else tuple(tool.name for tool in tools if not may_run(tool))
-        )
+        standing_in = () if body.get("run_tools", False) else tuple(tool.name for tool in tools if not may_run(tool))
         yield ToolTest(
             chat=asked.with_rule(rule, tools=tools_to_run(tools) if standing_in else None),
             model_id=f"{shown}/{model}",
