@@ -152,7 +152,8 @@ class FlexChat:
             source: A TOML or JSON file, one already read, or its content as a mapping (in which ${VARIABLES} are
                 not expanded).
             tools: Further tools, given in code; rules name them like those of the config.
-            providers: Providers to use instead of those the config describes, by their name in llms; for tests.
+            providers: Providers to use instead of those the config describes, by their name in llms; for tests. Such
+                an LLM needs no entry, and the settings of an existing entry's service are not read.
             plugins: The plugins to use; default: all installed ones.
             hooks: Objects with @hookimpl methods, for this chat only: event hooks, gates, steps of tool calls. They
                 come after the plugins'.
@@ -166,8 +167,9 @@ class FlexChat:
 
         given = [item if isinstance(item, str) else as_definition(item) for item in tools]
         names = [*(item if isinstance(item, str) else item.name for item in given), *(f"{n}/*" for n in sources or ())]
-        reading = read_config(source, tools=names)
-        return cls(assemble(reading, plugins or plugins_for(reading), given, providers or {}, hooks, sources or {}))
+        providers = providers or {}
+        reading = read_config(source, tools=names, llms={name: each.name for name, each in providers.items()})
+        return cls(assemble(reading, plugins or plugins_for(reading), given, providers, hooks, sources or {}))
 
     @classmethod
     def from_model(

@@ -108,7 +108,7 @@ def assemble(
 
     host = as_configured(host, reading)
     _check_plugins(reading, host)
-    entries = read_entries(reading, "llms", host.providers)
+    entries = read_entries(reading, "llms", host.providers, given=providers)
     store_entries = read_entries(reading, "stores", host.document_stores)
     sources = read_sources(reading, host, open_sources or {})
     tools = [*tools]

@@ -227,7 +227,7 @@ async def test_the_question_shows_what_is_approved():
 
     async with chat_with(send) as chat:
         await chat.call_tool("send", {"text": "pay\u202e 5\n"}, on_question=asked)
-        await chat.call_tool("send", {"text": "x" * 20_000}, on_question=asked)
+        await chat.call_tool("send", {"text": "word " * 4_000}, on_question=asked)
 
     assert asked.asked[0] == 'Run send with {"text": "pay\\u202e 5\\n"}?'
     assert asked.asked[1].endswith(f"… and {20_000 + 12 - MAX_APPROVAL_CHARS:,} more characters?")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import attrs
@@ -14,7 +15,7 @@ from .check import check, keys_in_the_file, written_secrets
 from .document import MOST_PROBLEMS, ConfigDocument, and_more, document_of, read_document
 from .including import with_included
 from .keys import variable_value
-from .model import Config, ResponseRule, own_keys
+from .model import Config, LLMEntry, ResponseRule, own_keys
 from .normalise import normalise
 from .positions import KeyPath
 from .structure import Flaw, structure
@@ -247,6 +248,7 @@ def read_config(
     *,
     environ: Mapping[str, str] | None = None,
     tools: Collection[str] = (),
+    llms: Mapping[str, str] = MappingProxyType({}),
 ) -> ReadConfig:
     """Read core's part of a configuration.
 
@@ -256,6 +258,8 @@ def read_config(
         environ: Where ${NAME} is looked up. Default: for a file, the process's environment and then the stored keys;
             for a mapping, nothing is replaced.
         tools: Names of tools given in code, and SOURCE/* for tool sources given in code.
+        llms: Providers given in code, by the name of their entry in llms: from that name to the provider's own. The
+            entry may be missing; the service settings of an existing one are neither read nor expanded.
 
     Raises:
         ConfigError: The file cannot be read at all. Everything else is in the result's problems.
@@ -269,6 +273,7 @@ def read_config(
         written = document_of(source) if isinstance(source, Mapping) else read_document(source)
     whole = with_included(written)
     document, notes = normalise(whole)
+    document = _with_given(document, llms)
     if is_file:
         notes += keys_in_the_file(document)
     if environ is None and not is_file:
@@ -283,3 +288,18 @@ def read_config(
         hidden=expanded.places,
         tools=tools,
     )
+
+
+def _with_given(document: ConfigDocument, llms: Mapping[str, str]) -> ConfigDocument:
+    """Return the document with the entries of LLMs given in code, reduced to the keys that are not the provider's."""
+    written = document.data.get("llms", {})
+    if not llms or not isinstance(written, dict):
+        return document
+    entries, common = dict(written), own_keys(LLMEntry)
+    for name, provider in llms.items():
+        entry = entries.get(name)
+        if name not in entries:
+            entries[name] = {"provider": provider, "default_model": name}
+        elif isinstance(entry, dict):
+            entries[name] = {key: value for key, value in entry.items() if key in common}
+    return attrs.evolve(document, data={**document.data, "llms": entries})

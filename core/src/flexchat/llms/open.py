@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -41,14 +41,21 @@ class Configured:
     settings: Any
 
 
-def read_entries(reading: ReadConfig, section: str, records: Records) -> dict[str, Configured]:
+def read_entries(
+    reading: ReadConfig, section: str, records: Records, *, given: Collection[str] = ()
+) -> dict[str, Configured]:
     """Return the entries of llms or stores with their settings in the plugin's class.
 
     Problems are added to the reading's problems, and the entry is left out.
+
+    Args:
+        given: Names of entries to leave out: what they describe is given in code.
     """
     services: dict[str, Configured] = {}
     for path, table in reading.tables(section):
         name = table.get("provider")
+        if path[-1] in given:
+            continue
         if not isinstance(name, str):
             continue  # reported when core's own keys are structured
         found: ProviderType | DocumentStoreType | None = records.by_name.get(name)

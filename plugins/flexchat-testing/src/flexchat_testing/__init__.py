@@ -4,6 +4,7 @@ The scripted model and the recorder need nothing but FlexChat; everything else n
 "flexchat-testing[laws]"`` and is imported on demand.
 
     scripted.py       ScriptedProvider, says, calls: a model that says what a test tells it
+    every_tool.py     EveryToolProvider: a model that calls every tool once
     listed_source.py  the tool source "listed": [[tools.listed]] file = "tools.json"
     scripted_source.py  ScriptedSource, sourced: a tool source that has what a test gives it
     recorder.py       RecordedEvents: what happened during a turn
@@ -17,6 +18,8 @@ The scripted model and the recorder need nothing but FlexChat; everything else n
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .every_tool import EveryToolProvider
+from .example_value import NoExampleError, example_value
 from .hashing_embedder import HashingEmbedder
 from .recorder import RecordedEvent, RecordedEvents
 from .scripted import ScriptedProvider, calls, says
@@ -54,6 +57,7 @@ _LATER = {
 __all__ = [
     "ConversationStoreConformance",
     "DocumentStoreConformance",
+    "EveryToolProvider",
     "HandlerConformance",
     "HashingEmbedder",
     "ImplementationConformance",
@@ -61,6 +65,7 @@ __all__ = [
     "LedgerConformance",
     "LocalEmbeddingsConformance",
     "NetworkForbiddenError",
+    "NoExampleError",
     "ProviderConformance",
     "RecordedEvent",
     "RecordedEvents",
@@ -70,6 +75,7 @@ __all__ = [
     "ScriptedSource",
     "ToolSourceConformance",
     "calls",
+    "example_value",
     "forbid_sockets",
     "says",
     "sourced",

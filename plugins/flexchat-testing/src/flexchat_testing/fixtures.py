@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from flexchat import FlexChat
-from flexchat.host import PluginHost, ToolLike, installed_plugins
+from flexchat.host import PluginHost, ToolLike, installed_plugins, read_config
 
 from .recorder import RecordedEvents
 from .scripted import Reply, ScriptedProvider
@@ -43,6 +43,29 @@ def plugin_host(recorded_events: RecordedEvents) -> PluginHost:
     host = installed_plugins()
     host.register(recorded_events, "recorded_events")
     return host
+
+
+@pytest.fixture
+def chat_from_config(recorded_events: RecordedEvents) -> Callable[..., FlexChat]:
+    """Make the chat of a configuration with doubles in place of its models.
+
+    ``async with chat_from_config("flexchat.toml", main=[calls(("pay", {"amount": 5})), "Done"]) as chat: …``: each
+    keyword is the name of an entry of llms, its value a provider or replies for one. An LLM without a keyword has no
+    reply to any request, so that no test asks a real one. ``recorded_events`` holds what happened.
+    """
+
+    def make(source: Any, *, tools: Iterable[ToolLike] = (), hooks: Iterable[object] = (), **models: Any) -> FlexChat:
+        written = read_config(source).document.data.get("llms")
+        names = written if isinstance(written, dict) else {}
+        doubles = {name: ScriptedProvider(()) for name in names}
+        doubles |= {name: ScriptedProvider(each) if _are_replies(each) else each for name, each in models.items()}
+        return FlexChat.from_config(source, tools=tools, providers=doubles, hooks=[recorded_events, *hooks])
+
+    return make
+
+
+def _are_replies(given: Any) -> bool:
+    return isinstance(given, Iterable) and not isinstance(given, str)
 
 
 @pytest.fixture
