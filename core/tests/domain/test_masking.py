@@ -1,7 +1,11 @@
 """Secrets do not get out: those we know, and those that look like one."""
 
+import base64
+import html
+import json
+import re
 import time
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, quote_plus, urlencode
 
 import pytest
 from flexchat.domain.masking import Mask, secrets_of_environment
@@ -105,3 +109,88 @@ def test_the_environments_secrets_are_known_by_name():
 def test_the_shells_working_folders_are_no_passwords():
     """PWD and OLDPWD end like a password's name; to mask them would take paths out of every text."""
     assert secrets_of_environment({"PWD": "/work/project", "OLDPWD": "/work", "DB_PWD": "hunter22"}) == {"hunter22"}
+
+
+SECRET = 'p@ss/w"or\\d+é&1 x'
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        SECRET,
+        json.dumps(SECRET),
+        json.dumps(SECRET, ensure_ascii=False),
+        json.dumps(json.dumps({"a": SECRET})),
+        json.dumps(json.dumps(json.dumps(SECRET, ensure_ascii=False), ensure_ascii=False)),
+        json.dumps(SECRET).replace("/", "\\/"),
+        quote(SECRET),
+        quote(SECRET, safe=""),
+        quote(SECRET, safe="").lower().replace("p%40", "p%40"),
+        quote(quote(SECRET, safe=""), safe=""),
+        urlencode({"key": SECRET}),
+        html.escape(SECRET),
+        html.escape(SECRET).replace("&quot;", "&#34;"),
+        repr(SECRET),
+        repr(SECRET + "'"),
+        base64.b64encode(SECRET.encode()).decode(),
+        base64.b64encode(f"ada:{SECRET}".encode()).decode(),
+        base64.b64encode(f"bo:{SECRET}".encode()).decode(),
+        base64.b64encode(f"c:{SECRET} and more".encode()).decode(),
+        base64.urlsafe_b64encode(f"a:{SECRET}".encode()).decode(),
+    ],
+)
+def test_a_secret_is_masked_however_it_is_written(written):
+    text = f"before {written} after"
+    masked = Mask([SECRET]).known(text)
+
+    assert "***" in masked
+    assert Mask([SECRET]).knows(text)
+    assert not Mask([SECRET]).knows(masked)
+    assert not [run for run in re.findall("[A-Za-z0-9]{3,}", SECRET) if run in masked]
+    assert masked.startswith("before ")
+    assert masked.endswith(" after")
+
+
+@given(st.text(min_size=6, max_size=20), st.sampled_from([str, json.dumps, quote, quote_plus, repr, html.escape]))
+def test_any_secret_is_masked_in_any_form(secret, write):
+    try:
+        written = write(secret)
+    except UnicodeEncodeError:
+        written = secret
+    assert Mask([secret]).knows(f"a {written} b")
+
+
+def test_only_the_password_of_a_pair_is_masked_alone():
+    mask = Mask(["ada:hunter22"])
+
+    assert mask.known("user ada, password hunter22") == "user ada, password ***"
+    assert mask.known("ada:hunter22") == "***"
+
+
+def test_what_only_looks_like_a_secret_stays_in_data():
+    data = {"password": "is required", "next": "token=abcdef123456"}
+
+    assert Mask(["another"]).known_data(data) == data
+
+
+def test_known_secrets_are_masked_in_keys_and_values():
+    assert Mask(["s3cr3t!x"]).known_data({"s3cr3t!x": ["a s3cr3t!x", 1, None]}) == {"***": ["a ***", 1, None]}
+
+
+def test_secrets_added_later_are_masked_and_the_oldest_forgotten():
+    mask = Mask(["from-the-start"])
+    for number in range(1_500):
+        mask.add(f"token-{number:04}")
+
+    assert mask.known("token-1499 from-the-start") == "*** ***"
+    assert mask.known("token-0001") == "token-0001"
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("secret", ["\\" * 20, '"\\"\\"\\"', "a\\\\b\\\\c", "//////", "......", " " * 8])
+def test_no_text_makes_the_search_slow(secret):
+    mask, started = Mask([secret]), time.process_time()
+    for char in {*secret, "\\"}:
+        mask.known(char * 20_000 + secret[:-1] + "x" + "\\" * 20_000)
+
+    assert time.process_time() - started < 3

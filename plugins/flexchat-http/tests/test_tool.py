@@ -1,6 +1,7 @@
 """HTTP tools against a service on loopback: what is sent, what comes back, and what is known if nothing does."""
 
 import asyncio
+import base64
 import json
 import re
 from urllib.parse import parse_qsl, urlsplit
@@ -209,6 +210,47 @@ async def test_keys_are_sent_and_never_shown(serve, opened, auth, headers, query
     assert sent(service) == query
     assert "answered 401" in result.error
     assert "123456" not in f"{result}"
+
+
+@pytest.mark.parametrize(("auth", "headers", "query"), AUTHS)
+async def test_keys_that_a_service_repeats_in_an_answer_are_not_shown(serve, opened, auth, headers, query):
+    """With status 200, in every form: as sent, in JSON within JSON, in URLs and in Base64."""
+
+    async def echo(service, request, writer):
+        told = {"headers": request.headers, "url": request.target, "again": json.dumps({"h": request.headers})}
+        told["basic"] = base64.b64encode(json.dumps(auth).encode()).decode()
+        await reply(json.dumps({**told, json.dumps(request.headers): 1}))(service, request, writer)
+
+    service = await serve(echo)
+    chat = opened(entry(service.url, auth=auth))
+
+    result = await chat.call_tool("call", {})
+
+    assert result.success
+    assert headers.items() <= service.got[0].headers.items()
+    assert result.result["headers"]["host"] in service.url
+    said = f"{result} {result.to_json()}"
+    assert "123456" not in said
+    assert "YW5uOnB3LTEyMzQ1Ng" not in said
+    assert "***" in result.result["basic"]
+
+
+async def test_an_access_token_that_a_service_repeats_is_not_shown(serve, opened):
+    """It is known to no configuration, only to the request it was sent with."""
+
+    async def echo(service, request, writer):
+        await reply(json.dumps(request.headers))(service, request, writer)
+
+    issuer, service = (
+        await serve(reply('{"access_token": "fetched-token-9", "token_type": "bearer"}')),
+        await serve(echo),
+    )
+    auth = {"type": "oauth2", "token_url": issuer.url, "client_id": "me", "client_secret": "secret-1"}
+    chat = opened(entry(service.url, auth=auth))
+
+    result = await chat.call_tool("call", {})
+
+    assert result.result["authorization"] == "Bearer ***"
 
 
 async def test_access_tokens_are_fetched_once_renewed_and_replaced(serve, opened):

@@ -26,7 +26,7 @@ class Outcomes:
     """Makes results.
 
     Args:
-        mask: Removes secrets from error texts.
+        mask: Removes secrets from errors, and the known ones from results: a service may repeat what it was sent.
         error_detail: "message" shows a model the (masked) text of an exception; "incident" shows a number, logged
             together with the full text.
         max_media_bytes: How many bytes the media of one result may have together.
@@ -40,9 +40,9 @@ class Outcomes:
         """Return the result of a tool that returned a value. Raises whatever the value's own conversion raises."""
         apart = split_media(value)
         if apart is None:
-            plain, encoded = as_json(value)
+            plain, encoded = self._as_json(value)
             return ToolResult(success=True, tool_name=name, result=plain, encoded=encoded)
-        plain, encoded = as_json(apart.value)
+        plain, encoded = self._as_json(apart.value)
         media, left_out = checked_media(apart.media, self.max_media_bytes)
         return ToolResult(success=True, tool_name=name, result=plain, encoded=encoded, media=media, left_out=left_out)
 
@@ -50,15 +50,15 @@ class Outcomes:
         """Hold a plugin's answer given in a tool's place to the rules for tools: JSON data, or an error with a text."""
         try:
             with contained():
-                notes = tuple(map(str, answer.notes))
-                left_out = tuple(map(str, answer.left_out))
+                notes = tuple(self.mask.known(str(note)) for note in answer.notes)
+                left_out = tuple(self.mask.known(str(each)) for each in answer.left_out)
                 if answer.success:
-                    plain, encoded = as_json(answer.result)
+                    plain, encoded = self._as_json(answer.result)
                     media, words = checked_media(answer.media, self.max_media_bytes)
                     return attrs.evolve(
                         answer, result=plain, encoded=encoded, notes=notes, media=media, left_out=(*left_out, *words)
                     )
-                error, hint = (_as_text(said) for said in (answer.error, answer.hint))
+                error, hint = (self.mask.known(_as_text(said)) for said in (answer.error, answer.hint))
                 return attrs.evolve(
                     answer,
                     error=error or "The call was refused",
@@ -69,6 +69,13 @@ class Outcomes:
                 )
         except Exception as error:  # noqa: BLE001  the same trouble as a tool's
             return self.of_error(name, error)
+
+    def _as_json(self, value: Any) -> tuple[Any, str]:
+        """Return a tool's value as JSON data and text, without known secrets. Raises the same as as_json."""
+        plain, encoded = as_json(value)
+        if self.mask.knows(encoded):
+            return as_json(self.mask.known_data(plain))
+        return plain, encoded
 
     def of_error(self, name: str, error: BaseException) -> ToolResult:
         """Return the failure of a tool that raised, and log it under a number."""

@@ -24,6 +24,8 @@ class FetchRequest:
             that it does not meet a closed one.
         domains: The only hosts it may go to, also when redirected: "api.example.com", "*.example.com" (one or more
             labels before it). None for no limit beyond the operator's.
+        secrets: Values in it that are masked in the results of tools from now on: the service may repeat them. Tokens
+            and passwords in the usual headers need not be named.
         confidential: Whether its body, and the answer's, stay out of the log: there are passwords or tokens in them.
     """
 
@@ -33,6 +35,7 @@ class FetchRequest:
     body: bytes = attrs.field(default=b"", repr=False)
     repeatable: bool | None = None
     domains: tuple[str, ...] | None = None
+    secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
     confidential: bool = False
 
     @property

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import functools
 import os
 import re
+import string
+from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any
-from urllib.parse import quote, quote_plus
+from typing import Any, NamedTuple
 
 MASK = "***"
 
 _SHORTEST = 6  # a shorter "secret" would blot out ordinary words
+_MAX_ADDED = 1_000
+_PLAIN = frozenset(string.ascii_letters + string.digits)
 _SECRET_NAME = re.compile(r"(?i)(key|token|secret|passw(or)?d|pwd|credential)s?$|^(auth|dsn)$|database_url$")
 _NO_SECRETS = ("PWD", "OLDPWD")  # the shell's working folders, not passwords
 
@@ -53,25 +58,54 @@ class Mask:
     """Replaces secrets in a text with ***: the given ones, and what looks like one (password=…, user:password@…).
 
     Args:
-        secrets: Values that must not be shown, nor their forms in a URL; those shorter than 6 characters are ignored.
+        secrets: Values that must not be shown, however they are written: as they are, escaped as in JSON, URLs or HTML,
+            or in Base64. Those shorter than 6 characters are ignored.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
-        found = sorted(forms, key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, found))) if found else None
+        self._secrets: set[str] = set()
+        self._added: deque[str] = deque()
+        self._forms: tuple[_Form, ...] = ()
+        self._take(secrets)
 
     def __call__(self, text: str) -> str:
         """Return the text without the secrets."""
-        if self._known is not None:
-            text = self._known.sub(MASK, text)
+        text = self.known(text)
         for pattern, replacement in _PATTERNS:
             text = pattern.sub(replacement, text)
         return text
 
+    def add(self, secret: str) -> None:
+        """Mask one more value from now on, such as a token fetched for a request; the last 1,000 of them are kept."""
+        if len(secret) < _SHORTEST or secret in self._secrets:
+            return
+        self._added.append(secret)
+        if len(self._added) > _MAX_ADDED:
+            old = self._added.popleft()
+            self._secrets.discard(old)
+            self._forms = tuple(form for form in self._forms if form.secret != old)
+        self._take([secret])
+
+    def known(self, text: str) -> str:
+        """Return the text without the given secrets; what only looks like one stays."""
+        for form in self._forms:
+            if form.probe in text:
+                text = form.pattern.sub(MASK, text)
+        return text
+
+    def known_data(self, value: Any) -> Any:
+        """Return JSON data without the given secrets in its texts and keys."""
+        if isinstance(value, str):
+            return self.known(value)
+        if isinstance(value, Mapping):
+            return {
+                self.known(key) if isinstance(key, str) else key: self.known_data(item) for key, item in value.items()
+            }
+        return [self.known_data(item) for item in value] if isinstance(value, (list, tuple)) else value
+
     def knows(self, text: str) -> bool:
         """Return whether one of the given secrets is in the text."""
-        return self._known is not None and self._known.search(text) is not None
+        return any(form.probe in text and form.pattern.search(text) for form in self._forms)
 
     def data(self, value: Any) -> Any:
         """Return JSON data without secrets in its texts, and without texts under a key named like a secret."""
@@ -84,13 +118,71 @@ class Mask:
             }
         return [self.data(item) for item in value] if isinstance(value, (list, tuple)) else value
 
+    def _take(self, secrets: Iterable[str]) -> None:
+        new = {secret for secret in secrets if len(secret) >= _SHORTEST} - self._secrets
+        self._secrets |= new
+        forms = [*self._forms, *(form for secret in new for form in _forms(secret))]
+        self._forms = tuple(
+            sorted(forms, key=lambda form: -len(form.secret))
+        )  # the longest first: one may hold another
 
-def _forms(secret: str) -> Iterable[str]:
-    """Return a secret as it is written, and as it stands in URLs."""
-    if secret.isalnum() and secret.isascii():
-        return (secret,)
-    raw = secret.encode("utf-8", "surrogatepass")
-    return secret, quote(raw, safe=""), quote(raw), quote_plus(raw)
+
+class _Form(NamedTuple):
+    """A way to write a secret: a text with the probe in it is worth the search for the pattern."""
+
+    secret: str
+    probe: str
+    pattern: re.Pattern[str]
+
+
+@functools.lru_cache(maxsize=2 * _MAX_ADDED)
+def _forms(secret: str) -> tuple[_Form, ...]:
+    """Return the ways to write a secret."""
+    forms = []
+    for value in dict.fromkeys((secret, _password_in(secret))):
+        if len(value) >= _SHORTEST:
+            runs = re.findall(r"[A-Za-z0-9]+", value)
+            forms.append(_Form(secret, max(runs, key=len, default=""), re.compile(_escaped(value))))
+            forms += [_Form(secret, core, re.compile(re.escape(core))) for core in _base64_cores(value)]
+    return tuple(forms)
+
+
+def _password_in(secret: str) -> str:
+    """Return the password of USER:PASSWORD; empty for anything else."""
+    return "" if "//" in secret else secret.partition(":")[2]
+
+
+def _escaped(secret: str) -> str:
+    """Return a pattern for a secret of which any character but letters and digits may be escaped."""
+    return "".join(map(_escaped_run, re.findall(r"[A-Za-z0-9]+|\\+|[^A-Za-z0-9\\]", secret)))
+
+
+def _escaped_run(run: str) -> str:
+    if run[0] == "\\":  # possessive and bounded, since the next character may begin with backslashes
+        count = len(run)
+        return rf"(?:\\{{{count},{8 * count}}}+|(?:%(?:25)*5[Cc]){{{count}}})"
+    if run[0] in _PLAIN:
+        return run
+    units = run.encode("utf-16-be", "surrogatepass").hex()
+    escape = "".join(rf"\\{{1,8}}u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    percent = "".join(f"%(?:25)*{byte:02x}" for byte in run.encode("utf-8", "surrogatepass"))
+    python = rf"\\{{1,8}}(?:x{ord(run):02x}|u{ord(run):04x}|U{ord(run):08x})"
+    letters = {" ": r"\+", **{char: rf"\\{{1,8}}{name}" for char, name in zip("\n\r\t\b\f", "nrtbf", strict=True)}}
+    names = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos"}
+    html = f"&(?:{names.get(run, '#')}|#0*{ord(run)}|#x0*{ord(run):x});"
+    ways = [rf"\\{{0,8}}{re.escape(run)}", f"(?i:{escape}|{python}|{percent}|{html})"]
+    return f"(?:{'|'.join([*ways, *([letters[run]] if run in letters else [])])})"
+
+
+def _base64_cores(secret: str) -> set[str]:
+    """Return what Base64 of any text with the secret in it contains, for each place within a group of three bytes."""
+    raw, cores = secret.encode("utf-8", "surrogatepass"), set[str]()
+    for before, skipped in ((0, 0), (1, 2), (2, 3)):
+        whole = base64.b64encode(bytes(before) + raw).decode()
+        core = whole[skipped : (before + len(raw)) * 8 // 6]
+        if len(core) > _SHORTEST:
+            cores |= {core, core.replace("+", "-").replace("/", "_")}
+    return cores
 
 
 _remembered: set[str] = set()

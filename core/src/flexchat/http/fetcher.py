@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import contextvars
 import logging
+import re
 import time
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -38,6 +40,7 @@ _SLICE = 4_096
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # What goes along to another origin: everything else may be a key.
 _SENT_ANYWHERE = frozenset({"accept", "accept-language", "user-agent"})
+_CREDENTIAL_HEADER = re.compile(r"(?:^|[-_])(?:api[-_]?key|access[-_]?key|token|secret|passw(?:or)?d)$")
 _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 
 
@@ -274,6 +277,8 @@ class GuardedFetcher:
         sent |= {name.lower(): text for name, text in request.headers.items() if name.lower() not in _OURS}
         if request.body or not request.is_safe:
             sent["content-length"] = str(len(request.body))
+        for secret in (*request.secrets, *_credentials(sent)):
+            self._mask.add(secret)  # the service may repeat it in its answer
         extensions = {
             "timeout": {"connect": CONNECT_S},
             "repeatable": request.may_repeat,
@@ -390,3 +395,18 @@ def _unpacker(encoding: str, url: CheckedUrl) -> _Unpacker | None:
     raise FetchAnswerError(
         f"{url.host} sent content-encoding {kind[:40]!r}, which was not asked for", may_have_arrived=True
     )
+
+
+def _credentials(headers: Mapping[str, str]) -> Iterator[str]:
+    """Yield the tokens and passwords of a request's headers."""
+    for name, text in headers.items():
+        if name in ("authorization", "proxy-authorization"):
+            scheme, _, token = text.partition(" ")
+            yield (token or scheme).strip()
+            if scheme.lower() == "basic":
+                with contextlib.suppress(ValueError):
+                    yield base64.b64decode(token, validate=True).decode()
+        elif name == "cookie":
+            yield from (pair.strip().partition("=")[2] for pair in text.split(";"))
+        elif _CREDENTIAL_HEADER.search(name):
+            yield text.strip()

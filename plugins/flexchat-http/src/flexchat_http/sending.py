@@ -25,7 +25,7 @@ class Sending:
 
     Attributes:
         key_header: Header for the call's key; None for services without.
-        secrets: Texts that no error may contain, in addition to auth's.
+        secrets: Texts that no error and no result may contain, in addition to auth's.
     """
 
     auth: Auth | None = None
@@ -51,6 +51,7 @@ class Sending:
 
     async def _fetched(self, request: FetchRequest, context: ToolContext, left: TimeLeft) -> Fetched:
         ready = await authorized(request, self.auth, context.fetcher, left() or 0.0)
+        ready = attrs.evolve(ready, secrets=(*self.secrets, *secrets_of(self.auth)))
         return await context.fetcher.fetch(
             ready, timeout_s=left() or 0.0, max_bytes=self.max_bytes, is_repeat=context.attempt > 1
         )
