@@ -405,14 +405,7 @@ async def test_a_call_that_is_stopped_asks_nobody_any_more(chat_of, folder, era)
     assert (await chat.call_tool("add", {"a": 2})).result == "2"
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ({"structuredContent": {"n": "x"}}, "the tool's answer is not what it promises: $.n: 'x' is not of type"),
-        ({}, "the tool's answer lacks the structured content that it promises"),
-    ],
-)
-async def test_structured_content_is_held_to_what_was_accepted(chat_of, folder, content, said):
+async def test_structured_content_is_held_to_what_was_accepted(chat_of, folder):
     """A write that broke its promise has happened all the same."""
     output = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     schema = {"type": "object"}
@@ -421,15 +414,18 @@ async def test_structured_content_is_held_to_what_was_accepted(chat_of, folder, 
         {"name": "count", "description": "Count.", "inputSchema": schema, "outputSchema": output},
     )
     chat = chat_of(effects={"look": "read"})
-    fault = json.dumps({"content": [{"type": "text", "text": "hm"}], **content})
+    fault = json.dumps({"content": [{"type": "text", "text": "hm"}], "structuredContent": {"n": "x"}})
 
     folder.fault(fault)
     found = await chat.call_tool("look", {})
     folder.fault(fault)
     written = await chat.call_tool("count", {})
+    folder.fault(json.dumps({"content": [{"type": "text", "text": "hm"}]}))
+    only_text = await chat.call_tool("look", {})
 
-    assert said in found.error
+    assert "the tool's answer is not what it promises: $.n: 'x' is not of type" in found.error
     assert written.success
+    assert only_text.result == "hm"
 
 
 async def test_structured_content_that_cannot_be_checked_is_refused(chat_of, folder):

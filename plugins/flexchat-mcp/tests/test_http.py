@@ -237,7 +237,7 @@ async def test_no_redirect_leads_elsewhere(chat_at):
             lambda body: reply(body, status="401 Unauthorized", error={"code": 1, "message": "who are you"}),
             "who are you",
         ),
-        (lambda body: b"HTTP/1.1 500 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", "error response"),
+        (lambda body: b"HTTP/1.1 500 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", "answered HTTP 500"),
         (lambda body: b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\nhi", "content type"),
         (lambda body: b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{]", "JSON"),
         (lambda body: None, "closed the connection"),
@@ -251,6 +251,45 @@ async def test_a_server_that_is_none_is_said(chat_at, answer, said):
     server.close()
 
     assert said in why(chat)
+
+
+def refused(status, text="token expired: very-secret-1"):
+    return f"HTTP/1.1 {status} x\r\ncontent-length: {len(text)}\r\nconnection: close\r\n\r\n{text}".encode()
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 406, 415, 418, 429, 500, 503])
+async def test_a_refusal_names_status_and_address_and_no_secret(chat_at, status):
+    server, url, _ = await raw(lambda body: refused(status))
+    chat = chat_at(url + "?key=1234567", auth={"bearer": "very-secret-1"})
+
+    await chat.call_tool("add", {})
+    server.close()
+
+    assert f"{url} answered HTTP {status}" in why(chat)
+    assert "token expired: ***" in why(chat)
+    assert "1234567" not in why(chat)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429])
+async def test_a_call_refused_amid_the_work_names_the_status_and_has_done_nothing(chat_at, status):
+    server, url, _ = await raw(lambda body: refused(status) if body.get("method") == "tools/call" else ordinary(body))
+    chat = chat_at(url, auth={"bearer": "very-secret-1"})
+
+    found = await chat.call_tool("add", {"a": 1})
+    server.close()
+
+    assert f"answered HTTP {status}: " in found.error or f"answered HTTP {status} " in found.error
+    assert "unknown" not in (found.hint or "")
+
+
+@pytest.mark.slow
+async def test_an_older_server_is_spoken_to_over_sse_without_being_configured_so(serve, chat_at):
+    url = await serve(made().sse_app())
+    chat = chat_at(f"{url}/sse")
+
+    assert (await chat.call_tool("add", {"a": 1})).success
+    await chat.tools.sources.restart("mcp")
+    assert (await chat.call_tool("add", {"a": 1})).success
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])

@@ -4,7 +4,7 @@ import attrs
 import pytest
 from flexchat.host import value_problem
 from flexchat.plugin import MediaPart, WithMedia
-from flexchat_mcp.results import text_of, value_of
+from flexchat_mcp.results import error_of, text_of, value_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,12 +33,33 @@ def text(words, **rest):
         ({"content": [text("1"), text("2")], "structuredContent": {"result": [1, 2]}}, WRAPPED, [1, 2]),
         ({"content": [text("Two found.")], "structuredContent": {"n": 2}}, None, {"text": "Two found.", "structured": {"n": 2}}),  # noqa: E501
         ({"content": [text("null")], "structuredContent": None}, None, None),
+        ({"content": [text('```json\n{"n": 2}\n```')], "structuredContent": {"n": 2}}, None, {"n": 2}),
+        ({"content": [text("Two."), text('{"n":\n2}')], "structuredContent": {"n": 2}}, None, {"text": "Two.", "structured": {"n": 2}}),  # noqa: E501
+        ({"content": [text('{"a": 1}'), text('{"a": 2}')], "structuredContent": {"items": [{"a": 1}, {"a": 2}]}}, None, {"items": [{"a": 1}, {"a": 2}]}),  # noqa: E501
+        ({"content": [text("docs")]}, {"type": "object", "properties": {"id": {}}, "required": ["id"]}, "docs"),
         ({"content": [text("for you", annotations={"audience": ["user"]}), text("for it")]}, None, "for it"),
         ({"content": [text("x", annotations={"audience": ["user", "assistant"]})]}, None, "x"),
     ],
 )  # fmt: skip
 def test_what_an_answer_says(result, output, value):
     assert value_of(result, output) == value
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ({"content": []}, ""),
+        ({"content": [text("locked")]}, "locked"),
+        ({"content": [], "structuredContent": {"code": 7}}, '{"code": 7}'),
+        ({"content": [text("locked")], "structuredContent": {"by": "Ada"}}, 'locked\n{"by": "Ada"}'),
+        ({"content": [text('{"by":"Ada"}')], "structuredContent": {"by": "Ada"}}, '{"by":"Ada"}'),
+        ({"content": [text("")], "structuredContent": {"by": "Ada"}}, '{"by": "Ada"}'),
+        ({"content": [text("locked")], "structuredContent": {}}, "locked"),
+        ({"structuredContent": "locked"}, "locked"),
+    ],
+)
+def test_an_error_keeps_the_details_of_its_structured_content(result, said):
+    assert error_of(result) == said
 
 
 PICTURE = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}

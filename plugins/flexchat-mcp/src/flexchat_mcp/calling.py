@@ -12,7 +12,7 @@ from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSour
 
 from .errors import UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
 from .person_behind import PersonBehind
-from .results import text_of, value_of
+from .results import error_of, value_of
 from .settings import McpToolSettings
 from .source import McpSource, said
 
@@ -207,14 +207,12 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
     """Return what a result says.
 
     Raises:
-        ToolError: It says that the tool failed, or is not what the tool's outputSchema says.
+        ToolError: It says that the tool failed, or its structured content is not what the tool's outputSchema says.
     """
     if result.get("isError"):
-        texts = [text for block in result.get("content", ()) if (text := text_of(block)) is not None]
-        raise ToolError("\n".join(texts)[:_MOST_ERROR_CHARS] or "the tool failed and does not say why")
-    if settings.output is not None and not is_write:  # what has changed something is not turned into a failure
-        if "structuredContent" not in result:
-            raise ToolError("the tool's answer lacks the structured content that it promises")
+        raise ToolError(error_of(result)[:_MOST_ERROR_CHARS] or "the tool failed and does not say why")
+    # What has changed something is not turned into a failure; a text alone is an answer as well.
+    if settings.output is not None and not is_write and "structuredContent" in result:
         try:
             problem = value_problem(result["structuredContent"], settings.output)
         except UncheckedError as error:

@@ -28,6 +28,7 @@ from .errors import (
     LOST,
     NO_SESSION,
     NOT_SENT,
+    REFUSED,
     TOO_LARGE,
     UNUSABLE,
     AnswerLostError,
@@ -232,10 +233,12 @@ class Connection:
                 )
             case types.CONNECTION_CLOSED | types.REQUEST_TIMEOUT:
                 return AnswerLostError(self.why or error.message)
+            case code if code == REFUSED:
+                return error if self._client is not None else ServerUnusableError(error.message)
         return error
 
     async def _own(self, era: str, opened: asyncio.Future[None]) -> None:
-        is_refusal = False
+        is_refusal, status = False, None
         try:
             async with contextlib.AsyncExitStack() as stack:
                 transport = repaired(await self._transport(stack), lambda: self.version)
@@ -262,11 +265,11 @@ class Connection:
             if self.process is not None:
                 await self.process.settled()
             self._end(self._said(error))
-            is_refusal = "exit code" in self.why or _is_refusal(error)
+            is_refusal, status = "exit code" in self.why or _is_refusal(error), _status(error)
         finally:
             self._end("it was closed")
             if not opened.done():
-                opened.set_exception(ServerUnusableError(self.why, is_refusal=is_refusal))
+                opened.set_exception(ServerUnusableError(self.why, is_refusal=is_refusal, status=status))
             if self.process is not None:
                 await self.process.end()
 
@@ -360,6 +363,13 @@ def _is_refusal(error: BaseException) -> bool:
         ours = (NOT_SENT, NO_SESSION, LOST, UNUSABLE, TOO_LARGE, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
         return error.code not in ours
     return isinstance(error, ValidationError)
+
+
+def _status(error: BaseException) -> int | None:
+    """Return the status of HTTP with which a server refused."""
+    error = _first(error)
+    data = error.error.data if isinstance(error, MCPError) and error.code == REFUSED else None
+    return data["status"] if isinstance(data, dict) else None
 
 
 def _folder_of(config: McpConfig, folder: Path) -> Path:

@@ -15,6 +15,8 @@ UNUSABLE = 7_804
 """The server lets nobody in, and has not done what it was asked."""
 NO_SESSION = 7_806
 """The server no longer knows the session, and has not done what it was asked."""
+REFUSED = 7_807
+"""The server refused with a status of HTTP and no error of the protocol; the data has the status."""
 UNCLEAR = 7_805
 """A call was answered with something that is no answer of MCP: the server may have done what it was asked."""
 
@@ -27,10 +29,11 @@ class ServerUnusableError(FlexChatError):
 
     Attributes:
         is_refusal: Whether it ended or refused because of the first message, so that another era may do.
+        status: Of HTTP, with which it refused the first message; None if it did not.
     """
 
-    def __init__(self, text: str, *, is_refusal: bool = False) -> None:
-        self.is_refusal = is_refusal
+    def __init__(self, text: str, *, is_refusal: bool = False, status: int | None = None) -> None:
+        self.is_refusal, self.status = is_refusal, status
         super().__init__(text)
 
 

@@ -9,21 +9,42 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import httpx2
+from flexchat.host import Mask
 from flexchat.plugin import FetchedStream, Fetcher, FetchError, FetchRequest
 from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from .errors import LOST, NO_SESSION, NOT_SENT, TOO_LARGE, UNCLEAR, UNUSABLE, ServerUnusableError, SessionGoneError
+from .errors import (
+    LOST,
+    NO_SESSION,
+    NOT_SENT,
+    REFUSED,
+    TOO_LARGE,
+    UNCLEAR,
+    UNUSABLE,
+    ServerUnusableError,
+    SessionGoneError,
+)
 from .grant import Person
+from .inspect import cleaned
 from .oauth import SignIn
 from .settings import McpAuth, McpConfig
 from .tokens import TokensError
 
-_NO_TOKEN = (
-    'it lets nobody in who has no token; set auth = { oauth = true } in its table, or auth = { bearer = "${TOKEN}" }'
-)
-_WRONG_TOKEN = "it does not take the token in its table"
+_NO_TOKEN = 'it needs a token: set auth = { oauth = true } in its table, or auth = { bearer = "${TOKEN}" }'
+_WRONG_TOKEN = "it does not take the token in its table, which may be wrong or expired"
+_REMEDIES = {
+    403: "the token may lack a right for this, or the server does not allow this client",
+    404: "check the path of url in its table; many servers are at /mcp",
+    405: "check the path of url in its table; many servers are at /mcp",
+    406: "it does not speak MCP over HTTP at this address: check url in its table",
+    415: "it does not speak MCP over HTTP at this address: check url in its table",
+    429: "it takes no more requests at present: try again later",
+}
+_BROKEN = "the server or a proxy before it is broken or busy: try again later"
+MAX_BODY_CHARS = 200
+"""Characters of a refusal's body that are shown."""
 _LONGEST_S = 24 * 3_600.0
 """Until headers arrive, some servers work: how long a call may take is said elsewhere."""
 
@@ -51,7 +72,8 @@ def http_transport(
         sent["Authorization"] = f"Bearer {auth.bearer}"
     sign_in = SignIn(name, config.url, auth, person, tenant) if auth.oauth else None
     is_old = config.transport == "sse"
-    guarded = GuardedTransport(fetcher, sent, config.max_bytes, sign_in, ended if is_old else None)
+    mask = Mask(config.secrets())
+    guarded = GuardedTransport(fetcher, sent, config.max_bytes, sign_in, ended if is_old else None, mask)
 
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(transport=guarded, timeout=None, trust_env=False)
@@ -80,6 +102,7 @@ def answered(error: BaseException) -> str:
             UNUSABLE,
             TOO_LARGE,
             UNCLEAR,
+            REFUSED,
         ):  # in the server's place, by the transport below
             return str(said["message"])
     except (ValueError, TypeError, KeyError, httpx2.StreamError):
@@ -104,6 +127,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         sign_in: Gives requests a token; None if the server needs none, or has one in the headers.
         ended: For a transport whose answers come apart from the requests, and which sends nothing more when one was
             refused: is told so.
+        mask: Hides secrets in what the server answers.
     """
 
     def __init__(
@@ -113,9 +137,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         max_bytes: int,
         sign_in: SignIn | None,
         ended: Callable[[str], None] | None = None,
+        mask: Callable[[str], str] = str,
     ) -> None:
         self._fetcher, self._headers, self._max, self._sign_in = fetcher, headers, max_bytes, sign_in
-        self._ended = ended
+        self._ended, self._mask = ended, mask
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; answer in the server's place with a JSON-RPC error if there is no usable answer."""
@@ -137,6 +162,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             if response.status_code == 404 and request.method == "POST" and "mcp-session-id" in request.headers:
                 await response.aclose()
                 return _failed(request, NO_SESSION, SessionGoneError("it no longer knows the session"))
+            # A broken server may have done what a call asked: see below.
+            is_clear = response.status_code < 500 or _asked(request).get("method") != "tools/call"
+            if response.status_code >= 400 and request.method == "POST" and is_clear and not _is_error(response):
+                return await self._refused(request, response)
             if self._ended is None and _is_no_answer(response) and _asked(request).get("method") == "tools/call":
                 await response.aclose()
                 raise _UnclearError(f"it answered with HTTP {response.status_code} ({_kind(response) or 'no type'})")
@@ -149,6 +178,22 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return _failed(request, TOO_LARGE, error)
         except _UnclearError as error:
             return _failed(request, UNCLEAR, error)
+
+    async def _refused(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        """Answer with status, address and remedy, of which the SDK keeps none."""
+        status = response.status_code
+        try:
+            text = " ".join((await response.aread()).decode("utf-8", "replace").split())
+        except httpx2.StreamError:
+            text = ""
+        body = "" if "html" in _kind(response) else self._mask(text)[:MAX_BODY_CHARS]
+        remedy = _REMEDIES.get(status, _BROKEN if status >= 500 else "")
+        if status == 401:
+            remedy = _WRONG_TOKEN if "authorization" in request.headers else _NO_TOKEN
+        where = str(request.url.copy_with(query=None, fragment=None, username="", password=""))
+        parts = [f"{where} answered HTTP {status} {response.reason_phrase}".rstrip(), cleaned(body), remedy]
+        error = ServerUnusableError("; ".join(part for part in parts if part))
+        return _failed(request, REFUSED, error, status)
 
     async def aclose(self) -> None:
         """Wait for a token that is just being renewed."""
@@ -216,12 +261,17 @@ def _is_no_answer(response: httpx2.Response) -> bool:
     """
     kind = _kind(response)
     if response.status_code >= 500:
-        try:
-            return kind != "application/json" or not isinstance(json.loads(response.content)["error"]["code"], int)
-        except (ValueError, TypeError, LookupError, RecursionError):
-            return True
+        return kind != "application/json" or not _is_error(response)
     is_read = kind.startswith(("application/json", "text/event-stream"))
     return response.status_code < 300 and (response.status_code == 202 or not is_read)
+
+
+def _is_error(response: httpx2.Response) -> bool:
+    """Whether it is an error of the protocol, in spite of its status."""
+    try:
+        return isinstance(json.loads(response.content)["error"]["code"], int)
+    except (ValueError, TypeError, LookupError, RecursionError, httpx2.StreamError):
+        return False
 
 
 def _kind(response: httpx2.Response) -> str:
@@ -237,9 +287,13 @@ def _asked(request: httpx2.Request) -> Mapping[str, Any]:
     return asked if isinstance(asked, dict) else {}
 
 
-def _failed(request: httpx2.Request, code: int, error: Exception) -> httpx2.Response:
+def _failed(request: httpx2.Request, code: int, error: Exception, status: int = 502) -> httpx2.Response:
     """Return the answer that the SDK passes on to whoever asked."""
     hint = getattr(error, "hint", None)
     message = f"{error} ({hint})" if hint else str(error)
-    data = {"jsonrpc": "2.0", "id": _asked(request).get("id"), "error": {"code": code, "message": message}}
-    return httpx2.Response(502, json=data, request=request, extensions={"why": message})
+    data = {
+        "jsonrpc": "2.0",
+        "id": _asked(request).get("id"),
+        "error": {"code": code, "message": message, "data": {"status": status}},
+    }
+    return httpx2.Response(status, json=data, request=request, extensions={"why": message})

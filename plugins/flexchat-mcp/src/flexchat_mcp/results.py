@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from flexchat.plugin import MediaPart, WithMedia
 
+_FENCED = re.compile(r"```[a-z]*\n(.*)```", re.DOTALL)
+
 
 def value_of(result: Mapping[str, Any], output: Mapping[str, Any] | None = None) -> Any:
     """Return the value of a result.
 
-    Text alone is a text. Structured content is the value if there is any, and the text that repeats it is left out;
-    if the text says something else, both are there. Images, sounds and files come beside it; if their bytes cannot be
+    Text alone is a text. Structured content is the value if there is any, and texts that repeat it are left out;
+    if one says something else, both are there. Images, sounds and files come beside it; if their bytes cannot be
     read, a text says so.
 
     Args:
@@ -32,9 +35,26 @@ def _value(result: Mapping[str, Any], texts: Sequence[str], output: Mapping[str,
         return "\n".join(texts)
     structured = result["structuredContent"]
     plain = _unwrapped(structured, output)
-    if all(_repeats(text, (structured, plain)) for text in texts) or _listed(texts, plain):
-        return plain
-    return {"text": "\n".join(texts), "structured": plain}
+    more = _beyond(texts, structured, plain)
+    return {"text": "\n".join(more), "structured": plain} if more else plain
+
+
+def error_of(result: Mapping[str, Any]) -> str:
+    """Return the text of a result that is an error, with the details that only its structured content has."""
+    texts = [text for block in result.get("content", ()) if (text := text_of(block)) is not None and text.strip()]
+    structured = result.get("structuredContent")
+    if structured in (None, {}, [], "") or (texts and not _beyond(texts, structured, structured)):
+        return "\n".join(texts)  # in the server's words
+    details = structured if isinstance(structured, str) else json.dumps(structured, ensure_ascii=False)
+    return "\n".join([*texts, details])
+
+
+def _beyond(texts: Sequence[str], structured: Any, plain: Any) -> list[str]:
+    """Return the texts that say something else than the structured content, as it is or unwrapped."""
+    only = [*plain.values()] if isinstance(plain, Mapping) and len(plain) == 1 else []
+    if any(_listed(texts, value) for value in (plain, *only)):
+        return []
+    return [text for text in texts if not _repeats(text, (structured, plain))]
 
 
 def text_of(block: Mapping[str, Any]) -> str | None:
@@ -79,8 +99,9 @@ def _unwrapped(structured: Any, output: Mapping[str, Any] | None) -> Any:
 def _repeats(text: str, values: Sequence[Any]) -> bool:
     if any(isinstance(value, str) and value == text for value in values):
         return True
+    fenced = _FENCED.fullmatch(text.strip())
     try:
-        return json.loads(text) in values
+        return json.loads(fenced[1] if fenced else text) in values
     except (ValueError, RecursionError):
         return text.strip() == "" or text in [str(value) for value in values if isinstance(value, (bool, int, float))]
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import attrs
 from flexchat.host import DEFAULT_TENANT, Mask, secrets_of_environment
 from flexchat.plugin import Fetcher, SourceServer, run_in_thread
 
@@ -33,6 +34,8 @@ Kind = TypeVar("Kind")
 _TELLING_S = 2.0
 WINDOW_S = 60.0
 """How long an end of the server counts against its restarts."""
+_OF_OLD_SERVERS = (400, 404, 405)
+"""Statuses with which servers of the older transport refuse a message. Source: MCP 2025-11-25, "Transports"."""
 RESTARTED = "it was restarted"
 
 
@@ -244,6 +247,22 @@ class Server:
         Raises:
             ServerUnusableError: It can be connected in neither.
         """
+        try:
+            return await self._try_streamable()
+        except ServerUnusableError as error:
+            if self.config.url is None or self.config.transport == "sse" or error.status not in _OF_OLD_SERVERS:
+                raise
+            refusal = error
+        config = attrs.evolve(self.config, transport="sse")
+        try:
+            # As the specification asks of clients: a server that refuses the first message so may speak SSE.
+            connection = await self._try("legacy", config)
+        except ServerUnusableError:
+            raise refusal from None
+        self.config = config  # for the next connection
+        return connection
+
+    async def _try_streamable(self) -> Connection:
         if self._old is None:
             return await self._try("legacy")
         was_old = await run_in_thread(self._old.is_known)
@@ -264,11 +283,11 @@ class Server:
             raise
         return connection
 
-    async def _try(self, era: str) -> Connection:
+    async def _try(self, era: str, config: McpConfig | None = None) -> Connection:
         from .connection import Connection
 
         connection = Connection(
-            self.config,
+            config or self.config,
             self.name,
             self._folder,
             fetcher=self._fetcher,

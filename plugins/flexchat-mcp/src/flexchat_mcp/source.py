@@ -15,7 +15,7 @@ import attrs
 from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import SourcedTool, SourceServer, ToolError, ToolSourceContext, ToolSourceError
 
-from .errors import MOST_ERRORS, UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .errors import MOST_ERRORS, REFUSED, UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from .inspect import findings
 from .listing import Listing, listed, remarks, sourced, wanted
 from .resources import Resources, resource_tools
@@ -243,7 +243,7 @@ def said(error: Exception) -> str:
     from pydantic import ValidationError
 
     if isinstance(error, MCPError):
-        if error.code == UNCLEAR:
+        if error.code in (UNCLEAR, REFUSED):
             return error.message
         text = error.message.partition("\n")[0] if error.code == PARSE_ERROR else error.message  # pydantic's go on
         return f"{text} ({error.code})"
