@@ -49,6 +49,15 @@ async def test_its_exit_code_and_last_words_are_known(tmp_path):
     await process.end()
 
 
+async def test_colours_and_titles_are_taken_out_of_its_words(tmp_path):
+    words = r"\x1b[32mINFO\x1b[39m \x1b]0;title\x07set \x1b[1;31mTOKEN\x1b[0m first\x1b(B"
+    process = await start(sys.executable, "-c", f"import sys; print('{words}', file=sys.stderr)", folder=tmp_path)
+    await process.settled()
+
+    assert list(process.stderr) == ["INFO set TOKEN first"]
+    await process.end()
+
+
 async def test_a_signal_is_named(tmp_path):
     process = await start("sh", "-c", "kill -9 $$", folder=tmp_path)
     await process.settled()

@@ -61,6 +61,16 @@ _ORDERS = tuple(
         ),
     }.items()
 )
+_MAY_BE_FORBIDDEN = {"asks for secrets in an argument", "asks for the conversation or the prompt"}
+# Up to three words between the prohibition and the order, none of which turns it around: "do not forget to include".
+_FORBIDS = re.compile(
+    r"\b(do not|don['’]t|must not|mustn['’]t|should not|shouldn['’]t|may not|can ?not|can['’]t|never|avoid|not to)"
+    r"(?!\s+(?:only|just)\b)"
+    r"(?:\s+(?!forget|fail|hesitate|omit|neglect|skip|miss|until|unless|without|before|but|except|proceed|continue)"
+    r"[\w'’-]+){0,3}\s*$",
+    re.IGNORECASE,
+)
+_BEFORE = 120
 _LONG_CODE = re.compile(r"[A-Za-z0-9+/]{120,}={0,2}")
 
 
@@ -163,7 +173,7 @@ def _of_text(place: str, text: str) -> Iterator[str]:
     plain = " ".join(unicodedata.normalize("NFKC", _visible(text)).split())[: 4 * LONGEST]
     look = plain.translate(_LOOK_ALIKES)
     for pattern, why in _ORDERS:
-        match = pattern.search(plain) or pattern.search(look)
+        match = _ordered(pattern, plain, why) or _ordered(pattern, look, why)
         if match is not None:
             yield f"{why}: “{_short(match[0])}”"
     if _LONG_CODE.search(plain):
@@ -174,6 +184,15 @@ def _of_text(place: str, text: str) -> Iterator[str]:
         yield "has a gap of spaces, behind which a reader may not look"
     if place == "description" and len(text) > _NORMAL_LENGTH:
         yield f"is {len(text):,} characters long"
+
+
+def _ordered(pattern: re.Pattern[str], text: str, why: str) -> re.Match[str] | None:
+    """Return the first match that is no prohibition: "do not include API keys" asks for none."""
+    match = pattern.search(text)
+    if why in _MAY_BE_FORBIDDEN:
+        while match is not None and _FORBIDS.search(text[max(0, match.start() - _BEFORE) : match.start()]):
+            match = pattern.search(text, match.start() + 1)  # one match may reach over the beginning of the next
+    return match
 
 
 def _imitated(name: str, look: str, taken: Iterable[tuple[str, str, str]]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import asyncio
 import collections
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -31,6 +32,8 @@ KEPT_LINES, KEPT_CHARS = 60, 400
 STDERR_BYTES = 2**22
 """How much of it is read in a second; a server that writes more has to wait, so that it does not take our time."""
 
+# Colours and other orders to a terminal: CSI and OSC sequences, and those of two characters (ECMA-48).
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 _KEEPER = Path(__file__).with_name("keeper.py")
 
 
@@ -165,7 +168,7 @@ class ServerProcess:
         self._keep(rest)
 
     def _keep(self, line: bytes) -> None:
-        text = line[: 4 * KEPT_CHARS].decode("utf-8", "replace").strip()
+        text = _ESCAPES.sub("", line[: 4 * KEPT_CHARS].decode("utf-8", "replace")).strip()
         if text:
             self.stderr.append(self._mask(text)[:KEPT_CHARS])
 

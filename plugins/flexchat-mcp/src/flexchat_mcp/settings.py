@@ -8,6 +8,8 @@ from typing import Any, Literal
 import attrs
 from flexchat.plugin import key, secret_key
 
+from .secrets_in import secrets_in
+
 MODERN = "2026-07-28"
 """The revision of the protocol without a handshake."""
 TENANT_VARIABLE = "FLEXCHAT_TENANT"
@@ -129,7 +131,8 @@ class McpConfig:
     def secrets(self) -> list[str]:
         """Return what must not be shown: all that is sent or set on purpose, short words aside."""
         auth = self.auth or McpAuth()
-        return [*(one for one in (auth.bearer, auth.client_secret) if one), *self.headers.values(), *self.env.values()]
+        given = [one for one in (auth.bearer, auth.client_secret) if one]
+        return [*given, *self.headers.values(), *self.env.values(), *secrets_in(self.argv, self.url)]
 
 
 @attrs.frozen(kw_only=True)

@@ -86,6 +86,32 @@ def test_a_file_is_imported_without_showing_its_secrets(config, run, folder):
     assert len(tables(path)) == 2
 
 
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "npx", "args": ["server", "--api-key", "very-secret-1"]},
+        {"command": "npx", "args": ["server", "--api-key=very-secret-1"]},
+        {"command": "docker", "args": ["run", "-e", "GITHUB_TOKEN=very-secret-1", "image"]},
+        {"command": "npx", "args": ["mcp-remote", "https://x.example", "--header", "Authorization: very-secret-1"]},
+        {"command": "server", "args": ["postgres://ada:very-secret-1@db/x"]},
+        {"url": "https://x.example/mcp?api_key=very-secret-1"},
+        {"url": "https://ada:very-secret-1@x.example/mcp"},
+    ],
+    ids=json.dumps,
+)
+def test_secrets_of_arguments_and_urls_are_not_shown(config, run, folder, server):
+    config()
+    (folder.path / "claude.json").write_text(json.dumps({"mcpServers": {"x": server}}))
+
+    status, out, err = run("import", "claude.json", "--yes", "--later")
+    listed = run("list")
+
+    assert status == 0
+    assert "very-secret-1" not in out + err + listed[1] + listed[2]
+    assert "***" in out
+    assert "${NAME} takes it from the environment" in out
+
+
 def test_a_json_config_keeps_its_order_and_indentation(config, run, folder):
     data = tomllib.loads(config().read_text())
     (folder.path / "flexchat.toml").unlink()

@@ -14,15 +14,14 @@ from flexchat.host import (
     FAILED,
     OK,
     CommandContext,
-    Mask,
     UsageError,
     changed_yaml,
     copied,
-    is_secret_name,
     one_line,
     parse_document,
 )
 
+from ..secrets_in import hidden, is_secret, secrets_in
 from .entries import Entry, toml_of
 from .first_list import accept_first
 
@@ -74,15 +73,20 @@ def add(context: CommandContext, entries: Sequence[Entry], *, is_agreed: bool, s
 def _show(context: CommandContext, entry: Entry) -> None:
     terminal = context.terminal
     given = {**entry.table.get("env", {}), **entry.table.get("headers", {})}
-    secret = {name: value for name, value in given.items() if is_secret_name(name) or name == "Authorization"}
-    mask = Mask([value for value in secret.values() if "${" not in value])
+    secret = {name: value for name, value in given.items() if is_secret(name)}
+    in_runs = secrets_in(entry.table.get("command", ()), entry.table.get("url"))
+    secrets = [*in_runs, *(value for value in secret.values() if value and "${" not in value)]
     what = "reaches" if "url" in entry.table else "runs on this machine, with your rights"
     terminal.out(f"{entry.name} {what}:", "bold")
-    terminal.out(f"  {mask(entry.runs)}")
+    terminal.out(f"  {hidden(entry.runs, secrets)}")
     for name in given:
-        terminal.out(f"  {name} = {'***' if name in secret and '${' not in secret[name] else mask(given[name])}")
+        terminal.out(
+            f"  {name} = {'***' if name in secret and '${' not in secret[name] else hidden(given[name], secrets)}"
+        )
     for note in entry.notes:
         terminal.out(f"  {one_line(note, _LONGEST)}")
+    if in_runs:
+        terminal.out("  *** will stand in the config; ${NAME} takes it from the environment")
     literal = [name for name, value in secret.items() if "${" not in value]
     if literal:
         owner = f"{entry.name}_" if "url" in entry.table else ""  # as flexchat check proposes it
