@@ -90,8 +90,8 @@ def client_of_fixture():
 class Running:
     """An app behind a socket of loopback, on a thread and loop of its own."""
 
-    def __init__(self, app, head_seconds=30.0):
-        self._app, self._head_seconds = app, head_seconds
+    def __init__(self, app, head_seconds=30.0, proxies=()):
+        self._app, self._head_seconds, self._proxies = app, head_seconds, proxies
         self._listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._listening.bind(("127.0.0.1", 0))
         self._listening.listen(512)
@@ -115,7 +115,7 @@ class Running:
         class Protocol(HeadTimeoutProtocol):
             head_seconds = self._head_seconds
 
-        self.server = Server(self._app, self._ready.set, verbose=False)
+        self.server = Server(self._app, self._ready.set, verbose=False, proxies=self._proxies)
         self.server.config.http = self.server.config.http_protocol_class = Protocol
         await self.server.serve(sockets=[self._listening])
 

@@ -134,10 +134,17 @@ class FlexChatError(Exception):
             the configuration), 1 if it was used and something failed.
         turn: The Turn that ended with it, up to that point: the question, the text so far, the calls that ran. None
             if no turn had started.
+        public: The text without the operator's addresses, users and names; None if there are none in it.
     """
 
     exit_status: ClassVar[int] = 1
     turn: Any = None
+    public: str | None = None
+
+    @property
+    def public_text(self) -> str:
+        """The text for models and for those who use an application over the network."""
+        return self.public or str(self)
 
 
 @attrs.frozen(kw_only=True)

@@ -1,5 +1,6 @@
 """A damaged database is put aside under a name that says so; nothing is deleted, and the operator is told."""
 
+import asyncio
 import logging
 import sqlite3
 from pathlib import Path
@@ -180,6 +181,28 @@ def test_a_file_that_is_deleted_while_in_use_is_reported_and_not_begun_anew(fill
     again.write_blocking(put("new"))
     assert again.read_blocking(everything) == ["new"]
     again.close()
+
+
+async def test_many_reads_at_once_of_a_deleted_file_create_none(filled):
+    """Each has a connection of its own, and opening one must not leave an empty file behind."""
+    db = database(filled)
+    assert len(await db.read(everything)) == 500
+    take_away(filled)
+
+    found = await asyncio.gather(*(db.read(everything) for _ in range(20)), return_exceptions=True)
+
+    assert {type(each) for each in found} == {StorageError}
+    assert all("was deleted or moved while in use" in str(each) for each in found)
+    assert not filled.exists()
+    await db.aclose()
+
+
+@pytest.mark.parametrize("name", ["a b", "a?mode=memory", "a#b", "a%20b", "é"])
+def test_any_name_of_a_file_is_that_of_the_database(tmp_path, name):
+    db = database(tmp_path / name)
+    db.write_blocking(put("kept"))
+    db.close()
+    assert (tmp_path / name).is_file()
 
 
 async def test_a_write_that_does_not_wait_for_the_disk_reports_a_deleted_file(filled):

@@ -8,7 +8,7 @@ from flexchat import UserMessage
 from flexchat.store import ConversationTurn, StorageError
 from flexchat_postgresql.config import PostgresqlConfig
 from flexchat_postgresql.conversation_store import PostgresqlConversations
-from flexchat_postgresql.trouble import Place
+from flexchat_postgresql.trouble import Place, public_reason
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +37,42 @@ async def test_no_server():
     """Where nobody listens, the text says so and where."""
     text = await refusal(f"postgresql://me:{SECRET}@127.0.0.1:9/db")
     assert "me@127.0.0.1:9/db cannot be reached: is the server running" in text
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://uma@127.0.0.1:9/invoices",
+        "postgresql://uma@localhost,127.0.0.1:9/invoices",
+        "postgresql://uma@db.nowhere.invalid/invoices",
+        "host=/nowhere/sockets user=uma dbname=invoices",
+    ],
+)
+async def test_the_public_text_names_no_host_user_or_database(dsn):
+    """People who chat over the network, and models, get the reason only."""
+    with pytest.raises(StorageError) as refused:
+        await store_at(dsn).list(tenant="t")
+
+    public = refused.value.public_text
+    assert public.startswith("conversations: PostgreSQL cannot be reached: is the server running")
+    for name in ("uma", "127.0.0.1", "localhost", "db.nowhere", "/nowhere", "invoices"):
+        assert name not in public
+    assert "invoices" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'connection to server at "db.internal" (10.0.0.7), port 5432 failed: FATAL:  password refused for user "uma"',
+        'connection to server at "10.0.0.7", port 5432 failed: FATAL:  database "invoices" does not exist',
+        "failed to resolve host 'db.internal': [Errno -2] Name or service not known",
+        f'{"x" * 280} at "db.internal", port 5432',
+    ],
+)
+def test_what_the_server_quotes_is_not_public(said):
+    public = public_reason(psycopg.OperationalError(said))
+    for name in ("db.internal", "10.0.0.7", "uma", "invoices"):
+        assert name not in public
 
 
 async def test_a_server_that_says_nothing():

@@ -1,6 +1,8 @@
 """Who may speak to the server: Host, Origin, Sec-Fetch-Site, token."""
 
+import httpx
 import pytest
+from flexchat_web.app import create_app
 from flexchat_web.serving import Settings
 
 TOKENS = {"a-token-of-alice-1": "alice", "b-token-of-bob-123": "bob"}
@@ -201,8 +203,6 @@ async def test_a_web_socket_is_refused(new_app):
 
 
 def test_settings_do_not_show_tokens():
-    from flexchat_web.serving import Settings
-
     assert "a-token-of-alice-1" not in repr(Settings(tokens=TOKENS))
 
 
@@ -211,3 +211,41 @@ def test_who_opens_an_app_to_others_has_to_say_that_they_may_edit():
     assert Settings().edit
     assert not Settings(hosts=("app.example",)).edit
     assert Settings(hosts=("app.example",), edit=True).edit
+
+
+@pytest.mark.parametrize(
+    ("proxies", "is_secure"), [(("127.0.0.0/8",), True), (("127.0.0.1",), True), (("10.0.0.7",), False), ((), False)]
+)
+def test_behind_a_trusted_proxy_the_cookie_is_sent_by_tls_only(config_file, plugins, running, proxies, is_secure):
+    """A proxy that is not named is not believed."""
+    app = create_app(config_file, plugins=plugins, settings=Settings(tokens=TOKENS))
+    forwarded = {"x-forwarded-proto": "https", "x-forwarded-for": "203.0.113.9"}
+    with running(app, proxies=proxies) as server, httpx.Client(base_url=server.url, trust_env=False) as client:
+        for answer in (
+            client.get("/?token=a-token-of-alice-1", headers=forwarded),
+            client.post("/api/session", json={"token": "a-token-of-alice-1"}, headers=forwarded),
+        ):
+            assert ("; Secure" in answer.headers["set-cookie"]) is is_secure
+
+
+async def test_a_page_that_was_loaded_by_tls_signs_in_with_a_secure_cookie(new_client):
+    """Whether or not the proxy that ends TLS is known: the browser's Origin says so."""
+    client = await new_client(tokens=TOKENS, hosts=("chat.example",))
+    headers = {"host": "chat.example", "origin": "https://chat.example"}
+    answer = await client.post("/api/session", json={"token": "a-token-of-alice-1"}, headers=headers)
+    assert "; Secure" in answer.headers["set-cookie"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "named"),
+    [
+        ({"origin": "https://chat.example"}, ["'https://chat.example'", "'127.0.0.1:8000'", "--allow-origin"]),
+        ({"origin": "null"}, ["'null'", "'127.0.0.1:8000'"]),
+        ({"sec-fetch-site": "cross-site"}, ["Sec-Fetch-Site", "'cross-site'"]),
+        ({"host": "chat.example"}, ["'chat.example'", "localhost, 127.0.0.1, ::1", "--allow-host"]),
+    ],
+)
+async def test_a_refusal_names_what_was_compared(client, headers, named):
+    detail = (await client.get("/api/config", headers=headers)).json()["detail"]
+    for each in named:
+        assert each in detail

@@ -178,7 +178,7 @@ class ClaimEffect:
             if not await self.effects.remember(effect, text):
                 raise EffectUnknownError("another process has taken this call over, or somebody has settled it")
         except StorageError as error:
-            raise EffectUnknownError(f"its handle could not be recorded: {error}") from error
+            raise EffectUnknownError(f"its handle could not be recorded: {error.public_text}") from error
         call.handle = text
 
     async def _not_begun(self, call: Call, effect: Effect, result: ToolResult, earlier: str) -> ToolResult:
@@ -190,7 +190,7 @@ class ClaimEffect:
         try:
             await self.effects.release(effect, self.mask(result.error or "a plugin answered in its place"))
         except StorageError as error:
-            call.note(f"it could not be recorded yet that the tool was not started: {error}")
+            call.note(f"it could not be recorded yet that the tool was not started: {error.public_text}")
         return result
 
     async def _broken_off(self, effect: Effect, why: str, *, may_have_acted: bool) -> None:
@@ -213,11 +213,11 @@ class ClaimEffect:
             return result
         except StorageError as error:
             if state != "done":
-                call.note(f"the outcome of the effect could not be recorded yet: {error}")
+                call.note(f"the outcome of the effect could not be recorded yet: {error.public_text}")
                 return result
             call.facts["effect"] = {"key": effect.key, "state": "done"}
             text = f"'{call.name}' took effect, but that could not be recorded, so its result is withheld"
-            return ToolResult.failed(call.name, text, hint=f"{error}. {_DO_NOT_REPEAT}")
+            return ToolResult.failed(call.name, text, hint=f"{error.public_text}. {_DO_NOT_REPEAT}")
 
     def _late(self, effect: Effect, value: Any, error: BaseException | None) -> None:
         """Record the outcome of a thread that finished after its time had run out."""
@@ -320,7 +320,7 @@ class ClaimEffect:
     def _not_recorded(self, call: Call, error: StorageError) -> ToolResult:
         call.key = None
         text = f"Not executed: '{call.name}' changes something, and its start could not be recorded"
-        return ToolResult.failed(call.name, text, hint=self.mask(str(error)))
+        return ToolResult.failed(call.name, text, hint=self.mask(error.public_text))
 
     def _wanted(self, call: Call) -> EffectCall:
         turn = call.turn

@@ -261,8 +261,7 @@ class Database:
             return self._writer
         refuse_other(self.path)
         if self._was_opened:
-            if not self.path.exists():
-                raise StorageError(f"{self._kind}: '{self.path}' {_DELETED}")
+            self._check_deleted()
             _log.warning("%s: '%s' was replaced while in use; the new file is used", self._kind, self.path)
         try:
             return self._begin()
@@ -270,6 +269,10 @@ class Database:
             if not is_damage(error) or self._put_aside(place_of(self.path)) is None:
                 raise
         return self._begin()
+
+    def _check_deleted(self) -> None:
+        if self._was_opened and not self.path.exists():
+            raise StorageError(f"{self._kind}: '{self.path}' {_DELETED}")
 
     def _begin(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -323,7 +326,15 @@ class Database:
         return f"is damaged: it was put aside as '{aside}', and a new one was started" if aside is not None else ""
 
     def _connect(self, timeout: float = BUSY_S) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
+        # Only _begin creates a file: a reader that came after the deletion of one would start an empty database.
+        place = IN_MEMORY if self._in_memory else f"{self.path.absolute().as_uri()}?mode=rw"
+        try:
+            connection = sqlite3.connect(
+                place, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True
+            )
+        except sqlite3.OperationalError:
+            self._check_deleted()
+            raise
         try:
             connection.execute("PRAGMA foreign_keys = ON")
             if self._prepare is not None:

@@ -116,9 +116,11 @@ class DocumentCollector:
 
     def _failed(self, what: str, error: Exception, notes: PhaseNotes) -> None:
         known = isinstance(error, FlexChatError | TimeoutError)
-        text = f"retrieval: {what} was left out: {reason(error) if known else error_name(error)}"
-        notes.warn(text)
-        log.warning("%s", notes.mask(text))
+        left_out = f"retrieval: {what} was left out"
+        public = error.public if isinstance(error, FlexChatError) else None
+        why = reason(error) if known else error_name(error)
+        notes.warn(f"{left_out}: {public or why}")
+        log.warning("%s", notes.mask(f"{left_out}: {why}"))
         if not known:
             log.debug("retrieval: %s", what, exc_info=error)
 

@@ -18,7 +18,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from .config import PostgresConfig
-from .trouble import Place
+from .trouble import Place, public_reason
 
 T = TypeVar("T")
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -241,7 +241,9 @@ class Connections:
         except (psycopg.Error, TimeoutError, OSError) as error:
             place = Place.of(self._config.dsn)
             text = place.explained(error) if place is not None else "the database cannot be used"
-            raise self._error(f"{self._name}: {text}") from error
+            raised = self._error(f"{self._name}: {text}")
+            raised.public = f"{self._name}: {public_reason(error)}"
+            raise raised from error
         except UnicodeEncodeError as error:
             raise self._error(f"{self._name}: PostgreSQL cannot hold this text: {error}") from error
 

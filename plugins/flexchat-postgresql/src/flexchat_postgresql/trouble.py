@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import attrs
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -21,6 +23,7 @@ _REASONS = {
     "40": "found two changes that excluded each other: try again",
     "54": "refuses what is too large",
 }
+_QUOTED = re.compile(r"""(?P<mark>["']).*?(?:(?P=mark)(?: \([0-9a-fA-F.:]+\))?|$)""")
 _NO_VECTOR = "has no extension 'vector' (pgvector 0.7 or later): install it on the server, then CREATE EXTENSION vector"
 
 
@@ -51,6 +54,11 @@ class Place:
         """Return what is wrong, and what to do, in one sentence."""
         text = f"{self.shown} {_reason(error)}"
         return text.replace(self.secret, "***") if self.secret and len(self.secret) > 3 else text
+
+
+def public_reason(error: Exception) -> str:
+    """Return what is wrong without the names of hosts, users and databases, which libpq and the server quote."""
+    return f"PostgreSQL {_QUOTED.sub('…', _reason(error))}"
 
 
 def _reason(error: Exception) -> str:

@@ -24,6 +24,8 @@ from .page_files import STATIC, PageFiles
 from .problems import ApiError
 from .sending import Send, SlowReaderError, Streams, ended, send_problem, send_reply
 from .serving import Serving, Settings, left_out
+from .sessions import Sessions
+from .signing_in import is_secure, session_of
 
 if TYPE_CHECKING:
     from flexchat.host import PluginHost, ReadConfig
@@ -81,7 +83,14 @@ class WebApp:
         self._static = StaticFiles(directory=STATIC)
         self._watch = watch
         self._works: list[asyncio.Task[None]] = []
-        self._guard = Guard(self._answer, serving.settings, is_open=self._is_open, mask=serving.mask)
+        self._guard = Guard(
+            self._answer,
+            serving.settings,
+            is_open=self._is_open,
+            mask=serving.mask,
+            session_tenant=lambda id: Sessions.of(serving).tenant_of(id),
+            begin_session=lambda token: Sessions.of(serving).begin(token),
+        )
         self._offer()
 
     def _offer(self) -> None:
@@ -215,7 +224,9 @@ class WebApp:
             key=_key(headers) if operation.takes_key else None,
             retries=_retries(headers) if operation.takes_key else 0,
             base=scope.get("root_path", "") or "",
-            secure=scope.get("scheme") == "https",
+            secure=is_secure(scope, headers),
+            session=session_of(headers),
+            is_stranger=scope["flexchat.stranger"],
         )
 
     async def _page(self, path: str, scope: Scope, receive: Any, send: Send) -> None:

@@ -13,21 +13,26 @@ import logging
 import re
 import secrets
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from flexchat import StorageError
 from flexchat.host import DEFAULT_TENANT, contained
+from flexchat.store import PathError
 
 from .problems import ApiError
 from .sending import Send, send_problem
 from .serving import Settings
-from .signing_in import cookie, given_token, tenant_of
+from .signing_in import bearer_of, cookie, is_secure, session_of, tenant_of
 
 log = logging.getLogger(__name__)
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FOREIGN = ("cross-site", "same-site")
+PROBES = ("/health", "/ready")
+"""Answered under any host name."""
+
 MAX_DISCARD_S = 30.0
 MAX_SILENCE_S = 1.0
 """How long the rest of a refused request is read in all, and how long for its next piece."""
@@ -64,12 +69,21 @@ class Guard:
     Args:
         is_open: Whether a path needs no token.
         mask: Removes secrets from what is logged.
+        session_tenant, begin_session: Look up a session's tenant, and begin a session; see Sessions.
     """
 
     def __init__(
-        self, app: App, settings: Settings, *, is_open: Callable[[str, str], bool], mask: Callable[[str], str]
+        self,
+        app: App,
+        settings: Settings,
+        *,
+        is_open: Callable[[str, str], bool],
+        mask: Callable[[str], str],
+        session_tenant: Callable[[str], Awaitable[str | None]],
+        begin_session: Callable[[str], Awaitable[str]],
     ) -> None:
         self._app, self._settings, self._is_open, self._mask = app, settings, is_open, mask
+        self._session_tenant, self._begin_session = session_tenant, begin_session
 
     async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
         """Answer a request."""
@@ -97,7 +111,14 @@ class Guard:
         Raises:
             ApiError: It is refused.
         """
-        self._check_host(headers)
+        scope["flexchat.stranger"] = False
+        try:
+            self._check_host(headers)
+        except ApiError:
+            # Load balancers ask by address. Whoever gets in by another name learns no more than that the server runs.
+            if path not in PROBES or scope["method"] not in ("GET", "HEAD"):
+                raise
+            scope["flexchat.stranger"] = True
         allowed = self._check_origin(headers, path, scope["method"])
         if scope["method"] == "OPTIONS" and "access-control-request-method" in headers and allowed:
             await _empty(
@@ -115,12 +136,30 @@ class Guard:
             return True
         if path == "/" and await self._signed_in(scope, headers, send):
             return False
-        given = given_token(headers)
-        tenant = tenant_of(given, self._settings.tokens)
-        if tenant is None and not self._is_open(scope["method"], path):
-            raise _refused(given)
+        bearer, session = bearer_of(headers), session_of(headers)
+        tenant = tenant_of(bearer, self._settings.tokens)
+        is_open = self._is_open(scope["method"], path)
+        if not bearer and session and not is_open:
+            tenant = await self._tenant_of_session(session)
+        if tenant is None and not is_open:
+            raise _refused(bearer, session)
         scope["flexchat.tenant"] = tenant if tenant is not None else DEFAULT_TENANT
+        scope["flexchat.stranger"] = scope["flexchat.stranger"] or tenant is None
         return True
+
+    async def _tenant_of_session(self, session: str) -> str | None:
+        with self._storing():
+            return await self._session_tenant(session)
+
+    @contextlib.contextmanager
+    def _storing(self) -> Iterator[None]:
+        try:
+            yield
+        except (StorageError, PathError) as error:
+            log.error("%s", self._mask(str(error)))
+            raise ApiError(
+                503, "the sessions of browsers cannot be read or stored; the server's log says why", kind="storage"
+            ) from error
 
     def _check_host(self, headers: Mapping[str, str]) -> None:
         hosts = self._settings.hosts
@@ -128,10 +167,12 @@ class Guard:
             return
         found = _HOST.fullmatch(headers.get("host", ""))
         name = found[1].strip("[]").rstrip(".").lower() if found else ""
-        if name not in (LOOPBACK if hosts is None else tuple(host.strip("[]").lower() for host in hosts)):
+        known = LOOPBACK if hosts is None else tuple(host.strip("[]").lower() for host in hosts)
+        if name not in known:
             raise ApiError(
                 421,
-                f"this server does not answer to the name {name!r}; flexchat serve --allow-host NAME allows it"
+                f"this server does not answer to the name {name!r} in the Host header, only to {', '.join(known)}; "
+                "flexchat serve --allow-host NAME allows another"
                 if name
                 else "the Host header is missing or is not a name",
                 kind="host",
@@ -146,14 +187,21 @@ class Guard:
             if not _same_origin(origin, headers.get("host", "")):
                 raise ApiError(
                     403,
-                    "pages of other sites may not call this server; flexchat serve --allow-origin URL allows one",
+                    f"pages of other sites may not call this server: the Origin header is {origin[:200]!r}, the Host "
+                    f"header {headers.get('host', '')[:200]!r}. If both are this server, let the proxy pass on the "
+                    "Host header; flexchat serve --allow-origin URL allows another site",
                     kind="origin",
                 )
             return False
         # A link to the page itself may be anywhere.
         to_the_page = method in ("GET", "HEAD") and (path == "/" or path.startswith("/static/"))
-        if headers.get("sec-fetch-site") in _FOREIGN and not to_the_page:
-            raise ApiError(403, "pages of other sites may not call this server", kind="origin")
+        site = headers.get("sec-fetch-site")
+        if site in _FOREIGN and not to_the_page:
+            raise ApiError(
+                403,
+                f"pages of other sites may not call this server: the Sec-Fetch-Site header is {site!r}",
+                kind="origin",
+            )
         return False
 
     async def _signed_in(self, scope: Scope, headers: Mapping[str, str], send: Send) -> bool:
@@ -173,7 +221,9 @@ class Guard:
         if headers.get("sec-fetch-site") in _FOREIGN:
             await _empty(send, 303, {"location": f"{base}/"})
         else:
-            kept = cookie(given, base=base, secure=scope.get("scheme") == "https")
+            with self._storing():
+                session = await self._begin_session(given)
+            kept = cookie(session, base=base, secure=is_secure(scope, headers))
             await _empty(send, 303, {"location": f"{base}/", "set-cookie": kept})
         return True
 
@@ -228,15 +278,15 @@ def _same_origin(origin: str, host: str) -> bool:
     return (parts.hostname, port or usual) == (found[1].strip("[]").lower(), int(found[2] or usual))
 
 
-def _refused(given: str) -> ApiError:
-    if not given:
-        said, challenge = "this server requires a token: send the header Authorization: Bearer TOKEN", "Bearer"
+def _refused(bearer: str, session: str) -> ApiError:
+    challenge = 'Bearer error="invalid_token"'
+    if bearer:
+        text = "the server does not accept this token: ask whoever runs the server"
+    elif session:
+        text = "this session has ended: sign in again"
     else:
-        said, challenge = (
-            "the server does not accept this token: ask whoever runs the server",
-            'Bearer error="invalid_token"',
-        )
-    return ApiError(401, said, kind="token", headers={"www-authenticate": challenge})
+        text, challenge = "this server requires a token: send the header Authorization: Bearer TOKEN", "Bearer"
+    return ApiError(401, text, kind="token", headers={"www-authenticate": challenge})
 
 
 async def _empty(send: Send, status: int, headers: Mapping[str, str]) -> None:

@@ -31,7 +31,9 @@ class Call:
         key: Its Idempotency-Key, if it sent one and the operation takes it.
         retries: How often the client says it has sent this request before, as OpenAI's clients do.
         base: Path under which the application is mounted; empty at the root.
-        secure: Whether it came by https.
+        secure: Whether the browser talks TLS, to this server or to a proxy in front of it.
+        session: Id of the browser's session; empty if it has none.
+        is_stranger: Whether it has no token where one is required, or came by a name that is not the server's.
     """
 
     serving: Serving
@@ -46,6 +48,8 @@ class Call:
     retries: int = 0
     base: str = ""
     secure: bool = False
+    session: str = ""
+    is_stranger: bool = False
 
     @property
     def web(self) -> Any:

@@ -1,12 +1,12 @@
-"""Tokens: the tenant of each, and the cookie in which a browser keeps one."""
+"""Tokens: the tenant of each, and the cookie in which a browser keeps the id of its session."""
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from urllib.parse import quote, unquote
+from typing import Any
 
-COOKIE = "flexchat_token"
+COOKIE = "flexchat_session"
 
 
 def tenant_of(given: str, tokens: Mapping[str, str]) -> str | None:
@@ -18,28 +18,34 @@ def tenant_of(given: str, tokens: Mapping[str, str]) -> str | None:
     return found
 
 
-def given_token(headers: Mapping[str, str]) -> str:
-    """Return a request's token: from its header Authorization, else its cookie; empty if none."""
+def bearer_of(headers: Mapping[str, str]) -> str:
+    """Return the token in the header Authorization; empty if none."""
     kind, _, bearer = headers.get("authorization", "").partition(" ")
-    return bearer.strip() if kind.lower() == "bearer" else _in_cookie(headers.get("cookie", ""))
+    return bearer.strip() if kind.lower() == "bearer" else ""
 
 
-def cookie(token: str, *, base: str, secure: bool) -> str:
-    """Return the header Set-Cookie that keeps a token, out of reach of scripts and of other sites' pages.
-
-    Args:
-        token: Empty forgets the one that is kept.
-        base: Path under which the application is mounted.
-        secure: Whether the request came by https.
-    """
-    age = "" if token else "; Max-Age=0"
-    flags = f"HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
-    return f"{COOKIE}={quote(token, safe='')}; Path={base or '/'}{age}; {flags}"
-
-
-def _in_cookie(header: str) -> str:
-    for part in header.split(";"):
+def session_of(headers: Mapping[str, str]) -> str:
+    """Return the id of a session in the header Cookie; empty if none."""
+    for part in headers.get("cookie", "").split(";"):
         name, _, value = part.strip().partition("=")
         if name == COOKIE:
-            return unquote(value)
+            return value[:200]
     return ""
+
+
+def is_secure(scope: Mapping[str, Any], headers: Mapping[str, str]) -> bool:
+    """Return whether a browser talks TLS, if only to a proxy: it says so in the Origin that has been checked."""
+    return scope.get("scheme") == "https" or headers.get("origin", "").startswith("https://")
+
+
+def cookie(session: str, *, base: str, secure: bool) -> str:
+    """Return the header Set-Cookie that keeps a session's id, out of reach of scripts and of other sites' pages.
+
+    Args:
+        session: Empty forgets the one that is kept.
+        base: Path under which the application is mounted.
+        secure: Whether the browser may send it by https only.
+    """
+    age = "" if session else "; Max-Age=0"
+    flags = f"HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
+    return f"{COOKIE}={session}; Path={base or '/'}{age}; {flags}"

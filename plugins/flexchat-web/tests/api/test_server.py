@@ -11,18 +11,6 @@ from hypothesis import strategies as st
 from examples import examples
 
 
-async def test_health_tells_version_and_kinds_of_services(told):
-    """No token is asked for."""
-    client = await told.client(tokens={"a-token-0123456789": "default"})
-    assert (await client.get("/health")).json() == {
-        "status": "ok",
-        "version": "0.1.0",
-        "config_loaded": True,
-        "ai_providers": ["told"],
-        "rag_providers": [],
-    }
-
-
 async def test_the_page_learns_what_it_needs(told):
     """Services, whether there are tools and conversations, and whether the configuration may be changed."""
     found = (await (await told.client(edit=False)).get("/api/ui-config")).json()

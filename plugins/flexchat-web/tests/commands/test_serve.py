@@ -109,7 +109,8 @@ def test_a_token_file_that_cannot_be_used_is_told_without_the_token(tmp_path, te
 
 
 @pytest.mark.parametrize("words", [("--port", "70000"), ("--port", "-1"), ("--allow-origin", "app.example"),
-                                   ("--allow-origin", "https://a/b"), ("--token-file", "/nowhere")])  # fmt: skip
+                                   ("--allow-origin", "https://a/b"), ("--trusted-proxy", "proxy.example"),
+                                   ("--trusted-proxy", "10.0.0.7/24"), ("--token-file", "/nowhere")])  # fmt: skip
 def test_what_cannot_be_used_is_a_sentence(words):
     with pytest.raises(ServeError) as raised:
         settings_of(*words)

@@ -15,6 +15,7 @@ from . import (
     models,
     openai,
     questions,
+    ready,
     server,
     session,
     tool_sources,
@@ -34,7 +35,7 @@ def operations(serving: Serving, *others: Operation) -> Iterator[Operation]:
     of_chats = (chat, conversations, journal, turns, questions, effects, tools, tool_sources)
     first = [operation for module in of_chats for operation in module.OPERATIONS]
     first += models.operations(serving.model_facts)
-    last = [operation for module in (openai, server, session) for operation in module.OPERATIONS]
+    last = [operation for module in (openai, ready, server, session) for operation in module.OPERATIONS]
     taken = {(operation.method, operation.path): "FlexChat's own" for operation in (*first, *last, *others)}
     yield from map(told, first)
     for plugin, operation in serving.offered(_HOOK, Operation):

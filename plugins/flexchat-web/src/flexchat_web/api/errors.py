@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import AsyncGenerator, Callable
 
@@ -61,6 +62,8 @@ from flexchat.store import FilterError, PathError, UnknownCollectionError
 
 from ..operations import Call, Event, Operation, Reply, Stream
 from ..problems import ApiError
+
+log = logging.getLogger(__name__)
 
 STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
     (UnknownNameError, 404, "unknown-name"),
@@ -148,7 +151,9 @@ def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool
                 break
     found = error.problems if isinstance(error, ConfigError) else ()
     flaws = [attrs.evolve(flaw, text=mask(flaw.text)) for flaw in found]
-    return ApiError(status, mask(str(error)), kind=kind, flaws=flaws, headers=headers, **more)
+    if error.public is not None:
+        log.warning("%s", mask(str(error)))  # with the address that the client does not get
+    return ApiError(status, mask(error.public_text), kind=kind, flaws=flaws, headers=headers, **more)
 
 
 def told(operation: Operation) -> Operation:

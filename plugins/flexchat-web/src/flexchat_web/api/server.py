@@ -1,4 +1,4 @@
-"""The server itself: whether it is up, what its page needs to start, and Markdown for that page."""
+"""What the page needs to start, and Markdown for it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from flexchat import FlexChat
 
 _COLLECTIONS_S = 5.0
-
-
-async def _health(call: Call) -> Reply:
-    async with call.serving.chat() as chat:
-        return Json(
-            {
-                "status": "ok",
-                "version": flexchat.__version__,
-                "config_loaded": not call.serving.config_problems,
-                "ai_providers": sorted({entry.provider for entry in chat.config.llms.values()}),
-                "rag_providers": sorted({entry.provider for entry in chat.config.stores.values()}),
-            }
-        )
 
 
 async def _ui_config(call: Call) -> Reply:
@@ -96,26 +83,6 @@ async def _markdown(call: Call) -> Reply:
 
 
 OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/health",
-        name="health",
-        summary="Check that the server is up.",
-        tag="server",
-        handle=_health,
-        answers={
-            200: record(
-                {
-                    "status": TEXT,
-                    "version": TEXT,
-                    "config_loaded": SWITCH,
-                    "ai_providers": TEXTS,
-                    "rag_providers": TEXTS,
-                }
-            )
-        },
-        open=True,
-    ),
     Operation(
         method="GET",
         path="/api/ui-config",

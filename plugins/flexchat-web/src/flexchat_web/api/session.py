@@ -1,9 +1,10 @@
-"""Signing in and out: a browser keeps its token in a cookie that scripts cannot read."""
+"""Signing in and out: a browser keeps the id of its session in a cookie that scripts cannot read."""
 
 from __future__ import annotations
 
 from ..operations import Call, Operation, Reply, Text
 from ..problems import ApiError
+from ..sessions import Sessions
 from ..signing_in import cookie, tenant_of
 from .shapes import TEXT, taken
 
@@ -19,10 +20,13 @@ async def _sign_in(call: Call) -> Reply:
             kind="token",
             headers={"www-authenticate": 'Bearer error="invalid_token"'},
         )
-    return Text(status=204, headers={"set-cookie": cookie(given, base=call.base, secure=call.secure)})
+    session = await Sessions.of(call.serving).begin(given)
+    return Text(status=204, headers={"set-cookie": cookie(session, base=call.base, secure=call.secure)})
 
 
 async def _sign_out(call: Call) -> Reply:
+    if call.session:
+        await Sessions.of(call.serving).end(call.session)
     return Text(status=204, headers={"set-cookie": cookie("", base=call.base, secure=call.secure)})
 
 
@@ -31,19 +35,19 @@ OPERATIONS = (
         method="POST",
         path="/api/session",
         name="sign_in",
-        summary="Store a token in a browser cookie.",
+        summary="Begin a session with a token; its id is kept in a browser cookie.",
         tag="server",
         handle=_sign_in,
         body=taken({"token": {**TEXT, "maxLength": 1000}}),
         answers={204: None},
-        problems=(401, 404),
+        problems=(401, 404, 503),
         open=True,
     ),
     Operation(
         method="DELETE",
         path="/api/session",
         name="sign_out",
-        summary="Delete the token's browser cookie.",
+        summary="End the browser's session.",
         tag="server",
         handle=_sign_out,
         answers={204: None},

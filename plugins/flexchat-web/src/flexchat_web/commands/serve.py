@@ -50,6 +50,7 @@ class ServeOptions:
     token_file: str | None = None
     allow_host: Sequence[str] = ()
     allow_origin: Sequence[str] = ()
+    trusted_proxy: Sequence[str] = ()
     read_only: bool = False
     edit: bool = False
     allow_env: Sequence[str] = ()
@@ -69,6 +70,12 @@ class ServeOptions:
 )
 @click.option("--allow-host", metavar="NAME", multiple=True, help="also answer to this host name; repeatable")
 @click.option("--allow-origin", metavar="URL", multiple=True, help="allow calls from pages of this site; repeatable")
+@click.option(
+    "--trusted-proxy",
+    metavar="ADDRESS",
+    multiple=True,
+    help="believe X-Forwarded-Proto and X-Forwarded-For of this proxy (an address or network); repeatable",
+)
 @click.option("--read-only", is_flag=True, help="do not let anyone change the configuration")
 @click.option("--edit", is_flag=True, help="let users on other machines change the configuration, too")
 @click.option(
@@ -124,7 +131,13 @@ def serve(context: CommandContext, /, host: str, port: int, reload: bool, open_p
                 webbrowser.open(f"{url}/")
 
         with contextlib.suppress(KeyboardInterrupt):
-            server = Server(app, started, verbose=terminal.verbose, waiting=lambda text: terminal.say(text, "dim"))
+            server = Server(
+                app,
+                started,
+                verbose=terminal.verbose,
+                waiting=lambda text: terminal.say(text, "dim"),
+                proxies=options.trusted_proxy,
+            )
             asyncio.run(server.serve(sockets=[listening]))
     finally:
         listening.close()
@@ -160,6 +173,11 @@ def read_settings(options: ServeOptions, terminal: Terminal, environ: Mapping[st
         scheme, _, rest = origin.partition("://")
         if scheme not in ("http", "https") or not rest or "/" in rest:
             raise ServeError(f"--allow-origin {origin}: write it as https://app.example, without a path")
+    for proxy in options.trusted_proxy:
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError as error:
+            raise ServeError(f"--trusted-proxy {proxy}: {error}; write 10.0.0.7 or 10.0.0.0/24") from None
     return Settings(
         tokens=tokens,
         hosts=_hosts(options.host, options.allow_host),

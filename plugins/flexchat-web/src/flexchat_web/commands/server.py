@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -24,6 +24,7 @@ class Server(uvicorn.Server):
     Args:
         started: Called when it listens.
         waiting: Called with what is still open, if anything, when it shuts down.
+        proxies: Addresses and networks whose X-Forwarded-Proto and X-Forwarded-For are believed.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Server(uvicorn.Server):
         *,
         verbose: bool,
         waiting: Callable[[str], None] = lambda _: None,
+        proxies: Sequence[str] = (),
     ) -> None:
         logging.getLogger("uvicorn").setLevel(logging.INFO if verbose else logging.CRITICAL)
         logging.getLogger("uvicorn.access").addFilter(without_query)
@@ -46,7 +48,8 @@ class Server(uvicorn.Server):
                 access_log=verbose,
                 server_header=False,
                 date_header=False,
-                proxy_headers=False,
+                proxy_headers=bool(proxies),
+                forwarded_allow_ips=[*proxies],
                 h11_max_incomplete_event_size=32 * 1024,
                 timeout_keep_alive=15,
                 timeout_graceful_shutdown=SHUTDOWN_SECONDS,

@@ -1,0 +1,100 @@
+"""The sessions of browsers that have signed in: a cookie has a random id, and what is stored does not reveal it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from flexchat.store import Database, data_folder
+
+if TYPE_CHECKING:
+    from .serving import Serving
+
+MAX_AGE_S = 30 * 86_400
+"""After which a browser signs in again."""
+
+APPLICATION_ID = 0x666C7873  # "flxs"
+
+_TABLES = "CREATE TABLE sessions (digest BLOB PRIMARY KEY, proof BLOB NOT NULL, ends REAL NOT NULL) WITHOUT ROWID"
+
+
+class Sessions:
+    """Sessions in a SQLite file of the user's data folder, so that they outlive the process.
+
+    A row has digests only: of the id, and of the id with the token it was made with. So neither can be taken from the
+    file, and a session ends with its token.
+
+    Args:
+        tokens: Tenant of each token.
+    """
+
+    def __init__(self, tokens: Mapping[str, str]) -> None:
+        self._tokens = tokens
+        self._opened: Database | None = None
+
+    @classmethod
+    def of(cls, serving: Serving) -> Sessions:
+        """Return a server's instance."""
+        return serving.kept(cls, lambda: cls(serving.settings.tokens))
+
+    async def begin(self, token: str) -> str:
+        """Return the id of a new session.
+
+        Raises:
+            StorageError, PathError: It cannot be stored.
+        """
+        id, now = secrets.token_urlsafe(32), time.time()
+        row = (_digest(id), _proof(id, token), now + MAX_AGE_S)
+
+        def add(database: Any) -> None:
+            database.execute("DELETE FROM sessions WHERE ends < ?", (now,))
+            database.execute("INSERT INTO sessions VALUES (?, ?, ?)", row)
+
+        await self._database.write(add)
+        return id
+
+    async def tenant_of(self, id: str) -> str | None:
+        """Return the tenant a session belongs to; None if there is no such session, or its token is gone.
+
+        Raises:
+            StorageError, PathError: The sessions cannot be read.
+        """
+        found = await self._database.read_soon(
+            lambda database: database.execute(
+                "SELECT proof FROM sessions WHERE digest = ? AND ends > ?", (_digest(id), time.time())
+            ).fetchone()
+        )
+        if found is None:
+            return None
+        tenants = [tenant for token, tenant in self._tokens.items() if hmac.compare_digest(_proof(id, token), found[0])]
+        return tenants[0] if tenants else None
+
+    async def end(self, id: str) -> None:
+        """End a session, wherever else its cookie has been copied to."""
+        await self._database.write(
+            lambda database: database.execute("DELETE FROM sessions WHERE digest = ?", (_digest(id),))
+        )
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        if self._opened is not None:
+            await self._opened.aclose()
+
+    @property
+    def _database(self) -> Database:
+        if self._opened is None:
+            path = data_folder() / "sessions.db"
+            self._opened = Database(path, kind="sessions", application_id=APPLICATION_ID, migrations=(_TABLES,))
+        return self._opened
+
+
+def _digest(id: str) -> bytes:
+    return hashlib.sha256(id.encode("utf-8", "replace")).digest()
+
+
+def _proof(id: str, token: str) -> bytes:
+    return hashlib.sha256(f"{id}\0{token}".encode("utf-8", "replace")).digest()
