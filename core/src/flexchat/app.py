@@ -553,6 +553,7 @@ class FlexChat:
         turn = current_info(tenant)
         limit_s = self.config.limits.question_timeout_ms / 1000
         stopped = functools.partial(paused, current_turn.get(), current_call.get())
+        place = place_within() if key is None else f"key:{key}"
         call = Call(
             name=name,
             arguments=params,
@@ -560,7 +561,8 @@ class FlexChat:
             turn=turn,
             context=context,
             asker=None if on_question is None else Asking(on_question=on_question, limit_s=limit_s, stopped=stopped),
-            path=place_within() if key is None else f"key:{key}",
+            path=place,
+            is_new=not place,
         )
         return await self.tools.calls.run(call)
 

@@ -89,7 +89,7 @@ async def rows(ledger, *states):
     return await ledger.list(tenant=TENANT, states=states or None)
 
 
-async def left_behind(ledger, *, path="k", name="pay", amount=5, lease_s=0.0):
+async def left_behind(ledger, *, path="k", name="pay", amount=5, lease_s=0.0, honours_key=False):
     """Claim an effect as a process that has died since."""
     wanted = EffectCall(
         key=effect_key(TENANT, None, "", path),
@@ -99,6 +99,7 @@ async def left_behind(ledger, *, path="k", name="pay", amount=5, lease_s=0.0):
         place=path,
         tool=name,
         digest=arguments_digest(name, {"amount": amount}),
+        honours_key=honours_key,
     )
     return (await ledger.claim(wanted, owner="dead", lease_s=lease_s)).effect
 
@@ -434,7 +435,7 @@ async def test_a_tool_that_honours_keys_runs_again_with_the_same_key(ledger, til
         till.keys.append(context.key)
         return "paid"
 
-    lost = await left_behind(ledger)
+    lost = await left_behind(ledger, honours_key=True)
     result = await calls_of(ledger, pay).run(call())
     assert (result.result, till.keys) == ("paid", [lost.key])
     assert [(row.state, row.fence) for row in await rows(ledger)] == [("done", 2)]
@@ -501,7 +502,7 @@ async def test_a_repetition_that_does_not_succeed_stays_unknown(ledger, till, ho
         """Pay."""
         raise ToolError("no")
 
-    await left_behind(ledger)
+    await left_behind(ledger, honours_key=True)
     running = asyncio.create_task(calls_of(ledger, pay, steps=[Step()]).run(call()))
     await begun.wait()
     if how == "cancelled":
@@ -669,7 +670,7 @@ async def test_whoever_has_lost_the_claim_cannot_remember(ledger, press):
     """A process that stood still is told so, and its job is in the ledger as unknown, or as the other has it."""
     said = []
 
-    @tool(honours_key=True)
+    @tool(honours_key=True, retry={"max_attempts": 1})
     async def pay(amount: int, context: ToolContext) -> str:
         """Have something printed, after a long sleep."""
         if not said:
@@ -794,7 +795,7 @@ async def test_of_several_that_find_a_lost_effect_one_runs_it(ledger, till):
         await asyncio.sleep(0.01)
         return "paid"
 
-    await left_behind(ledger)
+    await left_behind(ledger, honours_key=True)
     results = await asyncio.gather(*[calls_of(ledger, pay).run(call()) for _ in range(5)])
     assert ([result.result for result in results], till.paid) == (["paid"] * 5, [5])
 
@@ -956,3 +957,170 @@ async def test_a_large_result_and_its_image_are_both_cut(ledger):
     (row,) = await rows(ledger)
     assert len(row.result) <= 65_536
     assert "no longer kept" in row.result
+
+
+# What changed between a crash and the resumption
+
+
+def pay_as(till, **said):
+    """Return the tool with what is said of it now."""
+
+    @tool(**said)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        till.paid.append(amount)
+        return "paid"
+
+    return pay
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent", "write"])
+async def test_a_call_that_was_claimed_is_not_repeated_as_a_read(ledger, till, effect):
+    """Its row decides, whatever effect the tool is now said to have."""
+    await left_behind(ledger)
+    result = await calls_of(ledger, pay_as(till, effect=effect)).run(call())
+
+    assert (till.paid, result.success) == ([], False)
+    assert result.error.startswith("It is unknown whether 'pay' took effect")
+    assert [row.state for row in await rows(ledger)] == ["unknown"]
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent"])
+async def test_a_stored_result_is_that_of_a_tool_said_to_read(ledger, till, effect):
+    await calls_of(ledger, pay_as(till)).run(call())
+    again = await calls_of(ledger, pay_as(till, effect=effect)).run(call())
+
+    assert (till.paid, again.result) == ([5], "paid")
+
+
+async def test_a_claim_that_was_given_back_does_not_keep_a_read_from_running(ledger, till):
+    lost = await left_behind(ledger)
+    await ledger.release(lost.key, lost.fence, note="refused")
+    result = await calls_of(ledger, pay_as(till, effect="read")).run(call())
+
+    assert (result.result, till.paid) == ("paid", [5])
+
+
+async def test_a_key_that_was_not_sent_makes_no_repetition_safe(ledger, till):
+    """The first attempt went out before the tool was said to honour keys."""
+    await left_behind(ledger)
+    result = await calls_of(ledger, pay_as(till, honours_key=True)).run(call())
+
+    assert (result.success, till.paid) == (False, [])
+    assert [(row.state, row.honours_key) for row in await rows(ledger)] == [("unknown", False)]
+
+
+async def test_an_unknown_effect_with_a_key_is_cleared_up_by_the_next_call(ledger, till):
+    """A key chosen by the caller, given again: the service does it once."""
+    lost = await left_behind(ledger, honours_key=True)
+    await ledger.finish(lost.key, lost.fence, state="unknown", result=None, note="the answer was lost")
+    result = await calls_of(ledger, pay_as(till, honours_key=True)).run(call())
+
+    assert (result.result, till.paid) == ("paid", [5])
+    assert [row.state for row in await rows(ledger)] == ["done"]
+
+
+async def test_a_lost_answer_to_a_call_with_a_key_is_asked_for_once_more(ledger, till):
+    """The tool has no retry of its own; its service acts once per key."""
+
+    @tool(honours_key=True)
+    async def pay(amount: int, context: ToolContext) -> str:
+        """Pay."""
+        till.keys.append(context.key)
+        if len(till.keys) == 1:
+            raise EffectUnknownError("the connection was lost")
+        return "paid"
+
+    result = await calls_of(ledger, pay).run(call())
+
+    assert (result.result, len(till.keys), len({*till.keys})) == ("paid", 2, 1)
+    assert [row.state for row in await rows(ledger)] == ["done"]
+
+
+class Refuses:
+    """A gate that has been installed since."""
+
+    name, place = "refuses", "authorize"
+
+    async def __call__(self, call, rest):
+        return ToolResult.failed(call.name, "no")
+
+
+@pytest.mark.parametrize("now", ["refused", "other arguments", "gone"])
+async def test_a_call_that_is_refused_now_is_told_what_it_did(ledger, till, now):
+    turn = {"turn": TurnInfo(id="t"), "iteration": 1, "index": 0}
+
+    def made():
+        return Call(name="pay", arguments={"amount": 5}, origin="model", **turn)
+
+    await calls_of(ledger, pay_as(till)).run(made())
+
+    @tool
+    async def pay(amount: str) -> str:
+        """Pay; the schema is another one now."""
+        raise AssertionError
+
+    tools = [] if now == "gone" else [pay if now == "other arguments" else pay_as(till)]
+    again = await calls_of(ledger, *tools, steps=[Refuses()] if now == "refused" else ()).run(made())
+
+    assert (again.result, till.paid) == ("paid", [5])
+
+
+async def test_a_key_with_other_arguments_is_not_told_of_the_first_call(ledger, till):
+    await calls_of(ledger, pay_as(till)).run(call())
+    other = await calls_of(ledger, pay_as(till), steps=[Refuses()]).run(call(7))
+
+    assert (other.error, till.paid) == ("no", [5])
+
+
+# Before anything is sent
+
+
+@pytest.mark.parametrize("how", ["late", "broken", "wrapped", "cancelled"])
+async def test_what_ends_before_anything_is_sent_is_not_unknown(ledger, till, how):
+    """A token service that does not answer has not paid."""
+    begun = asyncio.Event()
+
+    @tool(timeout_ms=30)
+    async def pay(amount: int, context: ToolContext) -> str:
+        """Sign in, and pay."""
+        try:
+            with context.preparing():
+                begun.set()
+                if how in ("broken", "wrapped"):
+                    raise ConnectionResetError("the token service hung up")
+                await asyncio.Event().wait()
+        except ConnectionResetError as error:
+            if how == "wrapped":
+                raise ToolError("cannot sign in") from error
+            raise
+        till.paid.append(amount)
+        return "paid"
+
+    running = asyncio.create_task(calls_of(ledger, pay).run(call()))
+    await begun.wait()
+    if how == "cancelled":
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    else:
+        assert not (await running).success
+
+    assert till.paid == []
+    assert [row.state for row in await rows(ledger)] == ["failed"]
+
+
+async def test_what_was_sent_before_stays_unknown_when_the_repetition_cannot_begin(ledger, till):
+    @tool(honours_key=True, retry={"max_attempts": 2, "backoff_ms": 0})
+    async def pay(amount: int, context: ToolContext) -> str:
+        """Pay; the second time, there is no token any more."""
+        if till.paid:
+            with context.preparing():
+                raise ConnectionRefusedError("no token")
+        till.paid.append(amount)
+        raise ConnectionResetError("the answer was lost")
+
+    result = await calls_of(ledger, pay).run(call())
+
+    assert "it is unknown whether 'pay' took effect" in result.hint
+    assert [row.state for row in await rows(ledger)] == ["unknown"]

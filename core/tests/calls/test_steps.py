@@ -439,7 +439,7 @@ def test_steps_stand_in_the_order_of_places_and_plugins():
     chat = chat_of(plugins=host, hooks=[offering(step("own", "authorize"))])
 
     names = [getattr(each, "step", each).name for each in chat.tools.calls.steps]
-    assert names == ["told", "a2", "look up", "arguments", "a1", "b1", "own", "approve", "claim", "b2", "run"]
+    assert names == ["told", "recall", "a2", "look up", "arguments", "a1", "b1", "own", "approve", "claim", "b2", "run"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ..plugin.foreign import contained
 from ..plugin.hooks import Hooks
 from ..tools.registry import ToolRegistry
 from ..tools.sources import ToolSources
-from .claim import ClaimEffect
+from .claim import ClaimEffect, Recall
 from .effects import Effects
 from .outcomes import Outcomes
 from .prepared import PreparedTools
@@ -75,6 +75,7 @@ class Calls:
         self.recalled = claim.recalled
         core: list[Step] = [
             Told(tell, mask, outcomes),
+            Recall(claim),
             LookUp(registry, sources),
             CheckArguments(prepared, outcomes),
             *([Authorize(gates, outcomes)] if gates else []),

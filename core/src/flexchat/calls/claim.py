@@ -27,7 +27,7 @@ from ..plugin.call import Call, Place, Rest
 from ..tools.registry import ToolRegistry
 from ..tools.results import shortened
 from .effects import Effects
-from .outcomes import Outcomes, doubt
+from .outcomes import Outcomes, doubt, nothing_done
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,21 @@ class ClaimEffect:
     def __call__(self, call: Call, rest: Rest) -> Coroutine[Any, Any, ToolResult]:
         """Set call.key."""
         assert call.tool is not None
-        return self._once(call, rest) if call.tool.effect == "write" else rest()
+        if call.tool.effect == "write":
+            return self._once(call, rest)
+        return rest() if call.is_new else self._as_recorded(call, rest)
+
+    async def _as_recorded(self, call: Call, rest: Rest) -> ToolResult:
+        """Let a row that an earlier run of this very call has left decide, whatever the tool's effect is now."""
+        try:
+            effect = await self._row(call)
+        except StorageError as error:
+            return self._not_recorded(call, error)
+        if effect is None or not effect.owner:
+            return await rest()
+        assert call.tool is not None
+        call.tool = attrs.evolve(call.tool, effect="write")  # for retries and for the record of the turn
+        return await self._once(call, rest)
 
     async def _once(self, call: Call, rest: Rest) -> ToolResult:
         wanted = self._wanted(call)
@@ -72,7 +86,7 @@ class ClaimEffect:
                 return await self._run(call, rest, effect)
             case "lost":
                 return await self._recover(call, rest, wanted, effect)
-            case "ended" if effect.state == "unknown" and effect.handle is not None:
+            case "ended" if effect.state == "unknown" and self._may_ask_again(call, effect):
                 return await self._recover(call, rest, wanted, effect)
             case "ended":
                 return self._ended(call, effect)
@@ -91,11 +105,8 @@ class ClaimEffect:
         Raises:
             StorageError: The ledger cannot be read.
         """
-        turn = call.turn
-        key = effect_key(turn.tenant, turn.conversation, turn.id, call.path)
-        try:
-            effect = await self.effects.ledger.get(key, tenant=turn.tenant)
-        except UnknownEffectError:
+        effect = await self._row(call)
+        if effect is None:
             return None
         if effect.state == "claimed":
             effect = attrs.evolve(effect, state="unknown")
@@ -103,16 +114,39 @@ class ClaimEffect:
 
     async def has_begun(self, call: Call) -> bool:
         """Return whether this very call was claimed before: it has been approved, and the ledger decides about it."""
-        assert call.tool is not None
-        if call.tool.effect != "write":
+        if call.is_new:
             return False
-        wanted = self._wanted(call)
         try:
-            effect = await self.effects.ledger.get(wanted.key, tenant=wanted.tenant)
-        except (UnknownEffectError, StorageError):
+            effect = await self._row(call)
+        except StorageError:
             return False
-        is_released = effect.state == "failed" and not effect.owner and not effect.settled_by
-        return effect.digest == wanted.digest and not is_released
+        return effect is not None and bool(effect.owner) and effect.digest == _digest_of(call)
+
+    async def made_before(self, call: Call) -> ToolResult | None:
+        """Return the outcome of an earlier run of a call that was refused now; None if its tool was never started.
+
+        Raises:
+            StorageError: The ledger cannot be read.
+        """
+        effect = await self._row(call)
+        is_of_model = call.parent is None and bool(call.turn.id and call.iteration)  # its answer is kept: the same call
+        if effect is None or not effect.owner or not (is_of_model or effect.digest == _digest_of(call)):
+            return None
+        return await self.recalled(call)
+
+    async def _row(self, call: Call) -> Effect | None:
+        turn = call.turn
+        key = effect_key(turn.tenant, turn.conversation, turn.id, call.path)
+        try:
+            return await self.effects.ledger.get(key, tenant=turn.tenant)
+        except UnknownEffectError:
+            return None
+
+    @staticmethod
+    def _may_ask_again(call: Call, effect: Effect) -> bool:
+        """Return whether running the tool again may clear up an unknown effect and cannot double it."""
+        assert call.tool is not None
+        return effect.handle is not None or (effect.honours_key and call.tool.honours_key)
 
     async def _claimed(self, call: Call, wanted: EffectCall) -> Claim:
         """Claim the effect; while another call of it runs, wait until that ends or its owner's lease expires."""
@@ -150,7 +184,8 @@ class ClaimEffect:
                 if isinstance(error, asyncio.CancelledError)
                 else repr(error)
             )
-            await self._broken_off(effect, why, may_have_acted=call.began or bool(earlier))
+            acted = call.may_have_acted or (call.began and not nothing_done(error))
+            await self._broken_off(effect, why, may_have_acted=acted or bool(earlier))
             raise
         if not call.began:
             return await self._not_begun(call, effect, result, earlier)
@@ -240,7 +275,7 @@ class ClaimEffect:
         tool = call.tool
         assert tool is not None
         try:
-            if lost.handle is None and not tool.honours_key and tool.verify is None:
+            if not self._may_ask_again(call, lost) and tool.verify is None:
                 why = "the process that ran it has died"
                 await self.effects.ledger.finish(lost.key, lost.fence, state="unknown", result=None, note=why)
                 return await self._once(call, rest)
@@ -253,7 +288,7 @@ class ClaimEffect:
             call.note("an earlier call broke off: the tool asks about the job that it started")
             earlier = "an earlier call broke off, and the job that it started could not be asked about"
             return await self._run(call, rest, claim.effect, earlier=earlier)
-        if tool.honours_key:
+        if lost.honours_key and tool.honours_key:
             call.note("an earlier call broke off: it is made again, with the same key")
             earlier = "an earlier call broke off, and making it again with the same key failed"
             return await self._run(call, rest, claim.effect, earlier=earlier)
@@ -324,10 +359,6 @@ class ClaimEffect:
 
     def _wanted(self, call: Call) -> EffectCall:
         turn = call.turn
-        try:
-            digest = arguments_digest(call.name, call.arguments)
-        except ValueError:  # given in code, and not expressible in JSON
-            digest = arguments_digest(call.name, repr(call.arguments))
         said = json.dumps(self.mask.data(call.arguments), ensure_ascii=False, default=repr)
         return EffectCall(
             key=effect_key(turn.tenant, turn.conversation, turn.id, call.path),
@@ -336,7 +367,8 @@ class ClaimEffect:
             turn=turn.id,
             place=call.path,
             tool=call.name,
-            digest=digest,
+            digest=_digest_of(call),
+            honours_key=call.tool is not None and call.tool.honours_key,
             arguments=said if len(said) <= MAX_ARGUMENTS_CHARS else said[: MAX_ARGUMENTS_CHARS - 1] + "…",
         )
 
@@ -352,6 +384,37 @@ class ClaimEffect:
         if len(text) > MAX_RESULT_CHARS:
             text = result_to_json(shortened(result, MAX_RESULT_CHARS // 2))
         return text
+
+
+@attrs.frozen
+class Recall:
+    """Answers a call that is refused now as the ledger does, if an earlier run of it started the tool.
+
+    Between a crash and the resumption, its tool may have gone, its schema or a gate may have changed. What it did is
+    still done.
+    """
+
+    name: ClassVar[str] = "recall"
+    place: ClassVar[Place] = "told"
+    claim: ClaimEffect
+
+    async def __call__(self, call: Call, rest: Rest) -> ToolResult:
+        """Look only if the call did not get as far as the ledger."""
+        result = await rest()
+        if call.is_new or call.began or call.key is not None:
+            return result
+        try:
+            return await self.claim.made_before(call) or result
+        except StorageError as error:
+            call.note(f"whether an earlier run of this call took effect cannot be read: {error}")
+            return result
+
+
+def _digest_of(call: Call) -> str:
+    try:
+        return arguments_digest(call.name, call.arguments)
+    except ValueError:  # given in code, and not expressible in JSON
+        return arguments_digest(call.name, repr(call.arguments))
 
 
 def _without_large_media(result: ToolResult) -> ToolResult:

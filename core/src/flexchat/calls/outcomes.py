@@ -132,6 +132,11 @@ _BROKEN_OFF = (
 _DEEPEST = 10  # causes of causes of an error
 
 
+def nothing_done(error: BaseException | None) -> bool:
+    """Whether it is certain that the tool had not acted: by a ToolError, or as the end of ToolContext.preparing."""
+    return getattr(error, "nothing_done", False) is True
+
+
 def doubt(error: BaseException) -> str:
     """Return why a tool that raised this may still have taken effect; empty if it did not.
 
@@ -140,7 +145,7 @@ def doubt(error: BaseException) -> str:
     """
     cause: BaseException | None = error
     for _ in range(_DEEPEST):
-        if cause is None or (isinstance(cause, ToolError) and cause.nothing_done):
+        if cause is None or nothing_done(cause):
             return ""  # it knows better than what caused it
         if isinstance(cause, _BROKEN_OFF):
             return error_text(error)

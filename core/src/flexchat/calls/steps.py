@@ -1,6 +1,7 @@
 """What happens to a tool call: core's steps, in order from the outside in.
 
 told        reports that the call begins and, in every case, its outcome; measures the time
+recall      answers a call that is refused now, but was made before a crash, as the ledger does: claim.py
 look up     finds the tool by its name, if it was offered; a call refused by the round ends here
 arguments   checks them against the whole schema, and converts those that can be converted without loss
 authorize   flexchat_before_tool_call of the plugins: the first that answers does so in the tool's place
@@ -40,12 +41,14 @@ from ..schema.check import ArgumentChecker, CheckedArguments, load
 from ..schema.wording import joined, quoted
 from ..tools.registry import ToolRegistry
 from ..tools.sources import ToolSources
-from .outcomes import Outcomes, doubt, retry_after
+from .outcomes import Outcomes, doubt, nothing_done, retry_after
 from .prepared import PreparedTools
 
 log = logging.getLogger(__name__)
 
 _NAMES_SHOWN = 20
+_WITH_KEY = ToolRetry(max_attempts=2)
+"""Of a tool that honours its key and has no retry of its own."""
 
 MAX_APPROVAL_CHARS = 16_384
 """Characters of the arguments in the question whether a call may run."""
@@ -230,8 +233,11 @@ class Run:
             return ToolResult.failed(call.name, "Not executed: this call has been run already")
         result, wish_s = await self._attempt(call)
         assert call.tool is not None
-        if wish_s is not None and call.tool.retry is not None and call.tool.may_repeat:
-            return await self._again(call, call.tool.retry, result, wish_s)
+        retry = call.tool.retry
+        if retry is None and call.unsure and call.tool.honours_key:
+            retry, wish_s = _WITH_KEY, wish_s or 0.0  # its answer was lost: the key makes a repetition safe
+        if wish_s is not None and retry is not None and call.tool.may_repeat:
+            return await self._again(call, retry, result, wish_s)
         return result
 
     async def _again(self, call: Call, retry: ToolRetry, result: ToolResult, wish_s: float | None) -> ToolResult:
@@ -290,13 +296,16 @@ class Run:
         except Exception as error:  # noqa: BLE001  a tool may raise anything, and the model gets it
             if isinstance(error, TimeoutError) and deadline.expired():
                 log.warning("tool %s: not finished after %d ms", call.name, limit_ms)
-                call.unsure = f"it was not finished after {limit_ms} ms"
                 text = f"Tool execution timed out after {limit_ms}ms"
+                if nothing_done(error.__cause__):
+                    return ToolResult.failed(call.name, text, hint="nothing had been sent yet"), 0.0
+                call.unsure = f"it was not finished after {limit_ms} ms"
                 return ToolResult.failed(call.name, text, hint=_left_behind(error)), 0.0
             call.unsure = doubt(error) or ("what it returned cannot be read" if has_returned else "")
             call.says_it_failed = isinstance(error, ToolError) and not call.unsure
             return self.outcomes.of_error(call.name, error), retry_after(error)
         finally:
+            call.may_have_acted = call.may_have_acted or bool(call.unsure)
             current_call.reset(token)
             call.deadline = None
             del deadline  # breaks a cycle: it holds the task, the task its error, the error this frame

@@ -34,7 +34,8 @@ def outcome_of(row: Effect, call: EffectCall, owner_lives: bool, take_over: bool
         return "yours"
     if (row.tool, row.digest, row.tenant) != (call.tool, call.digest, call.tenant):
         return "other"
-    if row.state == "unknown" and row.handle is not None and take_over:
+    may_repeat = row.handle is not None or (row.honours_key and call.honours_key)
+    if row.state == "unknown" and may_repeat and take_over:
         return "yours"
     if row.state != "claimed":
         return "ended"
@@ -59,6 +60,8 @@ def claimed_anew(call: EffectCall, before: Effect | None, owner: str, now: str) 
         fence=1 if before is None else before.fence + 1,
         claimed_at=now,
         handle=before.handle if before is not None and before.owner else None,
+        # An earlier attempt without the key is not undone by this one, which has it.
+        honours_key=call.honours_key and (before is None or not before.owner or before.honours_key),
     )
 
 

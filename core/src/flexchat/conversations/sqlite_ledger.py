@@ -43,6 +43,7 @@ CREATE INDEX effects_by_end ON effects (ended_at) WHERE ended_at <> '';
 CREATE TABLE owners (owner TEXT PRIMARY KEY, renewed REAL NOT NULL, lease REAL NOT NULL) WITHOUT ROWID;
 """
 HANDLE = "ALTER TABLE effects ADD COLUMN handle TEXT;"
+HONOURS_KEY = "ALTER TABLE effects ADD COLUMN honours_key INTEGER NOT NULL DEFAULT 0;"
 
 _FIELDS = tuple(field.name for field in attrs.fields(Effect))
 _COLUMNS = ", ".join(_FIELDS)

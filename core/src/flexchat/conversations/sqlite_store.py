@@ -70,6 +70,7 @@ _MIGRATIONS = (
     sqlite_keys.TABLES,
     _COST,
     sqlite_ledger.HANDLE,
+    sqlite_ledger.HONOURS_KEY,
 )
 
 _MOST = 9 * 10**18  # a sum stays an integer: beyond 64 bits SQLite would go on with a float

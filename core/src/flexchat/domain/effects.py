@@ -36,6 +36,8 @@ class EffectCall:
             that call's tool. Outside turns, "key:" and the key the caller gave, or a random one.
         digest: The arguments_digest: equal for equal calls.
         arguments: As JSON, for people: secrets masked, and cut to MAX_ARGUMENTS_CHARS.
+        honours_key: Whether its tool passes the key to a service that acts once per key, so that it may be repeated
+            with the same key.
     """
 
     key: str
@@ -46,6 +48,7 @@ class EffectCall:
     tool: str
     digest: str
     arguments: str = ""
+    honours_key: bool = attrs.field(default=False, converter=bool)
 
 
 @attrs.frozen(kw_only=True)

@@ -166,7 +166,9 @@ class Call:
             returned, or what it raised.
         notes: What was adjusted along the way, for people; goes into the result's notes.
         facts: What steps add to the record, by step: JSON data. See ToolCallRecord.facts.
+        is_new: Whether this very call cannot have been made before: its place has just been made up.
         began: Whether the tool itself has been started.
+        may_have_acted: Whether an attempt has ended such that the tool may have taken effect.
         attempts: How often it has been started.
         deadline: The time limit of the attempt that runs; None while none does.
         questions: How many questions it has asked.
@@ -204,7 +206,9 @@ class Call:
     children: int = attrs.field(default=0, init=False, repr=False)
     notes: list[str] = attrs.field(factory=list)
     facts: dict[str, Any] = attrs.field(factory=dict)
+    is_new: bool = False
     began: bool = False
+    may_have_acted: bool = attrs.field(default=False, init=False, repr=False)
     attempts: int = 0
     runner: Runner | None = attrs.field(default=None, init=False, repr=False)
     restarts: tuple[ToolResult | None, ...] = attrs.field(default=(), init=False, repr=False)
@@ -325,4 +329,5 @@ class Call:
             index=self.index,
             parent=self,
             path=path,
+            is_new=self.is_new,
         )

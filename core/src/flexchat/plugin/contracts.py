@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -803,6 +804,20 @@ class ToolContext:
         """
         handle = self._made_for.handle if self._made_for is not None else None
         return None if handle is None else json.loads(handle)
+
+    @contextlib.contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Mark work before the tool's own that changes nothing: fetching a token, opening a connection.
+
+        If the body fails, is cancelled or does not end in time, it is certain that the tool has not acted, so that its
+        effect is not unknown. Not for use once the tool may have changed something.
+        """
+        try:
+            yield
+        except BaseException as error:
+            with contextlib.suppress(AttributeError):  # of a class with slots: then its effect counts as unknown
+                error.nothing_done = True  # type: ignore[attr-defined]  # exceptions have a __dict__
+            raise
 
     async def remember(self, handle: Any) -> None:
         """Keep a handle of a job this tool has just started elsewhere, so that it survives this process.

@@ -283,6 +283,8 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         report=functools.partial(_report, turn) if sink.wants(ToolProgress) else None,
         iteration=round_.iteration,
         index=index,
+        # The id of a nested turn is made of its place in the outer one, which may have been resumed.
+        is_new=turn.outer is None and not (journal is not None and journal.is_resumed),
         notes=[*asked.notes],
     )
     if journal is not None and journal.is_closed:

@@ -16,11 +16,12 @@ from .owners import LIVES, WITH_CLAIM, Renewer, Watch, extend, lease
 
 _FIELDS = tuple(field.name for field in attrs.fields(Effect))
 _COLUMNS: LiteralString = (
-    "key, tenant, conversation, turn, place, tool, digest, arguments, "
+    "key, tenant, conversation, turn, place, tool, digest, arguments, honours_key, "
     "state, owner, fence, result, claimed_at, ended_at, settled_by, note, handle"
 )
 _VALUES: LiteralString = (
     "%(key)s, %(tenant)s, %(conversation)s, %(turn)s, %(place)s, %(tool)s, %(digest)s, %(arguments)s, "
+    "%(honours_key)s, "
     "%(state)s, %(owner)s, %(fence)s, %(result)s, %(claimed_at)s, %(ended_at)s, %(settled_by)s, %(note)s, "
     "%(handle)s"
 )

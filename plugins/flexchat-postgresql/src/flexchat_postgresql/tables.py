@@ -128,4 +128,8 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     """
     ALTER TABLE {s}.effects ADD COLUMN handle text
     """,
+    # Whether the call was made with a key that its service honours.
+    """
+    ALTER TABLE {s}.effects ADD COLUMN honours_key boolean NOT NULL DEFAULT false
+    """,
 )

@@ -360,6 +360,20 @@ class LedgerConformance(Conformance):
                 require(outcomes == [["running", "yours"]] * 20, f"two claims each of 20 keys came to {outcomes}")
 
     @law()
+    async def test_only_a_call_made_with_a_key_may_be_repeated_with_it(self) -> None:
+        """A row keeps whether its first call had a key: only then may an unknown effect be claimed again."""
+        async with self.opened() as ledger:
+            for name, first, outcome in (("with", True, "yours"), ("without", False, "ended")):
+                call = attrs.evolve(effect(name), honours_key=first)
+                claim = await ledger.claim(call, owner="a", lease_s=LIVES)
+                require(claim.effect.honours_key is first, f"honours_key={first} is kept, got {claim.effect}")
+                await ledger.finish(call.key, claim.effect.fence, state="unknown", result=None)
+                again = attrs.evolve(call, honours_key=True)
+                found = await ledger.claim(again, owner="b", lease_s=LIVES, take_over=True)
+                require(found.outcome == outcome, f"{name} key: {outcome} was expected, got {found.outcome}")
+                require(found.effect.honours_key is first, "a repetition does not change how the first call was made")
+
+    @law()
     def test_whatever_happens_each_effect_happens_once(self) -> None:
         """Owners claim, begin, die, take over, answer late and give back, and people settle, in any order."""
         from .ledger_machine import run_machine
