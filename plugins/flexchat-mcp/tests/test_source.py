@@ -59,6 +59,25 @@ async def test_a_list_that_is_none_is_said(source_of, folder):
         await source_of().tools()
 
 
+@pytest.mark.parametrize(("before", "after"), [({}, {"add": "read"}), ({"add": "read"}, {}), ({}, {"*": "idempotent"})])
+async def test_an_operators_effects_are_in_force_at_once(chat_of, folder, before, after):
+    """Also before the server is asked; what the server changes still has to be accepted."""
+    first = chat_of(effects=before)
+    await first.tools.sources.look("fake")
+    chat = chat_of(effects=after, call_timeout_ms=5_000)
+    expected = after.get("add") or after.get("*") or "write"
+
+    assert chat.tools.get_registry().get("add").effect == expected
+
+    state = await chat.tools.sources.look("fake")
+    assert state.changes == ()
+    assert {tool.name: (tool.effect, tool.timeout_ms) for tool in state.tools}["add"] == (expected, 5_000)
+
+    folder.tools({"name": "add", "description": "Other.", "inputSchema": {"type": "object"}})
+    state = await chat.tools.sources.look("fake")
+    assert {change.name: change.kind for change in state.changes} == {"add": "changed", "count": "gone"}
+
+
 async def test_a_bad_tool_costs_only_itself(chat_of, folder):
     good = {"name": "add", "description": "Add.", "inputSchema": {"type": "object"}, "title": 5}
     folder.tools(None, {"name": "odd", "inputSchema": "text"}, good)

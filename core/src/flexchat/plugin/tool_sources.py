@@ -114,12 +114,17 @@ class ToolSourceType:
             so work that takes long belongs in a thread. It may be cancelled. Raises ToolSourceError if it cannot be
             opened; any other exception is reported as a fault of the plugin.
         summary: One line for ``flexchat plugins``.
+        configured: (instance of config_class, accepted SourcedTool, the one the source has under its name now, or None
+            if it has none or was not read) -> the accepted tool with everything that the configuration decides about
+            it: effect, honours_key, timeout_ms. An operator's change of these needs no acceptance. Never what the
+            service decides. None: an accepted tool stays as it was accepted.
     """
 
     name: str
     config_class: type
     open: Callable[[Any, ToolSourceContext], Awaitable[ToolSource]]
     summary: str = ""
+    configured: Callable[[Any, SourcedTool, SourcedTool | None], SourcedTool] | None = None
 
 
 class ConfiguredSource(Protocol):

@@ -42,6 +42,7 @@ class SourceSetup:
         timeout_s: Seconds in which it must have been opened and have returned its tools.
         open: Opens it.
         settings: Those of its type.
+        configured: As in ToolSourceType.
     """
 
     name: str
@@ -51,6 +52,7 @@ class SourceSetup:
     open: OpenSource
     settings: Any = None
     folder: Path | None = None
+    configured: Callable[[Any, SourcedTool, SourcedTool | None], SourcedTool] | None = None
 
 
 class LiveSource:
@@ -188,6 +190,18 @@ class LiveSource:
     def forget(self) -> None:
         """Read its tools again when they are needed next."""
         self._is_stale = True
+
+    def configured(self, accepted: SourcedTool) -> SourcedTool:
+        """Return an accepted tool with what the configuration decides about it."""
+        if self.setup.configured is None:
+            return accepted
+        now = self.now.get(accepted.name) if self.now is not None else None
+        try:
+            with contained():
+                return self.setup.configured(self.settings, accepted, now)
+        except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
+            log.warning("%s: configured failed: %s", self._called(), error_name(error))
+            return accepted
 
     def still_callable(self, accepted: SourcedTool, now: SourcedTool | None) -> bool:
         """Return whether calls by the accepted definition still work."""

@@ -69,6 +69,7 @@ def read_sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, Open
             open=functools.partial(found.open, settings),
             settings=settings,
             folder=folder,
+            configured=found.configured,
         )
     _check_patterns(reading, {*setups, *tables})
     return [*setups.values()]

@@ -413,7 +413,8 @@ class ToolSources:
         self._registry.set_sourced(offered)
 
     def _state(self, source: LiveSource, kept: KeptSource | None, taken: Mapping[str, str]) -> SourceState:
-        setup, accepted = source.setup, kept.tools if kept is not None else {}
+        setup, kept_tools = source.setup, kept.tools if kept is not None else {}
+        accepted = {name: source.configured(tool) for name, tool in kept_tools.items()}
         changes, going = _compared(source, accepted)
         left_out = dict(self._broken.get(source.name, {}))
         for name in kept.edited if kept is not None else ():

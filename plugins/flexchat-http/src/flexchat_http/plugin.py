@@ -7,8 +7,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import attrs
 from flexchat.plugin import (
     ImplementationType,
+    SourcedTool,
     ToolContext,
     ToolDefinition,
     ToolHandler,
@@ -60,6 +62,15 @@ async def _call_operation(settings: OperationSettings, params: Mapping[str, Any]
     return await run(settings, params, context)
 
 
+def _configured(config: OpenApiConfig, accepted: SourcedTool, now: SourcedTool | None) -> SourcedTool:
+    """Return an accepted operation with the effect that the configuration gives the same request now."""
+    if now is None or now.settings.get("plan") != accepted.settings.get("plan"):
+        return accepted
+    if (now.effect, now.honours_key) == (accepted.effect, accepted.honours_key):
+        return accepted
+    return attrs.evolve(accepted, effect=now.effect, honours_key=now.honours_key)
+
+
 @hookimpl
 def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:
     """Offer the operations of OpenAPI documents."""
@@ -68,6 +79,7 @@ def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:
         config_class=OpenApiConfig,
         open=_open_document,
         summary="the operations of an OpenAPI document: document, include, exclude, effect, server, auth",
+        configured=_configured,
     )
 
 

@@ -184,6 +184,18 @@ def sourced(tool: Mapping[str, Any], config: McpConfig) -> SourcedTool:
     )
 
 
+def configured(config: McpConfig, accepted: SourcedTool, _: SourcedTool | None) -> SourcedTool:
+    """Return an accepted tool with what the configuration decides about it now."""
+    if accepted.settings.get("resources"):
+        made = attrs.evolve(accepted, timeout_ms=config.call_timeout_ms)
+    else:
+        known = {"name": accepted.settings.get("tool"), "annotations": accepted.settings.get("annotations") or {}}
+        effect = effect_of(known, config.effects)
+        honours_key = config.idempotency_meta is not None and effect == "write"
+        made = attrs.evolve(accepted, effect=effect, honours_key=honours_key, timeout_ms=config.call_timeout_ms)
+    return accepted if made == accepted else made
+
+
 def digest(tool: Mapping[str, Any]) -> str:
     """Return a hash of everything in a definition that a model or a program may rely on."""
     data = {key: tool[key] for key in _DEFINES if key in tool}

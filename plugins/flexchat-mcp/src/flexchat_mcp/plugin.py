@@ -7,6 +7,7 @@ from typing import Any
 
 from flexchat.plugin import (
     ImplementationType,
+    SourcedTool,
     ToolContext,
     ToolSource,
     ToolSourceContext,
@@ -31,6 +32,12 @@ async def _call(settings: McpToolSettings, params: Mapping[str, Any], context: T
     return await run(settings, params, context)
 
 
+def _configured(config: McpConfig, accepted: SourcedTool, now: SourcedTool | None) -> SourcedTool:
+    from .listing import configured
+
+    return configured(config, accepted, now)
+
+
 @hookimpl
 def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:
     """Offer the tools of MCP servers."""
@@ -39,6 +46,7 @@ def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:
         config_class=McpConfig,
         open=_open,
         summary="the tools of an MCP server: command or url, env, headers, include, exclude, effects, trust",
+        configured=_configured,
     )
 
 
