@@ -149,8 +149,11 @@ def test_a_schema_is_the_form_of_the_answer(run, asked):
         (["-s", "brief"], "-m PROVIDER/MODEL needs none"),
         (["-T", "calculatr", "--demo"], "did you mean 'calculator'?"),
         (["-m", "rehearsal/x", "-o", "temprature=0"], "-o temprature: no such option (did you mean 'temperature'?)"),
-        (["-m", "rehearsal/x", "-T", "trains.py"], "is named module:function, as in trains:FUNCTION"),
-        (["-m", "rehearsal/x", "-o", "temperature"], "KEY=VALUE is expected"),
+        (
+            ["-m", "rehearsal/x", "-T", "trains.py"],
+            "-T trains.py: --functions trains.py offers the functions of a file; -T trains:FUNCTION names one",
+        ),
+        (["-m", "rehearsal/x", "-o", "tempera!ture"], "KEY=VALUE is expected"),
         (["-m", "rehearsal/x", "-o", "seed=1", "-o", "seed=2"], "given twice"),
         (["-m", "rehearsal/x", "-o", "temperature=9"], "temperature"),
         (["-m", "rehearsal/x", "--schema", ""], "--schema is empty"),

@@ -62,7 +62,7 @@ def test_a_line_for_the_shell(run, task, lines, tmp_path, monkeypatch):
     reply = next((reply for word, reply in REPLIES.items() if word in " ".join(lines)), "Hello!")
     (tmp_path / "flexchat.toml").write_text(CONFIG.format(reply=reply))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
-    assert run("ask", "--keep", "pelican").status == 0
+    assert run("ask", "pelican").status == 0
     done = [try_out(line, run, tmp_path) for line in lines]
 
     assert done, task

@@ -61,10 +61,12 @@ READ_IT = {
     "mcp list": (),
     "mcp login": ("time",),
     "mcp logout": ("time",),
+    "aliases set": ("fast", "rehearsal/any"),
     "keys list": (),
     "prompts list": (),
     "prompts show": ("any",),
     "models": (),
+    "models default": ("rehearsal/any",),
     "plugins": (),
     "rag add": ("text.md",),
     "rag delete": ("docs", "--yes"),
@@ -96,11 +98,14 @@ READ_IT = {
 """The commands that work with the configuration, and what each is called with here."""
 
 LEAVE_IT = {
+    "aliases list",
+    "aliases remove",
     "cases import",
     "completion",
     "config schema",
     "init",
     "keys delete",
+    "keys get",
     "keys set",
     "new",
     "plugins verify",

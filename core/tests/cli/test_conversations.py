@@ -52,11 +52,33 @@ def test_ask_keeps_where_the_configuration_has_conversations_beside_that_file(ru
     assert (tmp_path / "kept.db").exists()
 
 
-def test_ask_keeps_nothing_without_that(run, script, data_folder):
-    script(*REPLIES)
+@pytest.mark.parametrize("how", [["-n"], ["--no-log"], ["--no-keep"], "variable", "config"])
+def test_ask_keeps_every_turn_unless_an_option_or_the_configuration_says_otherwise(
+    run, script, data_folder, monkeypatch, how
+):
+    path = script(*REPLIES)
+    kept = json.loads(run("ask", "--json", "x").out)["conversation"]
+    if how == "variable":
+        monkeypatch.setenv("FLEXCHAT_NO_KEEP", "1")
+    if how == "config":
+        path.write_text(path.read_text() + "\n[conversations]\nlog = false\n")
+    words = how if isinstance(how, list) else []
 
-    assert "conversation" not in json.loads(run("ask", "--json", "x").out)
-    assert not data_folder.exists()
+    assert "conversation" not in json.loads(run("ask", *words, "--json", "x").out)
+    assert [info["id"] for info in listed(run)] == [kept]
+    assert "conversation" in json.loads(run("ask", "--keep", "--json", "x").out)
+
+
+def test_a_store_that_cannot_be_used_costs_ask_a_note_and_not_its_answer(run, script, data_folder):
+    """It was not asked for; --keep asks for it."""
+    script(*REPLIES)
+    data_folder.write_text("a file")
+
+    ran = run("ask", "x")
+
+    assert (ran.status, ran.out) == (0, "answer 1\n")
+    assert "note: this conversation is not kept: " in ran.err
+    assert run("ask", "--keep", "x").status == 1
 
 
 @pytest.mark.parametrize("word", ["-c", "--continue"])

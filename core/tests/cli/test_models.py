@@ -21,7 +21,8 @@ def test_the_models_of_every_service_are_listed(run):
     ran = run("models")
 
     assert ran.status == 0
-    assert ran.out.splitlines()[0] == "rehearsal"
+    assert "\nrehearsal\n" in ran.out
+    assert "openai: no key is known: flexchat keys set openai" in ran.err
 
 
 def test_a_service_that_does_not_answer_is_an_error_beside_the_others(run, tmp_path):

@@ -29,4 +29,5 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         tool_formats={"gemini": encode_tools, "gemini.parameters": encode_tools_as_parameters},
         schema_dialects={"gemini": JSON_SCHEMA, "gemini.parameters": PARAMETERS},
         summary="Gemini, over its native API; also on Vertex AI",
+        models=r"gemini-[\w.-]+",
     )

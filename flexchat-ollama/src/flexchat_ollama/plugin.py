@@ -29,4 +29,5 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         tool_formats={"ollama": encode_tools},
         schema_dialects={TOOLS.name: TOOLS},
         summary="Ollama, over its native API: local models, and its cloud",
+        models=r"(?!ft:)[\w.-]+:[\w.-]+",
     )

@@ -29,4 +29,5 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         tool_formats={"openai": chat_tools.encode_tools, "openai.responses": responses_tools.encode_tools},
         schema_dialects={LOOSE.name: LOOSE, STRICT.name: STRICT},
         summary="OpenAI, and every server that speaks its Chat Completions or Responses API",
+        models=r"(gpt|chatgpt|codex|o[1-9])(-[\w.:-]+|\d[\w.:-]*)?",
     )

@@ -21,6 +21,7 @@ from ..errors import ChatRequestError, ConfigError, ToolDefinitionError, did_you
 from ..plugin.foreign import contained, error_name
 from ..request import Asked, read_request
 from .context import CommandContext
+from .model_names import full_name, llm_names, saved_names
 from .parameters import SPOKEN
 from .prompts import MESSAGE, complete_prompt, named_prompt, with_message
 from .schema_words import read_schema, schema_of_many
@@ -55,17 +56,21 @@ class Answering:
         model: "LLM/MODEL" of the configuration, or "PROVIDER/MODEL", which answers without its rules.
         system: System prompt, in place of the rule's.
         tools: Names of the tools offered, in place of the rule's, and functions to make tools of: "module:function".
+        functions: Tools made of Python code (--functions), offered with those.
         options: Of the rule, or the provider's settings, by name.
         schema: JSON Schema of the answer.
         prompt: Name of a prompt of the configuration, and the prompt.
+        named_model: The model, if it was typed.
     """
 
     model: str | None = None
     system: str | None = None
     tools: tuple[str, ...] = ()
+    functions: tuple[ToolDefinition, ...] = ()
     options: Mapping[str, Any] = attrs.field(factory=dict)
     schema: Mapping[str, Any] | None = None
     prompt: tuple[str, PromptEntry] | None = None
+    named_model: str | None = None
 
     @property
     def asked(self) -> Asked:
@@ -122,12 +127,15 @@ class Answering:
         self._check()
         config = context.read_config()
         settings = {name: value for name, value in self.options.items() if name not in PER_MESSAGE}
-        if self.model is not None and not self._is_configured(config):
+        llms = llm_names(config.document.data if config is not None else {})
+        if self.model is not None and self.model.partition("/")[0] not in llms:
             host = context.installed_plugins(config)
+            model = full_name(self.model, llms, host)
+            if model.partition("/")[0] in llms:  # an alias
+                return attrs.evolve(self, model=model).open(context)
             try:
-                return FlexChat.from_model(
-                    self.model, prompt=self.system or "", tools=map(_imported, self.tools), plugins=host, **settings
-                )
+                tools = [*map(_imported, self.tools), *self.functions]
+                return FlexChat.from_model(model, prompt=self.system or "", tools=tools, plugins=host, **settings)
             except ToolDefinitionError as error:
                 raise UsageError(f"-T: {error}") from None
             except ConfigError as error:
@@ -140,7 +148,7 @@ class Answering:
             where = "" if self.model else "; settings of a provider need -m PROVIDER/MODEL"
             raise UsageError(f"-o {name}: no such option{did_you_mean(name, PER_MESSAGE)}{where}")
         source, host = context.config_source()
-        if self.model is None and self.system is None and not self.tools:
+        if self.model is None and self.system is None and not self.tools and not self.functions:
             return FlexChat.from_config(source, plugins=host)
         from ..config.reading import read_config  # imports cattrs: not every command needs it
 
@@ -157,8 +165,12 @@ class Answering:
         except ToolDefinitionError as error:
             raise UsageError(f"-T: {error}") from None
         names = tuple(tool if isinstance(tool := offered.get(name, name), str) else tool.name for name in self.tools)
+        taken = {*known, *names} & {tool.name for tool in self.functions}
+        if taken:
+            raise UsageError(f"--functions: there is another tool called '{min(taken)}'")
+        names = (*names, *(tool.name for tool in self.functions))
         changed = config.with_rules(attrs.evolve(self, tools=names)._changed)
-        return FlexChat.from_config(changed, plugins=host, tools=offered.values())
+        return FlexChat.from_config(changed, plugins=host, tools=[*offered.values(), *self.functions])
 
     def in_place_of(self, others: Answering) -> Answering:
         """Return these, and what the others say where these say nothing."""
@@ -166,9 +178,11 @@ class Answering:
             model=self.model or others.model,
             system=self.system if self.system is not None else others.system,
             tools=self.tools or others.tools,
+            functions=self.functions,
             options={**others.options, **self.options},
             schema=self.schema if self.schema is not None else others.schema,
             prompt=self.prompt or others.prompt,
+            named_model=self.named_model,
         )
 
     def _check(self) -> None:
@@ -177,11 +191,6 @@ class Answering:
             read_request("any", self.asked, message_chars=len("any"), stores=(), variables={})
         except ChatRequestError as error:
             raise UsageError(str(error)) from None
-
-    def _is_configured(self, config: ReadConfig | None) -> bool:
-        """Return whether the model's first part is a name in the configuration's llms."""
-        llms = config.document.data.get("llms") if config is not None else None
-        return isinstance(llms, dict) and str(self.model).partition("/")[0] in llms
 
     def _changed(self, rule: ResponseRule) -> ResponseRule:
         if self.model is not None:
@@ -205,6 +214,7 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
         model: str | None,
         system: str | None,
         tools: tuple[str, ...],
+        functions: tuple[str, ...],
         options: Mapping[str, Any],
         schema: Mapping[str, Any] | None,
         schema_of_items: Mapping[str, Any] | None,
@@ -216,11 +226,24 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
             if schema is not None:
                 raise UsageError("--schema and --schema-multi both name the form of the answer: use only one of them")
             schema = schema_of_many(schema_of_items)
-        answering = Answering(model=model, system=system, tools=tools, options=options, schema=schema)
+        made: Sequence[ToolDefinition] = ()
+        if functions:
+            from .functions import tools_in
+
+            made = tools_in(functions)
+        answering = Answering(
+            model=model,
+            system=system,
+            tools=tools,
+            functions=tuple(made),
+            options=options,
+            schema=schema,
+            named_model=model,
+        )
         if prompt is not None:
             answering = answering.in_place_of(_named(prompt, context))
-        if answering.model is None and not context.demo and context.config_file() is None:
-            answering = attrs.evolve(answering, model=os.environ.get(MODEL) or None)
+        if answering.model is None and not context.demo and not _has_llms(context):
+            answering = attrs.evolve(answering, model=os.environ.get(MODEL) or saved_names().default)
         return command(*args, answering=answering, **values)
 
     added = (
@@ -236,7 +259,8 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "-m",
             "--model",
             metavar="NAME/MODEL",
-            help=f"a provider's model, openai/gpt-5.2, or an llm's (default without a configuration: {MODEL})",
+            help=f"a provider's model, openai/gpt-5.2 or gpt-5.2; an llm's; or an alias (default without a "
+            f"configuration: {MODEL}, or flexchat models default)",
         ),
         click.option("-s", "--system", metavar="TEXT", type=SPOKEN, help="system prompt, in place of the rule's"),
         click.option(
@@ -248,6 +272,13 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="a tool to offer, or a Python function, module:function; repeatable",
         ),
         click.option(
+            "--functions",
+            metavar="CODE|FILE",
+            type=SPOKEN,
+            multiple=True,
+            help="Python code, or a file of it, whose functions are offered as tools; repeatable",
+        ),
+        click.option(
             "-o",
             "--option",
             "options",
@@ -255,7 +286,8 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=SPOKEN,
             multiple=True,
             callback=lambda ctx, param, words: read_options(words),
-            help="temperature=0 and other options of a rule; with -m also the provider's settings; repeatable",
+            help="temperature=0, or -o temperature 0, and other options of a rule; with -m the provider's settings; "
+            "repeatable",
         ),
         click.option(
             "--schema",
@@ -274,6 +306,12 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
     )
     return functools.reduce(lambda done, option: option(done), reversed(added), told)
+
+
+def _has_llms(context: CommandContext) -> bool:
+    """Return whether a configuration may name who answers: one with nothing but prompts does not."""
+    config = context.read_config() if context.config_file() is not None else None
+    return config is not None and ("prompts" not in config.document.data or "llms" in config.document.data)
 
 
 def of_prompt(name: str, prompt: PromptEntry, folder: str | os.PathLike[str]) -> Answering:
@@ -313,7 +351,8 @@ def _imported(name: str) -> ToolLike:
         UsageError: It cannot be imported, or is no function.
     """
     if name.endswith(".py"):
-        raise UsageError(f"-T {name}: a function of a file is named module:function, as in {Path(name).stem}:FUNCTION")
+        hint = f"-T {Path(name).stem}:FUNCTION names one function of it"
+        raise UsageError(f"-T {name}: --functions {name} offers the functions of a file; {hint}")
     module, separator, function = name.partition(":")
     if not separator or not all(part.isidentifier() for part in (*module.split("."), function)):
         return name

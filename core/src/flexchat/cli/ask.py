@@ -17,8 +17,9 @@ from ..domain.text import counted
 from ..request import Asked
 from . import standard_input
 from .answering import Answering, answering_options
+from .as_in_llm import AskingCommand
 from .context import CommandContext
-from .conversations_store import Keeping, keeping_options, open_kept, say_continued
+from .conversations_store import NO_KEEP, Keeping, is_logged, keeping_options, open_or_note, say_continued
 from .opening import demo_option, introduce, require_config
 from .parameters import SPOKEN, argument
 from .prompt_variables import variables_option
@@ -38,15 +39,28 @@ def message_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return words(click.option("--no-stdin", is_flag=True, help=no_stdin)(command))
 
 
-@click.command
+@click.command(cls=AskingCommand)
 @message_options
+@click.option(
+    "-f",
+    "--fragment",
+    "fragments",
+    metavar="FILE|URL",
+    type=SPOKEN,
+    multiple=True,
+    help="a text to put before the message: a file, an address, or - for standard input; repeatable",
+)
 @click.option("-x", "--extract", is_flag=True, help="print the first ``` block of the answer alone, if it has one")
 @click.option("--no-stream", is_flag=True, help="print the answer when it is complete, and nothing but the answer")
-@click.option("--approve", is_flag=True, help="ask before each call of a tool")
+@click.option("--approve", "--ta", "--tools-approve", "approve", is_flag=True, help="ask before each call of a tool")
+@click.option(
+    "--td", "--tools-debug", "in_full", is_flag=True, help="show the calls of tools and their results in full"
+)
+@click.option("--save", metavar="NAME", help="ask nothing: save message and options as the prompt NAME, for -t")
 @answering_options
 @variables_option
 @demo_option
-@keeping_options("default: if the configuration has [conversations]")
+@keeping_options(f"default: kept, unless {NO_KEEP} is set or [conversations] has log = false")
 @click.pass_obj
 def ask(
     context: CommandContext,
@@ -55,6 +69,9 @@ def ask(
     no_stream: bool,
     extract: bool,
     approve: bool,
+    fragments: tuple[str, ...],
+    in_full: bool,
+    save: str | None,
     answering: Answering,
     variables: Mapping[str, Any],
     keeping: Keeping,
@@ -63,8 +80,16 @@ def ask(
 
     The answer goes to standard output, everything else to standard error.
     """
-    needed = answering.needs_message
-    text = read_message(message, context.terminal, use_stdin=not no_stdin, is_needed=needed)
+    if save is not None:
+        _save(context, save, message, answering, variables)
+        return
+    needed = answering.needs_message and not fragments
+    use_stdin = not no_stdin and "-" not in fragments
+    text = read_message(message, context.terminal, use_stdin=use_stdin, is_needed=needed)
+    if fragments:
+        from .fragments import read_fragments
+
+        text = "\n\n".join(part for part in (*asyncio.run(read_fragments(fragments, context.terminal)), text) if part)
     request = answering.request(text, variables, context)
     chat = answering.open(context)
     if answering.model is None:
@@ -72,7 +97,7 @@ def ask(
         introduce(chat, context)
     part = first_block if extract else None
     asked: Asked = {**answering.asked, "approve": approve}
-    asyncio.run(_ask(chat, request, asked, context, keeping, streamed=not no_stream, part=part))
+    asyncio.run(_ask(chat, request, asked, context, keeping, streamed=not no_stream, part=part, in_full=in_full))
 
 
 def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool, is_needed: bool = True) -> str:
@@ -138,10 +163,11 @@ async def _ask(
     *,
     streamed: bool,
     part: Callable[[str], str] | None,
+    in_full: bool,
 ) -> None:
     async with contextlib.AsyncExitStack() as closing:
         await closing.enter_async_context(chat)
-        kept = await open_kept(chat, context, keeping, by_default=False)
+        kept = await open_or_note(chat, context, keeping, by_default=is_logged(context))
         if kept is not None:
             closing.push_async_callback(kept.aclose)
             say_continued(kept, context, keeping)
@@ -150,7 +176,30 @@ async def _ask(
             context.terminal.json((await (kept or chat).respond(request, **asked)).to_dict())
         else:
             events = (kept or chat).stream(request, is_whole=not streamed or part is not None, **asked)
-            await show_turn(events, context.terminal, streamed=streamed, part=part)
+            await show_turn(events, context.terminal, streamed=streamed, part=part, in_full=in_full)
+
+
+def _save(
+    context: CommandContext, name: str, message: Sequence[str], answering: Answering, variables: Mapping[str, Any]
+) -> None:
+    from .saving import save_prompt
+
+    if answering.prompt is not None or answering.functions:
+        raise UsageError("--save takes neither -t nor --functions: it makes a prompt of what is typed")
+    table = {
+        "prompt": " ".join(message),
+        "system": answering.system,
+        "model": answering.named_model,
+        "tools": list(answering.tools),
+        "options": dict(answering.options),
+        "schema": answering.schema,
+        "variables": dict(variables),
+    }
+    table = {key: value for key, value in table.items() if value}
+    if not table:
+        raise UsageError("--save needs a message, or options to save: -s, -m, -T, -o, --schema")
+    file = save_prompt(context, name, table)
+    context.terminal.say(f"saved in {file}: flexchat ask -t {name}", "dim")
 
 
 def first_block(text: str) -> str:

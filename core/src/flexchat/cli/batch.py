@@ -26,6 +26,7 @@ from ..request import read_request
 from ..tools.cost import tokens_of
 from . import standard_input
 from .answering import Answering, answering_options
+from .as_in_llm import AskingCommand
 from .batch_limit import CostLimit, Dollars, LimitReachedError, refuse_unpriced
 from .batch_progress import Progress, progress_of
 from .batch_prompts import Prompt, read_prompts
@@ -41,7 +42,7 @@ _MOST_BYTES = 256 * 1024 * 1024
 _STANDARD_INPUT = "standard input"
 
 
-@click.command
+@click.command(cls=AskingCommand)
 @argument("file", help='the prompts, one JSON value per line: a text, or {"message": …, "id": …}; - for standard input')
 @click.option(
     "--parallel",

@@ -15,11 +15,11 @@ import click
 from ..app import FlexChat
 from ..domain import ToolCallRecord, Turn, UserMessage
 from ..domain.text import counted
-from ..errors import FlexChatError, StorageError, did_you_mean
+from ..errors import FlexChatError, did_you_mean
 from ..request import Asked
 from .answering import Answering, answering_options
 from .context import CommandContext
-from .conversations_store import Keeping, KeptChat, conversation_store, keeping_options, open_kept, say_continued
+from .conversations_store import NO_KEEP, Keeping, KeptChat, is_configured, keeping_options, open_or_note, say_continued
 from .opening import demo_option, introduce, require_config
 from .prompt_variables import variables_option
 from .questions import Questions
@@ -39,7 +39,6 @@ _HELP = {
     "/help": "show this",
     "/quit": "end (so do /exit, exit, quit and Ctrl-D)",
 }
-_NO_KEEP = "FLEXCHAT_NO_KEEP"
 _ENDS = ("/quit", "/exit", "quit", "exit", None)
 
 
@@ -48,7 +47,7 @@ _ENDS = ("/quit", "/exit", "quit", "exit", None)
 @answering_options
 @variables_option
 @demo_option
-@keeping_options(f"default: at a terminal unless {_NO_KEEP} is set, or if configured")
+@keeping_options(f"default: at a terminal unless {NO_KEEP} is set, or if configured")
 @click.pass_obj
 def chat(
     context: CommandContext, approve: bool, answering: Answering, variables: Mapping[str, Any], keeping: Keeping
@@ -89,15 +88,8 @@ def chat(
 async def _open_kept(
     chat: FlexChat, context: CommandContext, keeping: Keeping, *, interactive: bool
 ) -> KeptChat | None:
-    by_default = interactive and not os.environ.get(_NO_KEEP)
-    try:
-        kept = await open_kept(chat, context, keeping, by_default=by_default)
-    except StorageError as error:
-        _, configured = conversation_store(context)
-        if configured or keeping.keep or keeping.go_on or keeping.conversation is not None:
-            raise
-        context.terminal.say(f"note: this conversation is not kept: {error}", "dim")
-        return None
+    by_default = is_configured(context) or (interactive and not os.environ.get(NO_KEEP))
+    kept = await open_or_note(chat, context, keeping, by_default=by_default)
     if kept is not None:
         say_continued(kept, context, keeping)
         if interactive and kept.continued is None:

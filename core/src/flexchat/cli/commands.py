@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.metadata
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from ..installing import how_to_install, is_installed
 from ..plugin.commands import summary_of
 from ..plugin.foreign import contained, error_name
 from ..plugin.packages import package_with
+from .as_in_llm import COMMANDS, is_asked
 from .parameters import common_options, with_common_options
 from .usage import OK, UsageError
 
@@ -50,10 +52,15 @@ OWN = {
     "turns cancel": ("turns:cancel", "end an interrupted turn; what it did stays in its conversation"),
     "keys set": ("keys:set_", "store a key: asked for, or read from standard input"),
     "keys list": ("keys:list_", "list the keys and where each comes from"),
+    "keys get": ("keys:get", "print a key, for another program"),
     "keys delete": ("keys:delete", "delete a stored key"),
     "prompts list": ("prompts:list_", "list the named prompts of the configuration"),
     "prompts show": ("prompts:show", "print a named prompt"),
-    "models": ("models:models", "list the models of the configured services"),
+    "models": ("models:models", "list the models of the services"),
+    "models default": ("model_names:default", "print or set the model that answers without a configuration"),
+    "aliases list": ("model_names:aliases_list", "list the aliases of models"),
+    "aliases set": ("model_names:aliases_set", "give a model a short name, for -m"),
+    "aliases remove": ("model_names:aliases_remove", "remove an alias"),
     "plugins": ("plugins:plugins", "list the installed plugins"),
     "check": ("check:check", "check a configuration"),
     "config schema": ("schema:schema", "print the JSON Schema of a config"),
@@ -61,8 +68,8 @@ OWN = {
 }
 """The module and function of each command, and what it does, as the list of commands says it."""
 
-GO_ON = ("demo", "plugins")
-"""Commands after which a plugin may add a second word: flexchat demo rag."""
+GO_ON = ("demo", "models", "plugins")
+"""Commands that also begin others: flexchat demo rag."""
 
 COMPLETE_VARIABLE = "_FLEXCHAT_COMPLETE"
 """The variable in which a shell asks how a command line may go on; see flexchat completion."""
@@ -91,7 +98,13 @@ class CommandGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options before a command's name."""
-        rest = click.Command.parse_args(self, ctx, [*args])
+        try:
+            rest = click.Command.parse_args(self, ctx, [*args])
+        except click.NoSuchOption as error:
+            if self._words or ctx.resilient_parsing or not is_asked(_own("ask"), error.option_name):
+                raise
+            ctx.args = ["ask", *args]  # flexchat -m openai/gpt-5.2 "hi"
+            return ctx.args
         behind_dashes = bool(rest) and args[: -len(rest)][-1:] == ["--"]
         while rest[:1] == ["help"] and not behind_dashes and self._words not in GO_ON:
             ctx.meta[WANTED] = True
@@ -124,10 +137,12 @@ class CommandGroup(click.Group):
         word, rest = (args[0], args[1:]) if args else ("", [])
         full = f"{self._words} {word}".strip()
         command = self._found(ctx, full) if word else None
-        if command is None and self._words in GO_ON and package_with("command", full) is None:
+        if command is None and self._words in GO_ON and package_with("command", full) is None and full not in COMMANDS:
             command, word, rest = _own(self._words), self._words, args
         if command is None and not ctx.resilient_parsing:
-            raise self._unknown(ctx, full)
+            if not self._is_message(ctx, word):
+                raise self._unknown(ctx, full)
+            command, word, rest = _own("ask"), "ask", args
         if ctx.meta.get(WANTED) and command is not None and not isinstance(command, CommandGroup):
             rest = ["--help"]
         return word, command, rest
@@ -170,6 +185,18 @@ class CommandGroup(click.Group):
         """Return the plugins' commands."""
         found: Mapping[str, EntryPoint] = ctx.obj.installed_commands().by_name
         return found
+
+    def _is_message(self, ctx: click.Context, word: str) -> bool:
+        """Return whether a word that is no command is the first of a message: flexchat "hi"."""
+        if self._words or not word:
+            return False
+        if any(map(str.isspace, word)):
+            return True
+        commands = ctx.obj.installed_commands()
+        # Those left out as well: what is blocked is no message.
+        every = importlib.metadata.entry_points(group="flexchat.commands").names
+        known = word in commands.conflicts or word in every or package_with("command", word) is not None
+        return not known and word not in COMMANDS and not did_you_mean(word, self.list_commands(ctx))
 
     def _inside(self, ctx: click.Context) -> tuple[dict[str, tuple[str, str]], dict[str, EntryPoint]]:
         """Return the commands of this group by their full names: ours, and the plugins'."""
@@ -222,11 +249,14 @@ class CommandGroup(click.Group):
         package = package_with("command", full) or (package_with("command", first) if not self._words else None)
         if package is not None:
             return UsageError(f"the command '{full}' comes with the package {package}: {how_to_install(package)}")
+        if full in COMMANDS or first in COMMANDS:
+            return UsageError(f"no command is called '{full}'; here it is: {COMMANDS.get(full) or COMMANDS[first]}")
         own, theirs = self._inside(ctx)
         known = [*own, *theirs, *(name.split()[0] for name in (*own, *theirs) if not self._words)]
         hint = did_you_mean(full, [*dict.fromkeys(known)])
         where = f"flexchat {self._words}".strip()
-        return UsageError(f"no command is called '{full}'{hint}; {where} --help lists them")
+        asks = "" if self._words else f"; flexchat ask {full} asks a model"
+        return UsageError(f"no command is called '{full}'{hint}; {where} --help lists them{asks}")
 
 
 def _is_group(full: str, names: Mapping[str, Any]) -> bool:

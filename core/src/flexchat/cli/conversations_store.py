@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -13,7 +14,7 @@ import click
 
 from ..conversations.view import Conversations
 from ..domain import DEFAULT_TENANT, ChatRequest, ConversationInfo, ConversationTurn, StreamEvent, Turn
-from ..errors import ConfigError, UnknownConversationError
+from ..errors import ConfigError, PathError, StorageError, UnknownConversationError
 from ..turn.keeping import new_conversation_id
 from .context import CommandContext
 from .terminal import one_line
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from ..app import FlexChat
     from ..plugin.contracts import ConversationStore
     from ..request import Asked
+
+NO_KEEP = "FLEXCHAT_NO_KEEP"
+"""The variable that keeps nothing unless an option or the configuration says so."""
 
 _PAGE = 200
 _SHORT_ID = 8
@@ -60,7 +64,9 @@ def keeping_options(kept: str) -> Callable[[Callable[..., Any]], Callable[..., A
             shell_complete=complete_conversation,
             help="continue this one; the start of its id is enough",
         ),
-        click.option("--keep/--no-keep", default=None, help=f"keep the conversation or not ({kept})"),
+        click.option(
+            "--keep/--no-keep", " /-n", " /--no-log", default=None, help=f"keep the conversation or not ({kept})"
+        ),
         tenant_option,
     )
 
@@ -244,7 +250,7 @@ async def open_kept(chat: FlexChat, context: CommandContext, keeping: Keeping, *
     """Return the chat with its turns kept as the options say; None if nothing is to be kept.
 
     Args:
-        by_default: Whether turns are kept if neither the options nor the configuration say so.
+        by_default: Whether turns are kept if the options do not say.
 
     Raises:
         UsageError: The options contradict each other.
@@ -255,9 +261,9 @@ async def open_kept(chat: FlexChat, context: CommandContext, keeping: Keeping, *
         if keeping.go_on or keeping.conversation is not None:
             raise UsageError("a continued conversation is kept: leave out --no-keep")
         return None
-    store, configured = conversation_store(context)
+    store, _ = conversation_store(context)
     try:
-        if not (asked or configured or by_default):
+        if not (asked or by_default):
             await store.aclose()
             return None
         conversations = Conversations(store, keeping.tenant)
@@ -275,6 +281,35 @@ async def open_kept(chat: FlexChat, context: CommandContext, keeping: Keeping, *
     except BaseException:
         await store.aclose()
         raise
+
+
+def is_configured(context: CommandContext) -> bool:
+    """Return whether the configuration keeps conversations."""
+    config = context.read_config()
+    return config is not None and "conversations" in config.document.data
+
+
+def is_logged(context: CommandContext) -> bool:
+    """Return whether a turn of ask is kept if no option says so."""
+    config = context.read_config()
+    table = config.document.data.get("conversations") if config is not None else None
+    if table is not None:
+        return not isinstance(table, dict) or table.get("log", True) is not False
+    return not context.demo and not os.environ.get(NO_KEEP)
+
+
+async def open_or_note(
+    chat: FlexChat, context: CommandContext, keeping: Keeping, *, by_default: bool
+) -> KeptChat | None:
+    """Do as open_kept; where turns are kept by default only, a store that cannot be used is no more than a note."""
+    try:
+        return await open_kept(chat, context, keeping, by_default=by_default)
+    except (StorageError, PathError) as error:
+        asked = keeping.keep or keeping.go_on or keeping.conversation is not None
+        if asked or is_configured(context):
+            raise
+        context.terminal.say(f"note: this conversation is not kept: {error}", "dim")
+        return None
 
 
 def say_continued(kept: KeptChat, context: CommandContext, keeping: Keeping) -> None:

@@ -1,4 +1,4 @@
-"""flexchat keys …: store, list and delete keys of services. No command shows a key, or takes one as an argument."""
+"""flexchat keys …: store, list, print and delete keys of services. No command takes a key as an argument."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..config.keys import LONGEST, StoredKey, delete_key, is_key_name, store_key, stored_keys
+from ..config.keys import LONGEST, StoredKey, delete_key, is_key_name, key_for, store_key, stored_keys
 from ..config.wording import is_secret_name
 from ..domain.masking import MASK, Mask
 from ..errors import did_you_mean
@@ -78,6 +78,24 @@ def list_(context: CommandContext) -> None:
     context.terminal.table(("name", "key", "from"), shown)
     if not rows:
         context.terminal.say("no key is known: flexchat keys set NAME stores one", "dim")
+
+
+@click.command
+@_name
+@click.pass_obj
+def get(context: CommandContext, name: str) -> None:
+    """Print a key, for another program.
+
+    It is the environment's or, without one, the stored key.
+    """
+    variable = _variable(name, context.load_plugins(), beside=stored_keys())
+    found = key_for([variable])
+    if found is None:
+        raise UsageError(f"no key is known as {variable}: flexchat keys set {name} stores one")
+    if context.json:
+        context.terminal.json({"name": variable, "key": found[1]})
+    else:
+        context.terminal.out(found[1])
 
 
 @click.command

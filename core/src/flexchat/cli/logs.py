@@ -13,6 +13,7 @@ from ..domain import ConversationInfo, ConversationTurn, UserMessage
 from ..domain.text import counted
 from .context import CommandContext
 from .conversations_store import complete_conversation, conversation_store, every, find, short_id, tenant_option
+from .model_names import saved_names
 from .parameters import SPOKEN
 from .usage import UsageError
 
@@ -20,7 +21,16 @@ _MOST = 3
 
 
 @click.command
-@click.option("-n", "--limit", metavar="N", type=int, default=_MOST, help=f"maximum number of turns (default: {_MOST})")
+@click.option(
+    "-n",
+    "--limit",
+    "--count",
+    "limit",
+    metavar="N",
+    type=int,
+    default=_MOST,
+    help=f"maximum number of turns (default: {_MOST})",
+)
 @click.option("-r", "--response", is_flag=True, help="print the last answer, and nothing else")
 @click.option(
     "--conversation",
@@ -28,11 +38,18 @@ _MOST = 3
     shell_complete=complete_conversation,
     help="only this conversation; the start of its id is enough",
 )
-@click.option("--search", metavar="WORDS", type=SPOKEN, help="only turns that contain all these words")
+@click.option("-q", "--search", metavar="WORDS", type=SPOKEN, help="only turns that contain all these words")
+@click.option("-m", "--model", metavar="NAME", help="only turns that this model answered: LLM/MODEL, or one of the two")
 @tenant_option
 @click.pass_obj
 def logs(
-    context: CommandContext, limit: int, response: bool, conversation: str | None, search: str | None, tenant: str
+    context: CommandContext,
+    limit: int,
+    response: bool,
+    conversation: str | None,
+    search: str | None,
+    model: str | None,
+    tenant: str,
 ) -> None:
     """Print the last turns of kept conversations.
 
@@ -42,14 +59,15 @@ def logs(
         raise UsageError(f"--limit is at least 1, not {limit}")
     if conversation is not None and search is not None:
         raise UsageError("--conversation names one conversation, --search looks in all: use only one of them")
-    found = asyncio.run(_last(context, 1 if response else limit, conversation, search, tenant))
+    found = asyncio.run(_last(context, 1 if response else limit, conversation, search, model, tenant))
     terminal = context.terminal
     if context.json:
         terminal.json([_as_data(info, turn) for info, turn in found])
         return
     if not found:
         terminal.say(
-            "no turn is kept" + (" that contains these words" if search else "") + ": flexchat ask --keep", "dim"
+            "no turn is kept" + (" that contains these words" if search else "") + (" of this model" if model else ""),
+            "dim",
         )
     for number, (info, turn) in enumerate(found):
         if response:
@@ -67,7 +85,12 @@ def logs(
 
 
 async def _last(
-    context: CommandContext, limit: int, conversation: str | None, search: str | None, tenant: str
+    context: CommandContext,
+    limit: int,
+    conversation: str | None,
+    search: str | None,
+    model: str | None,
+    tenant: str,
 ) -> list[tuple[ConversationInfo, ConversationTurn]]:
     """Return the newest turns, oldest first. A conversation last used before all of them cannot have one of them."""
     store, _ = conversation_store(context)
@@ -75,13 +98,14 @@ async def _last(
         conversations = Conversations(store, tenant)
         if conversation is not None:
             info = await find(conversations, conversation)
-            return [(info, turn) for turn in await conversations.turns(info.id, last=limit)]
+            turns = await conversations.turns(info.id, last=limit if model is None else None)
+            return [(info, turn) for turn in turns if _is_of(turn, model)][-limit:]
         found: list[tuple[ConversationInfo, ConversationTurn]] = []
         async for info in every(conversations, search):
             if len(found) == limit and info.used_at < found[0][1].at:
                 break
-            turns = await conversations.turns(info.id, last=limit if search is None else None)
-            found += [(info, turn) for turn in turns if _has_words(turn, search or "")]
+            turns = await conversations.turns(info.id, last=limit if search is None and model is None else None)
+            found += [(info, turn) for turn in turns if _has_words(turn, search or "") and _is_of(turn, model)]
             found = sorted(found, key=lambda pair: pair[1].at)[-limit:]
         return found
     finally:
@@ -92,6 +116,14 @@ def _has_words(turn: ConversationTurn, words: str) -> bool:
     """Return whether a turn contains all these words; the store's search knows only which conversations do."""
     text = turn.text.casefold()
     return all(word in text for word in words.casefold().split())
+
+
+def _is_of(turn: ConversationTurn, model: str | None) -> bool:
+    """Return whether a model answered a turn: as it is named with or without its llm; aliases stand for theirs."""
+    if model is None:
+        return True
+    named = saved_names().aliases.get(model, model)
+    return named in (turn.llm, turn.model, f"{turn.llm}/{turn.model}")
 
 
 def _asked(turn: ConversationTurn) -> str:

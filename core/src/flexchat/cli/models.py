@@ -1,20 +1,29 @@
-"""flexchat models: what the configured services offer."""
+"""flexchat models: what the configured services offer or, without a configuration, those of the installed providers."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+import attrs
 import click
 
 from ..app import FlexChat
+from ..config.keys import key_for
 from ..domain import ModelInfo
 from ..domain.prices import ModelPrice, plain
-from ..errors import ProviderError
+from ..errors import ConfigError, ProviderError
 from ..llms.llm import LLM
+from ..llms.open import variables_of
 from .context import CommandContext
+from .model_names import llm_names
 from .terminal import Terminal
-from .usage import FAILED, OK
+from .usage import FAILED, OK, UsageError
+
+if TYPE_CHECKING:
+    from ..plugin.contracts import ProviderType
 
 Answer = tuple[ModelInfo, ...] | ProviderError
 
@@ -22,12 +31,15 @@ Answer = tuple[ModelInfo, ...] | ProviderError
 @click.command
 @click.pass_obj
 def models(context: CommandContext) -> int:
-    """List the models of the configured services.
+    """List the models of the services.
 
+    They are those of the configuration or, without one, of the installed providers that need no key or have theirs.
     The exit status is 1 if none of them answered.
     """
     terminal = context.terminal
-    chat = context.open_chat()
+    config = context.read_config()
+    has_llms = config is not None and bool(llm_names(config.document.data))
+    chat = context.open_chat() if has_llms or context.demo else _of_providers(context)
     answers = asyncio.run(_ask(chat))
     if context.json:
         terminal.json({service: _as_data(answer, chat.llms[service]) for service, answer in answers.items()})
@@ -37,6 +49,42 @@ def models(context: CommandContext) -> int:
         elif not context.json:
             _print(chat.llms[service], answer, terminal)
     return OK if any(not isinstance(answer, ProviderError) for answer in answers.values()) else FAILED
+
+
+def _of_providers(context: CommandContext) -> FlexChat:
+    """Open a chat with an llm for each installed provider that can be asked; report which cannot.
+
+    Raises:
+        UsageError: There is none.
+    """
+    host = context.installed_plugins()
+    usable: dict[str, Any] = {}
+    for name, kind in host.providers.by_name.items():
+        if any(field.default is attrs.NOTHING for field in attrs.fields(kind.config_class)):
+            continue  # it stands for nothing by itself
+        variables = variables_of(kind)
+        try:
+            FlexChat.from_config(_config({name: {"provider": name}}), plugins=host)
+        except ConfigError as error:
+            context.terminal.say(f"{name}: {error}", "dim")
+            continue
+        if variables and key_for(variables) is None and not _is_local(kind):
+            context.terminal.say(f"{name}: no key is known: flexchat keys set {name}", "dim")
+            continue
+        usable[name] = {"provider": name}
+    if not usable:
+        raise UsageError("no installed provider can be asked: flexchat keys set PROVIDER, or flexchat init")
+    return FlexChat.from_config(_config(usable), plugins=host)
+
+
+def _config(llms: Mapping[str, Any]) -> dict[str, Any]:
+    return {"llms": llms, "responses": [{"llm": next(iter(llms)), "model": "any"}]}
+
+
+def _is_local(kind: ProviderType) -> bool:
+    """Return whether a provider's usual address is on this machine, where a key is not needed."""
+    address = getattr(kind.config_class(), "base_url", "")
+    return isinstance(address, str) and urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
 
 
 async def _ask(chat: FlexChat) -> dict[str, Answer]:

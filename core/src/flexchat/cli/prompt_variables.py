@@ -1,4 +1,4 @@
-"""--var NAME=VALUE: what prompts show as {{NAME}}, given on the command line."""
+"""-p NAME VALUE, or --var NAME=VALUE: what prompts show as {{NAME}}, given on the command line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from .usage import UsageError
 
 variables_option = click.option(
     "--var",
+    "-p",
+    "--param",
     "variables",
     metavar="NAME=VALUE",
     type=SPOKEN,
     multiple=True,
     callback=lambda ctx, param, words: read_variables(words),
-    help="what prompts show as {{NAME}}: a text, or a list or table as JSON; repeatable",
+    help="what prompts show as {{NAME}}: a text, or a list or table as JSON; also -p NAME VALUE; repeatable",
 )
 """The option that sets prompt variables; the command gets them by name, as ``variables``."""
 

@@ -84,7 +84,7 @@ def read_text(terminal: Terminal) -> str:
                 raise UsageError(f"standard input is larger than {MOST_BYTES // 1024 // 1024} MiB: too much to ask")
     except OSError as error:
         raise StreamError(f"standard input cannot be read: {error.strerror or error}") from None
-    return _decoded(content.getvalue())
+    return decoded(content.getvalue())
 
 
 def expect_utf8() -> None:
@@ -106,11 +106,16 @@ def saying_what_is_waited_for(terminal: Terminal, what: str) -> Iterator[None]:
         timer.cancel()
 
 
-def _decoded(content: bytes) -> str:
+def decoded(content: bytes, what: str = "standard input") -> str:
+    """Decode bytes as their first ones indicate, as UTF-8, or as Python reads standard input.
+
+    Raises:
+        UsageError: They are not text.
+    """
     encoding = next((name for mark, name in _MARKS if content.startswith(mark)), "")
     if not encoding and b"\0" in content:
-        raise UsageError("standard input is not text: it contains binary data")
-    usual = sys.stdin.encoding or "utf-8"
+        raise UsageError(f"{what} is not text: it contains binary data")
+    usual = getattr(sys.stdin, "encoding", None) or "utf-8"
     try:
         return content.decode(encoding or "utf-8")
     except UnicodeDecodeError as error:
@@ -118,6 +123,6 @@ def _decoded(content: bytes) -> str:
             return content.decode(usual, "replace")
         line = content.count(b"\n", 0, error.start) + 1
         raise UsageError(
-            f"standard input is not {(encoding or 'utf-8').removesuffix('-sig').upper()}: see line {line} "
+            f"{what} is not {(encoding or 'utf-8').removesuffix('-sig').upper()}: see line {line} "
             f"(byte {error.start + 1}); iconv -t UTF-8 converts it"
         ) from None

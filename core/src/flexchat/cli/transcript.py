@@ -39,6 +39,7 @@ async def show_turn(
     *,
     streamed: bool = True,
     part: Callable[[str], str] | None = None,
+    in_full: bool = False,
 ) -> Turn:
     """Write a turn as it happens, the answer to standard output, the rest to standard error; return the turn.
 
@@ -46,8 +47,9 @@ async def show_turn(
 
     Args:
         part: Returns what is written of the answer; it is then written when it is complete.
+        in_full: Whether arguments and results of tools are shown whole.
     """
-    transcript = Transcript(terminal, terminal.say, streamed=streamed and part is None, part=part)
+    transcript = Transcript(terminal, terminal.say, streamed=streamed and part is None, part=part, in_full=in_full)
     with Waiting(terminal) as waiting:
         async with contextlib.aclosing(events):
             async for event in events:
@@ -82,12 +84,14 @@ class Transcript:
         *,
         streamed: bool = True,
         part: Callable[[str], str] | None = None,
+        in_full: bool = False,
     ) -> None:
         self.turn: Turn | None = None
         self._terminal = terminal
         self._steps = steps
         self._streamed = streamed
         self._part = part
+        self._in_full = in_full
         self._written = False
         self._answer_ended = False
         self._running = 0
@@ -108,11 +112,16 @@ class Transcript:
                 self._running += 1
                 self._side_by_side = self._running > 1
                 self._step("→", "->", spoken_call(event.call))
+                if self._in_full:
+                    self._lines(event.call.arguments if event.call.error is None else event.call.raw_arguments)
             case ToolFinished():
                 who = f"{event.record.tool}: " if self._side_by_side else ""
                 self._running -= 1
                 self._side_by_side = self._side_by_side and self._running > 0
                 self._step("←", "<-", who + spoken_result(event.record), time_of(event.record))
+                if self._in_full:
+                    found = event.record.result
+                    self._lines(found.result if found.success else found.explained())
             case TurnFinished():
                 self.turn = event.turn
                 if not self._written and event.turn.content:
@@ -121,6 +130,11 @@ class Transcript:
                     else:
                         self._terminal.write(self._part(event.turn.content))
                 self._terminal.end_line()
+
+    def _lines(self, value: Any) -> None:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
+        for line in text.splitlines():
+            self._steps(f"    {one_line(line, max(len(line), 1) * 6)}", "dim")
 
     def _step(self, arrow: str, plain: str, text: str, end: str = "") -> None:
         width = max(min(self._terminal.width, _LONGEST_STEP) - len(_INDENT), 40)

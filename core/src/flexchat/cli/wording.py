@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from ..errors import did_you_mean
+from .as_in_llm import spelled_here
 
 _NO_CHOICE = re.compile(r"'(.*)' is not (?:one of )?")
 
@@ -22,7 +23,9 @@ def said_of(error: click.UsageError) -> str:
         options = [name for param in params if isinstance(param, click.Option) for name in param.opts]
         if any(param.name == "message" for param in params):
             advice += "; write -- before a message that starts with a dash"
-        return f"unknown option '{error.option_name}'{_similar(error.option_name, options)}{advice}"
+        here = spelled_here(error.option_name) if any(param.name == "prompt" for param in params) else ""
+        hint = here or _similar(error.option_name, options)
+        return f"unknown option '{error.option_name}'{hint}{advice}"
     if isinstance(error, click.MissingParameter) and error.param is not None:
         return f"{_named(error.param)} is missing{advice}"
     if isinstance(error, click.BadParameter) and error.param is not None:

@@ -373,6 +373,7 @@ class ConversationsTable:
     """[conversations]: where conversations are kept. All other keys belong to the store."""
 
     provider: str = key("Kind of store: sqlite, or as a plugin calls it: postgresql.", default="sqlite")
+    log: bool = key("Whether flexchat ask keeps every turn.", default=True)
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 

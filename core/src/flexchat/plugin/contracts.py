@@ -607,6 +607,7 @@ class ProviderType:
         embedding_thresholds: Distances that suit embedding models, by model name: (match, partial), the default for
             configs that set none. Measure them.
         summary: One line for ``flexchat plugins``.
+        models: Regular expression of the names that models have only here, so that ``-m gpt-5.2`` is enough.
     """
 
     name: str
@@ -617,6 +618,7 @@ class ProviderType:
     local_embeddings: str | None = None
     embedding_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
     summary: str = ""
+    models: str = ""
 
 
 @attrs.frozen(kw_only=True)

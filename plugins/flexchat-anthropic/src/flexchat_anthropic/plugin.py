@@ -29,4 +29,5 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         tool_formats={"anthropic": encode_tools},
         schema_dialects={"anthropic": LOOSE, "anthropic.strict": STRICT},
         summary="Claude over Anthropic's Messages API, and servers that speak it",
+        models=r"claude-[\w.-]+",
     )
