@@ -232,6 +232,43 @@ def test_streams_and_sessions(visit, serve, slow_model):
 
 
 @pytest.mark.slow
+def test_an_answer_that_runs_is_joined_by_every_browser(visit, serve, slow_model):
+    """The first of a conversation is not kept yet, and a later one begins while another page shows the conversation."""
+    page = visit(serve(CONFIG.format(url=slow_model.url)).url)
+    question = "Tell me a story" + " about a very long road" * 20
+    ask(page, question)
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+
+    other = visit(page.url)  # a browser of its own: it knows nothing of the first
+    expect(other.locator(".answer")).to_contain_text("Once upon")
+    expect(other.locator(".asked")).to_have_text([question])
+    expect(other.get_by_text("This conversation is not kept")).to_have_count(0)
+    expect(other.get_by_role("button", name="Stop")).to_be_visible()
+    third = visit(page.url.split("#")[0])
+    link = third.locator(".session-items").get_by_role("link", name="Tell me a story")
+    expect(link.get_by_label("answering")).to_be_visible()
+    link.click()
+    expect(third.locator(".answer")).to_contain_text("Once upon")
+    slow_model.go.set()
+    for each in (page, other, third):
+        expect(each.locator(".answer")).to_contain_text("Once upon a time.")
+        expect(each.get_by_role("link", name="Why this rule?")).to_have_count(1)
+        expect(each.get_by_role("button", name="Send")).to_be_visible()
+
+    slow_model.go.clear()
+    ask(page, "And then?")
+    expect(page.locator(".answer")).to_have_count(2)
+    expect(page.locator(".answer").last).to_contain_text("Once upon")
+    other.evaluate("dispatchEvent(new Event('focus'))")
+    expect(other.locator(".answer").last).to_contain_text("Once upon")
+    expect(other.locator(".asked")).to_have_text([question, "And then?"])
+    other.get_by_role("button", name="Stop").click()
+    for each in (page, other):
+        expect(each.locator(".answer").last).to_contain_text("stopped")
+        expect(each.locator(".asked")).to_have_text([question, "And then?"])
+
+
+@pytest.mark.slow
 def test_an_answer_that_ends_with_its_page_can_be_asked_for_again(visit, serve, slow_model):
     """Where the server lets none go on: what there is of it is shown after the reload."""
     page = visit(serve(CONFIG.format(url=slow_model.url), "--unheard-seconds", "0").url)

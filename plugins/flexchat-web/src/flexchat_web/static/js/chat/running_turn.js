@@ -3,12 +3,32 @@
 //   running.key   given to another with the same body, it is the same turn, whether or not the server has heard of it
 //   const turn = await running.read({ take, begun, broken })   take: each event;  begun: its id, once it is known;
 //                                                               broken: the connection is, and is being made again
+//   await turnsUnderWay(conversation?)   the turns that run in the server, whoever began them: { id, conversation, message }
 //   await running.stop()   running.stopped: whether that was asked for       await running.isThere()
 
-import { ApiError, newId, post, stream, watch } from "../api.js";
+import { ApiError, get, newId, post, stream, watch } from "../api.js";
 
 const AGAIN_MS = [200, 500, 1000, 2000, 4000, 8000]; // waits before it is joined again
 const STOPPED = "urn:flexchat:problem:server-stopped"; // answered to whoever joins while the server stops
+
+/** Return the turns of kept conversations that run in the server, of one conversation or of all; [] if none are kept. */
+export async function turnsUnderWay(conversation = "") {
+  try {
+    return (await get("api/turns", { state: "running", conversation, limit: 50 })).turns;
+  } catch {
+    return []; // without a journal, only the page that asked knows a turn
+  }
+}
+
+/** Return the message a turn answers, in full. */
+export async function messageOf({ id, message }) {
+  try {
+    const { steps } = await get(`api/turns/${encodeURIComponent(id)}`);
+    return steps.find((step) => step.kind === "started")?.data.request.user_message || message;
+  } catch {
+    return message;
+  }
+}
 
 export class RunningTurn {
   constructor(id, body = null, key = newId()) {

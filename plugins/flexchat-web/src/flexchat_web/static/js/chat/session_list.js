@@ -63,7 +63,7 @@ function item(session, current, onPick) {
 function update(node, session, current) {
   const link = node.firstElementChild;
   link.firstElementChild.textContent = session.title || "Untitled";
-  replace(link.lastElementChild, session.running ? [icon("running", "answering")] : session.updated && when(session.updated));
+  replace(link.lastElementChild, session.running || session.underWay ? [icon("running", "answering")] : session.updated && when(session.updated));
   if (session === current) link.setAttribute("aria-current", "true");
   else link.removeAttribute("aria-current");
 }

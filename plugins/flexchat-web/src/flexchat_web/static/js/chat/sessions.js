@@ -9,7 +9,7 @@ import { ApiError, del, get, newId, patch, uiConfig } from "../api.js";
 import { waiting } from "../activity/waiting.js";
 import { answerView, interruptedAnswer, storedAnswer } from "./answer.js";
 import { drafts } from "./drafts.js";
-import { RunningTurn } from "./running_turn.js";
+import { RunningTurn, messageOf, turnsUnderWay } from "./running_turn.js";
 
 const PAGE = 50;
 const SETTLE_MS = [0, 150, 300, 600, 1200]; // a server that sees that its client has gone keeps the turn, a moment later
@@ -30,6 +30,7 @@ class Session {
     // id null: the server does not have it; said: [{ role, content }], for a server that keeps nothing
     this.topic = null;
     this.running = null; // RunningTurn
+    this.underWay = false; // the server answers something in it that this page does not show
   }
 
   get nodes() {
@@ -52,7 +53,7 @@ class Session {
       await this.#read();
     } catch (error) {
       if (error.status !== 404) this.problem = error;
-      else if (drafts.asked(this.id)) this.loaded = true; // its first question was never answered
+      else if (drafts.asked(this.id) || (await turnsUnderWay(this.id)).length) this.loaded = true; // nothing is answered yet
       else this.missing = true;
     }
     const cutShort = this.loaded && !(await this.#rejoin()) && this.#showInterrupted();
@@ -67,9 +68,10 @@ class Session {
 
   /** Have what others did with it meanwhile. */
   async refresh() {
+    if (!this.loaded || this.running || this.missing || (!this.kept && !this.underWay)) return;
     const same = sessions.listed.includes(this.id) && this.updated === this.seen;
-    if (same || !this.kept || !this.loaded || this.running || this.missing) return;
-    await this.#sync();
+    if (this.kept && !same) await this.#sync();
+    if (!this.missing) await this.#rejoin();
   }
 
   async #sync() {
@@ -125,13 +127,22 @@ class Session {
     sessions.changed();
   }
 
-  /** Go on with the answer that was being written when the page was left, if it still is; return whether. */
+  /** Join the answer that is being written: this page's own from before it was left, or another's; return whether. */
   async #rejoin() {
+    const isNew = (id) => !this.running && !this.turns.some((one) => (one.id ?? one.data?.id) === id);
     const asked = drafts.asked(this.id);
-    if (!asked?.turn || this.running || this.turns.some((one) => one.id === asked.turn)) return false;
-    const running = new RunningTurn(asked.turn);
-    if (!(await running.isThere())) return false;
-    this.#answer(asked.text, asked.collections, running);
+    if (asked?.turn && isNew(asked.turn)) {
+      const own = new RunningTurn(asked.turn);
+      if ((await own.isThere()) && isNew(own.id)) {
+        this.#answer(asked.text, asked.collections, own);
+        return true;
+      }
+    }
+    const [other] = (await turnsUnderWay(this.id)).filter((one) => isNew(one.id)).reverse(); // the oldest runs first
+    if (!other) return false;
+    const text = await messageOf(other);
+    if (!isNew(other.id)) return false;
+    this.#answer(text, null, new RunningTurn(other.id));
     return true;
   }
 
@@ -170,6 +181,7 @@ class Session {
     const shown = { id: null, text, nodes: [askedNode(text), answer.node], done: false };
     this.turns.push(shown);
     this.running = running;
+    this.underWay = false;
     this.title ||= titleOf(text);
     const after = this.turns.filter((one) => one.done).length;
     const remember = (turn) => drafts.ask(this.id, { text, collections, after, turn });
@@ -267,7 +279,7 @@ class Sessions {
   get list() {
     const wanted = this.search.trim().toLowerCase();
     const here = [...this.known.values()].filter(
-      (one) => !this.listed.includes(one.id) && one.turns.length && !one.missing && (!wanted ? !one.kept || one.running : one.title.toLowerCase().includes(wanted)),
+      (one) => !this.listed.includes(one.id) && (one.turns.length || one.underWay) && !one.missing && (!wanted ? !one.kept || one.running || one.underWay : one.title.toLowerCase().includes(wanted)),
     );
     return [...here.reverse(), ...this.listed.map((id) => this.known.get(id)).filter(Boolean)];
   }
@@ -278,10 +290,11 @@ class Sessions {
     if (!keeps) return;
     const search = this.search;
     try {
-      const { conversations } = await get("api/conversations", { search, limit: PAGE });
+      const [{ conversations }, underWay] = await Promise.all([get("api/conversations", { search, limit: PAGE }), turnsUnderWay()]);
       if (search !== this.search) return;
       this.listed = [];
       this.#take(conversations);
+      this.#mark(underWay);
       this.problem = null;
     } catch (error) {
       this.problem = error;
@@ -306,6 +319,16 @@ class Sessions {
       this.listed.push(id);
     }
     this.hasMore = conversations.length === PAGE;
+  }
+
+  /** Mark the sessions in which the server answers something; one that begins is not listed before its first answer. */
+  #mark(turns) {
+    const titles = new Map(turns.map((turn) => [turn.conversation, turn.message]));
+    for (const session of this.known.values()) session.underWay = titles.has(session.id) && !session.running;
+    for (const [id, text] of titles) {
+      if (this.known.has(id)) continue;
+      this.known.set(id, Object.assign(new Session(id, titleOf(text)), { loaded: false, underWay: true }));
+    }
   }
 
   /** Return a session by its id; one the server may know. */
