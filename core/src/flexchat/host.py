@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from .conversations.view import Conversations
     from .domain import DEFAULT_TENANT, Happening, new_call_id
     from .domain.copies import copied
+    from .domain.hidden import clean_schema, cleaned, hidden, visible
     from .domain.history import repair_history
     from .domain.journal_cost import cost_of_steps, rounds_of
     from .domain.keys import key
@@ -227,6 +228,7 @@ _HOMES = {
         "message_from_dict",
         "message_to_dict",
     ),
+    "domain.hidden": ("clean_schema", "cleaned", "hidden", "visible"),
     "domain.text": ("scrub", "scrub_json"),
     "errors": (
         "ForgottenEventsError",
@@ -374,6 +376,8 @@ __all__ = [
     "changed_yaml",
     "check_config",
     "checked_media",
+    "clean_schema",
+    "cleaned",
     "compile_pattern",
     "complete_conversation",
     "config_schema",
@@ -395,6 +399,7 @@ __all__ = [
     "find_conversation",
     "for_the_model",
     "found_by_checks",
+    "hidden",
     "in_brief",
     "in_turn",
     "in_words",
@@ -450,6 +455,7 @@ __all__ = [
     "tool_words",
     "value_problem",
     "variable_value",
+    "visible",
     "walk",
     "why_no_answer",
     "with_hint",

@@ -196,6 +196,21 @@ async def test_a_source_that_reports_changes_without_pause_is_listed_once_in_a_w
         assert shop.listed == 3
 
 
+async def test_what_nobody_sees_in_a_definition_is_taken_out_and_reported(config, host, shop, caplog):
+    schema = {
+        "type": "object",
+        "properties": {"q": {"type": "string", "description": "Words\u202e.", "enum": ["\u200b"]}},
+    }
+    shop.tools_now = [sourced("find", "Find\U000e0041 it.", parameters=schema)]
+    async with chat_of(config(), host) as chat:
+        await chat.respond("Hello.")
+        tool = chat.tools.get_registry().get("find")
+
+        assert tool.description == "Find it."
+        assert tool.parameters["properties"]["q"] == {"type": "string", "description": "Words.", "enum": ["\u200b"]}
+    assert "find: 3 characters that nobody sees in description, parameters.properties.q.description" in caplog.text
+
+
 async def test_a_tool_the_source_leaves_out_is_reported_with_the_reason(config, host, shop, caplog):
     shop.left_out = {"broken": "it has no name"}
     async with chat_of(config(), host) as chat:

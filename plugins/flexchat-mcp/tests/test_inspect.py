@@ -1,7 +1,8 @@
 """Tricks in definitions are found; ordinary ones are left alone."""
 
 import pytest
-from flexchat_mcp.inspect import LONGEST, clean_schema, cleaned, findings, skeleton
+from flexchat.host import cleaned
+from flexchat_mcp.inspect import findings, skeleton
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -136,19 +137,9 @@ def test_cleaning_takes_out_what_nobody_sees_and_nothing_else(text):
 
     assert cleaned(plain) == plain
     assert not any(what.startswith("has") and "nobody" in what for what in whats(tool(plain)))
-    assert all(char in text for char in plain) or len(plain) == LONGEST
+    assert all(char in text for char in plain) or len(plain) == 16_384
 
 
 @given(st.text(max_size=40))
 def test_looks_are_stable(name):
     assert skeleton(name) == skeleton(name.upper().lower()) or not name.isascii()
-
-
-def test_of_a_schema_only_descriptions_are_cleaned():
-    schema = {
-        "properties": {"a\u200b": {"description": "x\u200by", "enum": ["\u200b"], "items": [{"title": "\u202e"}]}}
-    }
-
-    assert clean_schema(schema) == {
-        "properties": {"a\u200b": {"description": "xy", "enum": ["\u200b"], "items": [{"title": ""}]}}
-    }

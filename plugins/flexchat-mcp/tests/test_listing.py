@@ -40,10 +40,10 @@ def test_a_tool_is_plain_json_that_can_be_called():
     [
         ({"description": ""}, "Weather"),
         ({"description": "", "title": "", "annotations": {}}, "get.weather"),
-        ({"description": "Get\u200b it\U000e0041."}, "Get it."),
+        ({"description": "\u200b"}, "Weather"),
     ],
 )
-def test_a_description_is_never_empty_and_has_nothing_hidden(given, description):
+def test_a_description_is_never_empty(given, description):
     assert sourced({**TOOL, **given}, CONFIG).description == description
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 import attrs
 
 from ..domain import DEFAULT_TENANT, ToolDefinition
+from ..domain.hidden import clean_schema, cleaned, hidden_places
 from ..domain.masking import Mask
 from ..domain.sourced import SourcedTool, ToolChange
 from ..domain.text import counted
@@ -101,6 +102,7 @@ class ToolSources:
         self._made: dict[tuple[str, str], tuple[tuple[str, str], ToolDefinition]] = {}
         self._states: dict[str, SourceState] = {}
         self._broken: dict[str, dict[str, str]] = {}
+        self._hidden: dict[str, dict[str, str]] = {}
         self._warnings: dict[str, dict[str, tuple[str, ...]]] = {}  # by the digest of a tool
         self._in_memory: dict[str, KeptSource] = {}
         self._told: dict[str, str] = {}
@@ -247,6 +249,9 @@ class ToolSources:
         new = [tool for tool in waiting if tool.digest not in known]
         if new:
             found = await asyncio.to_thread(source.warnings, new, self.others(name))
+            for tool, text in self._hidden.get(name, {}).items():
+                if not any("nobody sees" in each for each in found.get(tool, ())):  # unless the source says where
+                    found[tool] = (*found.get(tool, ()), text)
             known = {**known, **{tool.digest: found.get(tool.name, ()) for tool in new}}
             self._warnings[name] = {tool.digest: known[tool.digest] for tool in waiting}
         changes = [
@@ -330,6 +335,7 @@ class ToolSources:
             return
         name = source.name
         usable, broken = await asyncio.to_thread(self._checked, tools, source.setup)
+        self._hidden[name] = await asyncio.to_thread(_hidden_texts, tools)
         self._broken[name] = {**source.left_out, **broken}
         source.now = usable
         self._publish()
@@ -379,7 +385,7 @@ class ToolSources:
             is_second = tool.name in usable
             trouble = "the source has another tool of this name" if is_second else self._trouble(tool, setup)
             if trouble is None:
-                usable[tool.name] = tool
+                usable[tool.name] = _clean(tool)
             else:
                 broken[tool.name] = trouble
         return usable, broken
@@ -414,7 +420,7 @@ class ToolSources:
 
     def _state(self, source: LiveSource, kept: KeptSource | None, taken: Mapping[str, str]) -> SourceState:
         setup, kept_tools = source.setup, kept.tools if kept is not None else {}
-        accepted = {name: source.configured(tool) for name, tool in kept_tools.items()}
+        accepted = {name: _clean(source.configured(tool)) for name, tool in kept_tools.items()}
         changes, going = _compared(source, accepted)
         left_out = dict(self._broken.get(source.name, {}))
         for name in kept.edited if kept is not None else ():
@@ -455,6 +461,7 @@ class ToolSources:
         if parts and state.accepted:
             lines.append(f"tools that nobody has accepted: {', '.join(parts)}; flexchat tools diff {state.name}")
         lines += [f"{name} is left out: {why}" for name, why in state.left_out.items()]
+        lines += [f"{name}: {found}" for name, found in self._hidden.get(state.name, {}).items()]
         text = "; ".join(lines[:5])
         if text and self._told.get(state.name) != text:
             log.warning("tool source '%s': %s", state.name, text)
@@ -511,6 +518,26 @@ class ToolSources:
             f"source '{state.name}': nothing of '{tool}' waits to be accepted{did_you_mean(tool, changes)} "
             f"(waiting: {waiting})"
         )
+
+
+def _clean(tool: SourcedTool) -> SourcedTool:
+    """Return a tool whose texts have no characters that nobody sees; the same object if they had none."""
+    description, parameters = cleaned(tool.description), clean_schema(tool.parameters)
+    if description == tool.description and parameters == tool.parameters:
+        return tool
+    return attrs.evolve(tool, description=description or tool.name, parameters=parameters)
+
+
+def _hidden_texts(tools: Iterable[SourcedTool]) -> dict[str, str]:
+    """Return a sentence for each tool whose texts have characters that nobody sees, by its name."""
+    found: dict[str, str] = {}
+    for tool in tools:
+        places = [*hidden_places(tool.description, "description"), *hidden_places(tool.parameters, "parameters")]
+        if places:
+            count = counted(sum(number for _, number in places), "character")
+            shown = ", ".join(place for place, _ in places[:_MOST_NAMED])
+            found[tool.name] = f"{count} that nobody sees in {shown}; taken out of descriptions and titles"
+    return found
 
 
 def _told_of(name: str, trouble: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import httpx2
-from flexchat.host import Mask
+from flexchat.host import Mask, cleaned
 from flexchat.plugin import FetchedStream, Fetcher, FetchError, FetchRequest
 from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
@@ -27,7 +27,6 @@ from .errors import (
     SessionGoneError,
 )
 from .grant import Person
-from .inspect import cleaned
 from .oauth import SignIn
 from .settings import McpAuth, McpConfig
 from .tokens import TokensError

@@ -12,19 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
-
-LONGEST = 16_384
-"""Characters of a description that a model is shown."""
+from flexchat.host import hidden, visible
 
 _SHOWN = 60
+_MAX_READ = 65_536
 _NORMAL_LENGTH = 4_096
-# Characters that show nothing or change what is shown: controls, zero width, bidirectional, tags, variation selectors;
-# a carriage return, after which a terminal writes over the line; and variation selectors in a row, which spell bytes.
-_HIDDEN = re.compile(
-    "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\uffff\U000e0000-\U000e0fff]"
-)
-_SELECTORS = re.compile("(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]")
 _ORDERS = tuple(
     (re.compile(pattern, re.IGNORECASE), why)
     for why, pattern in {
@@ -119,22 +111,6 @@ def texts(tool: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _texts(value, {"inputSchema": "parameters", "outputSchema": "output"}.get(key, key))
 
 
-def cleaned(text: str) -> str:
-    """Return a text without the characters that nobody sees, and not endlessly long."""
-    plain = _visible(text)
-    return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
-
-
-def clean_schema(schema: Any) -> Any:
-    """Return a schema whose descriptions and titles are cleaned; all else stays."""
-    if isinstance(schema, Mapping):
-        return {
-            key: cleaned(value) if key in ("description", "title") and isinstance(value, str) else clean_schema(value)
-            for key, value in schema.items()
-        }
-    return [clean_schema(item) for item in schema] if isinstance(schema, list) else schema
-
-
 def skeleton(name: str) -> str:
     """Return a name's look: two names with the same one can be mistaken for each other."""
     plain = unicodedata.normalize("NFKD", name).translate(_LOOK_ALIKES).casefold()
@@ -155,22 +131,22 @@ def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
         yield place, value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield f"{place}.{_visible(str(key))}", str(key)
-            yield from _texts(item, f"{place}.{_visible(str(key))}")
+            yield f"{place}.{visible(str(key))}", str(key)
+            yield from _texts(item, f"{place}.{visible(str(key))}")
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _texts(item, f"{place}[{index}]")
 
 
 def _of_text(place: str, text: str) -> Iterator[str]:
-    hidden = [*_HIDDEN.findall(text), *_SELECTORS.findall(_HIDDEN.sub("", text))]
-    if hidden:
-        codes = ", ".join(dict.fromkeys(f"U+{ord(char):04X}" for char in hidden[:8]))
-        secret = "".join(chr(ord(char) - 0xE0000) for char in hidden if 0xE0020 <= ord(char) < 0xE007F)
+    unseen = hidden(text)
+    if unseen:
+        codes = ", ".join(dict.fromkeys(f"U+{ord(char):04X}" for char in unseen[:8]))
+        secret = "".join(chr(ord(char) - 0xE0000) for char in unseen if 0xE0020 <= ord(char) < 0xE007F)
         said = f", which spell: {_short(secret)}" if secret else ""
-        characters = "1 character" if len(hidden) == 1 else f"{len(hidden)} characters"
+        characters = "1 character" if len(unseen) == 1 else f"{len(unseen)} characters"
         yield f"has {characters} that nobody sees ({codes}){said}"
-    plain = " ".join(unicodedata.normalize("NFKC", _visible(text)).split())[: 4 * LONGEST]
+    plain = " ".join(unicodedata.normalize("NFKC", visible(text)).split())[:_MAX_READ]
     look = plain.translate(_LOOK_ALIKES)
     for pattern, why in _ORDERS:
         match = _ordered(pattern, plain, why) or _ordered(pattern, look, why)
@@ -203,10 +179,6 @@ def _imitated(name: str, look: str, taken: Iterable[tuple[str, str, str]]) -> It
             yield f"looks like '{other}' of '{owner}'"
 
 
-def _visible(text: str) -> str:
-    return _SELECTORS.sub("", _HIDDEN.sub("", text))
-
-
 def _short(text: str) -> str:
-    text = _visible(text)
+    text = visible(text)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

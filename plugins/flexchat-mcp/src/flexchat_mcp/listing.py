@@ -10,10 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
-from flexchat.host import did_you_mean, schema_problems
+from flexchat.host import clean_schema, cleaned, did_you_mean, schema_problems
 from flexchat.plugin import SourcedTool, ToolSourceError
 
-from .inspect import clean_schema, cleaned
 from .settings import McpConfig
 
 if TYPE_CHECKING:
@@ -162,7 +161,7 @@ def unused(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[str]:
 
 
 def sourced(tool: Mapping[str, Any], config: McpConfig) -> SourcedTool:
-    """Return a tool as its source gives it; what nobody sees is taken out of its texts."""
+    """Return a tool as its source gives it; core takes out what nobody sees of description and parameters."""
     title = tool.get("title") or tool.get("annotations", {}).get("title")
     settings: dict[str, Any] = {"tool": tool["name"], "hash": digest(tool)}
     if title:
@@ -174,8 +173,8 @@ def sourced(tool: Mapping[str, Any], config: McpConfig) -> SourcedTool:
     effect = effect_of(tool, config.effects)
     return SourcedTool(
         name=tool["name"],
-        description=cleaned(tool.get("description") or "") or cleaned(title or "") or tool["name"],
-        parameters={"type": "object", **clean_schema(tool["inputSchema"])},
+        description=next((text for text in (tool.get("description"), title) if cleaned(text or "")), tool["name"]),
+        parameters={"type": "object", **tool["inputSchema"]},
         implementation="mcp",
         settings=settings,
         effect=effect,

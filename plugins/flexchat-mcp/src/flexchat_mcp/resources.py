@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flexchat.host import did_you_mean
+from flexchat.host import cleaned, did_you_mean
 from flexchat.plugin import SourcedTool, ToolError
 
-from .inspect import cleaned
 from .listing import MOST_ENTRIES, digest, pages
 from .settings import McpConfig
 

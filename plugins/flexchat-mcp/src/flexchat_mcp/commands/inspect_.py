@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 from flexchat import FlexChat, FlexChatError
-from flexchat.host import FAILED, OK, CommandContext, Terminal, argument
+from flexchat.host import FAILED, OK, CommandContext, Terminal, argument, cleaned
 from flexchat.plugin import ToolSourceError
 
-from ..inspect import Finding, cleaned, findings
+from ..inspect import Finding, findings
 from ..listing import effect_of, wanted
 from ..settings import McpConfig
 from .opening import chosen, complete_server, opened, tenant_option

@@ -1,0 +1,63 @@
+"""Characters that nobody sees, in texts that others define: they are read by models and change what a terminal shows.
+
+Source: Unicode's tag characters (U+E0000 to U+E007F), bidirectional controls (UAX 9) and variation selectors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MAX_CHARS = 16_384
+"""Characters of a description that a model is shown."""
+
+# Controls, zero width, bidirectional, tags; a carriage return, after which a terminal writes over the line; and
+# variation selectors in a row, which spell bytes.
+_HIDDEN = re.compile(
+    "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\uffff\U000e0000-\U000e0fff]"
+)
+_SELECTORS = re.compile("(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]")
+
+
+def hidden(text: str) -> list[str]:
+    """Return the characters of a text that nobody sees."""
+    return [*_HIDDEN.findall(text), *_SELECTORS.findall(_HIDDEN.sub("", text))]
+
+
+def visible(text: str) -> str:
+    """Return a text without the characters that nobody sees."""
+    return _SELECTORS.sub("", _HIDDEN.sub("", text))
+
+
+def cleaned(text: str) -> str:
+    """Return a text without the characters that nobody sees, and not endlessly long."""
+    plain = visible(text)
+    return plain if len(plain) <= MAX_CHARS else plain[: MAX_CHARS - 1] + "…"
+
+
+def clean_schema(schema: Any) -> Any:
+    """Return a schema whose descriptions and titles are cleaned; all else stays, because a service compares it."""
+    if isinstance(schema, Mapping):
+        return {
+            key: cleaned(value) if key in ("description", "title") and isinstance(value, str) else clean_schema(value)
+            for key, value in schema.items()
+        }
+    return [clean_schema(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def hidden_places(value: Any, place: str) -> Iterator[tuple[str, int]]:
+    """Yield each place in JSON data whose text or key has characters that nobody sees, with their number."""
+    if isinstance(value, str):
+        if not value.isprintable() and (found := hidden(value)):
+            yield place, len(found)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            inner = f"{place}.{visible(str(key))}"
+            if found := hidden(str(key)):
+                yield inner, len(found)
+            yield from hidden_places(item, inner)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from hidden_places(item, f"{place}[{index}]")
