@@ -67,7 +67,7 @@ def test_instructions_stand_in_front() -> None:
 
 def test_contents_begin_with_the_user() -> None:
     """An empty text comes before a model's, and is all there is of an empty conversation."""
-    empty = {"role": "user", "parts": [{"text": ""}]}
+    empty = {"role": "user", "parts": [{"text": " "}]}
 
     assert written(said(TextPart(text="x")), HI) == [empty, {"role": "model", "parts": [{"text": "x"}]}, USER]
     assert written() == written(SystemMessage(content="s")) == written(UserMessage(content="")) == [empty]

@@ -510,11 +510,9 @@ def test_calls_that_cannot_be_told_apart_are_an_error(fragments: list[dict[str, 
         calls(*fragments)
 
 
-def test_an_end_that_speaks_of_calls_without_any_is_not_an_empty_answer() -> None:
-    """With a text it is a warning, with nothing an error."""
-    with pytest.raises(ProviderProtocolError, match="tool_calls"):
-        whole({"content": None, "tool_calls": None}, "tool_calls")
-
+def test_an_end_that_speaks_of_calls_without_any_is_a_warning() -> None:
+    """RG-25: what text there is, is the answer."""
+    assert "has no calls" in whole({"content": None, "tool_calls": None}, "tool_calls").warnings[0]
     assert "has no calls" in whole({"content": "Hi"}, "tool_calls").warnings[0]
 
 
@@ -886,3 +884,18 @@ def test_an_unreadable_end_may_have_cut_off_the_last_call(finish: Any, arguments
     assert (ran.arguments, refused.arguments) == ({}, None)
     assert "may have been cut off" in (refused.error or "")
     assert streamed({"tool_calls": [fragment(0, "a", "g", "{}")]}, finish=finish).tool_calls[0].arguments == {}
+
+
+@pytest.mark.parametrize("choices", [None, []])
+def test_an_answer_without_choices_may_be_asked_for_again(choices: Any) -> None:
+    """OpenRouter sends one when the host of the model hiccups."""
+    body = json.dumps({"id": None, "choices": choices, "usage": None}).encode()
+    with pytest.raises(ProviderProtocolError, match="without choices") as failure:
+        [*reader().whole(body)]
+    assert failure.value.retryable
+
+    streamed = reader()
+    [*streamed.feed(b"data: " + body + b"\n\ndata: [DONE]\n\n")]
+    with pytest.raises(ProviderProtocolError, match="without choices") as failure:
+        [*streamed.end()]
+    assert failure.value.retryable

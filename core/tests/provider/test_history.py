@@ -172,3 +172,29 @@ def test_media_that_are_not_taken_are_words_and_no_message():
     assert said.content == "1\n[a.png (image/png, 1 byte): not shown, you cannot see it here]"
     plain = (result("f"), UserMessage("more"))
     assert media_behind_results(plain, lambda part: True) is plain
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("get_weather<|channel|>commentary", "get_weather__channel__commentary"),
+        ("a b", "a_b"),
+        ("", "_"),
+        ("x" * 80, "x" * 64),
+        ("get-weather_2", "get-weather_2"),
+        ("\u00fc", "_"),
+    ],
+)
+def test_a_name_that_a_model_invented_is_sent_as_services_accept_it(name, sent):
+    """In the call and in its result; otherwise every further request of the conversation is refused."""
+
+    def say(message, ids):
+        calls = getattr(message, "tool_calls", ())
+        return {"names": [call.name for call in calls] or [message.name]}
+
+    call = ToolCall(id="c", name=name, arguments={})
+    messages = [AssistantMessage(parts=(call,)), ToolMessage(tool_call_id="c", name=name, content="x")]
+
+    assert json.loads(History("s", "o", say).array(messages)) == [{"names": [sent]}] * 2
+    assert json.loads(History("s", "any", say, legal_name=None).array(messages)) == [{"names": [name]}] * 2
+    assert call.name == name

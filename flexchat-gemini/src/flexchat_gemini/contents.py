@@ -46,7 +46,9 @@ _IN_ENVELOPE = frozenset({"result", "error", "hint", "media", "left_out"})
 # What both a function response and a user's content may hold. Source: Google's page on function calling, "Multimodal
 # function responses", and on image understanding.
 _IN_RESULTS = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
-_EMPTY = b'{"text":""}'
+# Source: FunctionDeclaration.name in the API's reference.
+_LEGAL_NAME = r"[A-Za-z0-9_.:-]{1,128}"
+_EMPTY = b'{"text":" "}'  # the service refuses an empty text
 
 
 class _Called(NamedTuple):
@@ -85,6 +87,7 @@ class ContentsWriter:
                 SCOPE,
                 origin,
                 functools.partial(_said, signatures=signatures, media=media),
+                legal_name=_LEGAL_NAME,
                 variant=f"{'signed' if signatures else ''} {'media' if media else ''}",
             )
             for signatures in (False, True)
@@ -143,7 +146,7 @@ def _said(message: Message, ids: Ids, *, signatures: bool, media: bool) -> Said:
             return {"text": f"<system>\n{message.content}\n</system>"} if message.content else None
         case UserMessage():
             shown = [_media(part, {}) for part in message.media]
-            return [{"text": message.content}, *shown] if message.content or not shown else shown
+            return [{"text": message.content}, *shown] if message.content else shown
         case _:
             assert_never(message)
 
@@ -173,7 +176,7 @@ def _said_part(
         case TextPart():
             return {"text": part.text, **side} if part.text or side else None
         case ReasoningPart():
-            return {"text": part.text, **side} if ids.is_ours(part.provider_data) else None
+            return {"text": part.text, **side} if ids.is_ours(part.provider_data) and (part.text or side) else None
         case RefusalPart():
             return {"text": part.text} if part.text else None
         case MediaPart():

@@ -61,7 +61,7 @@ class ChatRequestWriter:
 
     def __init__(self, origin: str, config: OllamaConfig) -> None:
         self._config = config
-        self._history = History(SCOPE, origin, _said, own_id=str)
+        self._history = History(SCOPE, origin, _said, own_id=str, legal_name=None)
         self._tools = WireTools(tool_name)
 
     def write(

@@ -171,7 +171,7 @@ class AnswerDraft:
         """Yield the rest of the text and the calls and, last, AnswerEnd with the result.
 
         Raises:
-            WrongShape: A call has no name or is several in one, or the finish reason is tool_calls without any calls.
+            WrongShape: A call has no name or is several in one, as one answer may be.
         """
         if self._think_tags is not None:
             for kind, text in self._think_tags.end():
@@ -181,8 +181,6 @@ class AnswerDraft:
                 raise WrongShape(f"tool_calls[{at}].function.name", "text", None)
         finish = self._finish_reason()
         if finish == "tool_calls" and not self._calls.calls:
-            if not self._text:
-                raise WrongShape("tool_calls", "the calls that the finish reason announces", None)
             self.warn("the finish reason is tool_calls, but the answer has no calls")
         calls = [self._call(draft, finish, draft is self._calls.calls[-1]) for draft in self._calls.calls]
         for at, (draft, call) in enumerate(zip(self._calls.calls, calls, strict=True)):

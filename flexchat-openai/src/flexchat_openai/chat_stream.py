@@ -33,11 +33,13 @@ class ChatStream:
     def __init__(self, origin: str, *, think_tags: bool = False) -> None:
         self._draft = AnswerDraft(origin, think_tags=think_tags)
         self._is_plain = not think_tags
-        self._has_begun = self.is_over = False
+        self._has_begun = self._is_empty = self.is_over = False
         self._first = FirstAnswer()
 
     def end(self) -> Iterable[ChatEvent]:
         """Return the remaining events once the stream has ended."""
+        if not self._has_begun and self._is_empty:
+            raise Unreadable("ended its stream without choices", cut_off=True)
         if not self._has_begun:
             raise Unreadable("ended its stream before sending anything: is base_url right?")
         if not self.is_over and not self._draft.is_over:
@@ -58,6 +60,7 @@ class ChatStream:
 
     def _take_choices(self, chunk: dict[str, Any]) -> Iterator[ChatEvent]:
         draft = self._draft
+        self._is_empty = self._is_empty or not chunk.get("choices", True)
         for where, choice in objects_of(list_in(chunk, "choices"), "choices"):
             index = choice.get("index")
             if (index != 0 or index is False) and not self._first.includes(index, f"{where}.index"):
@@ -86,6 +89,8 @@ class ChatStream:
         choices = list(objects_of(list_in(answer, "choices"), "choices"))
         where, choice = _first(choices)
         message, draft = object_in(choice, "message", where, needed=True), self._draft
+        if message is None and "choices" in answer and not choices:  # OpenRouter, when the model's host hiccups
+            raise Unreadable("sent an answer without choices", cut_off=True)
         # Gemini's layer leaves out the message when thoughts used up the limit.
         if message is None and (not choice.get("finish_reason") or "text" in choice):
             raise Unreadable("sent JSON that is not a chat completion: is base_url right? It often ends with /v1")

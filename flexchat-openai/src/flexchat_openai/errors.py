@@ -29,6 +29,21 @@ _TOO_LONG_TEXTS = (
     "`max_new_tokens` must be <=",  # text-generation-inference, Together
     "input is too long",  # Bedrock
     "greater than the context length",  # LM Studio
+    "context the overflows",  # LM Studio, in these words
+    "context overflow",
+    "longer than the model's context length",  # SGLang
+    "exceeds the model's context length",
+    "exceeds the maximum allowed length",  # SGLang
+    "exceeds the model's maximum context",
+    "total length of all messages is too long",  # Perplexity
+    "exceeds the maximum context",
+    "larger than the context",
+    "context length exceeded",
+    "context window exceeded",
+    "too many input tokens",
+    "input tokens exceed",
+    "maximum number of tokens",
+    "too large for model with",  # Mistral
     "configured context size",
 )
 _FILTER_CODES = ("content_filter", "content_policy_violation", "invalid_prompt", "moderation")

@@ -10,8 +10,11 @@ every message takes 164, 735 and 1,540 µs; re-encoding five tools adds some 20 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
+
+import attrs
 
 from ..domain.media import as_shown, in_words
 from ..domain.messages import (
@@ -29,6 +32,8 @@ from .body import not_json
 
 # Of our own ids; OpenAI's Chat Completions accepts 40 characters, other services more.
 _LONGEST_ID = 40
+# What every service accepts in a history.
+LEGAL_NAME = r"[A-Za-z0-9_-]{1,64}"
 
 Said = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 """A message in a service's format: an object of the array, several of them, or None for nothing."""
@@ -126,6 +131,8 @@ class History:
         own_id: Converts one of our ids into one the service accepts.
         encode: Converts what ``say`` returned into what is cached, for a service that wants something other than one
             array of messages.
+        legal_name: Pattern of the names of calls that the service takes in a history; None for any. One that a model
+            invented is sent with letters, digits, _ and - only.
     """
 
     def __init__(
@@ -137,7 +144,9 @@ class History:
         variant: str = "",
         own_id: Callable[[str], str] = short_id,
         encode: Callable[[Said], Any] = replayed,
+        legal_name: str | None = LEGAL_NAME,
     ) -> None:
+        self._legal_name = None if legal_name is None else re.compile(legal_name)
         self._scope, self._origin, self._say, self._own_id, self._encode = scope, origin, say, own_id, encode
         self._key = f"{scope} {origin} {variant}"
 
@@ -195,12 +204,28 @@ class History:
 
     def _encoded(self, message: Message, ids: Ids) -> Entry:
         try:
-            return self._encode(self._say(message, ids)), ids.answered or ids.sent
+            named = message if self._legal_name is None else _with_legal_names(message, self._legal_name)
+            return self._encode(self._say(named, ids)), ids.answered or ids.sent
         except (TypeError, ValueError, RecursionError) as error:
             raise not_json(error) from error
 
     def _ids(self, **given: Any) -> Ids:
         return Ids(self._scope, self._origin, self._own_id, **given)
+
+
+def _with_legal_names(message: Message, legal: re.Pattern[str]) -> Message:
+    """Return a message whose calls have names that the service accepts: a model may invent "f<|channel|>"."""
+
+    def named(name: str) -> str:
+        return name if legal.fullmatch(name) else re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "_"
+
+    if type(message) is AssistantMessage:
+        if not all(legal.fullmatch(call.name) for call in message.tool_calls):
+            parts = [attrs.evolve(p, name=named(p.name)) if isinstance(p, ToolCall) else p for p in message.parts]
+            return attrs.evolve(message, parts=tuple(parts))
+    elif type(message) is ToolMessage and not legal.fullmatch(message.name):
+        return attrs.evolve(message, name=named(message.name))
+    return message
 
 
 T = TypeVar("T")
