@@ -45,6 +45,7 @@ from ..domain.questions import NOBODY, Reply
 from ..errors import Problem
 from .call import NO_TURN, REPORTED_AGAIN_S, Call
 from .current import Cited, EarlierResult, current_turn
+from .summaries import summary_from
 from .threads import run_in_thread
 from .tool_sources import ConfiguredSource
 
@@ -606,7 +607,8 @@ class ProviderType:
             stores' default.
         embedding_thresholds: Distances that suit embedding models, by model name: (match, partial), the default for
             configs that set none. Measure them.
-        summary: One line for ``flexchat plugins``.
+        summary: One line for ``flexchat plugins``. Default, here and in the other records: the first line of the
+            docstring of what makes or runs it, or of its settings' class.
         models: Regular expression of the names that models have only here, so that ``-m gpt-5.2`` is enough.
     """
 
@@ -617,7 +619,7 @@ class ProviderType:
     schema_dialects: Mapping[str, SchemaDialect] = attrs.field(factory=dict)
     local_embeddings: str | None = None
     embedding_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
-    summary: str = ""
+    summary: str = summary_from("create", "config_class")
     models: str = ""
 
 
@@ -634,7 +636,7 @@ class DocumentStoreType:
     name: str
     config_class: type
     create: Callable[[Any, DocumentStoreContext], Retriever]
-    summary: str = ""
+    summary: str = summary_from("create", "config_class")
 
 
 @attrs.frozen(kw_only=True)
@@ -643,7 +645,7 @@ class RerankerType:
 
     name: str
     create: Callable[[], Reranker]
-    summary: str = ""
+    summary: str = summary_from("create")
 
 
 @attrs.frozen(kw_only=True)
@@ -657,7 +659,7 @@ class ConversationStoreType:
     name: str
     config_class: type
     create: Callable[[Any, Path | None], ConversationStore]
-    summary: str = ""
+    summary: str = summary_from("create", "config_class")
 
 
 @attrs.frozen(kw_only=True)
@@ -958,7 +960,7 @@ class ImplementationType:
     check: Callable[[Any, ToolDefinition, Mapping[tuple[str, str], ToolHandler]], str | None] | None = None
     stores: Callable[[Any], Iterable[str]] | None = None
     defaults: Callable[[Any], Mapping[str, Any]] | None = None
-    summary: str = ""
+    summary: str = summary_from("run", "settings_class")
 
 
 @attrs.frozen(kw_only=True)

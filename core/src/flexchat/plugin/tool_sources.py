@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import attrs
 
 from ..domain.sourced import SourcedTool
+from .summaries import summary_from
 
 if TYPE_CHECKING:
     from .contracts import Fetcher
@@ -123,7 +124,7 @@ class ToolSourceType:
     name: str
     config_class: type
     open: Callable[[Any, ToolSourceContext], Awaitable[ToolSource]]
-    summary: str = ""
+    summary: str = summary_from("open", "config_class")
     configured: Callable[[Any, SourcedTool, SourcedTool | None], SourcedTool] | None = None
 
 

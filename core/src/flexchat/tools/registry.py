@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -34,6 +35,7 @@ class ToolRegistry:
         self._allowed: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._formats = dict(formats or {})
         self._encoded: dict[tuple[str, tuple[str, ...]], tuple[dict[str, Any], ...]] = {}
+        self._dropped: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
         self._sent: _Sent | None = None
         self._sent_of_sources: _Sent | None = None
 
@@ -141,6 +143,16 @@ class ToolRegistry:
             self._encoded[provider, names] = found
         return found
 
+    def dropped_by(self, provider: str, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return those of the named tools that a provider's encoder has left out: its models cannot call them."""
+        dropped = self._dropped.get((provider, names))
+        if dropped is None:
+            text = json.dumps(self.wire_tools(provider, names), default=repr)
+            there = [name for name in names if self.has(name)]
+            dropped = tuple([name for name in there if json.dumps(self.wire_name(name)) not in text])
+            self._dropped[provider, names] = dropped
+        return dropped
+
     def _as_sent(self, name: str) -> ToolDefinition:
         tool, sent = self.get(name), self.wire_name(name)
         assert tool is not None
@@ -155,6 +167,7 @@ class ToolRegistry:
     def _forget(self) -> None:
         """Drop what was made of the tools so far."""
         self._encoded.clear()
+        self._dropped.clear()
         self._allowed.clear()
         self._sent = self._sent_of_sources = None
 

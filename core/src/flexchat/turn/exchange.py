@@ -194,7 +194,12 @@ def _asked(
 ) -> ChatOptions:
     changes: dict[str, Any] = {"timeout_s": left}
     if offered:
-        changes["tools"] = turn.engine.tools.get_registry().wire_tools(llm.provider.tool_format(model), offered)
+        registry, tool_format = turn.engine.tools.get_registry(), llm.provider.tool_format(model)
+        changes["tools"] = registry.wire_tools(tool_format, offered)
+        if dropped := registry.dropped_by(tool_format, offered):
+            warning = f"'{llm.name}' was not offered {', '.join(dropped)}: its provider cannot send them"
+            if warning not in turn.warnings:
+                turn.warnings.append(warning)
     if form is not None:
         combines = getattr(llm.provider, "combines_tools_and_format", None)
         turn.asked_for_form = not offered or combines is None or combines(model)

@@ -155,7 +155,7 @@ def _number(schema: Mapping[str, Any], *, is_whole: bool) -> int | float:
 
 
 def _text(schema: Mapping[str, Any]) -> str:
-    text = _FORMATS.get(str(schema.get("format")), "text")
-    text += "x" * (schema.get("minLength", 0) - len(text))
+    text: str = _FORMATS.get(str(schema.get("format")), "text")
+    text += "x" * int(schema.get("minLength", 0) - len(text))
     limit = None if "format" in schema else schema.get("maxLength")
     return text[:limit]

@@ -70,13 +70,16 @@ class RequestLaws(ProviderKit):
 
     @law("http", draw=said)
     async def test_a_request_is_json_whatever_is_said(self, text: str) -> None:
-        """People send any text, halves of characters too: the request is JSON in UTF-8, and holds the text."""
+        """People send any text, halves of characters too: the request is JSON in UTF-8, and holds the text.
+
+        A protocol with a single prompt may have other words around it.
+        """
         for stream in self.ways:
             asked, _ = await self.sent((UserMessage(content=f"<{text}>"),), stream=stream)
             whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             require(
-                f"<{whole}>" in {*_texts(asked.body)},
-                f"the user said {f'<{text}>'!r}; no text of the request's body is that: {shown(asked.body)}",
+                any(f"<{whole}>" in each for each in _texts(asked.body)),
+                f"the user said {f'<{text}>'!r}; no text of the request's body has that: {shown(asked.body)}",
             )
 
     @law("http")

@@ -79,7 +79,8 @@ class ProviderKit(Conformance):
         """Return status and body of a refusal; None for a kind this service does not have.
 
         Args:
-            kind: "auth", "rate", "overloaded" and "request", which every service has; "quota", "model_not_found",
+            kind: "auth" (unless ``key`` is None), "rate", "overloaded" and "request", which every service has; "quota",
+                "model_not_found",
                 "context_length", "content_filter".
         """
         raise self._unwritten("error_reply")

@@ -1,0 +1,46 @@
+"""A tool that a provider's encoder leaves out is named in the turn's warnings."""
+
+from flexchat import FlexChat, tool
+from flexchat.assembly import installed_plugins
+from flexchat.plugin import hookimpl
+from flexchat.provider import ProviderType
+from flexchat_testing import ScriptedProvider, says
+
+
+class Forgetful(ScriptedProvider):
+    """A provider that sends only tools with short names."""
+
+    def tool_format(self, model):
+        return "forgetful"
+
+
+class Plugin:
+    @hookimpl
+    def flexchat_register_providers(self):
+        yield ProviderType(
+            name="forgetful",
+            config_class=type("Config", (), {}),
+            create=lambda config: Forgetful([]),
+            tool_formats={"forgetful": lambda tools: [{"name": t.name} for t in tools if len(t.name) < 5]},
+        )
+
+
+async def test_dropped_tools_are_warned_about():
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    @tool
+    def investigate() -> str:
+        """Look closely."""
+        return "seen"
+
+    host = installed_plugins()
+    host.register(Plugin(), "forgetful")
+    config = {"responses": [{"llm": "main", "tools": {"enabled": True}}]}
+    model = Forgetful([says("Hi"), says("Hi")])
+    async with FlexChat.from_config(config, tools=[look, investigate], providers={"main": model}, plugins=host) as chat:
+        first, second = await chat.respond("Hi"), await chat.respond("Hi")
+
+    assert first.response.warnings == second.response.warnings == ("'main' was not offered investigate: its provider cannot send them",)
