@@ -43,4 +43,5 @@ async def test_dropped_tools_are_warned_about():
     async with FlexChat.from_config(config, tools=[look, investigate], providers={"main": model}, plugins=host) as chat:
         first, second = await chat.respond("Hi"), await chat.respond("Hi")
 
-    assert first.response.warnings == second.response.warnings == ("'main' was not offered investigate: its provider cannot send them",)
+    wanted = ("'main' was not offered investigate: its provider cannot send them",)
+    assert first.response.warnings == second.response.warnings == wanted
