@@ -9,6 +9,7 @@ import functools
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
@@ -37,7 +38,7 @@ from .domain import (
 from .domain.copies import with_own_tables
 from .domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnState
 from .domain.message_json import result_to_json
-from .domain.prices import PriceSettings
+from .domain.prices import Cost, PriceSettings
 from .domain.questions import OnQuestion
 from .domain.text import scrub
 from .domain.version import __version__
@@ -524,6 +525,13 @@ class FlexChat:
             ChatRequestError, NoMatchingRuleError, UnknownLLMError, TurnTimeoutError, StorageError: As for respond.
         """
         return await preview(self._engine, self._request(message, asked))
+
+    def cost(self, *, tenant: str = DEFAULT_TENANT) -> Cost:
+        """Add up what a tenant's turns have cost since this chat was made, in conversations and outside of them.
+
+        Turns that tools start are in it. ``conversations.cost`` has what is kept, also from before.
+        """
+        return self._engine.spent.get(tenant, Cost(amount=Decimal(0)))
 
     async def call_tool(
         self,

@@ -27,6 +27,7 @@
     ├── UnknownLLMError              a rule names an LLM that is not configured  exit status 2
     ├── NoMatchingRuleError          no response rule fits the profile
     ├── TurnTimeoutError             the turn took longer than limits.turn_timeout_ms
+    ├── TurnLimitError               the turn reached limits.turn_cost or limits.turn_tokens
     ├── ResponseFormatError          the model's answer is not in the format asked for
     ├── FilterError                  a metadata filter cannot be read            exit status 2
     ├── RetrievalError               a document store cannot do what it was asked
@@ -422,6 +423,10 @@ class TurnTimeoutError(FlexChatError):
             f"the turn was not finished after {timeout_ms} ms (during {during}); "
             f"raise limits.turn_timeout_ms in the config to allow more"
         )
+
+
+class TurnLimitError(FlexChatError):
+    """The turn has reached limits.turn_cost or limits.turn_tokens, or it is unknown whether it has."""
 
 
 class NestedTurnError(FlexChatError):

@@ -153,7 +153,8 @@ def _message(message: Any, most: int) -> str:
         raise ChatRequestError("the message is empty")
     if len(message) > most:
         raise ChatRequestError(
-            f"the message has {len(message):,} characters, at most {most:,} are allowed (limits.message_chars)"
+            f"the message has {len(message):,} characters, at most {most:,} are allowed (limits.message_chars): "
+            "shorten it, raise the limit, or search it as documents (stores)"
         )
     return scrub(message)
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from .app import FlexChat
 from .domain import (
+    DEFAULT_TENANT,
     ChatRequest,
     Effect,
     Embeddings,
@@ -23,6 +24,7 @@ from .domain import (
     Turn,
 )
 from .domain.journal import JournaledTurn, JournalEntry
+from .domain.prices import Cost
 from .errors import ChatClosedError, ProviderError
 from .plugin.hooks import ModelRequest
 from .request import Asked, AskedOfAny
@@ -88,6 +90,10 @@ class SyncFlexChat:
     def preview(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> ModelRequest:
         """Return the first request to a model, without sending it; see FlexChat.preview."""
         return self._run(self.chat.preview(message, **asked))
+
+    def cost(self, *, tenant: str = DEFAULT_TENANT) -> Cost:
+        """Add up what a tenant's turns have cost since this chat was made; see FlexChat.cost."""
+        return self.chat.cost(tenant=tenant)
 
     def run(self, work: Callable[[FlexChat], Coroutine[Any, Any, T]]) -> T:
         """Run anything else FlexChat can do, on its loop: ``chat.run(lambda c: c.stores["docs"].add(…))``."""

@@ -226,3 +226,15 @@ def test_a_kept_turn_that_did_not_end_says_so_and_not_that_it_is_old():
     for made in (turn(status="cancelled"), turn(status="failed"), turn(asked("1"), status="cancelled")):
         (why,) = conversation_turn(made).cost.unpriced
         assert why.startswith("the turn did not end")
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"), [("0.100000", "0.1"), ("0.00", "0"), ("1E+3", "1000"), ("12.50", "12.5"), ("7", "7")]
+)
+def test_a_cost_has_no_trailing_zeros(amount, shown):
+    """Wherever it is printed; what is unknown counts as 0 where costs are added up and compared."""
+    cost = Cost(amount=Decimal(amount))
+
+    assert (str(cost.amount), cost.known) == (shown, Decimal(amount))
+    assert cost.to_dict()["amount"] == shown
+    assert Cost(unpriced=("no price",)).known == 0

@@ -395,6 +395,19 @@ class LimitsTable:
     message_chars: int = key("Characters of a user's message.", min=1, default=100_000)
     tool_calls_per_answer: int = key("Tool calls accepted from one answer of the model.", min=1, default=32)
     tool_calls_per_turn: int = key("Tool calls of a whole turn.", min=1, default=64)
+    turn_cost: float | None = key(
+        "US dollars a turn's models may cost: once that is reached, no model is asked again. Default: no limit.",
+        default=None,
+    )
+    turn_tokens: int | None = key(
+        "Tokens a turn's models may read and write: once that is reached, no model is asked again. Default: no limit.",
+        min=1,
+        default=None,
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.turn_cost is not None and not 0 < self.turn_cost < 1e9:
+            raise ValueError("turn_cost must be an amount of US dollars above 0")
 
 
 @attrs.frozen(kw_only=True)

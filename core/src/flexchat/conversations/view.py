@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..domain import DEFAULT_TENANT, ConversationInfo, ConversationTurn
+from ..domain.prices import Cost
 from ..plugin.contracts import ConversationStore, EffectLedger
 from .export import to_json, to_markdown
 
 if TYPE_CHECKING:
     from .sqlite_journal import SqliteJournal
+
+
+_PAGE = 200
 
 
 class Conversations:
@@ -38,6 +42,22 @@ class Conversations:
     def of(self, tenant: str) -> Conversations:
         """Return the conversations of another tenant."""
         return Conversations(self.store, tenant, apart=self._apart)
+
+    async def cost(self, *, tenant: str | None = None) -> Cost:
+        """Add up what all kept conversations of a tenant cost, at the prices of then; those deleted are not in it.
+
+        Args:
+            tenant: Default: the one whose conversations these are.
+        """
+        costs: list[Cost] = []
+        before = None
+        while True:
+            page = await self.store.list(tenant=tenant or self.tenant, limit=_PAGE, before=before)
+            unknown = Cost(unpriced=("the store of the conversations adds up no costs",))
+            costs += [unknown if info.cost is None else info.cost for info in page]
+            if len(page) < _PAGE:
+                return Cost.total(costs)
+            before = page[-1].id
 
     async def list(self, *, limit: int = 50, before: str | None = None) -> Sequence[ConversationInfo]:
         """Return the conversations, most recently used first.

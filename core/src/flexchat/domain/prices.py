@@ -111,16 +111,21 @@ class ModelPrice:
         return longer[-1] if longer else self.price
 
 
+def _without_zeros(amount: Decimal | None) -> Decimal | None:
+    # Not normalize(), which rounds to the context's 28 digits.
+    return None if amount is None else Decimal(plain(amount))
+
+
 @attrs.frozen(kw_only=True)
 class Cost:
     """What something cost.
 
     Attributes:
-        amount: As far as it is known; None if nothing is.
+        amount: As far as it is known, without trailing zeros; None if nothing is.
         unpriced: Why something is missing from the amount, one sentence each; empty if it is the whole cost.
     """
 
-    amount: Decimal | None = None
+    amount: Decimal | None = attrs.field(default=None, converter=_without_zeros)
     unpriced: tuple[str, ...] = ()
     currency: str = CURRENCY
 
@@ -158,6 +163,11 @@ class Cost:
         if trillionths is not None and trillionths > _MOST_ADDED:
             trillionths = None
         return trillionths, int(trillionths is None or bool(self.unpriced))
+
+    @property
+    def known(self) -> Decimal:
+        """The amount as far as it is known, 0 if nothing is: to add up and compare. See ``unpriced``."""
+        return Decimal(0) if self.amount is None else self.amount
 
     @property
     def is_complete(self) -> bool:

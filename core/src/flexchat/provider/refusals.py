@@ -32,8 +32,14 @@ _STATUS = re.compile(r"[45][0-9]{2}")
 # Where the text is in a body without a table for the error.
 _TEXTS = ("error", "message", "detail", "errors", "msg")
 
+SHORTER = (
+    "; begin a new conversation, send less (stores.NAME.top_k, tools.max_result_chars, fewer tools), or ask a model "
+    "that reads more"
+)
+"""The advice of an error about a request that is too long."""
+
 KINDS: Mapping[str, tuple[type[ProviderError], str, Mapping[str, Any]]] = {
-    "too_long": (ContextLengthError, "the conversation is too long for the model: {text}", {}),
+    "too_long": (ContextLengthError, "the conversation is too long for the model: {text}" + SHORTER, {}),
     "filtered": (ContentFilterError, "{host} refused the prompt: {text}", {}),
     "no_model": (ModelNotFoundError, "{host} has no model {model}: {text}", {}),
     "quota": (ProviderRateLimitError, "the budget at {host} is used up: {text}", {"kind": "quota"}),

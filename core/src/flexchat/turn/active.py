@@ -190,7 +190,7 @@ class ActiveTurn:
     def ended(self, response: ChatResponse, **rest: Any) -> Turn:
         """Return the turn in its final form."""
         index, rule = self.rule or (None, None)
-        return Turn(
+        turn = Turn(
             id=self.info.id,
             profile=self.profile,
             rule=index,
@@ -200,6 +200,9 @@ class ActiveTurn:
             elapsed_ms=self.clock.elapsed_ms(),
             **rest,
         )
+        spent, tenant = self.engine.spent, self.info.tenant
+        spent[tenant] = turn.cost if tenant not in spent else spent[tenant] + turn.cost
+        return turn
 
 
 def outer_turn() -> ActiveTurn | None:

@@ -13,6 +13,7 @@ from ..calls.manager import ToolManager
 from ..config.model import Config, LimitsTable, ResponseFormatTable, ResponseRule
 from ..domain import ChatRequest, Profile, StreamEvent, TurnInfo
 from ..domain.masking import Mask
+from ..domain.prices import Cost
 from ..domain.questions import OnQuestion
 from ..errors import ChatRequestError, StuckTurnError
 from ..events.feed import Feed
@@ -40,6 +41,7 @@ class TurnEngine:
         tools: The tools' registry, executor and limits.
         keeper: Keeps conversations; None if none are kept.
         phase_timeout_s: Seconds each of phases 1 to 3 may take.
+        spent: What the turns that have ended cost, by tenant.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class TurnEngine:
         self.phase_timeout_s = config.limits.phase_timeout_ms / 1000
         self.router = Router(config, stores or {}, usual_thresholds, mask)
         self.explaining = asyncio.Lock()
+        self.spent: dict[str, Cost] = {}
         self._forms: dict[int, tuple[ResponseFormatTable, AnswerFormat]] = {}
 
     def begin(

@@ -32,6 +32,7 @@ from ..plugin.foreign import ForeignError, contained, error_name
 from ..plugin.hooks import ModelRequest
 from ..schema.answer_format import AnswerFormat
 from .active import ActiveTurn, Candidates
+from .budget import refuse_beyond_limits
 from .journal import Journal, go_on
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ async def exchange(
 
     Raises:
         TurnTimeoutError: The turn's time has run out; TimeoutError: at_most_s has passed.
+        TurnLimitError: The turn has cost enough.
         UnknownLLMError: There is no such entry in llms.
         RequestRefusedError: A plugin refused the request.
         ProviderError: No service answered; ProviderProtocolError: one broke its contract.
@@ -90,6 +92,7 @@ async def exchange(
         if turn.engine.hooks.gates_requests:
             request = await turn.engine.hooks.before_model_request(request)
             who.model = request.model
+        await refuse_beyond_limits(turn, llm, who.model)
         if turn.journal is not None:
             turn.journal.add("request", llm=request.llm, model=request.model, messages=len(messages))
             await turn.journal.flush()

@@ -116,7 +116,9 @@ _MADE: Mapping[str, _Make] = {
         f"{who}: the budget at the service is used up: {text}", kind="quota", **known
     ),
     "too_long": lambda who, text, known: ContextLengthError(
-        f"{who}: the conversation is too long for the model: {text}", **known
+        f"{who}: the conversation is too long for the model: {text}; begin a new conversation, send less, or "
+        "ask a model that reads more",
+        **known,
     ),
     "filtered": lambda who, text, known: ContentFilterError(f"{who}: the service refused the prompt: {text}", **known),
     "no_model": lambda who, text, known: ModelNotFoundError(
