@@ -354,6 +354,12 @@ def check_config(
 
         for place, text in tool_notes(parts.config, parts.tools, parts.llms):
             reading.note(place, text)
+        if parts.config.tools.sources:  # a start does not read the accepted tools; once they are loaded, they count
+            parts.tools.get_registry().names()
+            noted = {note.text for note in reading.notes}
+            for place, text in _lint(parts.config, host, parts.tools, parts.llms):
+                if text not in noted:
+                    reading.note(place, text)
     run_checks(reading, as_configured(host, reading), at_start=False)
     return [*dict.fromkeys([*problems, *reading.problems])], reading.notes
 

@@ -252,3 +252,15 @@ def test_a_source_with_a_mistake_is_still_a_source(run, shop, config):
     out = run("check").out
     assert "unknown key 'prefx'" in out
     assert "1 problem\n" in out
+
+
+def test_check_counts_the_accepted_tools_of_sources(run, shop, config):
+    path = config()
+    text = path.read_text().replace('provider = "scripted"\nreplies = []', 'provider = "openai"\napi_key = "k"')
+    path.write_text(text.replace("[[tools.scripted]]", "[tools]\nbudget_tokens = 1000000\n[[tools.scripted]]"))
+    shop.tools_now = [sourced(f"t{number}") for number in range(137)]
+    assert "accepts 128" not in run("check").out
+
+    assert run("tools", "accept", "shop").status == 0
+
+    assert "there are 137, a request accepts 128" in run("check").out

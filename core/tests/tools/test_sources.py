@@ -506,6 +506,8 @@ async def test_names_that_do_not_exist_are_told(config, host, shop):
         ({"regstry": [{}]}, "did you mean 'registry'"),
         ({"max_iteration": 3}, "did you mean 'max_iterations'"),
         ({"scripted": {}}, "write [[tools.scripted]] in double brackets"),
+        ({"scripted": [1.5]}, "tools.scripted[0]: expected a table, got the number 1.5"),
+        ({"scripted": [{}, None, "x"]}, "tools.scripted[2]: expected a table"),
         ({"scripted": [{"name": "a b"}]}, "tools.scripted[0].name: 'a b' is not"),
         ({"scripted": [{}, {}]}, "give each a 'name'"),
         ({"scripted": [{"name": "a"}, {"name": "a"}]}, "two sources are called 'a'"),

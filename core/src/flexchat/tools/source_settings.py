@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config.model import SourceEntry, ToolsTable, own_keys
-from ..config.wording import shortened
+from ..config.wording import shortened, spoken_value
 from ..errors import did_you_mean
 from ..files import data_folder, located
 from ..plugin.host import PluginHost
@@ -85,6 +85,10 @@ def _tables(reading: ReadConfig) -> Iterator[tuple[str, KeyPath, dict[str, Any],
         if isinstance(items, Mapping):
             reading.problem(("tools", kind), f"a source is a list of tables: write [[tools.{kind}]] in double brackets")
             continue
+        for index, item in enumerate(items):
+            if not isinstance(item, Mapping):
+                text = f"expected a table, got {spoken_value(item)}: write [[tools.{kind}]] in double brackets"
+                reading.problem(("tools", kind, index), text)
         for place, table in reading.tables("tools", kind):
             yield kind, place, table, len(items) == 1
 

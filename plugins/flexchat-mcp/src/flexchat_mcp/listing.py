@@ -173,7 +173,7 @@ def sourced(tool: Mapping[str, Any], config: McpConfig) -> SourcedTool:
     effect = effect_of(tool, config.effects)
     return SourcedTool(
         name=tool["name"],
-        description=next((text for text in (tool.get("description"), title) if cleaned(text or "")), tool["name"]),
+        description=next((text for text in (tool.get("description"), title) if text and cleaned(text)), tool["name"]),
         parameters={"type": "object", **tool["inputSchema"]},
         implementation="mcp",
         settings=settings,
