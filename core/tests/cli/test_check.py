@@ -161,3 +161,15 @@ def test_tools_that_no_rule_offers_are_said(run, tmp_path):
 
     assert (ran.status, ran.out) == (0, "flexchat.toml is fine: 1 llm, 2 tools (no rule offers echo), 1 rule\n")
     assert json.loads(run("check", "--json").out)["tools_no_rule_offers"] == ["echo"]
+
+
+def test_a_variable_that_a_topics_prompt_cannot_show_is_noted(run, tmp_path):
+    (tmp_path / "flexchat.toml").write_text(
+        '[llms.a]\nprovider = "rehearsal"\n[[responses]]\nllm = "a"\nmodel = "x"\n'
+        '[topic]\nllm = "a"\nmodel = "x"\nprompt = "{{userMesage}} {{current_topic}}"\n'
+    )
+
+    ran = run("check")
+
+    assert "topic.prompt: no variable is called 'userMesage' (did you mean 'userMessage'?)" in ran.out
+    assert "current_topic" not in ran.out

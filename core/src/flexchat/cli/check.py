@@ -102,7 +102,12 @@ def _notes(config: Config, document: ConfigDocument, host: PluginHost) -> Iterat
     from ..config.own_variables import OWN_NAMES
     from ..turn.needs import needs_of
     from ..turn.template import variables_of
+    from ..turn.topic import VARIABLES
 
+    for name in variables_of(config.topic.prompt or ""):
+        if name not in VARIABLES:
+            text = f"no variable is called '{name}'{did_you_mean(name, VARIABLES)}; it stays in the text"
+            yield document.problem(("topic", "prompt"), text)
     known = (*OWN_NAMES, *config.variables)
     for index, rule in enumerate(config.responses):
         for name in variables_of(rule.prompt):

@@ -43,6 +43,12 @@ Answer with one JSON object and nothing else:
 """
 """Variables: currentTopic ("none" at the start), conversationContext, userMessage; also written current_topic, …"""
 
+VARIABLES = (
+    *("currentTopic", "conversationContext", "userMessage"),
+    *("current_topic", "conversation_context", "user_message"),
+)
+"""All that a topic's prompt can show."""
+
 _NOTHING = ("none", "general", "conversation")
 _SUMMARY = ("topic_summary", "topic", "summary")
 _STATUS = ("topic_status", "status")
