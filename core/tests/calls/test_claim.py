@@ -378,9 +378,9 @@ async def test_a_thread_that_answers_late_settles_its_effect(ledger, till, late)
         assert (await calls_of(ledger, pay).run(call())).result == 17
 
 
-@pytest.mark.parametrize("made", [float("nan"), object()])
-async def test_a_tool_that_returns_what_is_not_json_has_not_failed(ledger, till, made):
-    """It came to its end, and has changed what it changes."""
+@pytest.mark.parametrize("made", [b"x", object()])
+async def test_a_tool_that_returns_what_is_not_json_took_effect(ledger, till, made):
+    """It came to its end, and has changed what it changes: that is known, and is not done again."""
 
     @tool
     async def pay(amount: int):
@@ -392,29 +392,27 @@ async def test_a_tool_that_returns_what_is_not_json_has_not_failed(ledger, till,
     again = await calls_of(ledger, pay).run(call())
 
     assert result.error.startswith("the tool returned something that is not JSON: ")
-    assert "it is unknown whether 'pay' took effect" in result.hint
-    assert "It is unknown whether 'pay' took effect" in again.error
-    assert [row.state for row in await rows(ledger)] == ["unknown"]
+    assert "'pay' ran to its end and took effect; only its result is missing. Do not call it again" in result.hint
+    assert (again.error, again.hint) == (result.error, result.hint)
+    assert [row.state for row in await rows(ledger)] == ["done"]
     assert till.paid == [5]
 
 
-async def test_nor_has_a_thread_that_returns_it_late(ledger, caplog):
-    may_end, has_ended = threading.Event(), threading.Event()
+async def test_so_did_a_thread_that_returns_it_late(ledger):
+    may_end = threading.Event()
 
     @tool(timeout_ms=20)
     def pay(amount: int):
         """Pay."""
         may_end.wait(5)
-        has_ended.set()
-        return float("nan")
+        return object()
 
     calls = calls_of(ledger, pay)
     await calls.run(call())
     may_end.set()
-    while not (has_ended.is_set() and "what it returned late" in caplog.text):  # noqa: ASYNC110
-        await asyncio.sleep(0)
 
-    assert [row.state for row in await rows(ledger)] == ["unknown"]
+    assert [await ledger.written.get(), await ledger.written.get()] == [True, True]
+    assert [row.state for row in await rows(ledger)] == ["done"]
 
 
 # After a crash

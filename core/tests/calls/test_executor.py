@@ -174,7 +174,7 @@ def gate(answer):
     ("answer", "shown"),
     [
         ({"success": True, "result": datetime.date(2024, 2, 29)}, "2024-02-29"),
-        ({"success": True, "result": math.nan}, "not JSON"),
+        ({"success": True, "result": [1, math.nan]}, [1, None]),
         ({"success": True, "result": object()}, "not JSON"),
         ({"success": True, "result": {"a": 1}, "encoded": "broken"}, {"a": 1}),
         ({"success": False}, "The call was refused"),

@@ -171,4 +171,30 @@ async def test_arguments_that_only_the_schema_names_reach_the_keywords_of_a_func
     async with FlexChat.from_config({**config, "tools": {"registry": [entry]}}) as chat:
         result = await chat.call_tool("post", {"to": "Ada", "subject": "Hi", "color": "red", "context": 5})
 
-    assert result.result == {"to": "Ada", "rest": (), "subject": "Hi"}
+    assert result.result == {"to": "Ada", "rest": [], "subject": "Hi"}
+
+
+def _defined(function, **properties):
+    parameters = {"type": "object", "properties": properties, "required": [*properties][:1]}
+    settings = PythonSettings(function=f"{__name__}:{function}")
+    implementation = Implementation(type="python", settings=settings)
+    return ToolDefinition(name=function, description="Send.", parameters=parameters, implementation=implementation)
+
+
+TEXT = {"type": "string"}
+
+
+@pytest.mark.parametrize("given", [{"to": "ada", "subject": "hi", "$top": "1"}, {"to": "ada"}])
+async def test_kwargs_take_any_name_of_the_schema(given):
+    definition = _defined("post", **dict.fromkeys(given, TEXT))
+    assert PYTHON.check(definition.implementation.settings, definition, {}) is None
+
+    assert (await run("post", given, definition)).result == {**given, "rest": []}
+
+
+def test_kwargs_take_neither_the_context_nor_less_than_the_function_needs():
+    context = _defined("post", to=TEXT, context=TEXT)
+    without = _defined("post", subject=TEXT)
+
+    assert "has no parameter 'context'" in PYTHON.check(context.implementation.settings, context, {})
+    assert "needs 'to'" in PYTHON.check(without.implementation.settings, without, {})

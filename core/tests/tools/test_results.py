@@ -1,15 +1,21 @@
 """What a tool returned becomes JSON or an explained error, and the model is shown a bounded part of it."""
 
+import collections
 import dataclasses
 import datetime
 import enum
+import ipaddress
 import json
 import re
+import types
 import uuid
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import PurePosixPath
 
 import attrs
+import numpy
+import pydantic
 import pytest
 from flexchat.domain import ToolResult
 from flexchat.tools.results import as_json, for_the_model, whole_text
@@ -76,10 +82,87 @@ def loop() -> list:
     return items
 
 
-@pytest.mark.parametrize("value", [float("nan"), {"a": float("inf")}, object(), Decimal(1), b"x", loop(), print])
-def test_what_has_no_json_form_is_refused(value):
-    """With a sentence."""
-    with pytest.raises(ValueError, match="the tool returned something that is not JSON"):
+class Odd(enum.IntEnum):
+    ONE = 1
+
+
+@pydantic.dataclasses.dataclass
+class Checked:
+    x: Decimal
+
+
+class Model(pydantic.BaseModel):
+    when: datetime.date
+    share: float
+
+
+class Text(str):
+    __slots__ = ()
+
+
+Place = collections.namedtuple("Place", "x y")  # noqa: PYI024  as people write them
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        (float("nan"), None),
+        ([1.5, float("inf"), -float("inf")], [1.5, None, None]),
+        (Decimal("19.90"), "19.90"),
+        (Decimal("NaN"), None),
+        (Fraction(1, 3), "1/3"),
+        (datetime.timedelta(minutes=1, milliseconds=500), 60.5),
+        (datetime.time(9, 30), "09:30:00"),
+        (ipaddress.ip_address("::1"), "::1"),
+        ({3, 10, 2}, [2, 3, 10]),
+        (frozenset({"b", "a"}), ["a", "b"]),
+        (collections.deque([1, 2]), [1, 2]),
+        (range(3), [0, 1, 2]),
+        ({"a": 1}.values(), [1]),
+        (types.MappingProxyType({"a": {1}}), {"a": [1]}),
+        (collections.ChainMap({"a": 1}), {"a": 1}),
+        (Place(1, 2), [1, 2]),
+        (Text("a"), "a"),
+        (Odd.ONE, 1),
+        (Checked(Decimal("1.10")), {"x": "1.10"}),
+        (Model(when=datetime.date(2026, 1, 2), share=float("nan")), {"when": "2026-01-02", "share": None}),
+        ({1: "a", None: "b", True: "c"}, {"1": "c", "null": "b"}),
+        ({2.5: 1, Colour.RED: 2, uuid.UUID(int=1): 3}, {"2.5": 1, "red": 2, str(uuid.UUID(int=1)): 3}),
+        ({datetime.date(2026, 1, 2): {Decimal("1.0"): 1}}, {"2026-01-02": {"1.0": 1}}),
+        (numpy.int64(7), 7),
+        (numpy.float32(0.5), 0.5),
+        (numpy.bool_(True), True),
+        ({"n": numpy.float64("nan"), "t": numpy.str_("x")}, {"n": None, "t": "x"}),
+        (numpy.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
+        (numpy.datetime64("2026-01-02"), "2026-01-02"),
+        ({numpy.int64(1): 1}, {"1": 1}),
+    ],
+)
+def test_what_python_programs_return_is_converted(value, data):
+    kept, text = as_json(value)
+
+    assert kept == data
+    assert type(kept) is type(data)
+    assert json.loads(text) == data
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (object(), "a object has no JSON form"),
+        (b"x", "bytes are not text; decode them"),
+        (loop(), "a list contains itself"),
+        (print, "has no JSON form"),
+        (Point, "has no JSON form"),
+        ((x for x in "ab"), "a generator has no JSON form"),
+        ({1: "a", "1": "b"}, "two of its keys are written '1'"),
+        ({(1, 2): "a"}, "a key of type tuple has no JSON form"),
+        (10**5_000, "an integer has too many digits"),
+    ],
+    ids=lambda value: "" if isinstance(value, int) else None,
+)
+def test_what_has_no_json_form_is_refused(value, why):
+    with pytest.raises(ValueError, match=f"the tool returned something that is not JSON: .*{re.escape(why)}"):
         as_json(value)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from collections.abc import Coroutine
 from typing import Any, ClassVar, Literal
@@ -28,8 +27,6 @@ from ..tools.registry import ToolRegistry
 from ..tools.results import shortened
 from .effects import Effects
 from .outcomes import Outcomes, doubt, nothing_done
-
-log = logging.getLogger(__name__)
 
 STORED_RESULT = "the stored result of an earlier call"
 """The note on a result for which nothing ran now."""
@@ -190,11 +187,12 @@ class ClaimEffect:
         if not call.began:
             return await self._not_begun(call, effect, result, earlier)
         is_answer = effect.handle is not None and call.says_it_failed  # of the job that the earlier call started
-        if not result.success and not call.unsure and not is_answer:
+        is_done = result.success or call.has_returned
+        if not is_done and not call.unsure and not is_answer:
             call.unsure = earlier
         if call.unsure:
             return await self._finish(call, effect, "unknown", self._unknown_now(call, result))
-        return await self._finish(call, effect, "done" if result.success else "failed", result)
+        return await self._finish(call, effect, "done" if is_done else "failed", result)
 
     async def _remember(self, call: Call, effect: Effect, handle: Any) -> None:
         """Keep what the tool wants to remember of a job it has started: on disk when this returns.
@@ -261,14 +259,12 @@ class ClaimEffect:
                 value.close()
                 return
             result = self.outcomes.of_late(effect.tool, value)
-            if not result.success:  # it came to its end: what it changes may have been changed
-                log.warning("tool %s: what it returned late cannot be read (effect %s)", effect.tool, effect.key[:8])
-                return
+            state: Literal["done", "failed"] = "done"
         elif doubt(error):
             return
         else:
-            result = self.outcomes.of_error(effect.tool, error)
-        self.effects.finish_late(effect, "done" if result.success else "failed", self._kept(result))
+            result, state = self.outcomes.of_error(effect.tool, error), "failed"
+        self.effects.finish_late(effect, state, self._kept(result))
 
     async def _recover(self, call: Call, rest: Rest, wanted: EffectCall, lost: Effect) -> ToolResult:
         """Recover from a claim whose owner has died, or could not tell: nobody knows whether its tool took effect."""

@@ -86,6 +86,14 @@ class Outcomes:
             return ToolResult.failed(name, f"The tool failed ({kind}, incident {incident}); its owner can look that up")
         return ToolResult.failed(name, text, hint=hint)
 
+    def of_unreadable(self, name: str, error: BaseException, *, is_write: bool) -> ToolResult:
+        """Return the failure of a tool that returned a value that cannot be used."""
+        result = self.of_error(name, error)
+        if not is_write:
+            return result
+        done = f"'{name}' ran to its end and took effect; only its result is missing. Do not call it again"
+        return attrs.evolve(result, hint=f"{result.hint}; {done}" if result.hint else done)
+
     def of_trouble(self, name: str, error: BaseException) -> ToolResult:
         """Return the failure of a call that is impossible to make; its text is ours."""
         return ToolResult.failed(name, self.mask(error_text(error)), hint=self._hint_of(error))
@@ -100,7 +108,7 @@ class Outcomes:
             with contained():
                 return self.of_value(name, value)
         except Exception as error:  # noqa: BLE001  the same trouble as in time
-            return self.of_error(name, error)
+            return self.of_unreadable(name, error, is_write=True)
 
     def finished(self, call: Call, result: ToolResult, started: float) -> ToolResult:
         """Return a result with its call's name, time and notes; make sure the facts can be kept.

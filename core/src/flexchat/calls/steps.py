@@ -282,14 +282,14 @@ class Run:
             made_for=call,
         )
         call.began, call.attempts, deadline = True, call.attempts + 1, Deadline(limit_ms / 1000)
-        call.says_it_failed = has_returned = False
+        call.says_it_failed = call.has_returned = False
         call.deadline = deadline
         token = current_call.set(call)
         try:
             with contained():
                 async with deadline:
                     value = await prepared.implementation.run(prepared.settings, _own(call.arguments), context)
-                has_returned = True
+                call.has_returned = True
                 return self.outcomes.of_value(call.name, value), None
         except ArgumentsError as error:
             return self.outcomes.of_arguments(call.name, error), None
@@ -301,7 +301,9 @@ class Run:
                     return ToolResult.failed(call.name, text, hint="nothing had been sent yet"), 0.0
                 call.unsure = f"it was not finished after {limit_ms} ms"
                 return ToolResult.failed(call.name, text, hint=_left_behind(error)), 0.0
-            call.unsure = doubt(error) or ("what it returned cannot be read" if has_returned else "")
+            if call.has_returned:
+                return self.outcomes.of_unreadable(call.name, error, is_write=tool.effect == "write"), None
+            call.unsure = doubt(error)
             call.says_it_failed = isinstance(error, ToolError) and not call.unsure
             return self.outcomes.of_error(call.name, error), retry_after(error)
         finally:

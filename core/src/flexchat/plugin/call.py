@@ -161,6 +161,7 @@ class Call:
         handle: What the tool has remembered of a job it started, as JSON; of an earlier call if that broke off.
         remember: Keeps a handle; None before the place "claim", and for tools that change nothing.
         says_it_failed: Whether the tool itself has said, with a ToolError, that it failed.
+        has_returned: Whether the tool itself has come to its end, so that it has changed what it changes.
         unsure: Why nobody can tell whether the tool, once started, took effect; empty if that is known.
         late: Called on the event loop with the outcome of a tool's thread that nobody waits for any more: what it
             returned, or what it raised.
@@ -198,6 +199,7 @@ class Call:
     handle: str | None = attrs.field(default=None, init=False, repr=False)
     remember: Callable[[Any], Awaitable[None]] | None = attrs.field(default=None, init=False, repr=False)
     says_it_failed: bool = attrs.field(default=False, init=False, repr=False)
+    has_returned: bool = attrs.field(default=False, init=False, repr=False)
     late: Callable[[Any, BaseException | None], None] | None = attrs.field(default=None, init=False, repr=False)
     deadline: Deadline | None = attrs.field(default=None, init=False, repr=False)
     questions: int = attrs.field(default=0, init=False, repr=False)

@@ -195,8 +195,9 @@ def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str
         return f"function '{settings.function}' cannot be used: {error_name(error)}"
     described = description.parameters
     known, given = described["properties"], tool.parameters.get("properties", {})
+    hidden = {description.context_parameter, *description.own_names.values()}
     for name in given:
-        if name not in known and not description.takes_others:
+        if name not in known and (not description.takes_others or name in hidden):
             return f"function '{settings.function}' has no parameter '{name}'{did_you_mean(name, known)}"
     for name in described.get("required", ()):
         if name not in given:

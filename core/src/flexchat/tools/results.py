@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import enum
+import ipaddress
 import json
 import logging
+import math
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, MappingView, Sequence, Set
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import PurePath
 from typing import Any
 
@@ -21,24 +26,25 @@ log = logging.getLogger(__name__)
 
 
 def as_json(value: Any) -> tuple[Any, str]:
-    """Return a tool's value as JSON data and as JSON text.
-
-    In addition to JSON's own types, it accepts anything with one obvious JSON form: dates and times, UUIDs, enums,
-    paths, sets, attrs classes, dataclasses and objects with ``model_dump``.
+    """Return a tool's value as JSON data and as JSON text, converted by the table in docs/tool-calls.md.
 
     Raises:
         ValueError: It has no JSON form.
     """
     try:
         try:
-            return value, _strict(value)
-        except TypeError:  # something in it is not a JSON type: rare, and slower
-            text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
-    except (TypeError, ValueError, RecursionError) as error:
+            text = _strict(value)
+        except (TypeError, ValueError):
+            pass
+        else:
+            if _is_plain(value):
+                return value, text
+        value = _converted(value, ())
+        return value, _strict(value)
+    except Exception as error:
         # Python's own text for an integer too long to write names a Python function.
         why = "an integer has too many digits" if "set_int_max_str_digits" in str(error) else error_text(error)
         raise ValueError(f"the tool returned something that is not JSON: {why}") from error
-    return json.loads(text), text
 
 
 _strict = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -56,23 +62,112 @@ def json_facts(facts: Mapping[str, Any], tool: str) -> dict[str, Any]:
     return held
 
 
-def _plain(thing: Any) -> Any:
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+_NESTING = frozenset((dict, list))
+_TEXT = frozenset((str,))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value that has been encoded reads back as the same: exact types, keys that are texts."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if type(each) in _SCALARS:
+            continue
+        if type(each) not in _NESTING:
+            return False
+        if type(each) is dict and not _TEXT.issuperset(map(type, each)):
+            return False
+        inner = each.values() if type(each) is dict else each
+        if not _SCALARS.issuperset(map(type, inner)):
+            waiting += [one for one in inner if type(one) not in _SCALARS]
+    return True
+
+
+def _converted(thing: Any, around: tuple[int, ...]) -> Any:
+    """Convert a value to JSON data.
+
+    Args:
+        around: The ids of the values it is part of.
+    """
+    if isinstance(thing, enum.Enum):
+        return _converted(thing.value, around)
+    if thing is None or isinstance(thing, (str, int, float, Decimal)):
+        return _scalar(thing)
+    if id(thing) in around:
+        raise TypeError(f"a {type(thing).__name__} contains itself")
+    plain = _as_plain(thing)
+    around = (*around, id(thing))
+    if isinstance(plain, Mapping):
+        made: dict[str, Any] = {}
+        for key, value in plain.items():
+            name = _key(key)
+            if name in made:
+                raise TypeError(f"two of its keys are written {name!r}")
+            made[name] = _converted(value, around)
+        return made
+    return [_converted(each, around) for each in plain] if isinstance(plain, list) else _converted(plain, around)
+
+
+def _scalar(thing: Any) -> Any:
+    if thing is None or isinstance(thing, bool):
+        return thing
+    if isinstance(thing, str):
+        return str.__str__(thing)
+    if isinstance(thing, int):
+        return int.__int__(thing)
+    if isinstance(thing, Decimal):
+        return str(thing) if thing.is_finite() else None
+    return float.__float__(thing) if math.isfinite(thing) else None
+
+
+def _as_plain(thing: Any) -> Any:
+    """Return a mapping, a list or a scalar for a thing that is no scalar."""
     match thing:
+        case Mapping():
+            return thing
         case datetime.datetime() | datetime.date() | datetime.time():
-            return thing.isoformat()
-        case uuid.UUID() | PurePath():
+            text = thing.isoformat()
+            return None if text == "NaT" else text  # pandas' missing date is a datetime
+        case datetime.timedelta():
+            return thing.total_seconds()
+        case uuid.UUID() | PurePath() | Fraction():
             return str(thing)
-        case enum.Enum():
-            return thing.value
-        case set() | frozenset():
-            return sorted(thing, key=repr)
-    if attrs.has(type(thing)):
-        return attrs.asdict(thing)
-    if hasattr(type(thing), "__dataclass_fields__"):
-        return {name: getattr(thing, name) for name in type(thing).__dataclass_fields__}
-    if callable(getattr(thing, "model_dump", None)):
+        case ipaddress.IPv4Address() | ipaddress.IPv6Address() | ipaddress.IPv4Network() | ipaddress.IPv6Network():
+            return str(thing)
+        case bytes() | bytearray() | memoryview():
+            raise TypeError("bytes are not text; decode them, or return them as an image or a file")
+        case Sequence() | MappingView():
+            return [*thing]
+        case Set():
+            return sorted(thing, key=_order)
+    kind = type(thing)
+    if callable(getattr(thing, "model_dump", None)) and not isinstance(thing, type):
         return thing.model_dump(mode="json")
-    raise TypeError(f"a {type(thing).__name__} has no JSON form")
+    if attrs.has(kind):
+        return {field.name: getattr(thing, field.name) for field in attrs.fields(kind)}
+    if dataclasses.is_dataclass(kind):
+        return {field.name: getattr(thing, field.name) for field in dataclasses.fields(kind)}
+    if hasattr(kind, "dtype") and callable(getattr(thing, "tolist", None)):  # of numpy and pandas
+        return thing.tolist()
+    if kind.__name__ == "NAType":  # of pandas
+        return None
+    raise TypeError(f"a {kind.__name__} has no JSON form")
+
+
+def _order(thing: Any) -> tuple[str, Any]:
+    """Sort numbers by value and texts by code point; all else by its repr."""
+    return (type(thing).__name__, thing) if type(thing) in (str, int, float) else (type(thing).__name__, repr(thing))
+
+
+def _key(key: Any) -> str:
+    """Return a key as text: as its value is written, without quotation marks."""
+    if type(key) is str:
+        return key
+    plain = _converted(key, ())
+    if isinstance(plain, (dict, list)):
+        raise TypeError(f"a key of type {type(key).__name__} has no JSON form")
+    return plain if isinstance(plain, str) else _strict(plain)
 
 
 READER = "read_result"
