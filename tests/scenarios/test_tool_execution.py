@@ -428,7 +428,7 @@ async def test_results_have_a_json_form_or_are_an_error(make_manager):
     @tool
     async def odd() -> object:
         """Tell."""
-        return {"nan": float("nan")}
+        return {"nan": float("nan"), "object": object()}
 
     made = make_manager(when, odd)
 

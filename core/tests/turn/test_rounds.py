@@ -4,7 +4,6 @@ import asyncio
 import contextvars
 import itertools
 import time
-from decimal import Decimal
 
 import pytest
 from engines import engine
@@ -204,7 +203,7 @@ async def test_leaving_early_cancels_what_runs(after):
 async def test_what_a_step_noted_before_the_turn_was_stopped_is_kept_as_json():
     """What is not JSON is left out of the record, and does not cost the turn its being kept."""
     call = Call(
-        name="free", arguments={}, origin="model", facts={"held": Decimal("1.5"), "by": "budget", "odd": object()}
+        name="free", arguments={}, origin="model", facts={"held": b"1.5", "by": "budget", "odd": object()}
     )
     round_ = CallRound([ToolCall(name="free", arguments={})], 1)
     round_.calls[0] = call

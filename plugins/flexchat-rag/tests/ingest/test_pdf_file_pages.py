@@ -1,6 +1,7 @@
 """The pages of a PDF."""
 
 import pytest
+from flexchat_rag.ingest import pdf_file
 from flexchat_rag.ingest.fields import FieldMapping
 from flexchat_rag.ingest.kinds import kind_of
 from flexchat_rag.ingest.sections import UnreadableFileError
@@ -68,3 +69,20 @@ def test_an_encrypted_pdf_says_so(write, tmp_path):
     writer.write(tmp_path / "a.pdf")
     with pytest.raises(UnreadableFileError, match="encrypted"):
         read(tmp_path / "a.pdf")
+
+
+@pytest.mark.parametrize(
+    ("text", "readable"),
+    [
+        ("the o\ufb03ce \ufb01le \ufb02ow", "the office file flow"),
+        ("an exam-\nple of it", "an example\nof it"),
+        ("an exam\u2010 \n ple, and", "an example,\nand"),
+        ("well-\nknown and well-known", "well-known\nand well-known"),
+        ("soft\u00ad\nware has soft\u00adware", "software\nhas software"),
+        ("page 3-\n4 and North-\nSouth", "page 3-\n4 and North-\nSouth"),
+        ("Straßen-\nbahn", "Straßenbahn\n"),
+        ("- item\n- other", "- item\n- other"),
+    ],
+)
+def test_ligatures_and_divided_words_are_read_as_words(text, readable):
+    assert pdf_file.readable(text) == readable

@@ -46,7 +46,7 @@ def read_csv(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Pi
             raise UnreadableFileError(f"is not CSV: line 1: {error}") from None
         if not any(name.strip("\ufeff \t") for name in header):
             raise UnreadableFileError("has no first row with the names of its fields")
-        yield from _records(rows, 1 if said else 0, _names(header, reading), mapping, reading)
+        yield from _records(rows, 1 if said else 0, column_names(header, reading), mapping, reading)
         yield from file.troubles()
 
 
@@ -78,7 +78,7 @@ def _delimiter(path: Path, sample: Sequence[str]) -> str:
     return max(_DELIMITERS, key=agreement)  # max keeps the first of equals: the comma
 
 
-def _names(header: Sequence[str], reading: Reading) -> list[str]:
+def column_names(header: Sequence[str], reading: Reading) -> list[str]:
     """Return a name for each column, no two alike, since else a row would lose a field."""
     names: dict[str, None] = {}
     for number, given in enumerate(header, 1):

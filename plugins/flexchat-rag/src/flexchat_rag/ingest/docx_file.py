@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,23 +9,10 @@ from typing import Any
 import attrs
 from flexchat.store import error_text
 
+from .archive import check_archive, transitional
 from .docx_text import Block, DocxText
 from .equations import local_name
 from .sections import Reading, Section, SectionBuilder, UnreadableFileError
-
-MOST_UNPACKED = 200_000_000
-"""Bytes of all parts together, pictures included."""
-
-MOST_UNPACKED_XML = 50_000_000
-"""Bytes of one XML part, which is held as a tree."""
-
-HIGHEST_RATIO = 150
-"""Unpacked to packed, where more than ``_HARMLESS`` bytes come out. Text of office files packs about 10:1, deflate
-at most 1,032:1, which is what zip bombs use."""
-
-MOST_PARTS = 10_000
-
-_HARMLESS = 5_000_000
 
 
 def read_docx(path: Path, reading: Reading) -> Iterator[Section]:
@@ -35,11 +21,11 @@ def read_docx(path: Path, reading: Reading) -> Iterator[Section]:
     Raises:
         UnreadableFileError: It is no Word document, or one that is made to fill the memory.
     """
-    _check_archive(path)
+    check_archive(path, "a Word document (.docx)")
     from docx import Document as open_docx
 
     try:
-        document = open_docx(str(path))
+        document = open_docx(transitional(path))
         builder = SectionBuilder()
         for block in _blocks(document, reading):
             if block.kind == "heading":
@@ -96,22 +82,3 @@ def _notes(part: Any, kind: str) -> dict[str, Any]:
             root = parse_xml(relation.target_part.blob)
             return {value: note for note in root for key, value in note.attrib.items() if key.endswith("}id")}
     return {}
-
-
-def _check_archive(path: Path) -> None:
-    """Look at the sizes in the archive's directory; no part is ever unpacked beyond what that says."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            parts = archive.infolist()
-    except (zipfile.BadZipFile, NotImplementedError, ValueError):
-        raise UnreadableFileError("is not a Word document (.docx)") from None
-    if len(parts) > MOST_PARTS:
-        raise UnreadableFileError(f"has {len(parts):,} parts, which no Word document needs")
-    unpacked, packed = sum(part.file_size for part in parts), path.stat().st_size
-    too_dense = unpacked > _HARMLESS and unpacked > HIGHEST_RATIO * packed
-    if unpacked > MOST_UNPACKED or too_dense:
-        raise UnreadableFileError(
-            f"unpacks to {unpacked:,} bytes from {packed:,}: it is a zip bomb, or too large to read"
-        )
-    if any(part.file_size > MOST_UNPACKED_XML for part in parts if part.filename.endswith(".xml")):
-        raise UnreadableFileError(f"has a part of more than {MOST_UNPACKED_XML:,} bytes, too large to be read")

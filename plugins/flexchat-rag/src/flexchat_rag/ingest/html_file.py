@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from .encoding import SETTLES, TextFile
 from .html_page import Page
@@ -45,8 +46,26 @@ def read_html(path: Path, reading: Reading) -> Iterator[Piece]:
     with TextFile(path, reading, label=_label(content[:4096], reading)) as file:
         tree = LexborHTMLParser(file.read())
         yield from file.troubles()
+    yield from _sections(tree, SectionBuilder(), reading)
+
+
+def html_sections(text: str, builder: SectionBuilder, reading: Reading) -> Iterator[Piece]:
+    """Yield the text of a page that is part of another file.
+
+    Raises:
+        UnreadableFileError: It is too large, or its elements stand too deep in each other.
+    """
+    from selectolax.lexbor import LexborHTMLParser
+
+    if len(text) > MOST_BYTES:
+        raise UnreadableFileError(f"holds a page of more than {MOST_BYTES:,} characters")
+    if _depth(text.encode("utf-8", "replace")) > DEEPEST:
+        raise UnreadableFileError(f"nests more than {DEEPEST:,} elements in each other")
+    yield from _sections(LexborHTMLParser(text), builder, reading)
+
+
+def _sections(tree: Any, builder: SectionBuilder, reading: Reading) -> Iterator[Piece]:
     title = tree.head.css_first("title") if tree.head is not None else None
-    builder = SectionBuilder()
     yield from builder.heading(0, title.text() if title is not None else "")
     about = tree.head.css_first("meta[name='description' i]") if tree.head is not None else None
     if about is not None and (about.attributes.get("content") or "").strip():

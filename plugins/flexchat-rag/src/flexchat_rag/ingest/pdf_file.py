@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,10 @@ MOST_PAGES = 20_000
 
 _DEEPEST_FIELD = 20
 _BUTTON_IS_OFF = ("/Off", "")
+_LIGATURE = re.compile("[\ufb00-\ufb06]")
+_DIVIDED = re.compile(
+    r"([^\W\d_]*[^\W\d_A-Z])[-\u2010\u00ad][ \t]*\r?\n[ \t]*([^\W\d_A-Z][^\W\d_]*[,.;:!?)]*)[ \t]*\n?"
+)
 _SHOWN_ELSEWHERE = {"/Popup", "/Link"}
 
 _logger = logging.getLogger("pypdf")
@@ -39,7 +45,7 @@ def read_pdf(path: Path, reading: Reading) -> Iterator[Piece]:
         for number in range(1, pages + 1):
             try:
                 page = reader.pages[number - 1]
-                text = page.extract_text().strip()
+                text = readable(page.extract_text()).strip()
             except Exception as error:  # noqa: BLE001  a damaged page raises anything, and the others are fine
                 yield Trouble(f"page {number} cannot be read ({_short(error)})")
                 found = True
@@ -62,6 +68,21 @@ def read_pdf(path: Path, reading: Reading) -> Iterator[Piece]:
         if pictured:
             reading.note(f"holds only a picture on {_pages(pictured)}: recognise the text (OCR) first")
         _note_the_rest(reader, reading)
+
+
+def readable(text: str) -> str:
+    """Return a page's text with its ligatures as letters, and the words that line ends divide in one piece.
+
+    A hyphen stays where the page writes the word with a hyphen elsewhere.
+    """
+    text = _LIGATURE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+
+    def joined(found: re.Match[str]) -> str:
+        before, after = found[1], found[2]
+        return f"{before}-{after}\n" if f"{before}-{after}" in text else f"{before}{after}\n"
+
+    text = _DIVIDED.sub(joined, text)
+    return text.replace("\u00ad", "")
 
 
 def _attached(page: PageObject, number: int, reading: Reading) -> Iterator[str]:

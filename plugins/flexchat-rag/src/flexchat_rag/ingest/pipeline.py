@@ -19,6 +19,7 @@ from flexchat.store import Document, DocumentStore, Source, UnknownCollectionErr
 
 from ..config import DEFAULT_COLLECTION
 from .chunk import CHUNK_CHARS, LEAST_CHUNK_CHARS, OVERLAP_CHARS, documents_of
+from .encoded import without_base64
 from .encoding import COMMON_ENCODINGS, encoding_named
 from .fields import LONGEST_NAME, FieldMapping, bounded
 from .kinds import Kind, kind_of
@@ -342,6 +343,10 @@ def _in_bounds(piece: Section | Record, reading: Reading) -> Section | Record:
     """Return a piece without what each of its passages would have to repeat and is too long for that."""
     if isinstance(piece, Record) and piece.whole:
         return piece
+    text, count = without_base64(piece.text)
+    if count:
+        reading.unread["piece# of Base64"] += count
+        piece = attrs.evolve(piece, text=text)
     kept = bounded(piece.metadata)
     if len(kept) < len(piece.metadata):
         reading.unread["field# as metadata, being too long or too many"] += len(piece.metadata) - len(kept)

@@ -59,16 +59,16 @@ _SIGNATURES = (
 )
 _IN_ARCHIVES = (
     ("word/document.xml", Content("DOCX")),
-    ("xl/workbook.xml", Content("Excel workbook (.xlsx)", _SAVE_AS_CSV)),
-    ("xl/workbook.bin", Content("Excel workbook (.xlsb)", _SAVE_AS_CSV)),
-    ("ppt/presentation.xml", Content("PowerPoint presentation (.pptx)", _SAVE_AS_PDF)),
+    ("xl/workbook.xml", Content("Excel workbook")),
+    ("xl/workbook.bin", Content("Excel workbook")),
+    ("ppt/presentation.xml", Content("PowerPoint presentation")),
     ("META-INF/container.xml", Content("EPUB book", ": convert it to .html or .docx")),
     ("META-INF/MANIFEST.MF", Content("Java archive")),
 )
 _OPEN_DOCUMENT = {
-    "text": Content("OpenDocument text (.odt)", _SAVE_AS_DOCX),
-    "spreadsheet": Content("OpenDocument table (.ods)", _SAVE_AS_CSV),
-    "presentation": Content("OpenDocument presentation (.odp)", _SAVE_AS_PDF),
+    "text": Content("OpenDocument text"),
+    "spreadsheet": Content("OpenDocument table"),
+    "presentation": Content("OpenDocument presentation"),
 }
 _PAGE = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!doctype\s+html|<html[\s>])", re.IGNORECASE | re.DOTALL)
 

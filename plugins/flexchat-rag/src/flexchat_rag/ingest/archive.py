@@ -1,0 +1,103 @@
+"""Office files as archives of XML parts: their limits, and their parts."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from .sections import UnreadableFileError
+
+MOST_UNPACKED = 200_000_000
+"""Bytes of all parts together, pictures included."""
+
+MOST_UNPACKED_XML = 50_000_000
+"""Bytes of one XML part, which is held as a tree."""
+
+HIGHEST_RATIO = 150
+"""Unpacked to packed, where more than ``_HARMLESS`` bytes come out. Text of office files packs about 10:1, deflate
+at most 1,032:1, which is what zip bombs use."""
+
+MOST_PARTS = 10_000
+
+_HARMLESS = 5_000_000
+
+_STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/([A-Za-z]+)/")
+
+
+def check_archive(path: Path, what: str) -> None:
+    """Refuse an archive by the sizes in its directory; no part is ever unpacked beyond what that says.
+
+    Args:
+        what: The format with its article: "a Word document (.docx)".
+
+    Raises:
+        UnreadableFileError: It is damaged, or made to fill the memory.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            parts = archive.infolist()
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):
+        raise UnreadableFileError(f"is not {what}") from None
+    if len(parts) > MOST_PARTS:
+        raise UnreadableFileError(f"has {len(parts):,} parts, which no document needs")
+    unpacked, packed = sum(part.file_size for part in parts), path.stat().st_size
+    too_dense = unpacked > _HARMLESS and unpacked > HIGHEST_RATIO * packed
+    if unpacked > MOST_UNPACKED or too_dense:
+        raise UnreadableFileError(
+            f"unpacks to {unpacked:,} bytes from {packed:,}: it is a zip bomb, or too large to read"
+        )
+    if any(part.file_size > MOST_UNPACKED_XML for part in parts if part.filename.endswith(".xml")):
+        raise UnreadableFileError(f"has a part of more than {MOST_UNPACKED_XML:,} bytes, too large to be read")
+
+
+def transitional(path: Path) -> BinaryIO:
+    """Return an Office Open XML file with the namespaces that readers know; Strict files have others.
+
+    Source: ISO/IEC 29500-1 and 29500-4, which differ in namespaces and relationship types.
+    """
+    content = io.BytesIO(path.read_bytes())
+    with zipfile.ZipFile(content) as archive:
+        parts = archive.namelist()
+        if not any(_STRICT.search(archive.read(name)) for name in parts if name.endswith("_rels/.rels")):
+            content.seek(0)
+            return content
+        made = io.BytesIO()
+        with zipfile.ZipFile(made, "w") as copy:
+            for name in parts:
+                part = archive.read(name)
+                if name.endswith((".xml", ".rels")):
+                    part = _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", part)
+                copy.writestr(name, part)
+    made.seek(0)
+    return made
+
+
+class XmlParts:
+    """The XML parts of an archive."""
+
+    def __init__(self, content: BinaryIO) -> None:
+        self._archive = zipfile.ZipFile(content)
+        self.names = self._archive.namelist()
+
+    def tree(self, name: str) -> Any:
+        """Return the root of a part; None if it is not there."""
+        from lxml import etree
+
+        if name not in self.names:
+            return None
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+        return etree.fromstring(self._archive.read(name), parser)
+
+    def related(self, name: str) -> Iterator[tuple[str, str, str]]:
+        """Yield id, kind and part of each reference of a part to another."""
+        folder, _, file = name.rpartition("/")
+        root = self.tree(f"{folder}/_rels/{file}.rels")
+        for each in root if root is not None else ():
+            target = each.get("Target", "")
+            part = target.removeprefix("/") if target.startswith("/") else posixpath.join(folder, target)
+            yield each.get("Id", ""), each.get("Type", "").rpartition("/")[2], posixpath.normpath(part)

@@ -1,0 +1,34 @@
+"""Base64 within texts, which is no text: pictures in Markdown, attachments in raw e-mail, keys."""
+
+from __future__ import annotations
+
+import re
+
+LEAST_CHARS = 200
+
+_DATA_URL = re.compile(r"data:[\w.+-]*(?:/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,[A-Za-z0-9+/=_%-]{40,}")
+_BLOCK = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{60,}(?:\r?\n[A-Za-z0-9+/]+)*={0,2}(?![A-Za-z0-9+/=])")
+LEFT_OUT = "[Base64]"
+
+
+def without_base64(text: str) -> tuple[str, int]:
+    """Return a text with each piece of Base64 replaced by a mark, and how many there were."""
+    if ";base64," in text:
+        text, urls = _DATA_URL.subn(LEFT_OUT, text)
+    else:
+        urls = 0
+    found = 0
+
+    def left_out(block: re.Match[str]) -> str:
+        nonlocal found
+        if len(block[0]) < LEAST_CHARS or not _is_mixed(block[0][:LEAST_CHARS]):
+            return block[0]
+        found += 1
+        return LEFT_OUT
+
+    return _BLOCK.sub(left_out, text), urls + found
+
+
+def _is_mixed(text: str) -> bool:
+    """Whether a run of letters has what Base64 of data has and words, numbers and DNA have not."""
+    return all(any(test(char) for char in text) for test in (str.isupper, str.islower, str.isdigit))

@@ -1,0 +1,127 @@
+"""PowerPoint presentations (.pptx): a section for each slide, with its notes and comments.
+
+Source: ECMA-376 part 1, 19 PresentationML and 21 DrawingML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from flexchat.store import error_text
+
+from .archive import XmlParts, check_archive, transitional
+from .equations import local_name
+from .sections import Piece, Reading, SectionBuilder, Trouble, UnreadableFileError
+
+_SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
+
+
+def read_slides(path: Path, reading: Reading) -> Iterator[Piece]:
+    """Yield the text of each slide, with its number, from 1, in the metadata.
+
+    Raises:
+        UnreadableFileError: It is damaged, or made to fill the memory.
+    """
+    check_archive(path, "a PowerPoint presentation (.pptx)")
+    try:
+        parts = XmlParts(transitional(path))
+        names = _slides(parts)
+    except Exception as error:  # noqa: BLE001  a damaged file makes its parser raise anything
+        raise UnreadableFileError(f"is a damaged presentation ({error_text(error)[:120]})") from None
+    for number, name in enumerate(names, 1):
+        try:
+            yield from [*_slide(parts, name, number, reading)]
+        except Exception as error:  # noqa: BLE001  as above; the other slides are fine
+            yield Trouble(f"slide {number} cannot be read ({error_text(error)[:120]})")
+
+
+def _slides(parts: XmlParts) -> list[str]:
+    """Return the slides in the order they are shown in; those of a file without one by their numbers."""
+    root = parts.tree("ppt/presentation.xml")
+    by_id = {id: name for id, kind, name in parts.related("ppt/presentation.xml") if kind == "slide"}
+    shown = [
+        by_id[value]
+        for each in (root.iter() if root is not None else ())
+        if local_name(each) == "sldId"
+        for key, value in each.attrib.items()
+        if key.endswith("}id") and value in by_id
+    ]
+    numbered = sorted((int(found[1]), name) for name in parts.names if (found := _SLIDE.fullmatch(name)))
+    return shown or [name for _, name in numbered]
+
+
+def _slide(parts: XmlParts, name: str, number: int, reading: Reading) -> Iterator[Piece]:
+    root = parts.tree(name)
+    builder = SectionBuilder({"slide": number})
+    titles = [each for each in root.iter() if local_name(each) == "sp" and _placeholder(each) in ("title", "ctrTitle")]
+    for each in titles:
+        yield from builder.heading(1, " ".join(_paragraphs(each)))
+    for text in _texts(root, {*map(id, titles)}, reading):
+        builder.add(f"{text}\n\n")
+    for _, kind, part in parts.related(name):
+        words = _words(parts, kind, part, reading)
+        if words:
+            builder.add(f"{words}\n\n")
+    yield from builder.end()
+
+
+def _words(parts: XmlParts, kind: str, part: str, reading: Reading) -> str:
+    """Return the text of a part that belongs to a slide."""
+    if kind in ("video", "audio"):
+        reading.unread["recording#"] += 1
+    if kind in ("package", "oleObject"):
+        reading.unread["embedded object#"] += 1
+    root = parts.tree(part) if kind in ("notesSlide", "comments", "chart", "diagramData") else None
+    if root is None:
+        return ""
+    if kind == "notesSlide":
+        kept = [each for each in root.iter() if local_name(each) == "sp" and _placeholder(each) == "body"]
+        notes = " ".join(text for each in kept for text in _paragraphs(each))
+        return f"[Notes: {notes}]" if notes else ""
+    if kind == "comments":
+        texts = [each.text for each in root.iter() if local_name(each) in ("text", "t") and (each.text or "").strip()]
+        return "\n".join(f"[Comment: {text.strip()}]" for text in texts)
+    words = [each.text.strip() for each in root.iter() if local_name(each) in ("t", "v") and (each.text or "").strip()]
+    return f"[{'Chart' if kind == 'chart' else 'Diagram'}: {', '.join(words)}]" if words else ""
+
+
+def _texts(parent: Any, titles: set[int], reading: Reading) -> Iterator[str]:
+    """Yield paragraphs, tables and descriptions of pictures in their order."""
+    for each in parent:
+        name = local_name(each)
+        if id(each) in titles:
+            continue
+        if name == "p" and _text(each):
+            yield _text(each)
+        elif name == "tbl":
+            rows = [[" ".join(_paragraphs(cell)) for cell in row if local_name(cell) == "tc"] for row in each]
+            yield "\n".join(" | ".join(row) for row in rows if any(row))
+        elif name == "pic":
+            about = next((one.get("descr") for one in each.iter() if local_name(one) == "cNvPr"), None)
+            if about:
+                yield f"[Picture: {' '.join(about.split())}]"
+            else:
+                reading.unread["picture# without a text"] += 1
+        elif name == "AlternateContent":
+            yield from _texts(each[0], titles, reading) if len(each) else ()
+        elif name != "p":
+            yield from _texts(each, titles, reading)
+
+
+def _paragraphs(parent: Any) -> list[str]:
+    return [text for each in parent.iter() if local_name(each) == "p" and (text := _text(each))]
+
+
+def _text(paragraph: Any) -> str:
+    pieces = []
+    for each in paragraph.iter():
+        name = local_name(each)
+        pieces.append((each.text or "") if name == "t" else "\n" if name == "br" else "\t" if name == "tab" else "")
+    return "".join(pieces).strip()
+
+
+def _placeholder(shape: Any) -> str:
+    return next((each.get("type", "body") for each in shape.iter() if local_name(each) == "ph"), "")
