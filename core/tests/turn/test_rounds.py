@@ -202,9 +202,7 @@ async def test_leaving_early_cancels_what_runs(after):
 
 async def test_what_a_step_noted_before_the_turn_was_stopped_is_kept_as_json():
     """What is not JSON is left out of the record, and does not cost the turn its being kept."""
-    call = Call(
-        name="free", arguments={}, origin="model", facts={"held": b"1.5", "by": "budget", "odd": object()}
-    )
+    call = Call(name="free", arguments={}, origin="model", facts={"held": b"1.5", "by": "budget", "odd": object()})
     round_ = CallRound([ToolCall(name="free", arguments={})], 1)
     round_.calls[0] = call
 

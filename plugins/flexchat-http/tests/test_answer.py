@@ -34,6 +34,12 @@ def refusal(status, body=b"", kind="application/json", key_sent=False, **headers
         (b"  ", "application/json", None),
         (b"null", "application/json", None),
         (b"\xef\xbb\xbftext", "text/plain", "\ufefftext"),
+        ('{"a": "é"}'.encode("latin-1"), "application/json; charset=ISO-8859-1", {"a": "é"}),
+        ('{"a": "é"}'.encode("utf-16"), "application/json; charset=utf-16", {"a": "é"}),
+        ('{"a": "é"}'.encode(), "application/json; charset=us-ascii", {"a": "é"}),
+        (b'\xef\xbb\xbf{"a": 1}', "application/json; charset=utf-8", {"a": 1}),
+        ("日本".encode("shift_jis"), "text/plain; charset='Shift_JIS'", "日本"),
+        ("été".encode("cp1252"), "application/x-report; charset=windows-1252", "été"),
         (b"caf\xe9", "text/plain; charset=iso-8859-1", "café"),
         (b"caf\xe9", "text/html", "caf\ufffd"),
         (b"<a/>", "application/xml", "<a/>"),
@@ -200,3 +206,18 @@ def test_any_answer_is_a_result_or_an_error(body, kind, status):
     with contextlib.suppress(ToolError):
         check_status(found, str)
         json.dumps(value_of(found))
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "begins"),
+    [
+        (b"<html>Please sign in</html>", "application/json", "it begins with: <html>Please sign in</html>"),
+        (b'{"a": NaN}', "application/json", 'it begins with: {"a": NaN}'),
+        (b"\x00\x01", "application/json", "2 bytes that are no text"),
+    ],
+)
+def test_json_that_cannot_be_read_is_quoted_with_its_status(body, kind, begins):
+    with pytest.raises(FetchError) as caught:
+        value_of(Fetched(status=203, headers={"content-type": kind}, body=body, url="https://a.example/x"))
+
+    assert str(caught.value) == f"a.example answered 203 with JSON that cannot be read; {begins}"

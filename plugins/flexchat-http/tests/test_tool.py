@@ -391,6 +391,41 @@ WRONG = [
     ({"headers": {"a b": "c"}}, "not the name of a header"),
     ({"headers": {"a": "b\nc"}}, "line break"),
     ({"idempotency_header": "a:b"}, "not the name of a header"),
+    *(
+        (entry, "belongs to the connection")
+        for name in ("Host", "content-length", "Transfer-Encoding", "Expect", "Connection", "TE", "Upgrade", "Trailer")
+        for entry in (
+            {"headers": {name: "x"}},
+            {"params_mapping": {"q": f"header:{name}"}},
+            {"idempotency_header": name},
+            {"auth": {"type": "api_key", "name": name, "api_key": "key-123456"}},
+        )
+    ),
+    ({"params_mapping": {"q": "header:Proxy-Authorization"}}, "belongs to the connection"),
+    ({"headers": {"X-A": "1", "x-a": "2"}}, "headers.X-A and headers.x-a are sent as one header, 'x-a'"),
+    ({"headers": {"X-Q": "1"}, "params_mapping": {"q": "header:x-q"}}, "headers.X-Q and params_mapping.q are sent as"),
+    ({"idempotency_header": "X-Q", "params_mapping": {"q": "header:X-Q"}}, "idempotency_header and params_mapping.q"),
+    ({"traceparent": True, "headers": {"Traceparent": "0"}}, "headers.Traceparent and traceparent"),
+    ({"auth": {"type": "bearer", "token": "t"}, "headers": {"authorization": "x"}}, "headers.authorization and auth"),
+    ({"auth": {"type": "bearer", "token": "t"}, "params_mapping": {"q": "header:Authorization"}}, "auth and params"),
+    (
+        {
+            "auth": {"type": "api_key", "place": "query", "name": "k", "api_key": "x"},
+            "params_mapping": {"q": "query:k"},
+        },
+        "auth and params_mapping.q are sent as one query value, 'k'",
+    ),
+    ({"url": "http://x.example/?a=1", "params_mapping": {"q": "query:a"}}, "the query of url and params_mapping.q"),
+    ({"url": "http://x.example/?q=1"}, "the query of url and the parameter 'q' are sent as one query value"),
+    ({"headers": {"Cookie": "a=1"}, "params_mapping": {"q": "cookie:b"}}, "headers.Cookie and params_mapping"),
+    (
+        {"paging": {"type": "cursor", "cursor_path": "$.n", "cursor_param": "q"}},
+        "paging.cursor_param and the",
+    ),
+    ({"headers": {"Authorization": "Bearer "}}, "the header Authorization has no credential ('Bearer')"),
+    ({"headers": {"X-Api-Key": ""}}, "the header X-Api-Key has no credential"),
+    ({"auth": {"type": "bearer", "token": " "}}, "needs token"),
+    ({"auth": {"type": "bearer", "token": "Bearer abc"}}, "must not begin with 'Bearer'"),
     ({"params_mapping": {"p": "x"}}, "params_mapping names 'p'"),
     ({"params_mapping": {"q": "head:x"}}, "'head' is not a place"),
     ({"params_mapping": {"q": "path:x"}}, "no placeholder {x}"),
@@ -411,6 +446,96 @@ async def test_what_is_wrong_is_said_at_load(opened, wrong, text):
 
     assert text in str(caught.value)
     assert "tools.registry[0]" in str(caught.value)
+
+
+TWO_INTO_ONE = [
+    ("query:x", "query:x", "query value"),
+    ("header:X-A", "header:x-a", "header"),
+    ("cookie:c", "cookie:c", "cookie value"),
+    ("body:user", "body:user", "body value"),
+    ("body:user", "body:user.name", "body value"),
+    ("x", "query:x", "query value"),
+    ("path:id", "path:id", "part of the path"),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "place"), TWO_INTO_ONE)
+async def test_two_arguments_to_one_name_are_refused(opened, one, other, place):
+    """One of them would be lost, in silence."""
+    wrong = entry(
+        "http://x.example/{id}",
+        params_mapping={"a": one, "b": other},
+        parameters={"a": "string", "b": "string", "id": "string"},
+    )
+
+    with pytest.raises(ConfigError, match=f"params_mapping.a and params_mapping.b are sent as one {place}"):
+        opened(wrong)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"params_mapping": {"a": "query:x", "b": "header:x"}},
+        {"params_mapping": {"a": "body:user.name", "b": "body:user.age"}, "method": "POST"},
+        {"params_mapping": {"a": "body:user", "b": "body:user_name"}, "method": "POST"},
+        {"params_mapping": {"a": "path:id", "b": "query:b"}, "url": "http://x.example/{id}"},
+        {"headers": {"X-Token-Count": "3"}, "params_mapping": {"a": "header:X-A"}},
+    ],
+)
+async def test_names_that_differ_are_accepted(opened, entries):
+    opened(entry(**{"url": "http://x.example/", **entries}, parameters={"a": "string", "b": "string"}))
+
+
+async def test_an_empty_variable_sends_no_bare_scheme(opened, monkeypatch):
+    monkeypatch.setenv("EMPTY_TOKEN", "")
+    for entries in (
+        {"headers": {"Authorization": "Bearer ${EMPTY_TOKEN}"}},
+        {"auth": {"type": "bearer", "token": "${EMPTY_TOKEN}"}},
+        {"auth": {"type": "bearer", "token": "${EMPTY_TOKEN:-}"}},
+    ):
+        with pytest.raises(ConfigError):
+            opened(entry("http://x.example/", **entries))
+
+
+@pytest.mark.parametrize("kind", ["mac", "DPoP", "N_A", 7])
+async def test_tokens_of_another_type_are_not_sent_as_bearer(serve, opened, kind):
+    issuer = await serve(reply(json.dumps({"access_token": "t", "token_type": kind})))
+    service = await serve()
+    auth = {"type": "oauth2", "token_url": issuer.url, "client_id": "me", "client_secret": "secret-1"}
+
+    result = await opened(entry(service.url, auth=auth)).call_tool("call", {})
+
+    assert f"issues tokens of type {kind}, and only Bearer is sent" in result.error
+    assert service.got == []
+
+
+@pytest.mark.parametrize(
+    ("following", "items"),
+    [({"": "a", "a": "a"}, ["", "a"]), ({"": "a", "a": "b", "b": "a"}, ["", "a", "b"]), ({"": 1, "1": 1}, ["", "1"])],
+)
+async def test_a_cursor_that_repeats_ends_the_pages(serve, opened, following, items):
+    async def pages(service, request, writer):
+        cursor = dict(parse_qsl(urlsplit(request.target).query)).get("after", "")
+        await reply(json.dumps({"data": [cursor], "next": following[cursor]}))(service, request, writer)
+
+    service = await serve(pages)
+    paging = {"type": "cursor", "cursor_path": "$.next", "cursor_param": "after", "max_pages": 20}
+    chat = opened(entry(service.url, paging=paging, response_path="$.data"))
+
+    result = (await chat.call_tool("call", {})).result
+
+    assert result["items"] == items
+    assert "a page again that has been read" in result["stopped"]
+    assert len(service.got) == len(items)
+
+
+async def test_a_link_to_the_same_page_ends_the_pages(serve, opened):
+    service = await serve(reply(b"[1]", link="</>; rel=next"))
+    result = (await opened(entry(f"{service.url}/", paging={"type": "link"})).call_tool("call", {})).result
+
+    assert result["items"] == [1]
+    assert result["has_more"] is True
+    assert len(service.got) == 1
 
 
 async def test_an_unset_variable_is_an_error_at_load(opened):

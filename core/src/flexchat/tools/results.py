@@ -138,7 +138,8 @@ def _as_plain(thing: Any) -> Any:
         case bytes() | bytearray() | memoryview():
             raise TypeError("bytes are not text; decode them, or return them as an image or a file")
         case Sequence() | MappingView():
-            return [*thing]
+            items: Any = thing  # views iterate
+            return [*items]
         case Set():
             return sorted(thing, key=_order)
     kind = type(thing)

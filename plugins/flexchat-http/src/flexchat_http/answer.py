@@ -14,9 +14,10 @@ from flexchat.plugin import Fetched, FetchError, ToolError
 from flexchat.provider import retry_after_s
 
 LONGEST_DETAIL = 500
+LONGEST_BEGINNING = 200
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SIMPLE_PATH = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
-_CHARSET = re.compile(r"charset\s*=\s*\"?([A-Za-z0-9._-]+)", re.IGNORECASE)
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9._:-]+)", re.IGNORECASE)
 _HINTS = {
     401: "the service did not accept the key of this tool: its operator has to set it",
     403: "the key of this tool may not do this",
@@ -40,16 +41,21 @@ def value_of(answer: Fetched, *, reading: str = "auto", is_write: bool = False) 
         FetchError: It claims to be JSON and is not; a write may have taken effect all the same.
     """
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    declared = _CHARSET.search(answer.headers.get("content-type", ""))
     if not answer.body.strip():
         return None
     if reading == "json" or (reading == "auto" and (kind.endswith(("/json", "+json")) or not kind)):
         try:
-            return json.loads(answer.body, parse_constant=_not_json)
+            return _json(answer)
         except (ValueError, RecursionError):
-            if reading == "auto" and not kind and (text := _text(answer)) is not None:
+            text = _text(answer)
+            if reading == "auto" and not kind and text is not None:
                 return text
-            raise FetchError(f"{_host(answer)} sent JSON that cannot be read", may_have_arrived=is_write) from None
-    text = _text(answer) if reading == "text" or _is_text(kind) else None
+            begins = " ".join((text or "").split())[:LONGEST_BEGINNING] if "\0" not in (text or "") else ""
+            shown = f"it begins with: {begins}" if begins else f"{len(answer.body)} bytes that are no text"
+            said = f"{_host(answer)} answered {answer.status} with JSON that cannot be read; {shown}"
+            raise FetchError(said, may_have_arrived=is_write) from None
+    text = _text(answer) if reading == "text" or _is_text(kind) or declared else None
     if text is None:
         if is_write:  # it was accepted, whatever is said about it
             return {"content_type": kind, "bytes": len(answer.body)}
@@ -144,18 +150,32 @@ def _is_text(kind: str) -> bool:
     )
 
 
+def _json(answer: Fetched) -> Any:
+    """Parse a body, in the charset it declares if that is its charset."""
+    text = _decoded(answer) if _CHARSET.search(answer.headers.get("content-type", "")) else None
+    return json.loads(answer.body if text is None else text.removeprefix("\ufeff"), parse_constant=_not_json)
+
+
 def _text(answer: Fetched) -> str | None:
+    text = _decoded(answer)
+    if text is not None:
+        return text
+    return None if b"\x00" in answer.body[:1000] else answer.body.decode("utf-8", "replace")
+
+
+def _decoded(answer: Fetched) -> str | None:
+    """Decode a body by its declared charset, else UTF-8; None if it is not in that charset."""
     found = _CHARSET.search(answer.headers.get("content-type", ""))
     try:
         return answer.body.decode(found[1] if found else "utf-8")
-    except (UnicodeDecodeError, LookupError):
-        return None if b"\x00" in answer.body[:1000] else answer.body.decode("utf-8", "replace")
+    except (UnicodeError, LookupError):
+        return None
 
 
 def _detail(answer: Fetched, mask: Any) -> str:
     """Return what a refusal says, in one line: problem details (RFC 9457), a usual key, or its text."""
     try:
-        data = json.loads(answer.body)
+        data = _json(answer)
     except (ValueError, RecursionError):
         data = None
     text: Any = None
@@ -170,7 +190,7 @@ def _detail(answer: Fetched, mask: Any) -> str:
     elif data is not None:
         text = data
     elif "html" not in answer.headers.get("content-type", ""):
-        text = answer.body[: 4 * LONGEST_DETAIL].decode("utf-8", "replace")
+        text = _decoded(answer) or answer.body[: 4 * LONGEST_DETAIL].decode("utf-8", "replace")
     if text is None or text == "":
         return ""
     said = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 from urllib.parse import quote, urlencode
 
 import attrs
 from flexchat.plugin import Fetcher, FetchError, FetchRequest, ToolError
 
+from .headers import name_problem
 from .request import merged, with_query
 from .settings import Auth
 
 DEFAULT_LIFE_S = 300.0
 """How long a token is used whose service does not say how long it lives."""
 MAX_TOKEN_BYTES = 64 * 2**10
+_BEARER = re.compile(r"(?i)\s*bearer\b")
 _NEEDED = {
     "bearer": ("token",),
     "api_key": ("name", "api_key"),
@@ -50,8 +53,14 @@ async def authorized(request: FetchRequest, auth: Auth | None, fetcher: Fetcher,
 
 def auth_problem(auth: Auth) -> str | None:
     """Return what is missing in an auth table; None if nothing is."""
-    missing = [name for name in _NEEDED[auth.type] if not getattr(auth, name)]
-    return f"auth of type {auth.type} needs {' and '.join(missing)}" if missing else None
+    missing = [name for name in _NEEDED[auth.type] if not (getattr(auth, name) or "").strip()]
+    if missing:
+        return f"auth of type {auth.type} needs {' and '.join(missing)}"
+    if auth.type == "bearer" and _BEARER.match(auth.token or ""):
+        return "auth.token must not begin with 'Bearer': that is added"
+    if auth.type == "api_key" and auth.place == "header" and (problem := name_problem(auth.name or "")):
+        return f"auth.name: {problem}"
+    return None
 
 
 def secrets_of(auth: Auth | None) -> list[str]:
@@ -102,7 +111,18 @@ async def _new_token(auth: Auth, fetcher: Fetcher, timeout_s: float) -> tuple[st
     try:
         data = json.loads(answer.body)
         value, life = data["access_token"], data.get("expires_in", DEFAULT_LIFE_S)
-        if answer.status != 200 or not isinstance(value, str) or not value.isprintable() or not value.isascii():
+        if answer.status == 200 and (kind := data.get("token_type")) is not None and str(kind).lower() != "bearer":
+            raise FetchError(
+                f"no access token: token_url issues tokens of type {kind!s:.40}, and only Bearer is sent",
+                hint="the operator of this tool has to check auth",
+            )
+        if (
+            answer.status != 200
+            or not isinstance(value, str)
+            or not value.strip()
+            or not value.isprintable()
+            or not value.isascii()
+        ):
             raise ValueError
         return value, min(max(float(life), 1.0), 86_400.0)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

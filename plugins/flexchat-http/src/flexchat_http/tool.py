@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from flexchat.host import SchemaEngine, UncheckedError, limited_work, schema_problems, sentence
 from flexchat.plugin import FetchError, ToolContext, ToolDefinition, ToolHandler
 
 from .answer import path_problem, picked, value_of
 from .auth import auth_problem
+from .headers import SECRET_HEADER, headers_problem, name_problem
 from .paging import next_page
 from .request import build_request, place_of
 from .sending import Sending
 from .settings import PLACEHOLDER, PLACES, HttpToolSettings
-
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_SECRET_HEADER = re.compile(r"(?i)authorization|cookie|key|token|secret")
 
 
 async def run(settings: HttpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
@@ -34,7 +31,7 @@ async def run(settings: HttpToolSettings, params: Mapping[str, Any], context: To
         key_header=settings.idempotency_header,
         traceparent=settings.traceparent,
         max_bytes=settings.max_bytes,
-        secrets=tuple(text for name, text in settings.headers.items() if _SECRET_HEADER.search(name)),
+        secrets=tuple(text for name, text in settings.headers.items() if SECRET_HEADER.search(name)),
     )
     if settings.paging is not None:
         return _fitting(settings, await _all_pages(settings, request, sending, context), context)
@@ -49,7 +46,7 @@ async def _all_pages(settings: HttpToolSettings, request: Any, sending: Sending,
     """Read up to max_pages pages, and say whether there are more."""
     assert settings.paging is not None
     items: list[Any] = []
-    page, size = request, 0
+    page, size, seen = request, 0, {request.url}
     for _ in range(settings.paging.max_pages):
         answer = await sending.send(page, context)
         size += len(answer.body)
@@ -59,6 +56,10 @@ async def _all_pages(settings: HttpToolSettings, request: Any, sending: Sending,
         following = next_page(settings.paging, request, answer, data)
         if following is None:
             return {"items": items, "has_more": False}
+        if following.url in seen:
+            why = "the service names a page again that has been read; whether there are more is unknown"
+            return {"items": items, "has_more": True, "stopped": why}
+        seen.add(following.url)
         page = following
         if size > settings.max_bytes:
             break
@@ -95,8 +96,11 @@ def check(
     """Return what is wrong with a tool; None if nothing is."""
     problems = (
         _url_problem(settings, tool),
-        _headers_problem(settings),
+        headers_problem(
+            settings.headers, [settings.idempotency_header] if settings.idempotency_header is not None else []
+        ),
         _mapping_problem(settings, tool),
+        _collision(settings, tool),
         settings.auth and auth_problem(settings.auth),
         settings.response_path and (problem := path_problem(settings.response_path)) and f"response_path: {problem}",
         _paging_problem(settings),
@@ -138,17 +142,6 @@ def _url_problem(settings: HttpToolSettings, tool: ToolDefinition) -> str | None
     return None
 
 
-def _headers_problem(settings: HttpToolSettings) -> str | None:
-    names = [*settings.headers, *([settings.idempotency_header] if settings.idempotency_header is not None else [])]
-    for name in names:
-        if not _HEADER_NAME.fullmatch(name):
-            return f"'{name}' is not the name of a header"
-    for name, value in settings.headers.items():
-        if not all(char == "\t" or " " <= char <= "~" or "\xa0" <= char <= "\xff" for char in value):
-            return f"the value of the header {name} contains a line break or another character that cannot be sent"
-    return None
-
-
 def _mapping_problem(settings: HttpToolSettings, tool: ToolDefinition) -> str | None:
     known = tool.parameters.get("properties") or {}
     for name, target in settings.params_mapping.items():
@@ -159,11 +152,62 @@ def _mapping_problem(settings: HttpToolSettings, tool: ToolDefinition) -> str | 
             return f"params_mapping.{name}: '{place}' is not a place (places: {', '.join(PLACES)})"
         if not (their if ":" in target else target):
             return f"params_mapping.{name} must not be empty"
-        if place_of(target, settings.method)[0] == "header" and not _HEADER_NAME.fullmatch(their):
-            return f"params_mapping.{name}: '{their}' is not the name of a header"
+        if place_of(target, settings.method)[0] == "header" and (problem := name_problem(their)):
+            return f"params_mapping.{name}: {problem}"
         if place == "path" and their not in PLACEHOLDER.findall(settings.url):
             return f"params_mapping.{name}: url has no placeholder {{{their}}}"
     return None
+
+
+def _collision(settings: HttpToolSettings, tool: ToolDefinition) -> str | None:
+    """Return which two values would be sent under one name, so that one of them would be lost."""
+    taken: dict[tuple[str, str], str] = {}
+    for place, name, source in _sent(settings, tool):
+        key = (place, name.lower() if place == "header" else name)
+        if key in taken:
+            where = "part of the path" if place == "path" else f"{place} value" if place != "header" else "header"
+            return f"{taken[key]} and {source} are sent as one {where}, '{name}': give one of them another name"
+        taken[key] = source
+    bodies = {name: source for (place, name), source in taken.items() if place == "body"}
+    for name, source in bodies.items():
+        outer = next((other for other in bodies if name.startswith(f"{other}.")), None)
+        if outer is not None:
+            return f"{bodies[outer]} and {source} are sent as one body value, '{outer}': give one of them another name"
+    return None
+
+
+def _sent(settings: HttpToolSettings, tool: ToolDefinition) -> Iterator[tuple[str, str, str]]:
+    """Yield place, name and source of each value of a request."""
+    for name in settings.headers:
+        yield "header", name, f"headers.{name}"
+    if settings.idempotency_header is not None:
+        yield "header", settings.idempotency_header, "idempotency_header"
+    if settings.traceparent:
+        yield "header", "traceparent", "traceparent"
+    for name in dict.fromkeys(name for name, _ in parse_qsl(urlsplit(settings.url).query, keep_blank_values=True)):
+        yield "query", name, "the query of url"
+    auth = settings.auth
+    if auth is not None and auth.type == "api_key" and auth.name:
+        yield auth.place, auth.name, "auth"
+    elif auth is not None and auth.type != "api_key":
+        yield "header", "Authorization", "auth"
+    if settings.paging is not None and settings.paging.cursor_param:
+        yield "query", settings.paging.cursor_param, "paging.cursor_param"
+    in_url = {*PLACEHOLDER.findall(settings.url)}
+    known = tool.parameters.get("properties") or {}
+    for name in dict.fromkeys([*settings.params_mapping, *known]):
+        target = settings.params_mapping.get(name)
+        if target is not None:
+            place, their = place_of(target, settings.method)
+            place = "path" if their in in_url and ":" not in target else place
+            yield place, their, f"params_mapping.{name}"
+        elif name in in_url:
+            yield "path", name, f"the parameter '{name}'"
+        elif not settings.params_mapping:
+            yield place_of(name, settings.method)[0], name, f"the parameter '{name}'"
+    places = {place_of(target, settings.method)[0] for target in settings.params_mapping.values()}
+    if "cookie" in places:
+        yield "header", "Cookie", "params_mapping"
 
 
 def _paging_problem(settings: HttpToolSettings) -> str | None:

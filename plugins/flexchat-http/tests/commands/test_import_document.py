@@ -104,3 +104,27 @@ def test_what_cannot_be_read_is_said(run, words, said):
     assert status == 2
     assert said in err
     assert "Traceback" not in err
+
+
+RELATIVE = document({"/a": {"get": {"operationId": "a"}}}, servers=[{"url": "/v1"}])
+
+
+def test_a_file_without_a_server_gets_a_line_for_it(run):
+    """The line names a variable, so that a config without it is refused and not called."""
+    out, err = run("openapi.json", data=RELATIVE)[1:]
+
+    assert 'server = "${SERVER_URL}"\n' in out
+    assert "the document does not name its server: set SERVER_URL to the URL its paths are appended to" in err
+    assert "1 operation, about " in err
+
+
+def test_a_server_on_the_command_line_is_printed(run):
+    out, err = run("openapi.json", "--server", "https://a.example/v1", data=RELATIVE)[1:]
+
+    assert 'server = "https://a.example/v1"\n' in out
+    assert "SERVER_URL" not in out + err
+
+
+def test_json_says_whether_a_server_is_needed(run):
+    assert json.loads(run("openapi.json", "--json", data=RELATIVE)[1])["needs_server"] is True
+    assert json.loads(run("openapi.json", "--json")[1])["needs_server"] is False

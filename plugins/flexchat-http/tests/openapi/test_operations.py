@@ -68,10 +68,10 @@ def test_exclude_wins_and_selectors_that_fit_nothing_are_told():
     ("data", "said"),
     [
         (
-            {"swagger": "2.0"},
-            "this is OpenAPI 2.0, and 3.0 or later is needed: convert it, for instance with 'npx ",
+            {"swagger": "1.2"},
+            "this is Swagger 1.2, and 2.0 or later is needed",
         ),
-        ({"openapi": "2.1"}, "not an OpenAPI document of 3.0 or later: openapi is '2.1'"),
+        ({"openapi": "2.1"}, "not an OpenAPI document of 2.0 or later: openapi is '2.1'"),
         ({}, "it has no 'openapi: 3.…' at its top"),
         ({"openapi": []}, r"openapi is \[\]"),
     ],

@@ -181,7 +181,9 @@ async def test_a_private_server_is_not_reached_without_the_operators_word(tmp_pa
 @pytest.mark.parametrize(
     ("data", "options", "said"),
     [
-        ({"swagger": "2.0"}, {}, "convert it"),
+        ({"swagger": "1.2"}, {}, "2.0 or later is needed"),
+        (document(PETS), {"headers": {"Host": "x"}}, "the header Host belongs to the connection"),
+        (document(PETS), {"headers": {"X-Token": " "}}, "the header X-Token has no credential"),
         ("{", {}, "it is not JSON"),
         (document({}), {}, "no operation is wanted"),
         (document(PETS), {"include": ["listPet"]}, "'listPet' fits none .did you mean 'listPets'"),

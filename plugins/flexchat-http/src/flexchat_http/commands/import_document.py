@@ -51,33 +51,46 @@ _WHICH = 'which operations: an id, "list*", "tag:store", "GET", "/pets/*", "GET 
     "document",
     metavar="DOCUMENT",
     type=FILE_NAME,
-    help="path or URL of an OpenAPI document (3.0 or later), JSON or YAML",
+    help="path or URL of an OpenAPI document (2.0 or later), JSON or YAML",
 )
 @click.option("--list", "listed", is_flag=True, help="list the operations, with their tokens")
 @click.option("--include", multiple=True, metavar="WHICH", help=_WHICH)
 @click.option("--exclude", multiple=True, metavar="WHICH", help="and which not")
+@click.option("--server", metavar="URL", help="the service's address, where the document does not name it")
 @click.pass_obj
 def import_document(
-    context: CommandContext, document: str, listed: bool, include: tuple[str, ...], exclude: tuple[str, ...]
+    context: CommandContext,
+    document: str,
+    listed: bool,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    server: str | None,
 ) -> None:
     """Show what an OpenAPI document would bring, and the lines of config for it.
 
     Nothing is kept.
     """
     terminal = context.terminal
-    made = asyncio.run(_read(context, document, include, exclude))
+    made, needs_server = asyncio.run(_read(context, document, include, exclude, server))
     priced = [Priced(tool=tool, tokens=_tokens(tool)) for tool in made.tools]
     if context.json:
         left_out = [{"name": each.name, "place": each.place, "why": each.why} for each in made.left_out]
-        terminal.json({"operations": [each.as_data() for each in priced], "left_out": left_out})
+        found = {"operations": [each.as_data() for each in priced], "left_out": left_out}
+        terminal.json({**found, "needs_server": needs_server})
         return
     if listed:
         _list(terminal, priced)
     else:
         choices = {"include": [*include], "exclude": [*exclude]}
         table = {"document": document, **{name: chosen for name, chosen in choices.items() if chosen}}
+        if server is not None or needs_server:
+            table["server"] = server or f"${{{_SERVER}}}"
         file = context.config_file()
         _config(terminal, file.suffix.lower() if file is not None else ".toml", table, _credentials(made))
+    if needs_server:
+        terminal.say(
+            f"the document does not name its server: set {_SERVER} to the URL its paths are appended to (or --server)"
+        )
     total = sum(each.tokens for each in priced)
     if len(priced) == 1:
         terminal.say(f"1 operation, about {total:,} tokens in each request that offers it", "dim")
@@ -89,15 +102,22 @@ def import_document(
         terminal.say(f"and {len(made.left_out) - 10} more cannot; --json names all")
 
 
-async def _read(context: CommandContext, document: str, include: Sequence[str], exclude: Sequence[str]) -> Converted:
+_SERVER = "SERVER_URL"
+
+
+async def _read(
+    context: CommandContext, document: str, include: Sequence[str], exclude: Sequence[str], server: str | None
+) -> tuple[Converted, bool]:
+    """Return the operations, and whether some of them need a server from the config."""
     # Which URLs may be reached is in the config; a file is read without one, or with one that is not finished.
     chat = context.open_tools()[0] if "://" in document else None
     fetching = ToolSourceContext(name="import", fetcher=chat.tools.fetcher if chat is not None else None)
     try:
         library = await open_library(document, folder=Path.cwd(), fetch=fetched_by(fetching), remote=False)
-        # A file's relative servers need one from the config; that is said when the source is opened.
-        server = "http://server.invalid" if library.root.startswith("file:") else None
         made = convert(library, include=[*include], exclude=[*exclude], server=server)
+        needs_server = any(each.needs_server for each in made.left_out)
+        if needs_server:
+            made = convert(library, include=[*include], exclude=[*exclude], server="http://server.invalid")
     except DocumentError as error:
         raise UsageError(str(error) if error.document else f"{document}: {error}") from None
     finally:
@@ -105,7 +125,7 @@ async def _read(context: CommandContext, document: str, include: Sequence[str], 
             await chat.aclose()
     if made.unused:
         raise UsageError(f"'{made.unused[0]}' fits no operation of {document}: --list shows them")
-    return made
+    return made, needs_server
 
 
 def _tokens(tool: OperationTool) -> int:

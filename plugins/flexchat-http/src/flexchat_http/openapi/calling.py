@@ -54,7 +54,7 @@ def credentials(plan: Plan, config: OpenApiConfig, source: str) -> list[Auth]:
     """
     alternatives = plan.get("security", [])
     for schemes in alternatives:
-        if all(scheme["scheme"] in config.auth and scheme["type"] != "other" for scheme in schemes):
+        if all(config.auth.get(scheme["scheme"], "").strip() and scheme["type"] != "other" for scheme in schemes):
             return [_auth(scheme, config) for scheme in schemes]
     if not alternatives:
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import attrs
 
 from .body import body_of
-from .errors import DocumentError, Unusable
+from .errors import DocumentError, NoServer, Unusable
 from .fitting import Fitting
 from .library import Library
 from .operations import READS, Effect, Operation, check_version, fits, operations_of, selected
@@ -18,6 +19,8 @@ from .plan import Plan
 from .schemas import Schemas, shortened
 from .security import schemes_of, security_of, with_demanded
 from .servers import checked_server, server_of
+
+log = logging.getLogger(__name__)
 
 VERSION = 1
 """Of what is made of a document: a change here makes every source look at its document again."""
@@ -46,11 +49,16 @@ class OperationTool:
 
 @attrs.frozen(kw_only=True)
 class LeftOut:
-    """An operation or a path that cannot be a tool: where it is in the document, and why."""
+    """An operation or a path that cannot be a tool: where it is in the document, and why.
+
+    Attributes:
+        needs_server: Whether it can be one with a server from the config.
+    """
 
     name: str
     place: str
     why: str
+    needs_server: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -103,8 +111,14 @@ def convert(
             raise DocumentError(library.root, "paths", text)
         try:
             tools.append(converter.tool(operation))
+        except NoServer as error:
+            left_out.append(LeftOut(name=operation.name, place=operation.place, why=str(error), needs_server=True))
         except Unusable as error:
             left_out.append(LeftOut(name=operation.name, place=operation.place, why=str(error)))
+        except Exception as error:  # a document may hold anything; the other operations are fine
+            log.debug("%s %s", library.root, operation.place, exc_info=error)
+            why = f"it is malformed ({type(error).__name__}: {str(error)[:100]})"
+            left_out.append(LeftOut(name=operation.name, place=operation.place, why=why))
     names = tuple(operation.name for operation in operations)
     return Converted(tools=tuple(tools), left_out=tuple(left_out), unused=tuple(unused), names=names)
 

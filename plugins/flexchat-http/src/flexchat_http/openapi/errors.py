@@ -25,3 +25,7 @@ class DocumentError(FlexChatError):
 
 class Unusable(Exception):
     """A part of a document cannot be used; the operation that needs it is left out. The text says why."""
+
+
+class NoServer(Unusable):
+    """An operation's server is not named by the document: the config has to."""

@@ -17,6 +17,7 @@ from flexchat.plugin import run_in_thread
 
 from .errors import DocumentError, Unusable
 from .reading import MAX_BYTES, read_document
+from .swagger import as_openapi, is_swagger
 
 MAX_FILES = 100
 MAX_TOTAL_BYTES = 2 * MAX_BYTES
@@ -151,7 +152,8 @@ class _Reader:
         except DocumentError as error:
             self.missing[address] = str(error)
         else:
-            self.files[address], self.contents[address] = data, content
+            self.files[address] = as_openapi(data) if is_swagger(data) else data
+            self.contents[address] = content
 
     def _check(self, address: str) -> None:
         if address == self.root:

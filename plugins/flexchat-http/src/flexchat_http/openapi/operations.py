@@ -71,9 +71,12 @@ def operations_of(library: Library) -> tuple[list[Operation], list[tuple[str, st
         try:
             item, base = _path_item(library, path)
         except Unusable as error:
-            if not path.startswith("x-"):
-                unusable.append((path, str(error)))
+            if not str(path).startswith("x-"):
+                unusable.append((str(path), str(error)))
             continue
+        for method in METHODS:
+            if item.get(method) is not None and not isinstance(item[method], dict):
+                unusable.append((f"{method.upper()} {path}", "it is not an object"))
         for method, data in _methods(item):
             name = data.get("operationId")
             name = name.strip() if isinstance(name, str) else ""
@@ -99,7 +102,7 @@ def _path_item(library: Library, path: str) -> tuple[dict[str, Any], str]:
     Raises:
         Unusable: It is not an object, or its path cannot be one.
     """
-    if not path.startswith("/"):
+    if not isinstance(path, str) or not path.startswith("/"):
         raise Unusable("the path does not begin with /")
     item, base, _ = library.follow(library.document["paths"][path], library.root)
     if not isinstance(item, dict):
@@ -182,10 +185,9 @@ def check_version(library: Library) -> bool:
         raise DocumentError(
             "",
             "",
-            f"this is OpenAPI {document['swagger']!s:.9}, and 3.0 or later is needed: convert it, for instance with "
-            "'npx swagger2openapi FILE'",
+            f"this is Swagger {document['swagger']!s:.9}, and 2.0 or later is needed",
         )
     if not isinstance(version, (str, float)) or not str(version).startswith("3."):
         said = f"openapi is {version!r:.40}" if version is not None else "it has no 'openapi: 3.…' at its top"
-        raise DocumentError("", "", f"this is not an OpenAPI document of 3.0 or later: {said}")
+        raise DocumentError("", "", f"this is not an OpenAPI document of 2.0 or later: {said}")
     return str(version).startswith("3.0")

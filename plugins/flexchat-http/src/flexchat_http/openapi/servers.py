@@ -9,7 +9,7 @@ import re
 import urllib.parse
 from typing import Any
 
-from .errors import Unusable
+from .errors import NoServer, Unusable
 
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
@@ -37,13 +37,13 @@ def _default(variables: Any, name: str) -> str:
     variable = variables.get(name) if isinstance(variables, dict) else None
     default = variable.get("default") if isinstance(variable, dict) else None
     if not isinstance(default, (str, int, float)) or isinstance(default, bool):
-        raise Unusable(f"its server has a variable '{name}' without a default: set server to the URL to use")
+        raise NoServer(f"its server has a variable '{name}' without a default: set server to the URL to use")
     return str(default)
 
 
 def _absolute(url: str, address: str) -> str:
     if address.startswith("file:") and not url.startswith("//"):
-        raise Unusable(
+        raise NoServer(
             f"its server, '{url[:80]}', is relative, and the document is a file: set server to the URL to use"
         )
     return urllib.parse.urljoin(address.replace("file:", "https:"), url)

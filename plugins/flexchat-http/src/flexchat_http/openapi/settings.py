@@ -15,7 +15,7 @@ from ..settings import Auth
 class OpenApiConfig:
     """A document whose operations are tools."""
 
-    document: str = key("Path or URL of an OpenAPI document (3.0 or later), JSON or YAML.")
+    document: str = key("Path or URL of an OpenAPI document (2.0 or later), JSON or YAML.")
     include: tuple[str, ...] = key(
         'Which operations: "listPets" (an id), "list*", "tag:store", "GET", "/pets", "/pets/*", "GET /pets/*". '
         "Default: all.",

@@ -17,6 +17,7 @@ from flexchat.plugin import (
     run_in_thread,
 )
 
+from ..headers import headers_problem
 from .convert import VERSION, Converted, OperationTool, convert
 from .errors import DocumentError, Unusable
 from .library import Fetch, Library, open_library
@@ -36,6 +37,8 @@ async def open_source(config: OpenApiConfig, context: ToolSourceContext) -> Open
     Raises:
         ToolSourceError: It cannot be read.
     """
+    if problem := headers_problem(config.headers, [config.idempotency_header] if config.idempotency_header else []):
+        raise ToolSourceError(problem)
     try:
         library = await open_library(
             config.document,

@@ -35,7 +35,7 @@ def read_workbook(path: Path, mapping: FieldMapping, reading: Reading) -> Iterat
         check_archive(path, "a workbook")
     try:
         content = transitional(path) if is_archive else io.BytesIO(path.read_bytes())
-        workbook = CalamineWorkbook.from_filelike(content)  # type: ignore[arg-type]
+        workbook = CalamineWorkbook.from_filelike(content)
         names = workbook.sheet_names
     except BaseException as error:  # noqa: BLE001  see _reason
         raise _unreadable(error) from None

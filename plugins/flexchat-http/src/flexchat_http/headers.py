@@ -1,0 +1,37 @@
+"""Headers of an operator's config, checked before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+SECRET_HEADER = re.compile(r"(?i)authorization|cookie|key|token|secret")
+PROTOCOL_HEADER = re.compile(
+    r"(?i)host|content-length|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|accept-encoding|"
+    r"http2-settings|proxy-.*"
+)
+"""Headers that belong to the connection (RFC 9110, section 7.6.1): the HTTP client sends them itself."""
+_SCHEME_ALONE = re.compile(r"(?i)(bearer|basic|token|digest|apikey|key)?")
+
+
+def name_problem(name: str) -> str | None:
+    """Return why a header of this name cannot be sent; None if it can."""
+    if not HEADER_NAME.fullmatch(name):
+        return f"'{name}' is not the name of a header"
+    if PROTOCOL_HEADER.fullmatch(name):
+        return f"the header {name} belongs to the connection and is sent by the HTTP client: leave it out"
+    return None
+
+
+def headers_problem(headers: Mapping[str, str], more_names: Iterable[str] = ()) -> str | None:
+    """Return why fixed headers cannot be sent; None if they can."""
+    for name in (*headers, *more_names):
+        if problem := name_problem(name):
+            return problem
+    for name, value in headers.items():
+        if not all(char == "\t" or " " <= char <= "~" or "\xa0" <= char <= "\xff" for char in value):
+            return f"the value of the header {name} contains a line break or another character that cannot be sent"
+        if SECRET_HEADER.search(name) and _SCHEME_ALONE.fullmatch(value.strip()):
+            return f"the header {name} has no credential ('{value.strip()}'): set the variable it comes from"
+    return None

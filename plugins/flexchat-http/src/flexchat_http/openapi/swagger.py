@@ -1,0 +1,160 @@
+"""OpenAPI 2.0 documents ("Swagger") as OpenAPI 3.0: what a call needs, with definitions left in their place.
+
+Source: the OpenAPI Specification, version 2.0, and 3.0.4 §4.7.12 (Parameter Object).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_METHODS = ("get", "head", "options", "put", "post", "patch", "delete")
+_SCHEMA_KEYS = (
+    *("type", "format", "items", "default", "enum", "pattern", "multipleOf", "maximum", "minimum", "maxLength"),
+    *("exclusiveMaximum", "exclusiveMinimum", "minLength", "maxItems", "minItems", "uniqueItems"),
+)
+_STYLES: Mapping[str, Mapping[str, Any]] = {
+    "csv": {"explode": False},
+    "ssv": {"style": "spaceDelimited", "explode": False},
+    "pipes": {"style": "pipeDelimited", "explode": False},
+    "multi": {"explode": True},
+}
+_FLOWS = {"application": "clientCredentials", "accessCode": "authorizationCode"}
+_FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+
+
+def is_swagger(document: Mapping[str, Any]) -> bool:
+    """Whether a document is of version 2.0."""
+    return str(document.get("swagger")) in ("2.0", "2")
+
+
+def as_openapi(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a 2.0 document as 3.0; what it does not understand stays for the reader to refuse."""
+    made = {key: value for key, value in document.items() if key != "swagger"}
+    made["openapi"] = "3.0.4"
+    made["servers"] = _servers(document)
+    components = document.get("components")
+    made["components"] = {
+        **(components if isinstance(components, dict) else {}),
+        "securitySchemes": {name: _scheme(each) for name, each in _table(document, "securityDefinitions").items()},
+    }
+    paths = _table(document, "paths")
+    made["paths"] = {
+        path: _path_item(document, item) if isinstance(item, dict) else item for path, item in paths.items()
+    }
+    return made
+
+
+def _servers(document: Mapping[str, Any]) -> list[dict[str, str]]:
+    base, host = document.get("basePath"), document.get("host")
+    path = f"/{base.strip('/')}" if isinstance(base, str) else "/"
+    if not isinstance(host, str) or not host:
+        return [{"url": path}]
+    schemes = [each for each in _list(document.get("schemes")) if each in ("http", "https")]
+    scheme = "https" if "https" in schemes or not schemes else schemes[0]
+    return [{"url": f"{scheme}://{host}{path}"}]
+
+
+def _path_item(document: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
+    shared = [_resolved(document, each) for each in _list(item.get("parameters"))]
+    made = {key: value for key, value in item.items() if key != "parameters"}
+    for method in _METHODS:
+        operation = item.get(method)
+        if isinstance(operation, dict):
+            own = [_resolved(document, each) for each in _list(operation.get("parameters"))]
+            names = [_place(each) for each in own]
+            every = [*(each for each in shared if _place(each) not in names), *own]
+            made[method] = _operation(document, operation, every)
+    return made
+
+
+def _place(parameter: Any) -> tuple[Any, Any]:
+    if not isinstance(parameter, dict):
+        return None, None
+    return parameter.get("in"), None if parameter.get("in") == "body" else parameter.get("name")
+
+
+def _operation(document: Mapping[str, Any], operation: Mapping[str, Any], parameters: Sequence[Any]) -> dict[str, Any]:
+    made = {key: value for key, value in operation.items() if key != "parameters"}
+    in_body = [each for each in parameters if isinstance(each, dict) and each.get("in") in ("body", "formData")]
+    made["parameters"] = [_parameter(each) for each in parameters if each not in in_body]
+    consumes = operation.get("consumes", document.get("consumes"))
+    kinds = [each for each in _list(consumes) if isinstance(each, str)]
+    whole = next((each for each in in_body if each["in"] == "body"), None)
+    if whole is not None:
+        content = {kind: {"schema": whole.get("schema", {})} for kind in kinds or ["application/json"]}
+        made["requestBody"] = {**_about(whole), "required": whole.get("required") is True, "content": content}
+    elif in_body:
+        made["requestBody"] = _form(in_body, kinds)
+    return made
+
+
+def _form(fields: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> dict[str, Any]:
+    has_file = any(each.get("type") == "file" for each in fields)
+    kind = _MULTIPART if has_file or (_MULTIPART in kinds and _FORM not in kinds) else _FORM
+    properties, encoding = {}, {}
+    for each in fields:
+        name = str(each.get("name"))
+        properties[name] = {**_schema(each), **_about(each)}
+        if each.get("type") == "array" and kind == _FORM:
+            encoding[name] = {"style": "form", **_STYLES.get(str(each.get("collectionFormat", "csv")), {})}
+    required = [str(each.get("name")) for each in fields if each.get("required") is True]
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    entry = {"schema": schema, **({"encoding": encoding} if encoding else {})}
+    return {"required": bool(required), "content": {kind: entry}}
+
+
+def _parameter(given: Any) -> Any:
+    if not isinstance(given, dict) or "$ref" in given or "schema" in given:
+        return given
+    made = {key: value for key, value in given.items() if key not in _SCHEMA_KEYS and key != "collectionFormat"}
+    made["schema"] = _schema(given)
+    if given.get("type") == "array":
+        style = _STYLES.get(str(given.get("collectionFormat", "csv")), _STYLES["csv"])
+        made |= style if given.get("in") == "query" else {}
+    return made
+
+
+def _schema(given: Mapping[str, Any]) -> dict[str, Any]:
+    if given.get("type") == "file":
+        return {"type": "string", "format": "binary"}
+    made = {key: given[key] for key in _SCHEMA_KEYS if key in given}
+    if given.get("x-nullable") is True:
+        made["nullable"] = True
+    return made
+
+
+def _about(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {"description": given["description"]} if isinstance(given.get("description"), str) else {}
+
+
+def _scheme(given: Any) -> Any:
+    if not isinstance(given, dict):
+        return given
+    if given.get("type") == "basic":
+        return {"type": "http", "scheme": "basic"}
+    if given.get("type") == "oauth2":
+        name = str(given.get("flow"))
+        flow = {key: given[key] for key in ("tokenUrl", "authorizationUrl", "scopes") if key in given}
+        return {"type": "oauth2", "flows": {_FLOWS.get(name, name): flow}}
+    return given
+
+
+def _resolved(document: Mapping[str, Any], given: Any) -> Any:
+    """Follow a reference to a parameter in the same document; others stay as they are."""
+    reference = given.get("$ref") if isinstance(given, dict) else None
+    if not isinstance(reference, str) or not reference.startswith("#/parameters/"):
+        return given
+    name = reference.removeprefix("#/parameters/").replace("~1", "/").replace("~0", "~")
+    return _table(document, "parameters").get(name, given)
+
+
+def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
