@@ -113,7 +113,7 @@ async def _new_token(auth: Auth, fetcher: Fetcher, timeout_s: float) -> tuple[st
         value, life = data["access_token"], data.get("expires_in", DEFAULT_LIFE_S)
         if answer.status == 200 and (kind := data.get("token_type")) is not None and str(kind).lower() != "bearer":
             raise FetchError(
-                f"no access token: token_url issues tokens of type {kind!s:.40}, and only Bearer is sent",
+                f"no access token: the service issues tokens of type {kind!s:.40}, and only Bearer is sent",
                 hint="the operator of this tool has to check auth",
             )
         if (
