@@ -1,7 +1,7 @@
 """What Anthropic takes of JSON Schema: data.
 
 LOOSE: a tool's input_schema. The model is shown all of it and held to nothing; of the root the service wants type
-"object" and no union, of a property a name of [a-zA-Z0-9_.-]{1,64}.
+"object" and no union. Names of its properties that the service refuses are changed before: see argument_keys.
 
 STRICT: tools with ``strict``, and output_config.format. The service holds the model to the schema and refuses what it
 cannot hold it to: objects that are not closed ("For 'object' type, 'additionalProperties' must be explicitly set to
@@ -9,8 +9,6 @@ false"), recursion, bounds. What Anthropic's SDK moves to the description goes t
 """
 
 from flexchat.provider import SchemaDialect
-
-_PROPERTY_NAME = "[a-zA-Z0-9_.-]{1,64}"
 
 LOOSE = SchemaDialect(
     name="anthropic",
@@ -24,7 +22,6 @@ LOOSE = SchemaDialect(
         "not": "note",
     },
     empty_properties="add",
-    property_name=_PROPERTY_NAME,
     enforces=False,
 )
 
@@ -66,6 +63,5 @@ STRICT = SchemaDialect(
     bare_array="refuse",
     empty_properties="add",
     known_required=True,
-    property_name=_PROPERTY_NAME,
     max_tools=20,
 )

@@ -35,6 +35,8 @@ from flexchat.provider import (
     utf8,
 )
 
+from .argument_keys import sent_keys
+
 SCOPE = "anthropic"
 """Scope of what this dialect received and may get back: see ProviderData."""
 
@@ -213,7 +215,12 @@ def _part(part: AssistantPart, ids: Ids, thinking: bool) -> dict[str, Any] | Non
         case ToolCall():
             wire_id = _wire_id(part, ids)
             ids.note(part, wire_id)
-            said = {"type": "tool_use", "id": wire_id, "name": part.name, "input": dict(part.arguments or {})}
+            said = {
+                "type": "tool_use",
+                "id": wire_id,
+                "name": part.name,
+                "input": sent_keys(part.name, part.arguments or {}),
+            }
             return _and_rest(said, rest)
         case ReasoningPart():
             if not (ours and thinking):

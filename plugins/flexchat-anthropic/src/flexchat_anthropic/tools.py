@@ -9,6 +9,7 @@ import attrs
 from flexchat.plugin import ToolDefinition
 from flexchat.provider import SchemaDialect
 
+from .argument_keys import with_legal_keys
 from .dialects import LOOSE, STRICT
 
 # What one request may hold of schemas that the service compiles; more is a 400 ("Schema is too complex").
@@ -59,12 +60,13 @@ def offered_tools(tools: Sequence[Mapping[str, Any]], only: Collection[str] = ()
 
 def _tool(tool: ToolDefinition) -> dict[str, Any]:
     made = {"name": tool.name, "description": tool.description}
+    parameters = with_legal_keys(tool.name, tool.parameters)
     if tool.strict:
-        schema = rewritten(tool.parameters, STRICT)
+        schema = rewritten(parameters, STRICT)
         if schema is not None:
             return {**made, "input_schema": schema, "strict": True}
     # What no dialect can say is sent as it is: the service's refusal names the place, as the lint did.
-    return {**made, "input_schema": rewritten(tool.parameters, LOOSE) or tool.parameters}
+    return {**made, "input_schema": rewritten(parameters, LOOSE) or parameters}
 
 
 def rewritten(schema: Mapping[str, Any], dialect: SchemaDialect) -> Mapping[str, Any] | None:
@@ -87,6 +89,7 @@ def _own_form(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     made = {k: flat[k] for k in ("name", "description", "strict") if flat.get(k) is not None}
     if not isinstance(parameters, Mapping):
         return {**made, "input_schema": {"type": "object", "properties": {}}}
+    parameters = with_legal_keys(str(flat["name"]), parameters)
     dialect = STRICT if flat.get("strict") is True else LOOSE
     return {**made, "input_schema": rewritten(parameters, dialect) or parameters}
 

@@ -1,0 +1,74 @@
+"""Names of arguments that the service refuses are changed on the way out and back."""
+
+import json
+import re
+
+import pytest
+from flexchat.plugin import ToolDefinition
+from flexchat_anthropic.answer import MessagesAnswer
+from flexchat_anthropic.argument_keys import legal_key, original_keys, sent_keys, with_legal_keys
+from flexchat_anthropic.tools import encode_tools
+from hypothesis import given
+from hypothesis import strategies as st
+
+HERE, NAME = "http://here", "tool_of_these_tests"
+
+
+def tool(properties, required=(), **more):
+    schema = {"type": "object", "properties": properties, "required": [*required], **more}
+    return ToolDefinition.from_dict({"name": NAME, "description": "F.", "parameters": schema}, lambda given: None)
+
+
+@given(st.text(max_size=90))
+def test_every_name_is_legal_and_comes_back(key):
+    sent = legal_key(key)
+
+    assert re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", sent)
+    assert (sent == key) == bool(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", key))
+
+
+@pytest.mark.parametrize("key", ["$top", "filter[id]", "x" * 65, "é", "a b", "@type"])
+def test_a_changed_name_comes_back(key):
+    with_legal_keys(NAME, {"properties": {key: {}}})
+
+    assert original_keys(NAME, {legal_key(key): 1}) == {key: 1}
+    assert sent_keys(NAME, {key: 1, "b": 2}) == {legal_key(key): 1, "b": 2}
+
+
+def test_names_at_the_root_are_changed_and_nested_ones_are_not():
+    nested = {"type": "object", "properties": {"$skip": {"type": "integer"}}}
+    (sent,) = encode_tools([tool({"$top": {"type": "integer"}, "x" * 70: nested, "q": {"type": "string"}}, ["$top"])])
+
+    schema = sent["input_schema"]
+    top, long, plain = schema["properties"]
+    assert (top, long, plain) == (legal_key("$top"), legal_key("x" * 70), "q")
+    assert schema["required"] == [top]
+    assert list(schema["properties"][long]["properties"]) == ["$skip"]
+
+
+def test_names_in_branches_of_the_root_are_changed():
+    branch = {"type": "object", "properties": {"filter[id]": {"type": "string"}}, "required": ["filter[id]"]}
+    (sent,) = encode_tools([tool({}, anyOf=[branch, {"type": "object", "properties": {"b": {"type": "string"}}}])])
+
+    assert set(sent["input_schema"]["properties"]) == {legal_key("filter[id]"), "b"}
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_call_has_the_tools_own_names(is_whole):
+    with_legal_keys(NAME, {"properties": {"$top": {}}})
+    answer, arguments = MessagesAnswer(HERE), {legal_key("$top"): 5, "q": "a"}
+    block = {"type": "tool_use", "id": "toolu_1", "name": NAME, "input": arguments if is_whole else {}}
+    if is_whole:
+        events = [*answer.whole({"content": [block], "stop_reason": "tool_use"})]
+    else:
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}
+        events = [
+            *answer.take({"type": "content_block_start", "index": 0, "content_block": block}),
+            *answer.take({"type": "content_block_delta", "index": 0, "delta": delta}),
+            *answer.take({"type": "content_block_stop", "index": 0}),
+            *answer.take({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
+            *answer.end(),
+        ]
+
+    (call,) = events[-1].result.tool_calls
+    assert call.arguments == {"$top": 5, "q": "a"}
