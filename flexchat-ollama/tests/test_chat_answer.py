@@ -288,6 +288,7 @@ def test_a_whole_answer_may_come_as_the_lines_of_a_stream() -> None:
         (b"", "before it had said anything"),
         (b"\n\n", "before it had said anything"),
         (lines({"models": []}), "before it had said anything"),
+        (lines(said("Hel"), {"model": "m", "done": False}), "message: expected an object"),
         (lines(said("Hel")), "without saying that it was done"),
         (lines(said("Hel")) + b'{"message": {"con', "not JSON, or was cut off"),
         (b"not JSON\n", "not JSON"),

@@ -87,6 +87,8 @@ class ChatAnswer:
     def _take(self, chunk: Mapping[str, Any], *, is_all: bool = False) -> Iterator[ChatEvent]:
         message = object_in(chunk, "message", needed=True)
         is_last = _is_last(chunk)
+        if message is None and not is_last and self._has_begun:
+            raise WrongShape("message", "an object", chunk.get("message"))
         if message is not None:
             self._has_begun = True
             thought, calls = message.get("thinking"), list_in(message, "tool_calls", "message", needed=True)
