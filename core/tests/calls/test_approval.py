@@ -139,7 +139,8 @@ async def test_an_entry_of_the_config_decides_about_a_tool(monkeypatch):
 
 
 def test_a_definition_from_a_table_has_it():
-    made = ToolDefinition.from_dict({"name": "a", "description": "A.", "approve": True}, lambda params: None)
+    table = {"name": "a", "description": "A.", "parameters": {"type": "object"}, "approve": True}
+    made = ToolDefinition.from_dict(table, lambda params: None)
 
     assert made.approve
 
