@@ -12,6 +12,7 @@ from ..domain import ToolDefinition, ToolResult
 from ..errors import did_you_mean
 from .context import CommandContext
 from .parameters import SPOKEN, argument
+from .questions import Questions
 from .tool_arguments import read_arguments
 from .tool_text import signature
 from .usage import FAILED, OK, UsageError
@@ -96,7 +97,8 @@ def call(context: CommandContext, name: str, words: tuple[str, ...], key: str | 
     async def called() -> ToolResult:
         async with chat:
             tool = await named_tool(chat, host, name)
-            return await chat.call_tool(tool.name, read_arguments(words, tool), origin="command line", key=key)
+            arguments, person = read_arguments(words, tool), Questions(context.terminal)
+            return await chat.call_tool(tool.name, arguments, origin="command line", key=key, on_question=person)
 
     result = asyncio.run(called())
     for note in result.notes:

@@ -10,15 +10,15 @@ Plugin operations go through the same guard, tenants, schema checks and OpenAPI 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from flexchat.plugin import hookspec
 
 from .operations import ModelFact, Operation, Page
+from .typing import Web
 
 
 @hookspec
-def flexchat_web_operations(web: Any) -> Iterable[Operation]:  # type: ignore[empty-body]
+def flexchat_web_operations(web: Web) -> Iterable[Operation]:  # type: ignore[empty-body]
     """Offer operations of the HTTP API.
 
     Example:
@@ -41,7 +41,7 @@ def flexchat_web_operations(web: Any) -> Iterable[Operation]:  # type: ignore[em
 
 
 @hookspec
-def flexchat_web_pages(web: Any) -> Iterable[Page]:  # type: ignore[empty-body]
+def flexchat_web_pages(web: Web) -> Iterable[Page]:  # type: ignore[empty-body]
     """Offer pages in addition to ours. static/js/router.js says what a page's module exports.
 
     Example:
@@ -54,7 +54,7 @@ def flexchat_web_pages(web: Any) -> Iterable[Page]:  # type: ignore[empty-body]
 
 
 @hookspec
-def flexchat_web_model_facts(web: Any) -> Iterable[ModelFact]:  # type: ignore[empty-body]
+def flexchat_web_model_facts(web: Web) -> Iterable[ModelFact]:  # type: ignore[empty-body]
     """Offer additional facts about each model in the list of models.
 
     Example:
