@@ -1,5 +1,6 @@
 """Workbooks, slides and OpenDocument files, as other programs write them."""
 
+import contextlib
 import io
 import zipfile
 
@@ -77,6 +78,16 @@ def test_any_other_sheet_is_text(write, read):
 def test_what_is_damaged_is_refused(write, read, name, content):
     with pytest.raises(UnreadableFileError):
         read(write(name, content))
+
+
+def test_any_changed_byte_is_read_or_refused(write, read):
+    """One damaged archive must not end the reading of the others."""
+    content = open_document("text", "<office:text><text:p>hello</text:p></office:text>")
+    for place in range(0, len(content), 4):
+        for value in (255,):
+            damaged = content[:place] + bytes([value]) + content[place + 1 :]
+            with contextlib.suppress(UnreadableFileError):
+                read(write("a.odt", damaged))
 
 
 def shape(text, kind=""):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+import zlib
 from pathlib import Path
 
 import attrs
@@ -111,6 +112,6 @@ def _in_archive(path: Path) -> Content:
                 if kind.startswith("application/vnd.oasis.opendocument."):
                     found = kind.removeprefix("application/vnd.oasis.opendocument.").partition("-")[0].strip()
                     return _OPEN_DOCUMENT.get(found, Content("OpenDocument file"))
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, RuntimeError, OSError):
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, RuntimeError, OSError, EOFError, zlib.error):
         return Content("ZIP archive", ", and a damaged one")
     return next((content for name, content in _IN_ARCHIVES if name in names), Content("ZIP archive", _UNPACK))
