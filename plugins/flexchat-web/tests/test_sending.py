@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from flexchat_web.operations import Event, Stream
 from flexchat_web.problems import ApiError
-from flexchat_web.sending import Streams, send_reply
+from flexchat_web.sending import Streams, event_bytes, send_reply
 
 
 class Sent(list):
@@ -68,3 +68,30 @@ async def test_one_that_has_not_is_answered_with_the_status():
     with pytest.raises(ApiError) as raised:
         await stopped(reply, state, sent)
     assert (raised.value.status, raised.value.kind, sent) == (503, "server-stopped", [])
+
+
+async def test_a_stream_that_has_begun_is_silent_for_less_time(monkeypatch):
+    """A comment before the first event would fix the status; afterwards clients wait for seconds only."""
+    monkeypatch.setattr("flexchat_web.sending.BEGUN_KEEP_ALIVE_SECONDS", 0.001)
+    commented = asyncio.Event()
+
+    class Heard(Sent):
+        async def __call__(self, message):
+            await super().__call__(message)
+            if b": keep-alive" in message.get("body", b""):
+                commented.set()
+
+    async def events(first):
+        for event in first:
+            yield event
+        await commented.wait()
+
+    sent = Heard()
+    stream = Stream(events([Event("text", {})]))
+    async with asyncio.timeout(5):
+        await send_reply(stream, sent, head_only=False, failed=lambda _: Event(None, ""), streams=Streams())
+    assert ": keep-alive" in sent.text
+
+
+def test_a_comment_is_one_line():
+    assert event_bytes(Event(None, None, comment="a\nb\r\n\ndata: c")) == b": a b data: c\n\n"

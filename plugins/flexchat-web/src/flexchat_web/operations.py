@@ -91,11 +91,13 @@ class Event:
 
     Attributes:
         id: Its number, if a client may come back for later ones.
+        comment: Sent in the place of an event: clients skip it, and connections stay open.
     """
 
     name: str | None
     data: Any
     id: int | None = None
+    comment: str = ""
 
 
 @attrs.frozen

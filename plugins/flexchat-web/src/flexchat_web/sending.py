@@ -13,6 +13,10 @@ from .operations import Event, Json, Reply, Stream, Written
 from .problems import ApiError
 
 KEEP_ALIVE_SECONDS = 15.0
+BEGUN_KEEP_ALIVE_SECONDS = 4.0
+"""How long a stream is silent before a comment keeps it open. The first would fix the status at 200, so it comes later;
+after that, clients that wait 5 seconds for each piece are served."""
+
 SLOW_READER_SECONDS = 60.0
 """How long one piece of a stream may wait for the client to read; then the connection is closed."""
 
@@ -53,6 +57,8 @@ def written(reply: Reply) -> Reply:
 
 def event_bytes(event: Event) -> bytes:
     """Return an event as it goes over the wire. Source: the HTML standard, "Server-sent events"."""
+    if event.comment:
+        return f": {' '.join(event.comment.split())}\n\n".encode("utf-8", "replace")
     data = event.data if isinstance(event.data, str) else encoded(event.data).decode()
     lines = [f"id: {event.id}"] if event.id is not None else []
     lines += [f"event: {event.name}"] if event.name is not None else []
@@ -151,11 +157,15 @@ class _Streaming:
         # The generator runs in a single task throughout: what it holds may be bound to the task.
         pump = asyncio.create_task(self._pump())
         try:
+            slice_s, silent_s = min(KEEP_ALIVE_SECONDS, BEGUN_KEEP_ALIVE_SECONDS), 0.0
             while not pump.done() and not stopped.done():
                 before = self._sent
-                await asyncio.wait({pump, stopped}, timeout=KEEP_ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-                if not pump.done() and not stopped.done() and self._sent == before:
+                await asyncio.wait({pump, stopped}, timeout=slice_s, return_when=asyncio.FIRST_COMPLETED)
+                silent_s = silent_s + slice_s if self._sent == before else 0.0
+                is_over = silent_s >= (slice_s if self._begun else KEEP_ALIVE_SECONDS)
+                if not pump.done() and not stopped.done() and is_over:
                     await self._piece(b": keep-alive\n\n")
+                    silent_s = 0.0
             if pump.done():
                 pump.result()
         finally:

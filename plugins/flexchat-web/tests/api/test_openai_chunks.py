@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from flexchat_testing import says
+from flexchat_testing import calls, says
 
 ROOT = Path(__file__).resolve().parents[4]
 RECORDINGS = Path(os.environ.get("FLEXCHAT_SHARED", ROOT.parent / "shared")) / "recordings" / "openai"
@@ -88,3 +88,17 @@ async def test_an_answer_that_paused_is_one_text(told, sse):
 
     assert content_of(events) == "Searching and found."
     assert next(data["flexchat"]["content"] for _, data in events if "flexchat" in data) == "Searching and found."
+
+
+async def test_a_stream_is_not_silent_while_tools_run(told):
+    """Comments, which clients skip: the chunks are those of a stream without tools."""
+    told.says(calls(("get_weather", {"city": "Rome"})), says("It is warm."))
+    body = {"model": "flexchat", "messages": [{"role": "user", "content": "x"}], "stream": True}
+
+    text = (await (await told.client()).post("/v1/chat/completions", json=body)).text
+
+    comments = [block for block in text.split("\n\n") if block.startswith(":")]
+    assert comments == [": the tool get_weather runs", ": the tool get_weather has finished"]
+    chunks = [block.removeprefix("data: ") for block in text.split("\n\n") if block.startswith("data: {")]
+    deltas = [choice["delta"] for chunk in chunks for choice in json.loads(chunk)["choices"]]
+    assert "".join(delta["content"] for delta in deltas if delta) == "It is warm."

@@ -12,7 +12,18 @@ from contextlib import aclosing
 from typing import Any
 
 import attrs
-from flexchat import AnswerEnd, ReasoningDelta, StreamEvent, TextDelta, Turn, TurnFinished, Usage
+from flexchat import (
+    AnswerEnd,
+    ReasoningDelta,
+    StreamEvent,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    Turn,
+    TurnFinished,
+    Usage,
+)
 from flexchat.host import Happening
 
 from ..operations import Event
@@ -47,8 +58,9 @@ async def chunks(
 ) -> AsyncGenerator[Event, None]:
     """Yield a turn as chunks, and ``[DONE]``.
 
-    Tools run here, so a client sees none of their calls. What a model says along with a call comes as text, separated
-    from its next answer by an empty line.
+    Tools run here, so a client sees none of their calls, only a comment for each step of one, lest it or a proxy take
+    the connection for dead. What a model says along with a call comes as text, separated from its next answer by an
+    empty line.
     """
     base = {"id": f"chatcmpl-{secrets.token_hex(16)}", "object": "chat.completion.chunk", "created": int(time.time())}
 
@@ -69,6 +81,12 @@ async def chunks(
                     said, between = True, False
                 case ReasoningDelta(text=text) if text:
                     yield chunk({"reasoning_content": text})
+                case ToolStarted(call=call) if begun:
+                    yield Event(None, None, comment=f"the tool {call.name} runs")
+                case ToolProgress(tool=name) if begun:
+                    yield Event(None, None, comment=f"the tool {name} goes on")
+                case ToolFinished(record=record) if begun:
+                    yield Event(None, None, comment=f"the tool {record.tool} has finished")
                 case AnswerEnd(result=result):
                     between = said and not result.is_paused
                 case TurnFinished(turn=ended):
