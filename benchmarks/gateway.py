@@ -4,7 +4,8 @@
 
 Each server is a process of its own in front of one model service that takes 20 ms, on loopback with TCP_NODELAY, so
 that 20 ms is the floor of each answer. CPU and memory are those of the server's processes, its children included.
-LiteLLM's proxy (measured: 1.108.7) runs beside ours if its program is named: install litellm[proxy] in an environment of its own.
+LiteLLM's proxy (measured: 1.108.7) runs beside ours if its program is named: install litellm[proxy] in an environment
+of its own.
 
 Measured on two cores shared with other work; read the columns CPU and MB, and compare rows of one run:
 

@@ -40,6 +40,9 @@ MAX_SILENCE_S = 1.0
 MIN_PACKED = 1_000
 """Bytes from which an answer is packed; a shorter one fits into one packet."""
 
+MAX_PACKED = 4 * 1024 * 1024
+"""Bytes up to which an answer is packed; a longer one would take a processor from all others for too long."""
+
 QUICK_BYTES = 16 * 1024
 """Up to which an answer is packed in the event loop, in well under a millisecond."""
 
@@ -346,7 +349,7 @@ class _Answer:
         is_last = not message.get("more_body", False)
         if self._start is not None:
             start, self._start, self.begun = self._start, None, True
-            if is_last and len(message.get("body", b"")) >= MIN_PACKED and is_compressible(start):
+            if is_last and MIN_PACKED <= len(message.get("body", b"")) <= MAX_PACKED and is_compressible(start):
                 start["headers"].append((b"vary", b"Accept-Encoding"))
                 if self._is_packed:
                     message = {**message, "body": await _packed(message["body"])}
