@@ -108,6 +108,19 @@ async def test_a_server_that_takes_keys_gets_the_same_one_again(chat_of, folder)
     assert len({meta["example.com/key"] for meta in metas}) == 1
 
 
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("fault", ["die", "half"])
+async def test_a_keyed_call_whose_answer_was_lost_is_made_again(chat_of, folder, era, fault):
+    """Without being configured so: the key makes that safe."""
+    chat = chat_of(era, idempotency_meta="example.com/key", restarts=50)
+    folder.fault(fault)
+
+    found = await chat.call_tool("count", {})
+
+    metas = [json.loads(line)["meta"]["example.com/key"] for line in folder.lines("calls")]
+    assert (found.success, len(metas), len(set(metas))) == (True, 2, 1)
+
+
 @pytest.mark.parametrize("takes_keys", [True, False])
 async def test_a_lost_answer_is_tried_again_as_configured_if_the_server_takes_keys(chat_of, folder, takes_keys):
     """All attempts have the same key. Without, nothing that writes is tried again."""
