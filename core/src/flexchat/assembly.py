@@ -350,8 +350,10 @@ def check_config(
     except ConfigError as error:
         problems = error.problems
     else:
-        from .calls.tool_notes import tool_notes
+        from .calls.tool_notes import clashes, tool_notes
 
+        for place, text in clashes(parts.config, parts.tools):
+            reading.problem(place, text)
         for place, text in tool_notes(parts.config, parts.tools, parts.llms):
             reading.note(place, text)
         if parts.config.tools.sources:  # a start does not read the accepted tools; once they are loaded, they count

@@ -256,6 +256,26 @@ class ToolChangedError(FlexChatError):
         )
 
 
+class ToolClashError(FlexChatError):
+    """Two tools of one name would be offered to a model, which could not choose between them.
+
+    Attributes:
+        name: The name.
+        sources: The tool sources they come from; None for one given in code or in tools.registry.
+    """
+
+    exit_status = 2
+
+    def __init__(self, name: str, sources: tuple[str | None, str | None]) -> None:
+        self.name, self.sources = name, sources
+        one, two = (f"the tool source '{source}'" if source else "tools.registry" for source in sources)
+        last = sources[1] or sources[0]
+        super().__init__(
+            f"two tools called '{name}' would be offered, of {one} and of {two}: give the source '{last}' a prefix "
+            f'(prefix = "{last}_")'
+        )
+
+
 class DuplicateToolError(ToolDefinitionError):
     """A tool of that name is registered already (TC-28)."""
 

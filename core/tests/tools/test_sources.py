@@ -7,9 +7,10 @@ import time
 
 import pytest
 from flexchat import ConfigError, FlexChat, LostTurnError, SyncFlexChat, ToolDefinition, ToolDefinitionError
+from flexchat.assembly import check_config
 from flexchat.config.model import ResponseRule, RuleTools
 from flexchat.conversations.sqlite_store import SqliteConversations
-from flexchat.errors import ToolsLockError, ToolSourceError, UnknownToolSourceError
+from flexchat.errors import ToolClashError, ToolsLockError, ToolSourceError, UnknownToolSourceError
 from flexchat.plugin import ToolContext, hookimpl
 from flexchat.plugin.contracts import ImplementationType
 from flexchat.plugin.host import PluginHost
@@ -384,24 +385,124 @@ async def test_a_tool_knows_its_source_and_its_settings(config, host):
     assert seen == [("shop", "very secret", shop)]
 
 
-async def test_names_get_the_prefix_and_the_first_of_a_name_keeps_it(config, host, shop):
-    more = """
+async def test_names_get_the_prefix(config, host, shop):
+    more = '[[tools.scripted]]\nname = "second"\nprefix = "second."'
+    async with chat_of(config(more=more, allowed="enabled = true"), host) as chat:
+        await chat.respond("Hello.")
+        assert offered(chat) == ("find", "order", "second.find", "second.order")
+
+
+ORDER = """
 [[tools.registry]]
 name = "order"
 description = "Ours."
 parameters = { type = "object" }
 implementation = { type = "mock", mock_response = 1 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "sources"),
+    [(ORDER, (None, "shop")), ('[[tools.scripted]]\nname = "second"', ("shop", "second"))],
+    ids=["tools.registry", "another source"],
+)
+async def test_two_tools_of_one_name_in_one_offer_are_an_error(config, host, shop, more, sources):
+    """Of the turn and of the check, naming the prefix to set."""
+    path = config(more=more, allowed="enabled = true")
+    async with chat_of(path, host) as chat:
+        with pytest.raises(ToolClashError, match='prefix = "') as caught:
+            await chat.respond("Hello.")
+
+        assert caught.value.sources == sources
+    problems, _ = check_config(path, host)
+    assert [problem.text for problem in problems] == [str(caught.value)]
+
+
+async def test_a_name_alone_means_the_tool_that_comes_from_no_source(config, host, shop):
+    path = config(more=ORDER, allowed='allowed_tools = ["order"]')
+    async with chat_of(path, host, calls(("order", {})), says("Ordered.")) as chat:
+        turn = await chat.respond("Order.")
+
+    assert turn.response.tool_calls[0].result.result == 1
+
+
+TWO = """
+[llms.bot]
+provider = "scripted"
 
 [[tools.scripted]]
-name = "second"
-prefix = "second."
+name = "one"
+
+[[tools.scripted]]
+name = "two"
+
+[[responses]]
+llm = "bot"
+model = "m"
+match = { topic = "one" }
+tools = { allowed_tools = ["one/*"] }
+
+[[responses]]
+llm = "bot"
+model = "m"
+tools = { allowed_tools = ["two/*"] }
 """
-    async with chat_of(config(more=more, allowed="enabled = true"), host) as chat:
-        await chat.respond("Hello.")
-        assert offered(chat) == ("order", "find", "second.find", "second.order")
-        assert chat.tools.get_registry().get("order").description == "Ours."
-        left_out = chat.tools.sources.state("shop").left_out
-        assert left_out == {"order": "tools.registry has a tool order: give the source a prefix"}
+
+
+@pytest.fixture
+def two(tmp_path, host):
+    """A config of two sources that each have a tool ``act``, and of a rule for each."""
+    assert host.register(ScriptedSource([sourced("act")]), "shop").status == "active"
+    path = tmp_path / "flexchat.toml"
+    path.write_text(TWO)
+    return path
+
+
+async def test_a_call_runs_the_tool_of_the_source_that_was_offered(two, host):
+    """While its model thinks, another rule's turn opens a source with a tool of the same name."""
+    asked, ran = [], []
+
+    async def reply(messages, options):
+        if any(message.role == "tool" for message in messages):
+            return says("Done.")
+        asked.append(options)
+        if len(asked) == 1:
+            await chat.respond("Hello.", topic="one")
+        return calls(("act", {}))
+
+    class Gate:
+        @hookimpl
+        def flexchat_before_tool_call(self, tool):
+            ran.append(tool.source)
+
+    model = ScriptedProvider([reply], repeat=True)
+    async with FlexChat.from_config(two, plugins=host, providers={"bot": model}, hooks=[Gate()]) as chat:
+        turn = await chat.respond("Act.", topic="two")
+
+    assert ran == ["one", "two"]
+    assert [record.result.success for record in turn.response.tool_calls] == [True]
+
+
+async def test_an_entry_that_fits_tools_of_two_sources_changes_neither(two, host):
+    """It could make a tool that deletes everything count as one that reads."""
+    two.write_text(TWO + '[[tools.registry]]\nname = "act"\neffect = "read"\n')
+    model = ScriptedProvider([says("Hello.")], repeat=True)
+    async with FlexChat.from_config(two, plugins=host, providers={"bot": model}) as chat:
+        for name in ("one", "two"):
+            await chat.tools.sources.look(name)
+
+        assert chat.tools.get_registry().names() == ()
+        assert all("give the source a prefix" in state.left_out["act"] for state in chat.tools.sources.states())
+
+
+async def test_a_name_that_two_sources_have_is_no_tool_for_a_program(two, host):
+    model = ScriptedProvider([says("Hello.")], repeat=True)
+    async with FlexChat.from_config(two, plugins=host, providers={"bot": model}) as chat:
+        for name in ("one", "two"):
+            await chat.tools.sources.look(name)
+        result = await chat.call_tool("act", {})
+
+    assert result.hint == "several tool sources have one (one, two): give one of them a prefix"
 
 
 async def test_an_entry_with_only_its_name_changes_a_tool(config, host, shop):

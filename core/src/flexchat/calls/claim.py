@@ -296,13 +296,13 @@ class ClaimEffect:
         assert call.tool.verify is not None
         assert call.runner is not None
         name = call.tool.verify
-        tool = self.registry.get(name)
+        tool = self.registry.get(name, beside=call.tool)
         known = tool.parameters.get("properties", {}) if tool is not None else {}
         given = {key: value for key, value in call.arguments.items() if key in known}
         if "key" in known:
             given["key"] = call.key
         try:
-            asking = call.child(name, given, path=f"{call.path}/verify")
+            asking = call.child(name, given, path=f"{call.path}/verify", tool=tool)
             asking.approve = False  # the call it asks about has been approved, and this one is FlexChat's own
             answer = await call.runner.run(asking)
         except BaseException:
@@ -407,10 +407,12 @@ class Recall:
 
 
 def _digest_of(call: Call) -> str:
+    source = call.tool.source if call.tool is not None else None
+    name = f"{source} {call.name}" if source else call.name  # the same name in another source is another tool
     try:
-        return arguments_digest(call.name, call.arguments)
+        return arguments_digest(name, call.arguments)
     except ValueError:  # given in code, and not expressible in JSON
-        return arguments_digest(call.name, repr(call.arguments))
+        return arguments_digest(name, repr(call.arguments))
 
 
 def _without_large_media(result: ToolResult) -> ToolResult:

@@ -85,7 +85,15 @@ class ToolManager:
         self._adjusting: dict[str, ToolEntry] = {}
         nowhere = lock or ToolsLock(Path(LOCK_NAME))
         used = () if self.table.enabled is False else sources
-        self.sources = ToolSources(used, nowhere, self._registry, adjust=self._adjusted, mask=mask, fetcher=fetcher)
+        self.sources = ToolSources(
+            used,
+            nowhere,
+            self._registry,
+            adjust=self._adjusted,
+            adjusted=self._adjusting.keys(),
+            mask=mask,
+            fetcher=fetcher,
+        )
         self.calls = Calls(
             self._registry,
             {PYTHON.name: PYTHON, **(implementation_types or {})},
@@ -230,6 +238,16 @@ class ToolManager:
         if not self._wants_tools(rule):
             return ()
         return self._registry.names(rule.tools.allowed_tools if rule.tools is not None else None)
+
+    def offer_to(self, rule: ResponseRule) -> ToolRegistry:
+        """Return the tools offered to a rule's model, as they are now; see ToolRegistry.offer.
+
+        Raises:
+            ToolClashError: Two of them have one name.
+        """
+        if not self._wants_tools(rule):
+            return ToolRegistry()
+        return self._registry.offer(rule.tools.allowed_tools if rule.tools is not None else None)
 
     def get_max_iterations(self) -> int:
         """Return how many answers of a model may ask for tools in one turn."""

@@ -39,11 +39,11 @@ class PreparedTools:
     def __init__(self, implementation_types: Mapping[str, ImplementationType], handlers: Handlers) -> None:
         self._types = dict(implementation_types)
         self._handlers = handlers
-        self._known: dict[str, tuple[ToolDefinition, PreparedTool]] = {}
+        self._known: dict[tuple[str | None, str], tuple[ToolDefinition, PreparedTool]] = {}
 
     def is_slow(self, tool: ToolDefinition) -> bool:
         """Return whether a tool has yet to be prepared, which imports what reads its settings."""
-        return tool.name not in self._known and isinstance(tool.implementation.settings, Mapping)
+        return (tool.source, tool.name) not in self._known and isinstance(tool.implementation.settings, Mapping)
 
     def of(self, tool: ToolDefinition) -> PreparedTool:
         """Return everything needed to call a tool.
@@ -51,7 +51,7 @@ class PreparedTools:
         Raises:
             ToolError: Nothing installed can run it, or not with its settings.
         """
-        known = self._known.get(tool.name)
+        known = self._known.get((tool.source, tool.name))
         if known is not None and known[0] is tool:
             return known[1]
         implementation = self._types.get(tool.implementation.type)
@@ -65,7 +65,7 @@ class PreparedTools:
         if isinstance(settings, Mapping):
             settings, of_handler = self._structured(settings, implementation, tool)
         prepared = PreparedTool(ArgumentChecker(tool.parameters), implementation, settings, of_handler)
-        self._known[tool.name] = (tool, prepared)
+        self._known[tool.source, tool.name] = (tool, prepared)
         return prepared
 
     def _structured(

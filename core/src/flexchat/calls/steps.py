@@ -90,9 +90,13 @@ class LookUp:
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Set call.tool."""
-        tool = self.registry.get(call.name)
-        if tool is None and self.sources is not None and call.offered is None and self.sources.by_name:
-            tool = await self.sources.find(call.name)
+        tool = call.tool or (call.offer.get(call.name) if call.offer is not None else None)
+        if tool is not None:
+            tool = self.registry.now(tool)  # it may have changed since it was offered, or be gone: never another's
+        elif call.offer is None or call.offered is None:
+            tool = self.registry.get(call.name)
+            if tool is None and self.sources is not None and call.offered is None and self.sources.by_name:
+                tool = await self.sources.find(call.name)
         is_offered = call.offered is None or call.name in call.offered
         if is_offered:
             call.tool = tool
@@ -108,8 +112,12 @@ class LookUp:
         """Return the specified error; its hint says which tool may have been meant, and which exist."""
         names, meant = self.registry.names(), call.name
         if call.offered is not None:  # a model asks: it knows the tools it was offered, under the names it was given
-            names = tuple(self.registry.wire_name(known) for known in names if known in call.offered)
-            meant = self.registry.wire_name(call.name)
+            known = call.offer or self.registry
+            names = tuple(known.wire_name(name) for name in known.names() if name in call.offered)
+            meant = known.wire_name(call.name)
+        elif several := self.registry.sources_with(call.name):
+            hint = f"several tool sources have one ({', '.join(several)}): give one of them a prefix"
+            return ToolResult.failed(call.name, f"Tool '{meant}' not found", hint=hint)
         shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
         close = nearest(meant, names)
         hint = f"did you mean '{close}'? " if close is not None else ""

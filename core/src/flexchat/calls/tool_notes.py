@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..config.model import Config
-from ..errors import UnknownToolFormatError, did_you_mean
+from ..errors import ToolClashError, UnknownToolFormatError, did_you_mean
 from ..llms.llm import Llms
 from ..tools.registry import verify_trouble
 from .manager import ToolManager
@@ -42,6 +42,15 @@ def _of_sources(manager: ToolManager) -> Iterator[tuple[Place, str]]:
             yield place, f"tool '{name}' of source '{state.name}' is left out: {why}"
         if len(state.left_out) > _MOST_LEFT_OUT:
             yield place, f"{len(state.left_out) - _MOST_LEFT_OUT} more tools of source '{state.name}' are left out"
+
+
+def clashes(config: Config, manager: ToolManager) -> Iterator[tuple[Place, str]]:
+    """Yield each rule that would offer two tools of one name, as far as the tools are known."""
+    for index, rule in enumerate(config.responses):
+        try:
+            manager.offer_to(rule)
+        except ToolClashError as error:
+            yield ("responses", index, "tools"), str(error)
 
 
 def _unknown_names(config: Config, manager: ToolManager) -> Iterator[tuple[Place, str]]:

@@ -95,6 +95,19 @@ class Runner(Protocol):
         """Run all steps."""
 
 
+class Offer(Protocol):
+    """The tools of one turn; see flexchat.tools.registry.ToolRegistry."""
+
+    def get(self, name: str) -> ToolDefinition | None:
+        """Return the tool of that name; None if there is none."""
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all."""
+
+    def wire_name(self, name: str) -> str:
+        """Return the name a model knows a tool by."""
+
+
 class Deadline:
     """A limit of time for the body of an ``async with``, which can be stopped and go on.
 
@@ -147,6 +160,8 @@ class Call:
             never stored.
         tool: None until it has been looked up, and if no tool has that name.
         offered: Names of the tools offered to the model; any other counts as not found. None allows all.
+        offer: Where its name is looked up before all other tools: what the turn's model was offered. None for a call
+            outside turns.
         refusal: Why the round has already refused it: a repeated call, a limit. It is still reported and recorded.
         seconds_left: Returns what is left of the turn's time; None if nothing limits it.
         tell: Called when it begins and with its outcome, instead of the plugins' event hooks.
@@ -184,6 +199,7 @@ class Call:
     context: Any = None
     tool: ToolDefinition | None = None
     offered: Collection[str] | None = None
+    offer: Offer | None = None
     refusal: str | None = None
     seconds_left: Callable[[], float | None] | None = None
     tell: Tell | None = None
@@ -305,11 +321,14 @@ class Call:
         self.restarts = (*self.restarts[:place], result, *self.restarts[place + 1 :])
         return result
 
-    def child(self, name: str, arguments: Mapping[str, Any], *, path: str = "") -> Call:
+    def child(
+        self, name: str, arguments: Mapping[str, Any], *, path: str = "", tool: ToolDefinition | None = None
+    ) -> Call:
         """Return a call made by this one's tool: in the same turn, its time and its context.
 
         Args:
             path: Its place; default: the next one inside this call's.
+            tool: The tool; default: the one of this name that the turn offers, or else the only one.
         """
         path = path or self.next_place()
         depth, above = 1, self.parent
@@ -321,6 +340,8 @@ class Call:
             origin="tool",
             turn=self.turn,
             context=self.context,
+            tool=tool,
+            offer=self.offer,
             refusal=f"Not executed: tools may call tools {MAX_DEPTH} deep" if depth > MAX_DEPTH else None,
             seconds_left=self.seconds_left,
             tell=self.tell,

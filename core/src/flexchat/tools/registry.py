@@ -12,7 +12,7 @@ import attrs
 
 from ..domain import ToolDefinition
 from ..domain.copies import copied, with_own_tables
-from ..errors import DuplicateToolError, ToolDefinitionError, UnknownToolFormatError, did_you_mean
+from ..errors import DuplicateToolError, ToolClashError, ToolDefinitionError, UnknownToolFormatError, did_you_mean
 from ..plugin.contracts import ToolEncoder
 from ..schema.limits import schema_problems
 from .wire_names import wire_names
@@ -30,9 +30,9 @@ class ToolRegistry:
 
     def __init__(self, formats: Mapping[str, ToolEncoder] | None = None) -> None:
         self._tools: dict[str, ToolDefinition] = {}
-        self._sourced: dict[str, ToolDefinition] = {}
+        self._sourced: dict[tuple[str | None, str], ToolDefinition] = {}
         self._late: Callable[[], None] | None = None
-        self._allowed: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._offers: dict[tuple[str, ...], ToolRegistry] = {}
         self._formats = dict(formats or {})
         self._encoded: dict[tuple[str, tuple[str, ...]], tuple[dict[str, Any], ...]] = {}
         self._dropped: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
@@ -66,12 +66,35 @@ class ToolRegistry:
     def set_sourced(self, tools: Iterable[ToolDefinition]) -> None:
         """Replace all tools of sources, which have been checked; they come after the others."""
         self._late = None
-        self._sourced = {tool.name: tool for tool in tools}
+        self._sourced = {(tool.source, tool.name): tool for tool in tools}
         self._forget()
 
-    def get(self, name: str) -> ToolDefinition | None:
-        """Return the tool with that name; None if there is none."""
-        return self._tools.get(name) or self._of_sources().get(name)
+    def get(self, name: str, *, beside: ToolDefinition | None = None) -> ToolDefinition | None:
+        """Return the tool with that name; None if there is none, or if several sources have one.
+
+        A tool given in code or in tools.registry precedes those of sources.
+
+        Args:
+            beside: A tool whose own source precedes all others.
+        """
+        if beside is not None and (same := self._of_sources().get((beside.source, name))) is not None:
+            return same
+        if name in self._tools:
+            return self._tools[name]
+        found = self._named(name)
+        return found[0] if len(found) == 1 else None
+
+    def now(self, tool: ToolDefinition) -> ToolDefinition | None:
+        """Return the tool of the same source and name as it is now; None if it is gone."""
+        return self._tools.get(tool.name) if tool.source is None else self._of_sources().get((tool.source, tool.name))
+
+    def is_own(self, name: str) -> bool:
+        """Return whether a tool of that name comes from no source: to know that, nothing has to be read."""
+        return name in self._tools
+
+    def sources_with(self, name: str) -> tuple[str, ...]:
+        """Return the sources that have a tool of that name."""
+        return tuple(tool.source or "" for tool in self._named(name))
 
     def has(self, name: str) -> bool:
         """Return whether there is a tool with that name."""
@@ -92,18 +115,43 @@ class ToolRegistry:
             allowed: Names of tools, and ``SOURCE/*`` for all tools of a source.
         """
         if not allowed:
-            return (*self._tools, *self._of_sources())
-        key = tuple(allowed)
-        found = self._allowed.get(key)
+            return tuple(dict.fromkeys([*self._tools, *(tool.name for tool in self._of_sources().values())]))
+        return tuple(dict.fromkeys(tool.name for tool in self._allowed(set(allowed))))
+
+    def offer(self, allowed: Collection[str] | None = None) -> ToolRegistry:
+        """Return a registry of the tools on an allow-list alone, which does not change with this one.
+
+        What a model is offered and what its calls run are looked up in it, so that they are the same tools.
+
+        Args:
+            allowed: As in names.
+
+        Raises:
+            ToolClashError: Two of the tools have one name.
+        """
+        key = tuple(allowed or ())
+        found = self._offers.get(key)
         if found is None:
-            wanted = set(key)
-            own = [name for name in self._tools if name in wanted]
-            sourced = self._of_sources() if len(own) < len(wanted) else {}
-            theirs = [name for name, tool in sourced.items() if name in wanted or f"{tool.source}/*" in wanted]
-            if len(self._allowed) >= _MOST_LISTS:
-                self._allowed.clear()
-            found = self._allowed[key] = (*own, *theirs)
+            tools = self._allowed(set(key)) if key else self.list()
+            found = ToolRegistry(self._formats)
+            for tool in tools:
+                if tool.name in found._tools:
+                    raise ToolClashError(tool.name, (found._tools[tool.name].source, tool.source))
+                found._tools[tool.name] = tool
+            if len(self._offers) >= _MOST_LISTS:
+                self._offers.clear()
+            self._offers[key] = found
         return found
+
+    def _allowed(self, wanted: Collection[str]) -> builtins.list[ToolDefinition]:
+        own = [tool for name, tool in self._tools.items() if name in wanted]
+        sourced = self._of_sources().values() if len(own) < len(wanted) else ()
+        theirs = [
+            tool
+            for tool in sourced
+            if (tool.name in wanted and tool.name not in self._tools) or f"{tool.source}/*" in wanted
+        ]
+        return own + theirs
 
     def wire_name(self, name: str) -> str:
         """Return the name a model knows a tool by; see wire_names."""
@@ -158,7 +206,10 @@ class ToolRegistry:
         assert tool is not None
         return tool if sent == name else attrs.evolve(tool, name=sent)
 
-    def _of_sources(self) -> dict[str, ToolDefinition]:
+    def _named(self, name: str) -> builtins.list[ToolDefinition]:
+        return [tool for tool in self._of_sources().values() if tool.name == name]
+
+    def _of_sources(self) -> dict[tuple[str | None, str], ToolDefinition]:
         if self._late is not None:
             load, self._late = self._late, None
             load()
@@ -168,7 +219,7 @@ class ToolRegistry:
         """Drop what was made of the tools so far."""
         self._encoded.clear()
         self._dropped.clear()
-        self._allowed.clear()
+        self._offers.clear()
         self._sent = self._sent_of_sources = None
 
     def _own_sent(self) -> _Sent:
@@ -180,7 +231,8 @@ class ToolRegistry:
         """Return the names that sources' tools are sent under; none of them changes that of another tool."""
         if self._sent_of_sources is None:
             own = self._own_sent().by_name.values()
-            self._sent_of_sources = _Sent(wire_names(self._of_sources(), beside=own))
+            theirs = dict.fromkeys(name for _, name in self._of_sources() if name not in self._tools)
+            self._sent_of_sources = _Sent(wire_names(theirs, beside=own))
         return self._sent_of_sources
 
 
@@ -200,9 +252,11 @@ def verify_trouble(tool: ToolDefinition, registry: ToolRegistry, *, may_be_sourc
     """
     if tool.verify is None:
         return None
-    asked = registry.get(tool.verify)
+    asked = registry.get(tool.verify, beside=tool)
     if asked is None and may_be_sourced:
         return None
+    if asked is None and (several := registry.sources_with(tool.verify)):
+        return f"tool '{tool.name}': several sources have a tool '{tool.verify}' ({', '.join(several)}): set a prefix"
     if asked is None:
         known = registry.names()
         hint = did_you_mean(tool.verify, known) or f" (tools: {', '.join(known)})"

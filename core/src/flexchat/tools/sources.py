@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Literal
 
@@ -77,6 +78,7 @@ class ToolSources:
     Args:
         lock: Where accepted tools are kept.
         adjust: Applies what the config says about one tool (tools.registry).
+        adjusted: The names of the tools about which it says something.
         mask: Knows the secrets that no kept tool may contain.
         fetcher: What sources send requests with.
 
@@ -91,13 +93,14 @@ class ToolSources:
         registry: ToolRegistry,
         *,
         adjust: Callable[[ToolDefinition], ToolDefinition] = lambda tool: tool,
+        adjusted: Collection[str] = (),
         mask: Mask | None = None,
         fetcher: Fetcher | None = None,
     ) -> None:
         self.lock = lock
         self._unreadable = self._unwritable = ""
         self._registry = registry
-        self._adjust = adjust
+        self._adjust, self._adjusted = adjust, adjusted
         self._mask = mask or Mask()
         self._made: dict[tuple[str, str], tuple[tuple[str, str], ToolDefinition]] = {}
         self._states: dict[str, SourceState] = {}
@@ -408,17 +411,18 @@ class ToolSources:
     def _publish(self) -> None:
         """Work out what every source offers, and fill the registry."""
         kept = self._kept()
-        taken = {tool.name: "tools.registry" for tool in self._registry.own()}
+        states = {name: self._state(source, kept.get(name)) for name, source in self.by_name.items()}
+        holders = Counter(tool.name for state in states.values() for tool in state.tools)
+        unclear = {name for name in self._adjusted if holders[name] > 1}
         offered: list[ToolDefinition] = []
-        for name, source in self.by_name.items():
-            state = self._state(source, kept.get(name), taken)
-            taken |= {tool.name: f"the source '{name}'" for tool in state.tools}
+        for name, state in states.items():
+            state = _without(state, unclear)
             offered += state.tools
             self._states[name] = state
             self._tell(state)
         self._registry.set_sourced(offered)
 
-    def _state(self, source: LiveSource, kept: KeptSource | None, taken: Mapping[str, str]) -> SourceState:
+    def _state(self, source: LiveSource, kept: KeptSource | None) -> SourceState:
         setup, kept_tools = source.setup, kept.tools if kept is not None else {}
         accepted = {name: _clean(source.configured(tool)) for name, tool in kept_tools.items()}
         changes, going = _compared(source, accepted)
@@ -427,10 +431,6 @@ class ToolSources:
             left_out[name] = f"it was edited in {self.lock.path.name}: its hash does not fit; restore or accept it"
         tools = []
         for tool in going:
-            full = setup.prefix + tool.name
-            if full in taken:
-                left_out[tool.name] = f"{taken[full]} has a tool {full}: give the source a prefix"
-                continue
             try:
                 tools.append(self._definition(source, tool))
             except ToolDefinitionError as error:
@@ -476,11 +476,13 @@ class ToolSources:
             return [*sources.values()]
         needed: dict[str, LiveSource] = {}
         for name in allowed:
-            tool = self._registry.get(name)
-            of = tool.source if tool is not None else name.removesuffix("/*")
-            if of in sources:
-                needed[of] = sources[of]
-            elif tool is None:
+            if name.endswith("/*") and name[:-2] in sources:
+                needed[name[:-2]] = sources[name[:-2]]
+            elif self._registry.is_own(name):
+                continue
+            elif several := self._registry.sources_with(name):
+                needed |= {of: sources[of] for of in several if of in sources}
+            else:
                 return [*sources.values()]
         return [*needed.values()]
 
@@ -538,6 +540,16 @@ def _hidden_texts(tools: Iterable[SourcedTool]) -> dict[str, str]:
             shown = ", ".join(place for place, _ in places[:_MOST_NAMED])
             found[tool.name] = f"{count} that nobody sees in {shown}; taken out of descriptions and titles"
     return found
+
+
+def _without(state: SourceState, unclear: Collection[str]) -> SourceState:
+    """Return the state without tools for which the entry in tools.registry may be meant, or another source's tool."""
+    names = [tool.name.removeprefix(state.prefix) for tool in state.tools if tool.name in unclear]
+    if not names:
+        return state
+    why = "tools.registry has an entry for it, and several sources have a tool of this name: give the source a prefix"
+    tools = tuple(tool for tool in state.tools if tool.name not in unclear)
+    return attrs.evolve(state, tools=tools, left_out={**state.left_out, **dict.fromkeys(names, why)})
 
 
 def _told_of(name: str, trouble: str) -> str:

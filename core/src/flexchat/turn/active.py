@@ -33,6 +33,7 @@ from ..events.sink import Sink
 from ..plugin.call import Origin
 from ..plugin.current import Cited, EarlierResult, RunningCall, current_turn
 from ..schema.answer_format import AnswerFormat
+from ..tools.registry import ToolRegistry
 from ..tools.results import whole_text
 from .clock import Clock
 from .journal import Journal
@@ -96,6 +97,8 @@ class ActiveTurn:
         calling: The calls of ``said`` now running; None if there are none.
         wrote: Whether a tool that must not run twice has run.
         records: None while no tools are offered.
+        offer: The tools its model is offered, as they were when the rule was chosen; None before that, and for a turn
+            that is only closed.
         reads_on: Whether the model can read on in a result that is too long to be shown whole.
         done: The turn as it is returned; None until it has ended.
         is_over: Whether all its events have been sent, so that no turn can run inside it any more.
@@ -131,6 +134,7 @@ class ActiveTurn:
     wrote: bool = False
     records: list[ToolCallRecord] | None = None
     reads_on: bool = False
+    offer: ToolRegistry | None = None
     rounds: list[Round] = attrs.field(factory=list)
     usage: Usage | None = None
     warnings: list[str] = attrs.field(factory=list)
@@ -144,6 +148,11 @@ class ActiveTurn:
         """Whether a person must approve each call, whatever its tool says."""
         rule = self.rule[1].tools if self.rule is not None else None
         return self.request.approve or (rule is not None and rule.approve)
+
+    @property
+    def tools(self) -> ToolRegistry:
+        """The tools that its calls are looked up in."""
+        return self.engine.tools.get_registry() if self.offer is None else self.offer
 
     @property
     def answer(self) -> str:

@@ -55,12 +55,12 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
     assert turn.rule is not None
     rule, turn.clock.doing = turn.rule[1], "the tool loop"
     _begin(turn, rule)
-    options, offered = _options(rule, turn.request), turn.engine.offered_to(rule)
+    options, offered = _options(rule, turn.request), turn.engine.offered_to(rule, turn.offer)
     if turn.journal is not None and turn.journal.is_closed:
         offered = turn.journal.offered
     limit = turn.engine.tools.get_max_iterations()
     if offered:
-        turn.records, turn.reads_on = [], can_read_on(turn.engine.tools.get_registry(), offered)
+        turn.records, turn.reads_on = [], can_read_on(turn.tools, offered)
         limit = turn.request.max_iterations or (rule.tools and rule.tools.max_iterations) or limit
     why = await rounds(turn, _RuleDialogue(turn, rule, options, offered), offered, limit)
     if not why:
@@ -79,7 +79,7 @@ def first_request(turn: ActiveTurn) -> ModelRequest:
     assert turn.rule is not None
     rule = turn.rule[1]
     _begin(turn, rule)
-    offered = turn.engine.offered_to(rule)
+    offered = turn.engine.offered_to(rule, turn.offer)
     dialogue = _RuleDialogue(turn, rule, _options(rule, turn.request), offered)
     assert turn.who is not None
     return request_to(turn, turn.who, turn.messages, dialogue.first, offered=offered, form=turn.form)

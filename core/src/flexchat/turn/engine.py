@@ -15,7 +15,7 @@ from ..domain import ChatRequest, Profile, StreamEvent, TurnInfo
 from ..domain.masking import Mask
 from ..domain.prices import Cost
 from ..domain.questions import OnQuestion
-from ..errors import ChatRequestError, StuckTurnError
+from ..errors import ChatRequestError, StuckTurnError, ToolClashError
 from ..events.feed import Feed
 from ..events.log import EventLog
 from ..events.sink import Listener, Sink
@@ -24,6 +24,7 @@ from ..plugin.contracts import Retriever, TurnJournal
 from ..plugin.current import current_call, place_within
 from ..plugin.hooks import Hooks
 from ..schema.answer_format import AnswerFormat, answer_format
+from ..tools.registry import ToolRegistry
 from .active import ActiveTurn, new_turn_id, outer_turn
 from .clock import Clock
 from .journal import Journal
@@ -170,11 +171,19 @@ class TurnEngine:
     def _see_that_it_fits(self, journal: Journal) -> None:
         if journal.rule is None:
             return
-        rule_as_recorded(self.router.rules, journal.rule, journal.turn.id)
-        known = self.tools.get_registry()
+        _, rule = rule_as_recorded(self.router.rules, journal.rule, journal.turn.id)
+        try:
+            known = self.tools.offer_to(rule)
+        except ToolClashError as error:
+            raise StuckTurnError(journal.turn.id, str(error)) from None
+        sources = journal.rule.get("sources")  # absent in old journals
         for name in map(known.name_of, journal.waiting_calls()):
-            if name in journal.rule["tools"] and known.get(name) is None:
-                raise StuckTurnError(journal.turn.id, f"the tool {name} it was calling is gone from the configuration")
+            if name not in journal.rule["tools"]:
+                continue
+            tool, of = known.get(name), "" if sources is None or name not in sources else f" of '{sources[name]}'"
+            if tool is None or (sources is not None and tool.source != sources.get(name)):
+                text = f"the tool {name}{of} it was calling is gone from the configuration, or from the rule"
+                raise StuckTurnError(journal.turn.id, text)
 
     def _active(
         self, info: TurnInfo, request: ChatRequest, sink: Sink, outer: ActiveTurn | None, journal: Journal | None
@@ -192,9 +201,9 @@ class TurnEngine:
             journal=journal,
         )
 
-    def offered_to(self, rule: ResponseRule) -> tuple[str, ...]:
+    def offered_to(self, rule: ResponseRule, offer: ToolRegistry | None = None) -> tuple[str, ...]:
         """Return the names of the tools offered to this rule's model; none means the standard flow (RG-8, RG-12)."""
-        names = self.tools.offered_to(rule)
+        names = self.tools.offered_to(rule) if offer is None else offer.names()
         if not names and rule.tools is not None and rule.tools.enabled and self.tools.is_enabled():
             log.warning("no tool is available to this rule; answering without tools")
         return names

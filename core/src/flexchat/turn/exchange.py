@@ -197,9 +197,13 @@ def _asked(
 ) -> ChatOptions:
     changes: dict[str, Any] = {"timeout_s": left}
     if offered:
-        registry, tool_format = turn.engine.tools.get_registry(), llm.provider.tool_format(model)
-        changes["tools"] = registry.wire_tools(tool_format, offered)
-        if dropped := registry.dropped_by(tool_format, offered):
+        known, tools, tool_format = turn.engine.tools.get_registry(), turn.tools, llm.provider.tool_format(model)
+        # A tool that its source has lost since it was offered is no longer sent.
+        still_there = tuple(
+            name for name in offered if (tool := tools.get(name)) is not None and known.now(tool) is not None
+        )
+        changes["tools"] = tools.wire_tools(tool_format, still_there)
+        if dropped := tools.dropped_by(tool_format, still_there):
             warning = f"'{llm.name}' was not offered {', '.join(dropped)}: its provider cannot send them"
             if warning not in turn.warnings:
                 turn.warnings.append(warning)

@@ -5,7 +5,7 @@ What the entries hold, by kind:
 started   request (ChatRequest), after (id of the conversation's last turn then, or null), config (a digest of what
           decides about turns), packages ("flexchat-core 0.1.0", and those of the configured services)
 phase     record (PhaseRecord), and what the phase came to: topic and status, rag (RagResults), or intent
-rule      index, outcome (of the phase's record): the rule that was chosen
+rule      index, outcome (of the phase's record): the rule that was chosen; tools (names), sources (by the tools' names)
 request   llm, model, messages (how many): a model is about to be asked
 answer    result (ChatResult), llm, model, fallback, elapsed_ms, price (Price, or null), asked_for_form, warnings
 tool      iteration, index, record (ToolCallRecord), wrote (a tool has run that must not run twice)

@@ -66,7 +66,7 @@ async def rounds(turn: ActiveTurn, dialogue: Dialogue, offered: Sequence[str], l
     Returns:
         Why the loop was ended; empty if the model finished on its own.
     """
-    manners = Manners(turn.engine.tools.get_registry(), turn.engine.limits)
+    manners = Manners(turn.tools, turn.engine.limits)
     asked_again = False
     for iteration in range(1, limit + 1):
         result = await dialogue.ask()
@@ -197,7 +197,7 @@ async def run_calls(
     """
     round_ = turn.calling = CallRound(calls, iteration)
     refusals = manners.judge(calls)
-    for group in _groups(calls, refusals, turn.engine.tools.get_registry()):
+    for group in _groups(calls, refusals, turn.tools):
         if turn.journal is not None:
             await turn.journal.flush()
         if len(group) == 1:  # the usual case needs no task
@@ -268,13 +268,14 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
             await sink.begin(ToolStarted(info=turn.info, call=named))
 
     call = round_.calls[index] = Call(
-        name=turn.engine.tools.get_registry().name_of(asked.name),
+        name=turn.tools.name_of(asked.name),
         arguments=asked.arguments if asked.arguments is not None else {},
         origin=turn.origin,
         id=asked.id,
         turn=turn.info,
         context=turn.request.context,
         offered=offered,
+        offer=turn.tools,
         refusal=refusal,
         seconds_left=turn.clock.left,
         tell=tell,

@@ -62,15 +62,20 @@ class Router:
             else:
                 turn.rule = rule_as_recorded(self.rules, chosen, turn.info.id)
                 turn.warnings += await turn.engine.tools.ready_for(turn.rule[1])
+                turn.offer = turn.engine.tools.offer_to(turn.rule[1])
             await turn.log.end(turn.sink, "response matching", turn.rule, chosen["outcome"])
             return
         await self.match(turn)
         assert turn.rule is not None
         turn.warnings += await turn.engine.tools.ready_for(turn.rule[1])
+        turn.offer = turn.engine.tools.offer_to(turn.rule[1])
         if turn.journal is not None:
-            offered = turn.engine.tools.offered_to(turn.rule[1])
-            outcome = turn.log.records[-1].outcome
-            turn.journal.add("rule", index=turn.rule[0], outcome=outcome, tools=[*offered])
+            offered, outcome = turn.offer.list(), turn.log.records[-1].outcome
+            names, sources = (
+                [tool.name for tool in offered],
+                {tool.name: tool.source for tool in offered if tool.source},
+            )
+            turn.journal.add("rule", index=turn.rule[0], outcome=outcome, tools=names, sources=sources)
 
     async def profile(self, turn: ActiveTurn) -> None:
         """Run phases 1 to 4. Failures become warnings in the phase's record.
