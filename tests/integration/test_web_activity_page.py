@@ -151,7 +151,7 @@ def test_an_interrupted_turn_is_read_and_ended(visit, left):
     expect(steps).to_have_count(9)
     expect(steps.nth(0)).to_contain_text("Pay for the tea")
     expect(steps.nth(1)).to_contain_text("Topic detection310 ms")
-    expect(steps.nth(2)).to_contain_text("Rule 0 “desk” answers")
+    expect(steps.nth(2)).to_contain_text("Rule 1 “desk” answers")
     expect(steps.nth(4)).to_contain_text("one / r1 calls pay")
     expect(steps.nth(4)).to_contain_text("120 tokens read, 18 written.")
     expect(steps.nth(5)).to_contain_text("succeeded")

@@ -37,6 +37,7 @@ class SlowModel:
         self.gone = threading.Event()
         self.status = 200
         self.rest = "a time."
+        self.breaks = False
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -60,6 +61,9 @@ class SlowModel:
                     if select.select([self.connection], [], [], 0)[0]:  # nothing more is asked here: it was closed
                         outer.gone.set()
                         return
+                if outer.breaks:
+                    self.close_connection = True
+                    return
                 self.say({"content": outer.rest})
                 self.say({}, "stop")
                 self.wfile.write(b"data: [DONE]\n\n")
@@ -408,14 +412,14 @@ def test_what_was_stopped_or_failed_looks_the_same_after_a_reload(visit, serve, 
 
     whys.first.click()
     expect(page.get_by_role("heading", level=1, name="Why this rule?")).to_be_visible()
-    expect(page.get_by_role("note")).to_have_text("Rule 0 was chosen, with main / m-1.")
+    expect(page.get_by_role("note")).to_have_text("Rule 1 was chosen, with main / m-1.")
     expect(page.get_by_label("Message")).to_contain_text("Stop me")
     expect(page.get_by_label("Message")).to_contain_text("stopped")
     expect(page.locator(".timeline > li")).to_have_count(5)
     accessible(page)
     page.get_by_role("link", name="Back to the conversation").click()
     whys.last.click()
-    expect(page.get_by_role("note")).to_have_text("Rule 0 answered, with main / m-1.")
+    expect(page.get_by_role("note")).to_have_text("Rule 1 answered, with main / m-1.")
     expect(page.get_by_label("Answers of the model")).to_contain_text("Round 1 main / m-1")
     told = page.locator("main").inner_text()
     page.reload()
@@ -507,3 +511,39 @@ def test_a_message_whose_answer_is_lost_is_not_answered_twice(visit, serve):
     expect(page.locator(".answer .markdown").last).not_to_be_empty()
     assert len(httpx.get(server.url + "api/turns").json()["turns"]) == 1
     assert len(set(keys)) == 1
+
+
+@pytest.mark.slow
+def test_an_answer_is_shown_below_the_pages_headings_and_turns_nothing_around(visit, serve):
+    """Its headings begin at h3; a character that reverses text is shown as one that cannot be."""
+    config = """
+[llms.main]
+provider = "scripted"
+default_model = "m"
+replies = [{ text = "# Top\\n\\n## Next\\n\\nfile\\u202Egpj.exe" }]
+
+[[responses]]
+llm = "main"
+"""
+    page = visit(serve(config).url)
+    ask(page, "Safe\u202eelif")
+    page.get_by_role("link", name="Why this rule?").wait_for()
+    expect(page.get_by_role("heading", level=1)).to_have_count(1)
+    expect(page.get_by_role("heading", level=3, name="Top")).to_be_visible()
+    expect(page.get_by_role("heading", level=4, name="Next")).to_be_visible()
+    assert "\u202e" not in page.inner_text("body")
+    expect(page.locator(".answer")).to_contain_text("file\ufffdgpj.exe")
+    accessible(page)
+
+
+@pytest.mark.slow
+def test_an_answer_that_breaks_off_is_not_called_no_answer(visit, serve, slow_model):
+    """What came of it stays above the error."""
+    page = visit(serve(CONFIG.format(url=slow_model.url)).url)
+    ask(page, "Tell me")
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+    slow_model.breaks = True
+    slow_model.go.set()
+    expect(page.get_by_text("The answer broke off.")).to_be_visible()
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+    expect(page.get_by_text("No answer.")).to_have_count(0)

@@ -150,16 +150,16 @@ def test_the_form_builds_a_configuration(visit, server):
     assert tables()["llms"]["cloud"] == {"provider": "openai", "default_model": "gpt-x"}
 
     page.get_by_role("tab", name="Rules").click()
-    page.get_by_role("button", name="Duplicate rule 0").click()
+    page.get_by_role("button", name="Duplicate rule 1").click()
     expect(page.locator(".rule-cards > li")).to_have_count(3)
     page.get_by_role("button", name="Add a condition").click()
     page.get_by_label("Condition 2: field").select_option("rag_results")
     page.get_by_label("Condition 2: value").select_option(label="match")
     expect(text).to_have_value(re.compile("rag_results"))
     assert tables()["responses"][1]["match"] == {"topic_contains": "weather", "rag_results": "match"}
-    page.get_by_role("button", name="Move rule 1 up").click()
+    page.get_by_role("button", name="Move rule 2 up").click()
     expect(page.locator(".rule-cards > li").first).to_contain_text("rag_results is match")
-    page.get_by_role("button", name="Delete rule 1").click()
+    page.get_by_role("button", name="Delete rule 2").click()
     expect(page.locator(".rule-cards > li")).to_have_count(2)
     page.locator(".toast").get_by_role("button", name="Undo").click()
     expect(page.locator(".rule-cards > li")).to_have_count(3)
@@ -190,7 +190,7 @@ def test_changes_are_undone_and_done_again_by_keys(visit, server):
     echo.check()
     expect(text).to_have_value(re.compile("echo"))
     page.get_by_role("tab", name="Rules").click()
-    page.get_by_role("button", name="Move rule 1 up").click()
+    page.get_by_role("button", name="Move rule 2 up").click()
     expect(page.locator(".rule-cards > li").first).to_contain_text("every message")
     moved = text.input_value()
     page.evaluate("document.activeElement.blur()")  # as where the button is gone that was pressed
@@ -331,3 +331,18 @@ def test_what_an_included_file_makes_wrong_is_said_with_its_name(visit, in_yaml)
         "rules/more.yaml:3: responses[2].llm: no LLM is called 'onr' (did you mean 'one'?)"
     )
     expect(page.locator(".editor-gutter .bad")).to_have_count(0)
+
+
+SECRET = CONFIG.replace('provider = "rehearsal"', 'provider = "openai"\napi_key = "abcdefghij123456"', 1)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_a_note_stays_on_its_line_and_says_what_it_says(visit, serve, size):
+    """It covers no other line, and the mask leaves the words of the note alone."""
+    page = visit(serve(SECRET).url + "#/config", size=size)
+    if size == NARROW:
+        page.locator(".config-views").get_by_text("Text").click()
+    expect(page.locator(".config-problems")).to_contain_text("the secret is written in the file")
+    for note in page.locator(".editor-note:visible").all():
+        expect(note).to_contain_text("the secret is written")
+        assert note.bounding_box()["height"] <= 21

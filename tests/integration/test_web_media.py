@@ -108,7 +108,7 @@ def test_an_image_is_shown_when_it_comes_and_when_the_page_is_opened_again(visit
 
 def test_a_tool_tried_by_hand_shows_its_image(visit, server):
     page = visit(server.url + "#/tools")
-    page.get_by_role("button", name="Try photograph").click()
+    page.get_by_role("button", name="Try it: photograph").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Run").click()
     expect(dialog.get_by_role("img", name="gradient.png")).to_be_visible()

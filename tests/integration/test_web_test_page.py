@@ -184,6 +184,6 @@ def test_tools_that_change_something_run_only_when_asked_for_and_confirmed(visit
 def test_a_tool_that_is_safe_to_repeat_is_not_tried_without_asking(visit, serve):
     """It changes something all the same."""
     page = visit(serve(CHANGING).url + "#/tools")
-    page.get_by_role("button", name="Try tidy").click()
+    page.get_by_role("button", name="Try it: tidy").click()
     page.get_by_role("dialog").get_by_role("button", name="Run").click()
     expect(page.get_by_role("dialog", name="Run tidy?")).to_contain_text("It changes something")

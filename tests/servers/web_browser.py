@@ -19,6 +19,7 @@ OPTIONS = (
     "--disable-sync",
 )
 PATIENCE_MS = 20_000
+ALWAYS = ("label-content-name-mismatch", "landmark-unique")
 WIDE, NARROW = (1280, 800), (380, 760)
 
 
@@ -86,16 +87,26 @@ class Visits:
 
 
 def accessible(page: Page) -> None:
-    """Fail for what axe finds serious or critical, in light and in dark."""
+    """Fail for what axe finds serious or critical or names in ALWAYS, in light and in dark."""
     before = page.evaluate("document.documentElement.dataset.theme")
     contrast = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}  # all a theme can spoil
     for theme, rules in (("light", {}), ("dark", contrast)):
         page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
-        found = Axe().run(page, options={"resultTypes": ["violations"], **rules}).response["violations"]
+        found = (
+            Axe()
+            .run(
+                page,
+                options={
+                    "resultTypes": ["violations"],
+                    **(rules if rules else {"rules": {"label-content-name-mismatch": {"enabled": True}}}),
+                },
+            )
+            .response["violations"]
+        )
         bad = [
             f"{one['id']} ({theme}): {one['help']}: {[node['html'][:160] for node in one['nodes'][:4]]}"
             for one in found
-            if one["impact"] in ("serious", "critical")
+            if one["impact"] in ("serious", "critical") or one["id"] in ALWAYS
         ]
         assert not bad, "\n".join(bad)
     page.evaluate("theme => { document.documentElement.dataset.theme = theme }", before)

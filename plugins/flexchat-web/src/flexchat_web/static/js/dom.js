@@ -6,7 +6,7 @@
 //   or node.style.setProperty("--x", …).
 //   children: nodes, texts, numbers, lists of them; null, undefined and false are left out.
 //   replace(node, ...children) · keyed(parent, items, keyOf, make, update) · svg(tag, attributes, ...children) ·
-//   icon(name, label?) · announce(text) for screen readers · uid() for ids.
+//   icon(name, label?) · announce(text) for screen readers · uid() for ids · shownText(text).
 
 import { ICONS } from "./icons.js";
 
@@ -74,7 +74,12 @@ export function keyed(parent, items, keyOf, make, update = () => {}) {
 export function announce(text) {
   const place = document.getElementById("announcer");
   place.textContent = "";
-  requestAnimationFrame(() => (place.textContent = text));
+  requestAnimationFrame(() => (place.textContent = shownText(text)));
+}
+
+/** Return a text as it is shown: characters that would turn the rest of it around (U+202D, U+202E) are replaced. */
+export function shownText(text) {
+  return text.replace(/[\u202D\u202E]/g, "\uFFFD");
 }
 
 /** Return an id no other element has. */
@@ -85,7 +90,7 @@ export function uid(prefix = "id") {
 function append(node, children) {
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false || child === true) continue;
-    node.append(child instanceof Node ? child : String(child));
+    node.append(child instanceof Node ? child : shownText(String(child)));
   }
 }
 

@@ -20,7 +20,7 @@ export function codeView(text, { lines = 16, label = "Text" } = {}) {
 function cut(text, lines, label, paint) {
   const all = text.split("\n");
   const short = all.slice(0, lines).join("\n").slice(0, lines * 200);
-  const pre = h("pre", { class: "code", tabindex: "0", role: "region", "aria-label": label }, paint(short));
+  const pre = h("pre", { class: "code", tabindex: "0", role: "group", "aria-label": label }, paint(short));
   const more =
     short.length < text.length &&
     button(all.length > lines ? `Show all ${all.length} lines` : "Show all", {

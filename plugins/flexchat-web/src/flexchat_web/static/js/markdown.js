@@ -1,7 +1,7 @@
 // Markdown, rendered by the server, which escapes raw HTML and lets no image through.
 //   node.replaceChildren(await markdown(text))      a text that cannot be rendered comes back as it is
 
-import { h } from "./dom.js";
+import { h, shownText } from "./dom.js";
 import { post } from "./api.js";
 
 const MOST_CHARACTERS = 50_000; // the server shows what is beyond its limits as it is
@@ -16,11 +16,12 @@ export async function markdown(text) {
   if (!text) return box;
   try {
     box.append(trusted(await html(text)));
+    below(box);
     // Each part by itself is written from the left or from the right.
     for (const part of box.querySelectorAll("p, li, h1, h2, h3, h4, h5, h6, td, th, blockquote")) part.dir = "auto";
     // A wide table scrolls by itself, also with the keyboard.
     for (const wide of box.querySelectorAll("table, pre")) {
-      const scroller = h("div", { class: "scroll-x", tabindex: "0", role: "region", "aria-label": wide.tagName === "PRE" ? "Code" : "Table" });
+      const scroller = h("div", { class: "scroll-x", tabindex: "0", role: "group", "aria-label": wide.tagName === "PRE" ? "Code" : "Table" });
       wide.replaceWith(scroller);
       scroller.append(wide);
     }
@@ -29,6 +30,16 @@ export async function markdown(text) {
     box.textContent = text;
   }
   return box;
+}
+
+/** Put the headings of an answer below those of the page, whose h1 is its title. */
+function below(box) {
+  for (const heading of box.querySelectorAll("h1, h2, h3, h4, h5, h6")) {
+    const level = Number(heading.tagName[1]);
+    const lower = h(`h${Math.min(6, level + 2)}`, { class: `heading-${level}` });
+    lower.append(...heading.childNodes);
+    heading.replaceWith(lower);
+  }
 }
 
 function html(text) {
@@ -72,6 +83,6 @@ export function parcels(all, { characters = MOST_CHARACTERS, texts = MOST_TEXTS 
 /** The one place where text becomes HTML; only for what api/markdown returned. */
 function trusted(html) {
   const template = document.createElement("template");
-  template.innerHTML = html;
+  template.innerHTML = shownText(html);
   return template.content;
 }

@@ -1,11 +1,11 @@
 // Rules and their conditions in words, for the page Explain and for turns that were answered.
-//   ruleName(0, "weather")     conditionList({ topic_contains: "weather" }, { failed: ["topic_contains = …: topic is …"] })
+//   ruleName(0, "weather") is Rule 1 “weather”     conditionList({ topic_contains: "weather" }, { failed: ["topic_contains = …: topic is …"] })
 
 import { h, icon } from "./dom.js";
 
 /** Return a rule's name as people read it. */
 export function ruleName(index, name) {
-  return name ? `Rule ${index} “${name}”` : `Rule ${index}`;
+  return name ? `Rule ${index + 1} “${name}”` : `Rule ${index + 1}`;
 }
 
 /** Return a rule's conditions, each once; verdict: what is known of them, null if nobody looked. */

@@ -7,7 +7,7 @@
 //   storedAnswer(turn, { conversation, again }): the same for a turn of a kept conversation
 // A node goes on being written to while it is out of the document: another session may be shown meanwhile.
 
-import { announce, h, icon, replace } from "../dom.js";
+import { announce, h, icon, replace, shownText } from "../dom.js";
 import { alert, badge, button, copyButton, errorCard, moneyNode, ms, when } from "../elements.js";
 import { liveCalls } from "../live_calls.js";
 import { markdown } from "../markdown.js";
@@ -79,11 +79,11 @@ export function answerView() {
   const on = {
     text({ index, text }) {
       say(WRITING);
-      textAt(index).append(text);
+      textAt(index).append(shownText(text));
     },
     reasoning({ index, text }) {
       say("Thinking…");
-      thoughtAt(index).append(text);
+      thoughtAt(index).append(shownText(text));
     },
     tool_call: ({ name }) => say(`Calling ${name}…`),
     phase_started({ phase }) {
@@ -153,9 +153,9 @@ export function answerView() {
     async finish(turn, about) {
       const last = Math.max(-1, ...[...texts.values()].map((one) => one.answer));
       const shown = [...texts.values()].filter((one) => one.answer === last).map((one) => one.node.textContent).join("");
-      if (turn.content && shown !== turn.content) {
+      if (turn.content && shown !== shownText(turn.content)) {
         answers = last + 1;
-        textAt(0).append(turn.content);
+        textAt(0).append(shownText(turn.content));
       }
       calls.stop();
       ended();
@@ -165,7 +165,8 @@ export function answerView() {
     async fail(error, again) {
       calls.stop();
       ended();
-      replace(foot, failure(error, again));
+      const isBegun = [...texts.values()].some((one) => one.node.textContent.trim());
+      replace(foot, failure(error, again, isBegun));
       await render();
     },
     async stop(again) {
@@ -192,8 +193,8 @@ function cutShort(again) {
   );
 }
 
-function failure(error, again) {
-  return errorCard(error, { retry: again, title: "No answer." });
+function failure(error, again, isBegun) {
+  return errorCard(error, { retry: again, title: isBegun ? "The answer broke off." : "No answer." });
 }
 
 function thought(text) {
@@ -229,7 +230,7 @@ export function storedAnswer(turn, { conversation, again }) {
       }
     }
   }
-  const ended = { cancelled: () => cutShort(again), failed: () => failure({ message: turn.error }, again) }[turn.status];
+  const ended = { cancelled: () => cutShort(again), failed: () => failure({ message: turn.error }, again, Boolean(content.trim())) }[turn.status];
   const foot = h("div", { class: "answer-foot" }, ended?.(), facts({ ...turn, content }, { conversation, asked }));
   return h("article", { class: "message answer", "aria-label": "Answer" }, body, foot);
 }

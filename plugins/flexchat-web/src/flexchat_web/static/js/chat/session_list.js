@@ -1,6 +1,6 @@
 // The list of conversations: search, open, begin a new one.
 
-import { h, icon, keyed, replace } from "../dom.js";
+import { h, icon, keyed, replace, shownText } from "../dom.js";
 import { button, errorCard, when } from "../elements.js";
 import { sessions } from "./sessions.js";
 
@@ -62,7 +62,7 @@ function item(session, current, onPick) {
 
 function update(node, session, current) {
   const link = node.firstElementChild;
-  link.firstElementChild.textContent = session.title || "Untitled";
+  link.firstElementChild.textContent = shownText(session.title || "Untitled");
   replace(link.lastElementChild, session.running || session.underWay ? [icon("running", "answering")] : session.updated && when(session.updated));
   if (session === current) link.setAttribute("aria-current", "true");
   else link.removeAttribute("aria-current");

@@ -50,10 +50,10 @@ export function rulesSection(draft) {
 
   function make(index) {
     const editable = draft.editable;
-    const up = iconButton("up", `Move rule ${index} up`, () => move(index, index - 1));
-    const down = iconButton("down", `Move rule ${index} down`, () => move(index, index + 1));
-    const copy = iconButton("copy", `Duplicate rule ${index}`, () => duplicate(index), { disabled: !editable });
-    const remove = iconButton("trash", `Delete rule ${index}`, () => drop(index));
+    const up = iconButton("up", `Move rule ${index + 1} up`, () => move(index, index - 1));
+    const down = iconButton("down", `Move rule ${index + 1} down`, () => move(index, index + 1));
+    const copy = iconButton("copy", `Duplicate rule ${index + 1}`, () => duplicate(index), { disabled: !editable });
+    const remove = iconButton("trash", `Delete rule ${index + 1}`, () => drop(index));
     const card = foldCard({ ...head(index), actions: [up, down, copy, remove], body: () => body(index) });
     return Object.assign(card, {
       item: h("li", {}, card.node),
@@ -113,7 +113,7 @@ export function rulesSection(draft) {
   async function drop(index) {
     const before = draft.text;
     for (let at = index; at + 1 < cards.length; at += 1) cards[at].open = cards[at + 1].open;
-    if (await draft.change([{ path: ["responses", index], remove: true }])) toast(`Rule ${index} is deleted from the text.`, { action: ["Undo", () => draft.restore(before)], seconds: 8 });
+    if (await draft.change([{ path: ["responses", index], remove: true }])) toast(`Rule ${index + 1} is deleted from the text.`, { action: ["Undo", () => draft.restore(before)], seconds: 8 });
   }
 
   function show(index) {

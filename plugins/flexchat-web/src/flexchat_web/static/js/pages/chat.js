@@ -1,6 +1,6 @@
 // Chat: conversations at the left, one of them with its messages, and the field to write in.
 
-import { h, icon, replace } from "../dom.js";
+import { h, icon, replace, shownText } from "../dom.js";
 import { alert, button, emptyState, errorCard, iconButton, money, spinner } from "../elements.js";
 import { address, get, uiConfig } from "../api.js";
 import { onReturn } from "../attention.js";
@@ -73,7 +73,7 @@ export async function mount(root, { rest }) {
 
   function show() {
     list.show(session);
-    heading.textContent = session.title || (session.missing ? "Conversation" : "New conversation");
+    heading.textContent = shownText(session.title) || (session.missing ? "Conversation" : "New conversation");
     setPlace(session.title || title);
     replace(price, session.kept && session.loaded && session.cost && !session.missing && priceButton(session));
     replace(tools, session.nodes.length > 0 && !session.missing && actions());

@@ -10,6 +10,7 @@ import { confirmed, openDialog } from "../dialog.js";
 import { jsonView, codeView } from "../json_view.js";
 import { schemaForm } from "../schema_form.js";
 import { isOnlyMedia, mediaView, toolError } from "../tool_call.js";
+import { ruleName } from "../rule_words.js";
 import { EFFECTS, effectOfTool, parametersView } from "../tool_definition.js";
 
 export const title = "Tools";
@@ -145,6 +146,11 @@ function grouped(all) {
   return found;
 }
 
+function rangeOf(numbers) {
+  const [low, high] = [Math.min(...numbers), Math.max(...numbers)].map((number) => number.toLocaleString("en"));
+  return low === high ? low : `${low} to ${high}`;
+}
+
 /** What each rule's tools cost, in every request. */
 function priceView(cost) {
   const rules = cost.rules.filter((rule) => rule.tools.length || rule.unsendable.length);
@@ -152,7 +158,7 @@ function priceView(cost) {
   return h(
     "details",
     { class: "card tools-price" },
-    h("summary", {}, icon("right"), `Price: ${rules.map((rule) => `about ${rule.tokens.toLocaleString("en")} tokens`).slice(0, 1)}${rules.length > 1 ? " and more" : ""} of every request`),
+    h("summary", {}, icon("right"), `Price: about ${rangeOf(rules.map((rule) => rule.tokens))} tokens of every request${rules.length > 1 ? ", depending on its rule" : ""}`),
     h(
       "ul",
       {},
@@ -160,7 +166,7 @@ function priceView(cost) {
         h(
           "li",
           {},
-          rule.name ? `Rule ${rule.rule} “${rule.name}”` : `Rule ${rule.rule}`,
+          ruleName(rule.rule, rule.name),
           `: ${rule.tools.length} ${rule.tools.length === 1 ? "tool" : "tools"}, about ${rule.tokens.toLocaleString("en")} tokens as sent to ${rule.format}, ${money(rule.cost)}`,
           rule.tokens > cost.budget_tokens && [" ", badge(`over tools.budget_tokens, ${cost.budget_tokens.toLocaleString("en")}`, "warn")],
           rule.unsendable.length > 0 && [" ", badge(`${rule.format} cannot be sent ${rule.unsendable.join(", ")}`, "warn")],
@@ -179,7 +185,7 @@ function card(tool, findings, tokens) {
     h("p", { class: "tool-description" }, tool.description || "Says nothing about itself."),
     parametersView(tool.parameters),
     h("div", { class: "tool-lint" }, lintView(findings)),
-    h("div", { class: "tool-actions" }, button("Try it", { icon: "play", kind: "small", "aria-label": `Try ${tool.name}`, onClick: () => tryOut(tool) }), tokens !== undefined && h("span", { class: "muted small-text" }, `about ${tokens.toLocaleString("en")} tokens`)),
+    h("div", { class: "tool-actions" }, button("Try it", { icon: "play", kind: "small", "aria-label": `Try it: ${tool.name}`, onClick: () => tryOut(tool) }), tokens !== undefined && h("span", { class: "muted small-text" }, `about ${tokens.toLocaleString("en")} tokens`)),
   );
 }
 
