@@ -34,7 +34,7 @@ export function unknownCard(effect, { about, settled }) {
     howToTell(effect, about),
     given === undefined ? h("p", { class: "muted small-text" }, "Its arguments are no longer kept.") : dataView(given, "arguments"),
     factList([["Why nobody knows", shortened(effect.note)], ["Asked for", asker(effect)]]),
-    h("div", { class: "row" }, settleButtons(effect, settled), h("a", { class: "button quiet", href: effectPlace(effect.key), "aria-label": `All that is known of ${effect.tool}` }, "Details")),
+    h("div", { class: "row" }, settleButtons(effect, settled), h("a", { class: "button quiet", href: effectPlace(effect.key), "aria-label": `Details of ${effect.tool}` }, "Details")),
   );
 }
 

@@ -14,7 +14,7 @@ export function promptField(draft, path, { label, hint, variables }) {
     area.focus();
     bound.changed();
   };
-  const chips = variables.map((name) => h("button", { type: "button", class: "chip", title: `Put {{${name}}} in`, "aria-label": `Put ${name} in`, disabled: !draft.editable, onClick: () => put(name) }, `{{${name}}}`));
+  const chips = variables.map((name) => h("button", { type: "button", class: "chip", title: `Put {{${name}}} in`, "aria-label": `Put {{${name}}} in`, disabled: !draft.editable, onClick: () => put(name) }, `{{${name}}}`));
   const bound = binding(draft, path, { read: () => area.value || undefined, write: (value) => (area.value = value ?? "") });
 
   function update(what) {
