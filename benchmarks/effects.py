@@ -40,8 +40,8 @@ import effects_mcp
 from flexchat import EffectUnknownError, FlexChat, FlexChatError, StuckTurnError, ToolContext, tool
 from flexchat.assembly import installed_plugins
 from flexchat.calls.claim import ClaimEffect
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.turn.journal import Journal
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
 STEPS = ("bind", "write", "model", "claim", "tool", "remember", "finish", "append")

@@ -12,7 +12,7 @@ import random
 import signal
 import socket
 
-from flexchat.http.fetcher import GuardedFetcher
+from flexchat_sdk.http.fetcher import GuardedFetcher
 
 TURNS = ("http_pay", "http_pay_with_key", "http_pay_and_ask")
 """Tools that change something: without a key, with one, and one whose service can be asked."""

@@ -43,7 +43,7 @@ def pay_into(folder):
 
 def flexchat(folder, begins):
     from flexchat import FlexChat, FlexChatError, tool
-    from flexchat.conversations.sqlite_store import SqliteConversations
+    from flexchat_sqlite.conversations import SqliteConversations
     from flexchat_testing import ScriptedProvider, calls, says
 
     @tool

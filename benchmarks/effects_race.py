@@ -21,8 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.store import EffectCall
+from flexchat_sqlite.conversations import SqliteConversations
 
 SERVERS = Path(__file__).resolve().parents[1] / "tests" / "servers"
 

@@ -28,10 +28,11 @@ from flexchat import EffectUnknownError, FlexChat, FlexChatError, ToolContext, t
 from flexchat.assembly import installed_plugins
 from flexchat.calls.claim import ClaimEffect
 from flexchat.calls.effects import Effects
-from flexchat.conversations import effect_rows, sqlite_store
+from flexchat.conversations import effect_rows
 from flexchat.conversations.memory_ledger import MemoryLedger
-from flexchat.storage.sqlite import Database
 from flexchat.turn.keyed import KeyMemory
+from flexchat_sqlite import conversations as sqlite_store
+from flexchat_sqlite.database import Database
 from flexchat_testing import ScriptedProvider, calls, says
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test

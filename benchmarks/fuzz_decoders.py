@@ -29,12 +29,12 @@ from typing import Any
 import attrs
 import httpx
 from flexchat import AnswerEnd, ChatOptions, Message, ProviderError, ToolMessage, UserMessage
-from flexchat.http import client
-from flexchat.http.ndjson import NdjsonDecoder
-from flexchat.http.retry_after import retry_after_s, should_retry
-from flexchat.http.sse import SseDecoder
 from flexchat.plugin import ChatResult
-from flexchat.provider import ProviderTimeoutError
+from flexchat_sdk import ProviderTimeoutError
+from flexchat_sdk.http import client
+from flexchat_sdk.http.ndjson import NdjsonDecoder
+from flexchat_sdk.http.retry_after import retry_after_s, should_retry
+from flexchat_sdk.http.sse import SseDecoder
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "servers"))
 import wire_dialects

@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat.provider import ChatEvent, ProviderOverloadedError, ProviderProtocolError
-from flexchat.provider.reading import SSE_DONE, AnswerReader
 from flexchat_anthropic.answer import MessagesAnswer
 from flexchat_anthropic.conformance import AnthropicConformance
 from flexchat_gemini.answer import FRAMING, GeminiAnswer
@@ -27,6 +25,8 @@ from flexchat_ollama.provider import LINES
 from flexchat_openai.chat_stream import ChatStream
 from flexchat_openai.conformance import ChatCompletionsConformance, ResponsesConformance
 from flexchat_openai.responses_stream import ResponsesStream
+from flexchat_sdk import ChatEvent, ProviderOverloadedError, ProviderProtocolError
+from flexchat_sdk.reading import SSE_DONE, AnswerReader
 
 HERE = "https://here.example"
 

@@ -12,9 +12,9 @@ import json
 from typing import Any
 
 from flexchat import AnswerEnd, ChatOptions, UserMessage
-from flexchat.provider import ChatEvent
 from flexchat_langchain.config import LangChainConfig
 from flexchat_langchain.provider import LangChainProvider
+from flexchat_sdk import ChatEvent
 from fuzz_formats import Answer, WireFormat
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk

@@ -27,7 +27,7 @@ from typing import Any
 import attrs
 from flexchat import AnswerEnd, ProviderError, ReasoningDelta, TextDelta
 from flexchat.plugin import ChatResult
-from flexchat.provider import ChatEvent
+from flexchat_sdk import ChatEvent
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fuzz_formats import FORMATS, Answer, WireFormat

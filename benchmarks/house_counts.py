@@ -25,7 +25,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
 LONG = 60
-DOORS = ("flexchat", "flexchat.plugin", "flexchat.provider", "flexchat.store", "flexchat.host", "flexchat_testing")
+DOORS = ("flexchat", "flexchat.plugin", "flexchat_sdk", "flexchat.store", "flexchat.host", "flexchat_testing")
 PIECE = "Nineteen degrees."
 """The text whose way to the caller is followed."""
 
@@ -51,9 +51,9 @@ def memory_chat():
     from flexchat import FlexChat, tool
     from flexchat.plugin import hookimpl
     from flexchat.plugin.host import PluginHost
-    from flexchat.provider import ProviderType
     from flexchat_openai.config import OpenAIConfig
     from flexchat_openai.provider import OpenAIProvider
+    from flexchat_sdk import ProviderType
 
     def frames(*deltas, finish):
         choices = [{"index": 0, "delta": delta} for delta in deltas] + [{"delta": {}, "finish_reason": finish}]

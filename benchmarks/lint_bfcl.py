@@ -28,12 +28,12 @@ from flexchat import ToolDefinition
 from flexchat.host import ToolDefinitionError
 from flexchat.plugin import Implementation
 from flexchat.schema.limits import schema_problems
-from flexchat.schema.rewrite import rewrite
-from flexchat.tools.lint import lint_tools
 from flexchat.tools.wire_names import wire_names
 from flexchat_gemini.dialects import JSON_SCHEMA, PARAMETERS
 from flexchat_ollama.dialects import TOOLS
 from flexchat_openai.dialects import LOOSE, STRICT
+from flexchat_sdk.dialects.lint import lint_tools
+from flexchat_sdk.dialects.rewrite import rewrite
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "integration"))
 from test_schema_dialects import dropped_by_ollama, strict_problems

@@ -253,7 +253,7 @@ async def in_memory():
 async def kept():
     """CPU µs of a turn in a new conversation that is kept, all threads included: without tools, and with one write."""
     from flexchat import FlexChat, tool
-    from flexchat.conversations.sqlite_store import SqliteConversations
+    from flexchat_sqlite.conversations import SqliteConversations
     from flexchat_testing import ScriptedProvider, calls, says
 
     async def pay(amount: int) -> str:

@@ -31,7 +31,7 @@ def serve(keep: str) -> None:
     import attrs
     from flexchat.assembly import installed_plugins
     from flexchat.plugin import hookimpl
-    from flexchat.provider import ProviderType
+    from flexchat_sdk import ProviderType
     from flexchat_testing import ScriptedProvider
     from flexchat_web.app import create_app
     from flexchat_web.commands.server import Server

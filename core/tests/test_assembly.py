@@ -18,11 +18,11 @@ from flexchat.plugin import (
     hookimpl,
 )
 from flexchat.plugin.host import CORE_TABLES, PluginHost
-from flexchat.provider import ProviderType
 from flexchat.store import ConversationStoreType, DocumentStoreType, RerankerType
 from flexchat_builtin import plugin as builtin
 from flexchat_internal import plugin as internal
 from flexchat_mock import plugin as mock
+from flexchat_sdk import ProviderType
 
 CONFIG = {
     "llms": {"robot": {"provider": "rehearsal"}},

@@ -19,11 +19,11 @@ from flexchat import (
     tool,
 )
 from flexchat.config.model import ResponseRule
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.domain.history import repair_history
 from flexchat.errors import ContextLengthError, NoMatchingRuleError, ProviderConnectionError, ResponseFormatError
-from flexchat.provider import ToolCallStart, events_of
 from flexchat.turn.run import _KEEPING
+from flexchat_sdk import ToolCallStart, events_of
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
 C = {"conversation": "c", "tenant": "t"}

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_gemini.answer import FRAMING, GeminiAnswer, usage_of
+from flexchat_gemini.errors import REFUSALS
+from flexchat_sdk import (
     AnswerEnd,
     AnswerReader,
     ChatEvent,
@@ -24,8 +26,6 @@ from flexchat.provider import (
     ToolCallEnd,
     ToolCallStart,
 )
-from flexchat_gemini.answer import FRAMING, GeminiAnswer, usage_of
-from flexchat_gemini.errors import REFUSALS
 
 HERE = "https://here.example"
 FILTERED = (

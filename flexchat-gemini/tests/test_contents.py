@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import ToolCall, ToolResult
-from flexchat.provider import (
+from flexchat_gemini.contents import NO_SIGNATURE, ContentsWriter
+from flexchat_gemini.request import RequestWriter
+from flexchat_sdk import (
     AssistantMessage,
     ChatOptions,
     MediaPart,
@@ -21,8 +23,6 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_gemini.contents import NO_SIGNATURE, ContentsWriter
-from flexchat_gemini.request import RequestWriter
 
 HERE = "https://here.example"
 HI = UserMessage(content="hi")

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from flexchat.http.refusal import refusal_data
-from flexchat.http.retry_after import LONGEST_S
-from flexchat.provider import ProviderError
 from flexchat_gemini.errors import REFUSALS, is_about_batches, knows_no_json_schema
+from flexchat_sdk import ProviderError
+from flexchat_sdk.http.refusal import refusal_data
+from flexchat_sdk.http.retry_after import LONGEST_S
 from hypothesis import given
 from hypothesis import strategies as st
 

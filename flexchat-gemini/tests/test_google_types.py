@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import Implementation, ToolCall, ToolDefinition
-from flexchat.provider import (
+from flexchat_gemini.request import RequestWriter
+from flexchat_gemini.tools import encode_tools, encode_tools_as_parameters
+from flexchat_sdk import (
     AssistantMessage,
     ChatOptions,
     MediaPart,
@@ -19,8 +21,6 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_gemini.request import RequestWriter
-from flexchat_gemini.tools import encode_tools, encode_tools_as_parameters
 
 HERE = "https://here.example"
 SCHEMA = {

@@ -8,7 +8,12 @@ from typing import Any
 import attrs
 import httpx
 from flexchat.plugin import ChatResult, ToolCall
-from flexchat.provider import (
+from flexchat_gemini.answer import FRAMING, GeminiAnswer
+from flexchat_gemini.config import GeminiConfig
+from flexchat_gemini.contents import NO_SIGNATURE
+from flexchat_gemini.provider import GeminiProvider
+from flexchat_gemini.request import RequestWriter
+from flexchat_sdk import (
     AnswerEnd,
     AnswerReader,
     AssistantMessage,
@@ -19,11 +24,6 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_gemini.answer import FRAMING, GeminiAnswer
-from flexchat_gemini.config import GeminiConfig
-from flexchat_gemini.contents import NO_SIGNATURE
-from flexchat_gemini.provider import GeminiProvider
-from flexchat_gemini.request import RequestWriter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -11,7 +11,11 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
-from flexchat.provider import (
+from flexchat_gemini.config import GeminiConfig
+from flexchat_gemini.plugin import create, flexchat_register_providers
+from flexchat_gemini.provider import GeminiProvider
+from flexchat_gemini.tools import encode_tools
+from flexchat_sdk import (
     AnswerEnd,
     ChatEvent,
     ChatOptions,
@@ -28,10 +32,6 @@ from flexchat.provider import (
     TextDelta,
     UserMessage,
 )
-from flexchat_gemini.config import GeminiConfig
-from flexchat_gemini.plugin import create, flexchat_register_providers
-from flexchat_gemini.provider import GeminiProvider
-from flexchat_gemini.tools import encode_tools
 
 KEY = "AIzaTestCanary1234567890"
 TOKEN = "ya29.test-canary-token"

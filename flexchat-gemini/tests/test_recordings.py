@@ -14,7 +14,12 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
-from flexchat.provider import (
+from flexchat_gemini.answer import FRAMING, GeminiAnswer
+from flexchat_gemini.config import GeminiConfig
+from flexchat_gemini.provider import GeminiProvider
+from flexchat_gemini.request import RequestWriter
+from flexchat_gemini.tools import encode_tools, encode_tools_as_parameters
+from flexchat_sdk import (
     AnswerEnd,
     AnswerReader,
     AssistantMessage,
@@ -32,11 +37,6 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_gemini.answer import FRAMING, GeminiAnswer
-from flexchat_gemini.config import GeminiConfig
-from flexchat_gemini.provider import GeminiProvider
-from flexchat_gemini.request import RequestWriter
-from flexchat_gemini.tools import encode_tools, encode_tools_as_parameters
 
 HERE = "https://here.example"
 HI = (UserMessage(content="hi"),)

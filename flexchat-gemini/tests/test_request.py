@@ -6,9 +6,9 @@ from typing import Any
 import attrs
 import pytest
 from flexchat.plugin import Implementation, ToolDefinition
-from flexchat.provider import ChatOptions, ProviderRequestError, Reasoning, ResponseFormat, SystemMessage, UserMessage
 from flexchat_gemini.request import RequestWriter
 from flexchat_gemini.tools import encode_tools
+from flexchat_sdk import ChatOptions, ProviderRequestError, Reasoning, ResponseFormat, SystemMessage, UserMessage
 
 HERE = "https://here.example"
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

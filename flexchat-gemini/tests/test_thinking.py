@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from flexchat.provider import Reasoning
 from flexchat_gemini.thinking import thinking_config
 from flexchat_gemini.traits import ALL_LEVELS, UNKNOWN, traits_of
+from flexchat_sdk import Reasoning
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import ChatResult, ToolCall
-from flexchat.provider import (
+from flexchat_ollama.chat_answer import ChatAnswer
+from flexchat_ollama.provider import LINES
+from flexchat_sdk import (
     AnswerEnd,
     AnswerReader,
     ChatEvent,
@@ -21,8 +23,6 @@ from flexchat.provider import (
     ToolCallStart,
     Usage,
 )
-from flexchat_ollama.chat_answer import ChatAnswer
-from flexchat_ollama.provider import LINES
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from flexchat.http.refusal import refusal_data
-from flexchat.provider import (
+from flexchat_ollama.errors import REFUSALS, malformed_call
+from flexchat_sdk import (
     ContextLengthError,
     ModelNotFoundError,
     ProviderAuthError,
@@ -17,7 +17,7 @@ from flexchat.provider import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat_ollama.errors import REFUSALS, malformed_call
+from flexchat_sdk.http.refusal import refusal_data
 
 KEY = "0123456789abcdef.canary"
 

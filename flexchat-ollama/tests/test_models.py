@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from flexchat.provider import ModelInfo
 from flexchat_ollama.context_window import chosen_num_ctx, estimate_warning, measured_warning
 from flexchat_ollama.models import UNKNOWN, ModelFacts, model_info, read_show, read_tags
+from flexchat_sdk import ModelInfo
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -11,7 +11,12 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_ollama.config import OllamaConfig
+from flexchat_ollama.dialects import TOOLS
+from flexchat_ollama.embeddings import BATCHES
+from flexchat_ollama.plugin import create, flexchat_register_providers
+from flexchat_ollama.provider import OllamaProvider
+from flexchat_sdk import (
     AnswerEnd,
     ChatEvent,
     ChatOptions,
@@ -33,11 +38,6 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_ollama.config import OllamaConfig
-from flexchat_ollama.dialects import TOOLS
-from flexchat_ollama.embeddings import BATCHES
-from flexchat_ollama.plugin import create, flexchat_register_providers
-from flexchat_ollama.provider import OllamaProvider
 
 BATCH = BATCHES.most_texts
 KEY = "0123456789abcdef0123456789abcdef.canary"

@@ -13,7 +13,11 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
-from flexchat.provider import (
+from flexchat_ollama.chat_answer import ChatAnswer
+from flexchat_ollama.chat_tools import encode_tools
+from flexchat_ollama.config import OllamaConfig
+from flexchat_ollama.provider import LINES, OllamaProvider
+from flexchat_sdk import (
     AnswerEnd,
     AnswerReader,
     AssistantMessage,
@@ -31,10 +35,6 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_ollama.chat_answer import ChatAnswer
-from flexchat_ollama.chat_tools import encode_tools
-from flexchat_ollama.config import OllamaConfig
-from flexchat_ollama.provider import LINES, OllamaProvider
 
 HERE = "http://here.example"
 HI = (UserMessage(content="hi"),)

@@ -6,7 +6,9 @@ from typing import Any
 import attrs
 import pytest
 from flexchat.plugin import Implementation, ToolCall, ToolDefinition
-from flexchat.provider import (
+from flexchat_openai.chat_request import SCOPE, ChatRequestWriter
+from flexchat_openai.chat_tools import encode_tools
+from flexchat_sdk import (
     AssistantMessage,
     ChatOptions,
     MediaPart,
@@ -20,8 +22,6 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_openai.chat_request import SCOPE, ChatRequestWriter
-from flexchat_openai.chat_tools import encode_tools
 from hypothesis import given
 from hypothesis import strategies as st
 

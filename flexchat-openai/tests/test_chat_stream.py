@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_openai.chat_request import ChatRequestWriter
+from flexchat_openai.chat_stream import ChatStream
+from flexchat_sdk import (
     AnswerEnd,
     ChatEvent,
     Message,
@@ -24,9 +26,7 @@ from flexchat.provider import (
     ToolCallStart,
     ToolMessage,
 )
-from flexchat.provider.reading import SSE_DONE, AnswerReader
-from flexchat_openai.chat_request import ChatRequestWriter
-from flexchat_openai.chat_stream import ChatStream
+from flexchat_sdk.reading import SSE_DONE, AnswerReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

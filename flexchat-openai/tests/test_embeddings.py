@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
-from flexchat.provider import ModelNotFoundError, ProviderError, ProviderProtocolError, ProviderTimeoutError
 from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.provider import OpenAIProvider
+from flexchat_sdk import ModelNotFoundError, ProviderError, ProviderProtocolError, ProviderTimeoutError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -4,9 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from flexchat.http.refusal import refusal_data
-from flexchat.http.secrets import key_mask
-from flexchat.provider import (
+from flexchat_openai.errors import REFUSALS
+from flexchat_sdk import (
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,
@@ -18,7 +17,8 @@ from flexchat.provider import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat_openai.errors import REFUSALS
+from flexchat_sdk.http.refusal import refusal_data
+from flexchat_sdk.http.secrets import key_mask
 
 Body = dict[str, Any] | list[Any] | str
 

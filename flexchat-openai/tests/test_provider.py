@@ -10,7 +10,10 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_openai.config import OpenAIConfig
+from flexchat_openai.plugin import create, flexchat_register_providers
+from flexchat_openai.provider import OpenAIProvider
+from flexchat_sdk import (
     AnswerEnd,
     ChatEvent,
     ChatOptions,
@@ -29,9 +32,6 @@ from flexchat.provider import (
     TextDelta,
     UserMessage,
 )
-from flexchat_openai.config import OpenAIConfig
-from flexchat_openai.plugin import create, flexchat_register_providers
-from flexchat_openai.provider import OpenAIProvider
 
 KEY = "sk-test-canary-1234567890"
 MESSAGES = (SystemMessage(content="s"), UserMessage(content="hi"))

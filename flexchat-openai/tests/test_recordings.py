@@ -13,7 +13,13 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
-from flexchat.provider import (
+from flexchat_openai.chat_answer import AnswerDraft
+from flexchat_openai.chat_request import ChatRequestWriter
+from flexchat_openai.chat_stream import ChatStream
+from flexchat_openai.chat_tools import encode_tools
+from flexchat_openai.config import OpenAIConfig
+from flexchat_openai.provider import OpenAIProvider
+from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
@@ -28,13 +34,7 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat.provider.reading import SSE_DONE, AnswerReader
-from flexchat_openai.chat_answer import AnswerDraft
-from flexchat_openai.chat_request import ChatRequestWriter
-from flexchat_openai.chat_stream import ChatStream
-from flexchat_openai.chat_tools import encode_tools
-from flexchat_openai.config import OpenAIConfig
-from flexchat_openai.provider import OpenAIProvider
+from flexchat_sdk.reading import SSE_DONE, AnswerReader
 
 Recorded = Callable[[str], list[tuple[str, int, dict[str, Any]]]]
 

@@ -13,7 +13,12 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
-from flexchat.provider import (
+from flexchat_openai.config import OpenAIConfig
+from flexchat_openai.provider import OpenAIProvider
+from flexchat_openai.responses_request import ResponsesRequestWriter
+from flexchat_openai.responses_stream import ResponsesStream
+from flexchat_openai.responses_tools import encode_tools
+from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
@@ -30,12 +35,7 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat.provider.reading import SSE_DONE, AnswerReader
-from flexchat_openai.config import OpenAIConfig
-from flexchat_openai.provider import OpenAIProvider
-from flexchat_openai.responses_request import ResponsesRequestWriter
-from flexchat_openai.responses_stream import ResponsesStream
-from flexchat_openai.responses_tools import encode_tools
+from flexchat_sdk.reading import SSE_DONE, AnswerReader
 
 Recorded = Callable[[str], list[tuple[str, int, dict[str, Any]]]]
 

@@ -6,7 +6,10 @@ from typing import Any
 import attrs
 import pytest
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_openai.responses_items import SCOPE
+from flexchat_openai.responses_request import ResponsesRequestWriter
+from flexchat_openai.responses_stream import ResponsesStream
+from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
@@ -23,10 +26,7 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat.provider.reading import SSE_DONE, AnswerReader
-from flexchat_openai.responses_items import SCOPE
-from flexchat_openai.responses_request import ResponsesRequestWriter
-from flexchat_openai.responses_stream import ResponsesStream
+from flexchat_sdk.reading import SSE_DONE, AnswerReader
 
 HERE, OPENAI = "https://here.example", "https://api.openai.com"
 HI = (UserMessage(content="hi"),)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_openai.responses_stream import ResponsesStream
+from flexchat_sdk import (
     AnswerEnd,
     ChatEvent,
     OpaquePart,
@@ -20,8 +21,7 @@ from flexchat.provider import (
     ToolCallEnd,
     ToolCallStart,
 )
-from flexchat.provider.reading import SSE_DONE, AnswerReader
-from flexchat_openai.responses_stream import ResponsesStream
+from flexchat_sdk.reading import SSE_DONE, AnswerReader
 
 HERE = "https://here.example"
 

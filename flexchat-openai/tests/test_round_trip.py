@@ -8,7 +8,14 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_openai.chat_request import ChatRequestWriter
+from flexchat_openai.chat_stream import ChatStream
+from flexchat_openai.config import OpenAIConfig
+from flexchat_openai.errors import REFUSALS
+from flexchat_openai.provider import OpenAIProvider
+from flexchat_openai.responses_request import ResponsesRequestWriter
+from flexchat_openai.responses_stream import ResponsesStream
+from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
@@ -20,14 +27,7 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat.provider.reading import SSE_DONE, AnswerReader
-from flexchat_openai.chat_request import ChatRequestWriter
-from flexchat_openai.chat_stream import ChatStream
-from flexchat_openai.config import OpenAIConfig
-from flexchat_openai.errors import REFUSALS
-from flexchat_openai.provider import OpenAIProvider
-from flexchat_openai.responses_request import ResponsesRequestWriter
-from flexchat_openai.responses_stream import ResponsesStream
+from flexchat_sdk.reading import SSE_DONE, AnswerReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

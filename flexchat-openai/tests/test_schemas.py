@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import Implementation, ToolDefinition
-from flexchat.provider import ChatOptions, ResponseFormat
-from flexchat.schema.rewrite import rewrite
 from flexchat_openai import chat_tools, responses_tools
 from flexchat_openai.chat_request import ChatRequestWriter
 from flexchat_openai.dialects import LOOSE
 from flexchat_openai.responses_request import ResponsesRequestWriter
 from flexchat_openai.schemas import _is_plain, sent_schema
+from flexchat_sdk import ChatOptions, ResponseFormat
+from flexchat_sdk.dialects.rewrite import rewrite
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,9 +3,9 @@
 import itertools
 
 import pytest
-from flexchat.provider import AnswerEnd, ReasoningPart, TextPart
 from flexchat_openai.chat_answer import AnswerDraft
 from flexchat_openai.think_tags import ThinkTags
+from flexchat_sdk import AnswerEnd, ReasoningPart, TextPart
 from hypothesis import given
 from hypothesis import strategies as st
 

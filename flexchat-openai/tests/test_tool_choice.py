@@ -4,9 +4,9 @@ import json
 from typing import Any, Literal
 
 import pytest
-from flexchat.provider import ChatOptions, ProviderRequestError, UserMessage
 from flexchat_openai.chat_request import ChatRequestWriter
 from flexchat_openai.responses_request import ResponsesRequestWriter
+from flexchat_sdk import ChatOptions, ProviderRequestError, UserMessage
 
 OPENAI, OTHER = "https://api.openai.com", "https://h.example"
 NAMES = ("a", "b", "c")

@@ -3,9 +3,9 @@
 from typing import Literal
 
 import pytest
-from flexchat.provider import Reasoning
 from flexchat_openai.reasoning import effort_for
 from flexchat_openai.traits import traits_of
+from flexchat_sdk import Reasoning
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 

@@ -8,9 +8,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from flexchat.cli.commands import OWN
-from flexchat.cli.main import main
 from flexchat.plugin.commands import summary_of
+from flexchat_cli.commands import OWN
+from flexchat_cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "cli.md"

@@ -48,12 +48,22 @@ def test_the_config_is_valid(text, tmp_path, monkeypatch):
     assert check_config(path) == ([], [])
 
 
+def folders_of(line: str) -> list[str]:
+    """Expand {a,b} as a shell does."""
+    words = []
+    for word in line.split():
+        before, _, rest = word.partition("{")
+        names, _, after = rest.partition("}")
+        words += [f"{before}{name}{after}" for name in names.split(",")]
+    return words
+
+
 @pytest.mark.parametrize("page", [README, TOUR], ids=["README", "tour"])
 def test_the_config_needs_nothing_but_what_the_page_installs(page, tmp_path, monkeypatch):
     """Other packages are left out, and what extras bring is not there."""
     line = re.search(r"^\$ pip install (.*?)(?:  |$)", page.read_text(), re.MULTILINE)[1].strip()
     line = line.partition(" #")[0]
-    folders = [word.partition("[")[0] for word in line.replace("'", "").split()]
+    folders = [word.partition("[")[0] for word in folders_of(line.replace("'", ""))]
     assert all((ROOT / folder).is_dir() for folder in folders)
     if "[regex]" not in line:
         for module in ("re2", "regex"):

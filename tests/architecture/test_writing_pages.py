@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from flexchat.cli.main import main
+from flexchat_cli.main import main
 from flexchat_testing.commands.new import files_of
 
 ROOT = Path(__file__).resolve().parents[2]

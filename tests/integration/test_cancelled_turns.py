@@ -9,10 +9,10 @@ import time
 
 import pytest
 from flexchat import FlexChat, tool
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.plugin import hookimpl
 from flexchat.plugin.current import current_turn
-from flexchat.provider import events_of
+from flexchat_sdk import events_of
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import calls, says
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@
 import pytest
 from flexchat import ChatRequestError, Embeddings, FlexChat, SyncFlexChat
 from flexchat.host import UnknownLLMError
-from flexchat.provider import ProviderRequestError
+from flexchat_sdk import ProviderRequestError
 from flexchat_testing.scripted_config import ScriptedProvider
 
 

@@ -2,12 +2,7 @@
 
 import pytest
 from flexchat import ConfigError, FlexChat, TextDelta, TurnFinished, tool
-from flexchat.provider import (
-    ProviderAuthError,
-    ProviderConnectionError,
-    ProviderOverloadedError,
-    ProviderRateLimitError,
-)
+from flexchat_sdk import ProviderAuthError, ProviderConnectionError, ProviderOverloadedError, ProviderRateLimitError
 from flexchat_testing.scripted_config import ScriptedProvider, calls, says
 
 DOWN = ProviderOverloadedError("the service failed with status 503", provider="scripted", status=503)

@@ -25,7 +25,7 @@ from flexchat import (
 from flexchat.plugin import hookimpl
 from flexchat.plugin.current import current_turn
 from flexchat.plugin.host import PluginHost
-from flexchat.provider import ProviderProtocolError
+from flexchat_sdk import ProviderProtocolError
 from flexchat_testing import ScriptedProvider, calls, says
 
 CONFIG = {

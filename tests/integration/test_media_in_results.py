@@ -21,7 +21,6 @@ from flexchat import (
 )
 from flexchat.domain.media import kind_of
 from flexchat.plugin import hookimpl
-from flexchat.provider import ChatOptions, ProviderOverloadedError, media_behind_results
 from flexchat_anthropic.config import AnthropicConfig
 from flexchat_anthropic.conformance import AnthropicConformance
 from flexchat_anthropic.provider import AnthropicProvider
@@ -34,6 +33,7 @@ from flexchat_ollama.provider import OllamaProvider
 from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.conformance import ChatCompletionsConformance, ResponsesConformance
 from flexchat_openai.provider import OpenAIProvider
+from flexchat_sdk import ChatOptions, ProviderOverloadedError, media_behind_results
 from flexchat_testing.scripted_config import ScriptedProvider, calls, says
 from hypothesis import given, settings
 from hypothesis import strategies as st

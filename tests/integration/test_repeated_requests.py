@@ -5,8 +5,8 @@ import pytest
 from flexchat import AnswerEnd, AssistantMessage, FlexChat, TextDelta
 from flexchat.plugin import ChatResult, hookimpl
 from flexchat.plugin.host import PluginHost
-from flexchat.provider import ProviderOverloadedError, ProviderType, TextPart
-from flexchat.services.breaker import FEWEST_CALLS, OPEN
+from flexchat.services.breaker import CIRCUIT_OPEN, FEWEST_CALLS
+from flexchat_sdk import ProviderOverloadedError, ProviderType, TextPart
 
 RESULT = ChatResult(message=AssistantMessage(parts=(TextPart(text="hi"),)), finish_reason="stop")
 
@@ -102,4 +102,4 @@ async def test_a_service_that_keeps_failing_is_left_alone(opened, streamed):
     asked = provider.asked
     with pytest.raises(ProviderOverloadedError, match="not asked for now") as caught:
         await said(chat, streamed)
-    assert (provider.asked, caught.value.code) == (asked, OPEN)
+    assert (provider.asked, caught.value.code) == (asked, CIRCUIT_OPEN)

@@ -25,7 +25,7 @@ TURN = """
 import sys, threading
 from pathlib import Path
 from service import Parrot, ThreadingHTTPServer
-from flexchat.cli.main import main
+from flexchat_cli.main import main
 
 server = ThreadingHTTPServer(("127.0.0.1", 0), Parrot)
 threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -62,7 +62,7 @@ def packages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("strangers")
     written = [["new", kind, f"acme-{kind}"] for kind in KINDS]
     succeeded(
-        run("-c", f"from flexchat.cli.main import main\nfor words in {written}: assert main(words) == 0", folder=folder)
+        run("-c", f"from flexchat_cli.main import main\nfor words in {written}: assert main(words) == 0", folder=folder)
     )
     offline = ("--no-build-isolation", "--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check")
     places = [f"./acme-{kind}" for kind in KINDS]
@@ -133,7 +133,7 @@ def test_new_handlers_implementation_types_and_retrievers_are_used(packages):
         commands.append([*command, "--config", f"{kind}.toml"])
 
     out = succeeded(
-        run("-c", f"from flexchat.cli.main import main\nfor w in {commands}: assert main(w) == 0", folder=packages)
+        run("-c", f"from flexchat_cli.main import main\nfor w in {commands}: assert main(w) == 0", folder=packages)
     )
 
     for expected in ('"words": 3', "Hello, Oslo!", "Ferns like shade"):
@@ -150,7 +150,7 @@ def test_a_new_package_runs_with_nothing_but_what_it_depends_on(packages, tmp_pa
         listed = f"[r for r in json.loads(out.getvalue()) if r['name'] == 'acme-{kind}']"
         code = (
             f"import sys, io, json, contextlib; sys.path.insert(0, {str(site)!r})\n"
-            "from flexchat.cli.main import main\n"
+            "from flexchat_cli.main import main\n"
             "out = io.StringIO()\n"
             "with contextlib.redirect_stdout(out): main(['plugins', '--json'])\n"
             f"assert [r['status'] for r in {listed}] == ['active'], out.getvalue()\n"

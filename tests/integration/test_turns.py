@@ -23,7 +23,7 @@ from flexchat import (
 )
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
-from flexchat.provider import Reasoning
+from flexchat_sdk import Reasoning
 from flexchat_testing import ScriptedProvider, calls, says
 
 CONFIG = {

@@ -8,7 +8,7 @@ import pytest
 import wire_dialects as wire
 from flexchat import AssistantMessage, ChatOptions, ToolMessage, UserMessage
 from flexchat.plugin import ToolCall
-from flexchat.provider import ReasoningPart, TextPart
+from flexchat_sdk import ReasoningPart, TextPart
 from stream_of import answer_of
 
 CALL = ToolCall.from_object("look_up", {"x": 1})

@@ -9,10 +9,10 @@ from typing import get_args
 import httpx
 import pytest
 from flexchat import FlexChat, SyncFlexChat, ToolResult, tool
-from flexchat.cli.main import main
 from flexchat.plugin import ToolContext, hookimpl
 from flexchat.plugin.call import PLACES, Call, Origin, PluginStep
 from flexchat.plugin.host import PluginHost
+from flexchat_cli.main import main
 from flexchat_langchain.client import LangChainClient
 from flexchat_langchain.model import FlexChatModel
 from flexchat_langchain.tools import langchain_tools

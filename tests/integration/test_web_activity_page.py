@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.request import Request, urlopen
 
 import pytest
-from flexchat.conversations.sqlite_store import SqliteConversations
+from flexchat_sqlite.conversations import SqliteConversations
 from playwright.sync_api import expect
 from web_browser import NARROW, accessible, fits
 from web_leftovers import answered, leave_effect, leave_turn

@@ -16,8 +16,8 @@ from flexchat import (
 )
 from flexchat.config.model import LimitsTable, RuleTools
 from flexchat.host import UnknownLLMError
-from flexchat.provider import TextPart
 from flexchat.turn.answer import NO_ANSWER, TOO_MANY_CALLS
+from flexchat_sdk import TextPart
 from flexchat_testing import calls, says
 
 ROME = ("get_weather", {"location": "Rome"})

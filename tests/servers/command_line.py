@@ -5,7 +5,7 @@ import sys
 
 import attrs
 import pytest
-from flexchat.cli.main import main
+from flexchat_cli.main import main
 
 
 @attrs.frozen

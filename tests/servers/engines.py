@@ -16,7 +16,7 @@ from flexchat.turn.answer import answer
 from flexchat.turn.asking import Asker
 from flexchat.turn.engine import TurnEngine
 from flexchat.turn.phase_log import PhaseNotes
-from flexchat.turn.run import read
+from flexchat.turn.run import read_turn
 
 
 def engine(
@@ -55,7 +55,7 @@ class Answering:
                 responses.append(await answer(turn))
 
         turn = self._turn(profile, message, (), feed)
-        events: AsyncGenerator[Any, None] = read(turn, feed, contextvars.copy_context(), work)
+        events: AsyncGenerator[Any, None] = read_turn(turn, feed, contextvars.copy_context(), work)
         return [event async for event in events] + responses
 
     def _turn(self, profile: Profile, message: str, history: tuple[Message, ...], feed: Feed | None) -> ActiveTurn:

@@ -4,7 +4,7 @@ import os
 import sys
 
 import pytest
-from flexchat.host import Terminal
+from flexchat_cli import Terminal
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from flexchat.assembly import installed_plugins
 from flexchat.plugin import hookimpl
-from flexchat.provider import ProviderType
+from flexchat_sdk import ProviderType
 from flexchat_testing import ScriptedProvider
 from flexchat_web.app import create_app
 from flexchat_web.commands.protocol import HeadTimeoutProtocol

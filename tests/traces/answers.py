@@ -4,7 +4,7 @@ import asyncio
 
 from flexchat import AssistantMessage, ReasoningDelta, TextDelta, Usage
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_sdk import (
     ContentFilterError,
     ContextLengthError,
     ProviderAuthError,

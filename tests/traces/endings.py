@@ -1,7 +1,7 @@
 """Turns that are kept, cancelled, closed, or take too long."""
 
 from flexchat import StorageError, TextDelta
-from flexchat.provider import ContextLengthError, ProviderConnectionError
+from flexchat_sdk import ContextLengthError, ProviderConnectionError
 from flexchat_testing import calls
 
 from .doubles import SAVE, A, Notebook, echo, hanging, in_notebook, save

@@ -12,11 +12,12 @@ from typing import Any
 
 import attrs
 import flexchat_mock.plugin
+import flexchat_sqlite.plugin
 import flexchat_testing.plugin
 from flexchat import ChatOptions, ConfigError, FlexChat, FlexChatError
 from flexchat.plugin import ChatResult
 from flexchat.plugin.host import PluginHost
-from flexchat.provider import ProviderRequestError, events_of
+from flexchat_sdk import ProviderRequestError, events_of
 from flexchat_testing import says
 
 from . import names
@@ -162,6 +163,7 @@ class Scene:
         for name, model in models.items():
             model.name, model.stage = name, self.stage
         plugins = PluginHost()
+        plugins.register(flexchat_sqlite.plugin, "sqlite")
         plugins.register(flexchat_mock.plugin, "mock")
         plugins.register(flexchat_testing.plugin, "testing")  # the kind of provider that a config calls "scripted"
         for number, gate in enumerate(self.gates):

@@ -3,7 +3,7 @@
 from flexchat import AssistantMessage, ChatRequest, RetrievalError, ToolMessage, Usage
 from flexchat.config.model import ResponseRule
 from flexchat.plugin import ToolCall
-from flexchat.provider import ProviderConnectionError
+from flexchat_sdk import ProviderConnectionError
 from flexchat_testing import says
 
 from .doubles import Shelf, on_shelf

@@ -56,7 +56,7 @@ from .events.feed import Feed
 from .events.log import EventLog
 from .llms.llm import LLM
 from .plugin.call import Call, Origin
-from .plugin.contracts import ChatProvider, ConversationStore
+from .plugin.contracts import ChatProvider, ConversationStore, SeparateJournal
 from .plugin.current import current_call, current_info, current_turn, place_within
 from .plugin.foreign import ForeignError, contained
 from .plugin.hooks import AppInfo, ModelRequest
@@ -69,12 +69,11 @@ from .turn.handle import TurnHandle
 from .turn.keeping import MOST_RESUMES, Keeper
 from .turn.keyed import JoinedTurn, KeyedTurns, KeyMemory
 from .turn.questions import paused
-from .turn.run import Explanation, close, explain, preview, read, run
+from .turn.run import Explanation, close, explain, preview, read_turn, run
 
 if TYPE_CHECKING:
     from .config.document import ConfigDocument
     from .config.reading import ReadConfig
-    from .conversations.sqlite_journal import SqliteJournal
 
 log = logging.getLogger(__name__)
 
@@ -308,7 +307,7 @@ class FlexChat:
             return self._stream_joined(request, is_whole)
         feed = Feed()
         turn = self._engine.begin(request, feed=feed, is_whole=is_whole)
-        return read(turn, feed, contextvars.copy_context(), self._run)
+        return read_turn(turn, feed, contextvars.copy_context(), self._run)
 
     def start(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> TurnHandle:
         """Start a turn that runs independently of its listeners: for servers, whose clients come and go.
@@ -716,13 +715,13 @@ class FlexChat:
                 self._is_open = False
                 await self._tell("flexchat_app_closed")
 
-    def _conversations(self, store: ConversationStore, journal: SqliteJournal | None = None) -> Conversations:
+    def _conversations(self, store: ConversationStore, journal: SeparateJournal | None = None) -> Conversations:
         effects = self.tools.effects
         is_apart = effects.is_fixed or not hasattr(store, "ledger")
         apart = (effects.ledger if is_apart else None, journal)
         return Conversations(store, apart=[each for each in apart if each is not None])
 
-    def _keeper(self, store: ConversationStore, journal: SqliteJournal | None = None) -> Keeper:
+    def _keeper(self, store: ConversationStore, journal: SeparateJournal | None = None) -> Keeper:
         effects = self.tools.effects
         return Keeper(store, journal, lease_s=effects.lease_s, keep_s=effects.keep_s, run_by=self._about_runs)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,19 +12,17 @@ import attrs
 
 from .calls.effects import Effects
 from .calls.manager import ToolLike, ToolManager, as_definition
-from .config.model import Config, EffectsTable, LimitsTable, LLMEntry, NetworkTable, PriceEntry, ResponseRule
-from .domain import SchemaDialect
+from .config.model import Config, EffectsTable, LimitsTable, LLMEntry, PriceEntry, ResponseRule
 from .domain.copies import with_own_tables
 from .domain.masking import Mask
 from .domain.prices import PriceSettings
 from .errors import ConfigError, Problem, ProviderError, ToolDefinitionError, did_you_mean
-from .http.late_fetcher import LateFetcher
 from .llms.llm import Llms
 from .llms.local_models import LocalModels
-from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
+from .plugin.contracts import ChatProvider, ClosableFetcher, ConversationStore, Reranker, Retriever, SeparateJournal
 from .plugin.foreign import contained, error_name
 from .plugin.hooks import Hooks
-from .plugin.host import BLOCKED_BY_CONFIG, PluginHost
+from .plugin.host import BLOCKED_BY_CONFIG, FETCHER, PluginHost
 from .plugin.in_process import hooks_of_chat
 from .plugin.packages import package_with
 from .plugin.tool_sources import OpenSource
@@ -34,7 +32,6 @@ from .tools.sources import ToolSources
 if TYPE_CHECKING:
     from .config.document import ConfigDocument
     from .config.reading import ReadConfig
-    from .conversations.sqlite_journal import SqliteJournal
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +39,8 @@ SLOW_LOAD_MS = 1000
 """Milliseconds; a plugin that takes longer to load is logged, because every command loads every plugin."""
 
 Held: TypeAlias = (
-    "ChatProvider | LocalModels | Reranker | Retriever | ConversationStore | Effects | SqliteJournal | LateFetcher "
-    "| ToolSources"
+    "ChatProvider | LocalModels | Reranker | Retriever | ConversationStore | Effects | SeparateJournal "
+    "| ClosableFetcher | ToolSources"
 )
 """Anything that holds connections and is closed with the chat."""
 
@@ -65,10 +62,10 @@ class Parts:
     rerankers: tuple[Reranker, ...] = ()
     local_models: LocalModels = attrs.field(factory=LocalModels)
     conversations: ConversationStore | None = None
-    journal: SqliteJournal | None = None
+    journal: SeparateJournal | None = None
     usual_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
     mask: Mask = attrs.field(factory=Mask)
-    fetcher: LateFetcher | None = None
+    fetcher: ClosableFetcher | None = None
     packages: Mapping[str, str] = attrs.field(factory=dict)
     notes: tuple[Problem, ...] = ()
     holds: tuple[Held, ...] = attrs.field()
@@ -127,13 +124,12 @@ def assemble(
         _check_tool_formats(reading, reading.config, host, llms)
         stores = StoreOpener(reading, reading.config, host, llms, local, held).open(store_entries)
     conversations, journal = _conversations(reading, host)
-    effects = _effects(reading, conversations)
-    _check_network(reading)
+    effects = _effects(reading, host, conversations)
     config = reading.finish()
     configured = [Configured(source.type, source.settings) for source in sources if source.settings is not None]
     mask = Mask(reading.secrets | secret_values([*entries.values(), *store_entries.values(), *configured]))
     own = hooks_of_chat(host, config.tables, hooks)
-    fetcher = fetcher_of(config, mask)
+    fetcher = create_fetcher(host, config, mask)
     manager = ToolManager.from_plugins(
         host,
         config.tools,
@@ -153,8 +149,7 @@ def assemble(
     reading.finish()
     _note_retries(reading, config, manager)
     _log_rules_with_all_tools(config, manager)
-    for place, sentence in _lint(config, host, manager, llms):
-        reading.note(place, sentence)
+    _run_reviews(reading, host, Reviewed(config=config, tools=manager, llms=llms, plugins=host))
     manager.load_sources_later()
     return Parts(
         config=config,
@@ -246,7 +241,7 @@ def assemble_rule(
     config = Config(llms={provider: entry}, responses=(rule,), limits=limits)
     own = hooks_of_chat(host, config.tables, hooks)
     mask = Mask(secret_values([service]))
-    fetcher = fetcher_of(config, mask)
+    fetcher = create_fetcher(host, config, mask)
     manager = ToolManager.from_plugins(host, config.tools, hooks=own, mask=mask, fetcher=fetcher)
     _add_given(manager, tools, host)
     for tool in manager.get_registry().list():
@@ -265,9 +260,10 @@ def assemble_rule(
     )
 
 
-def fetcher_of(config: Config, mask: Mask) -> LateFetcher:
-    """Return what a configuration's tools send requests with."""
-    return LateFetcher(config.network.allow, config.network.domains, mask)
+def create_fetcher(host: PluginHost, config: Config, mask: Mask) -> ClosableFetcher | None:
+    """Create the client tools send requests with; None if no plugin offers one."""
+    kind = host.fetchers.by_name.get(FETCHER)
+    return kind.create(config.network.allow, config.network.domains, mask) if kind is not None else None
 
 
 def installed_plugins(block: Mapping[str, str] | None = None, prefer: Iterable[str] = ()) -> PluginHost:
@@ -358,12 +354,9 @@ def check_config(
             reading.note(place, text)
         if parts.config.tools.sources:  # a start does not read the accepted tools; once they are loaded, they count
             parts.tools.get_registry().names()
-            noted = {note.text for note in reading.notes}
-            for place, text in _lint(parts.config, host, parts.tools, parts.llms):
-                if text not in noted:
-                    reading.note(place, text)
+            _run_reviews(reading, host, Reviewed(config=parts.config, tools=parts.tools, llms=parts.llms, plugins=host))
     run_checks(reading, as_configured(host, reading), at_start=False)
-    return [*dict.fromkeys([*problems, *reading.problems])], reading.notes
+    return [*dict.fromkeys([*problems, *reading.problems])], [*dict.fromkeys(reading.notes)]
 
 
 def found_by_checks(reading: ReadConfig, host: PluginHost) -> list[Problem]:
@@ -383,7 +376,7 @@ def run_checks(reading: ReadConfig, host: PluginHost, *, at_start: bool) -> None
     if reading.config is None:
         return
     for plugin, check in host.config_checks.by_plugin():
-        if check.at_start == at_start:
+        if check.run is not None and check.at_start == at_start:
             try:
                 with contained():
                     check.run(reading)
@@ -391,10 +384,30 @@ def run_checks(reading: ReadConfig, host: PluginHost, *, at_start: bool) -> None
                 reading.problem((), f"plugin '{plugin}': its check '{check.name}' failed: {error_name(error)}")
 
 
+@attrs.frozen(kw_only=True)
+class Reviewed:
+    """The parts of a chat as the review of a ConfigCheck sees them."""
+
+    config: Config
+    tools: ToolManager
+    llms: Llms
+    plugins: PluginHost
+
+
+def _run_reviews(reading: ReadConfig, host: PluginHost, parts: Reviewed) -> None:
+    for plugin, check in host.config_checks.by_plugin():
+        if check.review is not None:
+            try:
+                with contained():
+                    check.review(reading, parts)
+            except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
+                reading.note((), f"plugin '{plugin}': its check '{check.name}' failed: {error_name(error)}")
+
+
 def config_schema(plugins: PluginHost) -> dict[str, Any]:
     """Return the JSON Schema of a configuration, including the installed plugins' parts."""
+
     from .config import schema
-    from .conversations.sqlite_store import SQLITE
     from .tools.python_function import PYTHON
 
     handlers: dict[str, list[type]] = {}
@@ -405,7 +418,7 @@ def config_schema(plugins: PluginHost) -> dict[str, Any]:
         {name: kind.config_class for name, kind in plugins.providers.by_name.items()},
         {kind.name: kind.settings_class for kind in (PYTHON, *plugins.implementation_types.by_name.values())},
         {name: kind.config_class for name, kind in plugins.document_stores.by_name.items()},
-        {kind.name: kind.config_class for kind in (SQLITE, *plugins.conversation_stores.by_name.values())},
+        {kind.name: kind.config_class for kind in plugins.conversation_stores.by_name.values()},
         {name: (table.load(), table.summary) for name, table in plugins.config_tables.by_name.items()},
         [*plugins.tools.by_name],
         handlers,
@@ -462,40 +475,25 @@ def _read_tables(reading: ReadConfig, host: PluginHost) -> None:
             reading.problem((name,), f"no plugin reads this table: {suspects}")
 
 
-def _conversations(reading: ReadConfig, host: PluginHost) -> tuple[ConversationStore | None, SqliteJournal | None]:
+def _conversations(reading: ReadConfig, host: PluginHost) -> tuple[ConversationStore | None, SeparateJournal | None]:
     """Return the store of conversations, and the journal of their turns if the store has none."""
     if "conversations" not in reading.document.data:
         return None, None
-    from .conversations.opening import open_conversations, open_journal  # imports sqlite3: only if they are kept
+    from .conversations.opening import open_conversations, open_journal  # only if they are kept
 
     store = open_conversations(reading, host)
-    return store, open_journal(store)
+    return store, open_journal(host, store)
 
 
-def _effects(reading: ReadConfig, conversations: ConversationStore | None) -> Effects:
+def _effects(reading: ReadConfig, host: PluginHost, conversations: ConversationStore | None) -> Effects:
     table = reading.config.tools.effects if reading.config is not None else EffectsTable()
     ledger = None
     if conversations is not None or table.store not in (None, "memory"):
-        from .conversations.opening import open_ledger  # imports sqlite3: only if effects are kept
+        from .conversations.opening import open_ledger  # only if effects are kept
 
-        ledger = open_ledger(reading, table, conversations)
+        ledger = open_ledger(reading, host, table, conversations)
     keep_s = table.keep_days * 24 * 3600.0
     return Effects(ledger, lease_s=table.lease_s, keep_s=keep_s, is_fixed=table.store is not None)
-
-
-def _check_network(reading: ReadConfig) -> None:
-    network = reading.config.network if reading.config is not None else NetworkTable()
-    if not network.allow and not network.domains:
-        return
-    from .http.guard import allow_problem, domain_problem
-
-    for name, entries, problem_with in (
-        ("allow", network.allow, allow_problem),
-        ("domains", network.domains or (), domain_problem),
-    ):
-        for index, entry in enumerate(entries):
-            if problem := problem_with(entry):
-                reading.problem(("network", name, index), problem)
 
 
 def _check_verifying(reading: ReadConfig, config: Config, manager: ToolManager) -> None:
@@ -559,34 +557,6 @@ def _add_given(manager: ToolManager, tools: Iterable[ToolLike], host: PluginHost
         trouble = tool_trouble(tool, host)
         if trouble is not None:
             raise ToolDefinitionError(f"tool '{tool.name}': {trouble}")
-
-
-def _lint(
-    config: Config, host: PluginHost, manager: ToolManager, llms: Llms
-) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield what a person should know about the tools as sent to the rules' services, with the place."""
-    from .tools.lint import lint_tools
-
-    registry = manager.get_registry()
-    entries = {entry.name: index for index, entry in enumerate(config.tools.registry)}
-    offered: dict[str, tuple[SchemaDialect, set[str]]] = {}
-    for rule in config.responses:
-        allowed = manager.offered_to(rule)
-        if not allowed or rule.llm not in llms:
-            continue
-        llm, model = llms.resolve(rule.llm, rule.model)
-        provider = llm.provider
-        found = host.providers.by_name.get(provider.name)
-        known = found.schema_dialects if found is not None else {}
-        dialect = known.get(provider.tool_format(model)) or known.get(provider.name)
-        if dialect is not None:
-            offered.setdefault(dialect.name, (dialect, set()))[1].update(allowed)
-    for name, (dialect, names) in offered.items():
-        tools = [tool for tool in registry.list() if tool.name in names]
-        for finding in lint_tools(tools, {name: dialect}):
-            if finding.sentence:
-                place = ("tools", "registry", entries[finding.tool]) if finding.tool in entries else ("tools",)
-                yield place, finding.sentence
 
 
 def _prices(provider: str, prices: Mapping[str, PriceSettings]) -> Mapping[str, PriceEntry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -18,14 +19,34 @@ def how_to_install(package: str, extra: str = "") -> str:
     Args:
         extra: Of the package: "regex" gives "pip install 'flexchat-core[regex]'".
     """
-    wanted = package
     checkout = _checkout()
-    if checkout is not None:
-        for folder in (_FOLDERS.get(package, package), f"plugins/{package}"):
-            if (checkout / folder / "pyproject.toml").is_file():
-                wanted = _typed(checkout, folder)
-                break
-    return f"pip install {shlex.quote(f'{wanted}[{extra}]' if extra else wanted)}"
+    folder = _folder(checkout, package) if checkout is not None else None
+    if checkout is None or folder is None:
+        return f"pip install {shlex.quote(f'{package}[{extra}]' if extra else package)}"
+    # pip would look for the other packages of a checkout in the registry: what is missing of them goes along.
+    folders = [*_missing_below(checkout, folder), folder]
+    names = [_typed(checkout, each) for each in folders]
+    names[-1] += f"[{extra}]" if extra else ""
+    return f"pip install {' '.join(map(shlex.quote, names))}"
+
+
+def _folder(checkout: Path, package: str) -> str | None:
+    for folder in (_FOLDERS.get(package, package), f"plugins/{package}"):
+        if (checkout / folder / "pyproject.toml").is_file():
+            return folder
+    return None
+
+
+def _missing_below(checkout: Path, folder: str) -> list[str]:
+    """Return the folders of packages of the checkout that a package requires and that are not installed."""
+    project = (checkout / folder / "pyproject.toml").read_text("utf-8")
+    required = re.search(r"^dependencies = \[(.*?)\]$", project, re.MULTILINE | re.DOTALL)
+    missing: dict[str, None] = {}
+    for package in re.findall(r'"(flexchat-[a-z]+)', required[1] if required is not None else ""):
+        below = None if is_installed(package) else _folder(checkout, package)
+        if below is not None:
+            missing |= dict.fromkeys([*_missing_below(checkout, below), below])
+    return [*missing]
 
 
 def is_installed(package: str) -> bool:

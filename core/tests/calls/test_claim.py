@@ -10,13 +10,13 @@ from flexchat import EffectUnknownError, MediaPart, ToolContext, ToolDefinition,
 from flexchat.calls.effects import Effects
 from flexchat.calls.manager import ToolManager
 from flexchat.conversations.memory_ledger import MemoryLedger
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.domain import EffectCall, ToolResult, TurnInfo
 from flexchat.domain.effects import arguments_digest, effect_key
 from flexchat.domain.message_json import result_to_json
 from flexchat.errors import StorageError, ToolDefinitionError, ToolError
 from flexchat.plugin.call import Call, PluginStep
 from flexchat.plugin.hooks import Hooks
+from flexchat_sqlite.conversations import SqliteConversations
 
 TENANT = "default"
 

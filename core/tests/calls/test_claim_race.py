@@ -12,8 +12,8 @@ import pytest
 from flexchat import ToolContext, tool
 from flexchat.calls.effects import Effects
 from flexchat.calls.manager import ToolManager
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.plugin.call import Call
+from flexchat_sqlite.conversations import SqliteConversations
 
 pytestmark = [
     pytest.mark.slow,

@@ -113,10 +113,10 @@ def test_without_the_package_a_file_is_used(monkeypatch):
     monkeypatch.setitem(sys.modules, "keyring", None)
     stored, why = store_key("ACME_KEY", KEY)
     assert stored.place == "file"
-    assert how_to_install("flexchat-core", "keyring") in why
+    assert how_to_install("flexchat-cli", "keyring") in why
 
     stored.file.rename(stored.file.with_name("ACME_KEY.keyring"))
-    with pytest.raises(KeyStorageError, match=r"ACME_KEY is in the system's keyring.*\./core\[keyring\]"):
+    with pytest.raises(KeyStorageError, match=r"ACME_KEY is in the system's keyring.*flexchat-cli\[keyring\]"):
         stored_key("ACME_KEY")
 
 

@@ -1,6 +1,7 @@
 """From the table [conversations] to a store."""
 
 import attrs
+import flexchat_sqlite.plugin
 import pytest
 from flexchat.config.reading import read_config
 from flexchat.conversations.opening import open_conversations
@@ -29,6 +30,7 @@ class Plugin:
 def host():
     host = PluginHost()
     host.register(Plugin(), "plugin")
+    host.register(flexchat_sqlite.plugin, "sqlite")
     return host
 
 

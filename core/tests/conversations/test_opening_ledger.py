@@ -8,10 +8,10 @@ import pytest
 from flexchat import ConfigError, FlexChat, SyncFlexChat, ToolDefinitionError, tool
 from flexchat.assembly import check_config
 from flexchat.conversations.memory_ledger import MemoryLedger
-from flexchat.conversations.sqlite_ledger import SqliteLedger
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.domain import ConversationTurn, TurnInfo, UserMessage
 from flexchat.plugin.call import Call
+from flexchat_sqlite.conversations import SqliteConversations
+from flexchat_sqlite.ledger import SqliteLedger
 
 BASE = {"llms": {"bot": {"provider": "scripted"}}, "responses": [{"llm": "bot", "model": "m"}]}
 

@@ -7,7 +7,7 @@ from flexchat.domain import Embeddings
 from flexchat.errors import UnknownLLMError
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
-from flexchat.provider import ProviderType
+from flexchat_sdk import ProviderType
 
 CONFIG = {
     "llms": {"bot": {"provider": "scripted", "default_model": "m"}},

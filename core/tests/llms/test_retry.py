@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from flexchat.domain import AnswerEnd, AssistantMessage, ChatOptions, ChatResult, Embeddings, TextDelta, TextPart
 from flexchat.errors import ProviderAuthError, ProviderConnectionError, ProviderOverloadedError, ProviderRateLimitError
-from flexchat.http.retry_after import LONGEST_S
 from flexchat.llms.llm import LLM
 from flexchat.llms.retry import LONGEST_WAIT_S
-from flexchat.services.breaker import FEWEST_CALLS, OPEN
+from flexchat.services.breaker import CIRCUIT_OPEN, FEWEST_CALLS
 from flexchat.services.endpoints import Endpoint
+from flexchat_sdk.http.retry_after import LONGEST_S
 from hypothesis import given
 from hypothesis import strategies as st
 from stream_of import answer_of, stream_of
@@ -229,7 +229,7 @@ async def test_an_open_breaker_is_heard_at_once(waits):
         with pytest.raises(ProviderOverloadedError, match="not asked for now") as caught:
             await refused
         assert caught.value.retryable
-        assert (caught.value.provider, caught.value.code) == (neighbour.provider.name, OPEN)
+        assert (caught.value.provider, caught.value.code) == (neighbour.provider.name, CIRCUIT_OPEN)
 
     assert waits == []
     assert await ask(opened(Flaky())) is RESULT

@@ -14,10 +14,10 @@ import pytest
 from flexchat import FlexChat, LostTurnError, Reply, ToolContext, tool
 from flexchat.assembly import installed_plugins
 from flexchat.config.model import ResponseRule
-from flexchat.conversations.sqlite_store import SqliteConversations
-from flexchat.plugin import hookimpl, hookspecs
+from flexchat.plugin import FetchRequest, hookimpl, hookspecs
 from flexchat.plugin.host import CHAT_HOOKS
-from flexchat.provider import ProviderOverloadedError
+from flexchat_sdk import ProviderOverloadedError
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
 HOOKS = {name for name in vars(hookspecs) if name.startswith("flexchat_")}
@@ -54,7 +54,8 @@ def loaded(section):
     exec(block(section, "python"), vars(module))
     for name in HOOKS & vars(module).keys():
         setattr(module, name, told(getattr(module, name), called))
-    host = installed_plugins()
+    is_one_of_a_kind = section == "flexchat_register_fetchers"
+    host = installed_plugins({"sdk": "this test"} if is_one_of_a_kind else None)
     report = host.register(module, "example")
     assert (report.status, report.reason) == ("active", "")
     return host, called
@@ -164,6 +165,12 @@ async def _reranker(chat, host):
     assert scores[0] < scores[1]
 
 
+async def _fetcher(chat, host):
+    with pytest.raises(NotImplementedError):
+        await chat.tools.fetcher.fetch(FetchRequest(method="GET", url="https://example.com/"))
+    assert chat.tools.fetcher.log == ["https://example.com/"]
+
+
 async def _conversations(chat, host):
     await chat.respond("One", conversation="c")
     await chat.respond("Two", conversation="c")
@@ -217,6 +224,7 @@ USES = {
     "flexchat_register_tool_sources": _tool_source,
     "flexchat_register_document_stores": _store,
     "flexchat_register_rerankers": _reranker,
+    "flexchat_register_fetchers": _fetcher,
     "flexchat_register_conversation_stores": _conversations,
     "flexchat_register_steps": _step,
     "flexchat_register_config_tables": _config_table,

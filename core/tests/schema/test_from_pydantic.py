@@ -19,7 +19,7 @@ from flexchat.assembly import installed_plugins  # noqa: E402
 from flexchat.schema.answer_format import answer_format  # noqa: E402
 from flexchat.schema.from_function import bind, describe_function  # noqa: E402
 from flexchat.schema.limits import schema_problems  # noqa: E402
-from flexchat.schema.rewrite import rewrite  # noqa: E402
+from flexchat_sdk.dialects.rewrite import rewrite  # noqa: E402
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from pydantic import BaseModel, ConfigDict, Field, model_validator  # noqa: E402

@@ -8,9 +8,9 @@ from flexchat.llms.local_models import LocalModels
 from flexchat.llms.open import read_entries
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
-from flexchat.provider import ProviderType
 from flexchat.store import DocumentStoreType, RerankerType
 from flexchat.stores.open import StoreOpener
+from flexchat_sdk import ProviderType
 
 
 @attrs.frozen(kw_only=True)

@@ -9,13 +9,13 @@ import pytest
 from flexchat import ConfigError, FlexChat, LostTurnError, SyncFlexChat, ToolDefinition, ToolDefinitionError
 from flexchat.assembly import check_config
 from flexchat.config.model import ResponseRule, RuleTools
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.errors import ToolClashError, ToolsLockError, ToolSourceError, UnknownToolSourceError
 from flexchat.plugin import ToolContext, hookimpl
 from flexchat.plugin.contracts import ImplementationType
 from flexchat.plugin.host import PluginHost
 from flexchat.tools import live_source, sources
 from flexchat.tools.lock import ToolsLock
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, ScriptedSource, calls, says, sourced
 from flexchat_testing.scripted_source import ScriptedSourceSettings
 

@@ -17,7 +17,7 @@ from flexchat import (
 from flexchat.errors import ProviderConnectionError
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
-from flexchat.provider import ProviderType, ToolCallDelta, ToolCallStart
+from flexchat_sdk import ProviderType, ToolCallDelta, ToolCallStart
 from flexchat_testing import ScriptedProvider, calls, says
 
 TWO = (TextDelta(0, "It "), TextDelta(0, "is "))

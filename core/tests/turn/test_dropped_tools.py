@@ -3,7 +3,7 @@
 from flexchat import FlexChat, tool
 from flexchat.assembly import installed_plugins
 from flexchat.plugin import hookimpl
-from flexchat.provider import ProviderType
+from flexchat_sdk import ProviderType
 from flexchat_testing import ScriptedProvider, says
 
 

@@ -6,7 +6,6 @@ import contextvars
 
 import pytest
 from flexchat import FlexChat, InterruptedTurnError, TextDelta, TurnCancelled, TurnFailed, TurnFinished, tool
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.domain.journal import ToldEvent
 from flexchat.errors import (
     ChatRequestError,
@@ -17,6 +16,7 @@ from flexchat.errors import (
     UnknownConversationError,
 )
 from flexchat.plugin import hookimpl
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
 RULE = {"llm": "s", "model": "m", "tools": {}}

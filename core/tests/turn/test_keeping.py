@@ -6,8 +6,8 @@ import gc
 
 import pytest
 from flexchat import FlexChat, StorageError, TextDelta, TurnFinished, UnknownConversationError, UserMessage
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.conversations.view import Conversations
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider
 
 C = {"conversation": "c", "tenant": "t"}

@@ -23,9 +23,9 @@ from flexchat import (
     TurnStarted,
     tool,
 )
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.turn import keyed
 from flexchat.turn.keyed import KeyMemory
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
 CONFIG = {

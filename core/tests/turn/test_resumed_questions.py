@@ -6,8 +6,8 @@ import sqlite3
 
 import pytest
 from flexchat import FlexChat, LostTurnError, QuestionAsked, Reply, ToolContext, tool
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.plugin import ToolResult, hookimpl
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
 YES, NO = Reply(action="accept"), Reply(action="decline")

@@ -25,10 +25,10 @@ from flexchat import (
     Usage,
     tool,
 )
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
 from flexchat.store import ConversationStoreType
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
 C = {"conversation": "c"}

@@ -15,7 +15,7 @@ from flexchat.plugin.call import Call
 from flexchat.plugin.contracts import ImplementationType
 from flexchat.tools.registry import ToolRegistry
 from flexchat.turn.rounds import CallRound, Manners, messages_of, run_calls
-from flexchat.turn.run import read
+from flexchat.turn.run import read_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,7 +82,7 @@ class Loop:
             feed.put(await self.run(asked, feed))
 
         turn = self._engine.begin(ChatRequest(user_message="x"), feed=feed)
-        return read(turn, feed, contextvars.copy_context(), work)
+        return read_turn(turn, feed, contextvars.copy_context(), work)
 
 
 def call(name, n=0, **rest):

@@ -12,7 +12,6 @@ import attrs
 import pytest
 from engines import engine
 from flexchat import FlexChat, SyncFlexChat, TextDelta, TurnFinished, tool
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.domain import ChatRequest
 from flexchat.errors import (
     ChatRequestError,
@@ -23,6 +22,7 @@ from flexchat.errors import (
 from flexchat.plugin import hookimpl
 from flexchat.turn.active import DEEPEST
 from flexchat.turn.engine import TurnEngine
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
 CONFIG = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import attrs
-from flexchat.provider import HttpSettings, key, secret_key, web_address
+from flexchat_sdk import HttpSettings, key, secret_key, web_address
 
 
 def _no_query(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeGuard, assert_never
 
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     AssistantMessage,
     AssistantPart,
     History,

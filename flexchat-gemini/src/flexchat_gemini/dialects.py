@@ -11,7 +11,7 @@ Unless a request asks for VALIDATED calls the model is not held to a schema, so 
 about as good as one in a keyword. An anyOf of single values is not enforced by the service: it is sent as one enum.
 """
 
-from flexchat.provider import SchemaDialect
+from flexchat_sdk import SchemaDialect
 
 _TOLD = (
     "uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from flexchat.provider import Batches, Embeddings, Usage, known_count
+from flexchat_sdk import Batches, Embeddings, Usage, known_count
 
 BATCHES = Batches(most_texts=100, most_tokens=math.inf)
 """What batchEmbedContents takes; the service refuses more."""

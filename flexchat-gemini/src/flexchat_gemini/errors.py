@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 import attrs
-from flexchat.provider import ProviderError, ProviderRequestError, Refusals, Report, Row, read_report
+from flexchat_sdk import ProviderError, ProviderRequestError, Refusals, Report, Row, read_report
 
 # The status words of google.rpc.Code, as HTTP statuses; they stand alone in errors in the middle of a stream.
 _STATUS = {

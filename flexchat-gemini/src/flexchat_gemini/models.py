@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flexchat.provider import ModelInfo
+from flexchat_sdk import ModelInfo
 
 from .traits import UNKNOWN, traits_of
 

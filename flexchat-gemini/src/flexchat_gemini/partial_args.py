@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat.provider import WrongShape, objects_of, text_in
+from flexchat_sdk import WrongShape, objects_of, text_in
 
 # One step of a JSONPath: .name, [0], ['name'], ["name"].
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\[(['"])((?:\\.|(?!\3).)*)\3\]""")

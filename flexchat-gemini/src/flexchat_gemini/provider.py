@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 import attrs
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_sdk import (
     Body,
     ChatEvent,
     ChatOptions,

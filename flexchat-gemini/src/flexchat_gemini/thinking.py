@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flexchat.provider import Reasoning
+from flexchat_sdk import Reasoning
 
 from .traits import ALL_LEVELS, ModelTraits
 

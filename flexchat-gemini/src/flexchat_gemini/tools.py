@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ToolDefinition
-from flexchat.provider import SchemaDialect
+from flexchat_sdk import SchemaDialect
 
 from .dialects import JSON_SCHEMA, PARAMETERS
 
@@ -84,7 +84,7 @@ def _schema(parameters: Mapping[str, Any], field: str, dialect: SchemaDialect) -
     says = set(parameters) - _SAYS_NOTHING
     if not says and not parameters.get("properties") and not isinstance(parameters.get("additionalProperties"), dict):
         return {}
-    from flexchat.provider import rewrite  # every command loads this module; few need that one
+    from flexchat_sdk import rewrite  # every command loads this module; few need that one
 
     # What the dialect cannot say goes out as it is: the service's refusal names the place, as the lint did.
     rewritten = rewrite(parameters, dialect).schema

@@ -6,7 +6,7 @@ import asyncio
 import collections
 
 import attrs
-from flexchat.provider import ProviderConnectionError, ProviderError, ProviderTimeoutError, Service, TimeLeft
+from flexchat_sdk import ProviderConnectionError, ProviderError, ProviderTimeoutError, Service, TimeLeft
 
 from .models import UNKNOWN, ModelFacts, read_show, read_tags
 

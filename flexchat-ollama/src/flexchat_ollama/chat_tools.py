@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flexchat.plugin import ToolDefinition
-from flexchat.provider import ProviderRequestError
+from flexchat_sdk import ProviderRequestError
 
 from .dialects import TOOLS
 
@@ -30,7 +30,7 @@ def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
 
 
 def _parameters(tool: ToolDefinition) -> dict[str, Any]:
-    from flexchat.provider import rewrite  # every command loads this module; few need that one
+    from flexchat_sdk import rewrite  # every command loads this module; few need that one
 
     made = rewrite(tool.parameters, TOOLS)
     if made.schema is None:

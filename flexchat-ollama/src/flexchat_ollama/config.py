@@ -7,7 +7,7 @@ import re
 from typing import Any, Literal
 
 import attrs
-from flexchat.provider import HttpSettings, key, secret_key, web_address
+from flexchat_sdk import HttpSettings, key, secret_key, web_address
 
 from .address import server_address
 

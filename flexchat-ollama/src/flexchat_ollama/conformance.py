@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from flexchat.provider import ChatProvider
+from flexchat_sdk import ChatProvider
 from flexchat_testing import ProviderConformance
 
 from .chat_tools import encode_tools

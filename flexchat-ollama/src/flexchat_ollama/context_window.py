@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flexchat.provider import Message, ToolMessage, UserMessage
+from flexchat_sdk import Message, ToolMessage, UserMessage
 
 from .models import ModelFacts
 

@@ -6,7 +6,7 @@ and anyOf, enum and description. A $ref leaves an empty property. What is left i
 so a constraint in the description is as good as one in a keyword.
 """
 
-from flexchat.provider import SchemaDialect
+from flexchat_sdk import SchemaDialect
 
 TOOLS = SchemaDialect(
     name="ollama",

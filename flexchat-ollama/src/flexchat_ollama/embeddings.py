@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flexchat.provider import Batches, Embeddings, Reported, Usage
+from flexchat_sdk import Batches, Embeddings, Reported, Usage
 
 from .config import OllamaConfig
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flexchat.provider import (
+from flexchat_sdk import (
     ProviderConnectionError,
     ProviderError,
     ProviderRequestError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from flexchat.provider import ModelInfo, known_count
+from flexchat_sdk import ModelInfo, known_count
 
 # Ollama's words for what a model can do, and ours. Source: types/model/capability.go of the server.
 _CAPABILITIES = {

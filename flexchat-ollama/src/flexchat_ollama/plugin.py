@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flexchat.plugin import hookimpl
-from flexchat.provider import ChatProvider, ProviderType
+from flexchat_sdk import ChatProvider, ProviderType
 
 from .chat_tools import encode_tools
 from .config import OllamaConfig

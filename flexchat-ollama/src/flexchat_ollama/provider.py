@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_sdk import (
     NDJSON,
     Body,
     ChatEvent,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from flexchat.provider import Reasoning
+from flexchat_sdk import Reasoning
 
 Think = bool | str
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ChatResult, ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,
     ChatEvent,

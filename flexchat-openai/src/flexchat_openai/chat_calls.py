@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flexchat.provider import WrongShape, finite, known_text, number_in, object_in, text_in, to_text
+from flexchat_sdk import WrongShape, finite, known_text, number_in, object_in, text_in, to_text
 
 FUNCTION_CALL = "function_call"
 """Our type for a call in the form that preceded ``tool_calls``: one per message, without an id."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, assert_never
 
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     AssistantMessage,
     Body,
     ChatOptions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from flexchat.provider import (
+from flexchat_sdk import (
     ChatEvent,
     FirstAnswer,
     ProviderError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import attrs
-from flexchat.provider import HttpSettings, key, secret_key, web_address
+from flexchat_sdk import HttpSettings, key, secret_key, web_address
 
 
 @attrs.frozen(kw_only=True)

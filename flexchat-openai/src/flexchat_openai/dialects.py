@@ -8,7 +8,7 @@ STRICT: the service enforces the schema and refuses what it cannot enforce. The 
 ("Supported schemas") lists both, and the limits.
 """
 
-from flexchat.provider import SchemaDialect
+from flexchat_sdk import SchemaDialect
 
 LOOSE = SchemaDialect(
     name="openai",

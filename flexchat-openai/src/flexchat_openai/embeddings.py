@@ -9,17 +9,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from flexchat.provider import (
-    Batches,
-    Embeddings,
-    Usage,
-    WrongShape,
-    known_count,
-    known_text,
-    list_in,
-    number_in,
-    objects_of,
-)
+from flexchat_sdk import Batches, Embeddings, Usage, WrongShape, known_count, known_text, list_in, number_in, objects_of
 
 BATCHES = Batches(most_texts=2048, most_tokens=300_000)
 """OpenAI's limits for one request."""

@@ -6,7 +6,7 @@ The order is code, type, text, status: services use different statuses for the s
 from __future__ import annotations
 
 import attrs
-from flexchat.provider import Refusals, Report, Row, read_report, said_in, word_in
+from flexchat_sdk import Refusals, Report, Row, read_report, said_in, word_in
 
 _REQUEST = (None, 400, 413, 422)
 _TOO_LONG_CODES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from flexchat.provider import MediaPart, short_id, utf8
+from flexchat_sdk import MediaPart, short_id, utf8
 
 OPENAI_HOST = "api.openai.com"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flexchat.provider import ModelInfo
+from flexchat_sdk import ModelInfo
 
 # The fields for a model's context length: OpenRouter and Together, vLLM, Groq, Mistral.
 _LENGTHS = ("context_length", "max_model_len", "context_window", "max_context_length")

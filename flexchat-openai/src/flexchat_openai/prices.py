@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from flexchat.provider import ModelPrice, PriceTable
+from flexchat_sdk import ModelPrice, PriceTable
 
 
 def price_of(model: str) -> ModelPrice | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flexchat.provider import Reasoning
+from flexchat_sdk import Reasoning
 
 from .traits import ModelTraits
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flexchat.provider import WrongShape, known_text, list_in, objects_of, text_in
+from flexchat_sdk import WrongShape, known_text, list_in, objects_of, text_in
 
 from .chat_calls import arguments_text
 

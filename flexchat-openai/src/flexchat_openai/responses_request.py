@@ -12,7 +12,7 @@ from typing import Any, Literal, assert_never
 
 import attrs
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     AssistantMessage,
     AssistantPart,
     Body,

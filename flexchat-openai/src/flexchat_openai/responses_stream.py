@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from flexchat.provider import ChatEvent, ProviderError, Reported, Unreadable, WrongShape, known_number, object_in
+from flexchat_sdk import ChatEvent, ProviderError, Reported, Unreadable, WrongShape, known_number, object_in
 
 from .chat_answer import AnswerDraft, is_malformed_call, unwrapped
 from .responses_answer import ResponseDraft

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat.provider import ResponseFormat
+from flexchat_sdk import ResponseFormat
 
 from .dialects import LOOSE, STRICT
 
@@ -19,7 +19,7 @@ def sent_schema(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping
     """
     if strict is False and schema.get("type") == "object" and _is_plain(schema):
         return schema, False
-    from flexchat.provider import rewrite  # every command loads this module; few need that one
+    from flexchat_sdk import rewrite  # every command loads this module; few need that one
 
     if strict or (strict is None and _is_closed(schema)):
         rewritten = rewrite(schema, STRICT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat.provider import ChatOptions, ProviderRequestError
+from flexchat_sdk import ChatOptions, ProviderRequestError
 
 
 def tool_name(tool: Mapping[str, Any]) -> Any:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_anthropic.answer import MessagesAnswer
+from flexchat_sdk import (
     AnswerEnd,
     AnswerReader,
     ChatEvent,
@@ -23,7 +24,6 @@ from flexchat.provider import (
     ToolCallStart,
     result_of,
 )
-from flexchat_anthropic.answer import MessagesAnswer
 
 HERE = "https://here.example"
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import Implementation, ToolCall, ToolDefinition
-from flexchat.provider import (
+from flexchat_anthropic.conformance import AnthropicConformance
+from flexchat_anthropic.request import RequestWriter
+from flexchat_anthropic.tools import encode_tools
+from flexchat_sdk import (
     AssistantMessage,
     ChatOptions,
     MediaPart,
@@ -19,9 +22,6 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_anthropic.conformance import AnthropicConformance
-from flexchat_anthropic.request import RequestWriter
-from flexchat_anthropic.tools import encode_tools
 
 HERE = "https://here.example"
 SCHEMA = {

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from flexchat.provider import ChatProvider
 from flexchat_anthropic.config import AnthropicConfig
 from flexchat_anthropic.conformance import AnthropicConformance
 from flexchat_anthropic.provider import AnthropicProvider
+from flexchat_sdk import ChatProvider
 
 
 class TestAnthropic(AnthropicConformance):

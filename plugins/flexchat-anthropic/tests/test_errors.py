@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from flexchat.provider import ProviderError, ProviderRateLimitError, ProviderRequestError
 from flexchat_anthropic.errors import REFUSALS, is_about_thinking
+from flexchat_sdk import ProviderError, ProviderRateLimitError, ProviderRequestError
 
 
 def error(kind: str, message: str = "m", **rest: Any) -> dict[str, Any]:

@@ -6,7 +6,10 @@ from typing import Any
 
 from flexchat.host import message_from_dict, message_to_dict
 from flexchat.plugin import ChatResult, ToolCall
-from flexchat.provider import (
+from flexchat_anthropic.answer import MessagesAnswer
+from flexchat_anthropic.conformance import AnthropicConformance
+from flexchat_anthropic.request import RequestWriter
+from flexchat_sdk import (
     AnswerReader,
     ChatEvent,
     ChatOptions,
@@ -22,9 +25,6 @@ from flexchat.provider import (
     UserMessage,
     result_of,
 )
-from flexchat_anthropic.answer import MessagesAnswer
-from flexchat_anthropic.conformance import AnthropicConformance
-from flexchat_anthropic.request import RequestWriter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -6,7 +6,8 @@ from typing import Any
 import attrs
 import pytest
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_anthropic.messages import MessagesWriter, container_of, instructions_of, lacks_thinking, legal_id
+from flexchat_sdk import (
     AssistantMessage,
     MediaPart,
     Message,
@@ -20,7 +21,6 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_anthropic.messages import MessagesWriter, container_of, instructions_of, lacks_thinking, legal_id
 from hypothesis import given
 from hypothesis import strategies as st
 

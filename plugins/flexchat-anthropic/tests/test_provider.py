@@ -8,7 +8,10 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_anthropic.config import AnthropicConfig
+from flexchat_anthropic.plugin import create, flexchat_register_providers
+from flexchat_anthropic.provider import AnthropicProvider
+from flexchat_sdk import (
     AssistantMessage,
     ChatEvent,
     ChatOptions,
@@ -26,9 +29,6 @@ from flexchat.provider import (
     UserMessage,
     result_of,
 )
-from flexchat_anthropic.config import AnthropicConfig
-from flexchat_anthropic.plugin import create, flexchat_register_providers
-from flexchat_anthropic.provider import AnthropicProvider
 
 KEY = "sk-ant-canary-1234567890"
 MODEL = "claude-sonnet-4-6"

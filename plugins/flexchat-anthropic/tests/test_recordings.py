@@ -14,7 +14,12 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
-from flexchat.provider import (
+from flexchat_anthropic.answer import MessagesAnswer
+from flexchat_anthropic.config import AnthropicConfig
+from flexchat_anthropic.provider import AnthropicProvider
+from flexchat_anthropic.request import RequestWriter
+from flexchat_anthropic.tools import encode_tools
+from flexchat_sdk import (
     AnswerEnd,
     AnswerReader,
     AssistantMessage,
@@ -35,11 +40,6 @@ from flexchat.provider import (
     UserMessage,
     result_of,
 )
-from flexchat_anthropic.answer import MessagesAnswer
-from flexchat_anthropic.config import AnthropicConfig
-from flexchat_anthropic.provider import AnthropicProvider
-from flexchat_anthropic.request import RequestWriter
-from flexchat_anthropic.tools import encode_tools
 
 HERE = "https://here.example"
 HI = (UserMessage(content="hi"),)

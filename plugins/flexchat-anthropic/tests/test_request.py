@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import Implementation, ToolCall, ToolDefinition
-from flexchat.provider import (
+from flexchat_anthropic.config import AnthropicConfig
+from flexchat_anthropic.provider import AnthropicProvider
+from flexchat_anthropic.request import RequestWriter
+from flexchat_anthropic.tools import encode_tools
+from flexchat_sdk import (
     AssistantMessage,
     ChatOptions,
     ProviderData,
@@ -17,10 +21,6 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_anthropic.config import AnthropicConfig
-from flexchat_anthropic.provider import AnthropicProvider
-from flexchat_anthropic.request import RequestWriter
-from flexchat_anthropic.tools import encode_tools
 
 HERE = "https://here.example"
 MESSAGES = (SystemMessage(content="s"), UserMessage(content="hi"))

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from flexchat.provider import Reasoning
 from flexchat_anthropic.thinking import thinking_for
 from flexchat_anthropic.traits import traits_of
+from flexchat_sdk import Reasoning
 
 ADAPTIVE = {"type": "adaptive"}
 

@@ -9,13 +9,13 @@ from contextlib import closing
 import attrs
 import pytest
 from flexchat import FlexChat, tool
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.domain import ToolResult
 from flexchat.plugin import EarlierResult, ToolError, hookimpl
 from flexchat.tools.results import as_json, for_the_model, whole_text
 from flexchat.turn.kept import conversation_turn
 from flexchat_builtin.errors import ParameterError
 from flexchat_builtin.reading import MOST_FOUND, read_result
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 from hypothesis import given, settings
 from hypothesis import strategies as st

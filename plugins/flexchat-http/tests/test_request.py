@@ -5,10 +5,10 @@ from email.parser import BytesParser
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
-from flexchat.http.guard import checked_url
 from flexchat.plugin import FetchRequest, ToolError
 from flexchat_http.request import build_request, merged, with_query
 from flexchat_http.settings import HttpToolSettings
+from flexchat_sdk.http.guard import checked_url
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,12 +1,12 @@
 """What a LangChain model answers is read by the same rule as the services' own JSON."""
 
 import pytest
-from flexchat.http.answer_shape import WrongShape
-from flexchat.provider import AnswerEnd, ChatOptions, ProviderProtocolError, TextDelta, TextPart, UserMessage
 from flexchat_langchain.answers import assistant_message, finish_reason, raw_finish, usage_of
 from flexchat_langchain.config import LangChainConfig
 from flexchat_langchain.provider import LangChainProvider
 from flexchat_langchain.streaming import ChunkDraft
+from flexchat_sdk import AnswerEnd, ChatOptions, ProviderProtocolError, TextDelta, TextPart, UserMessage
+from flexchat_sdk.http.answer_shape import WrongShape
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult

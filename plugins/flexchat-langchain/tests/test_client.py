@@ -8,9 +8,9 @@ import pytest
 from flexchat import ChatRequestError, FlexChat, RequestRefusedError, UserMessage, tool
 from flexchat.calls.manager import ToolManager
 from flexchat.plugin import hookimpl
-from flexchat.provider import ProviderProtocolError, ProviderRequestError
 from flexchat_langchain.client import ClientAnswer, LangChainClient
 from flexchat_langchain.results import all_calls
+from flexchat_sdk import ProviderProtocolError, ProviderRequestError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.language_models import BaseChatModel

@@ -9,7 +9,8 @@ import httpx2
 import ollama
 import pytest
 from flexchat.domain.masking import Mask
-from flexchat.provider import (
+from flexchat_langchain.errors import provider_error
+from flexchat_sdk import (
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,
@@ -21,7 +22,6 @@ from flexchat.provider import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat_langchain.errors import provider_error
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -2,7 +2,8 @@
 
 import pytest
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_langchain.messages import CARRIED, ai_message, from_langchain, to_langchain
+from flexchat_sdk import (
     AssistantMessage,
     MediaPart,
     OpaquePart,
@@ -14,7 +15,6 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_langchain.messages import CARRIED, ai_message, from_langchain, to_langchain
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core import messages as lc

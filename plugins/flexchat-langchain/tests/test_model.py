@@ -20,7 +20,8 @@ from flexchat import (
 from flexchat.assembly import Parts, installed_plugins
 from flexchat.llms.llm import Llms
 from flexchat.plugin import ChatResult, ToolCall
-from flexchat.provider import (
+from flexchat_langchain.model import FlexChatModel
+from flexchat_sdk import (
     AssistantMessage,
     MediaPart,
     ProviderData,
@@ -32,7 +33,6 @@ from flexchat.provider import (
     Usage,
     UserMessage,
 )
-from flexchat_langchain.model import FlexChatModel
 from flexchat_testing import ScriptedProvider
 from flexchat_testing.scripted import calls, says
 from langchain_core import messages as lc

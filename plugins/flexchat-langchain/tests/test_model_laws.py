@@ -2,8 +2,8 @@
 
 from flexchat import SyncFlexChat, tool
 from flexchat.assembly import installed_plugins
-from flexchat.provider import AssistantMessage, ToolMessage
 from flexchat_langchain.model import FlexChatModel
+from flexchat_sdk import AssistantMessage, ToolMessage
 from flexchat_testing import ScriptedProvider
 from flexchat_testing.scripted import calls, says
 from hypothesis import given, settings

@@ -10,7 +10,12 @@ import pytest
 from flexchat import ConfigError, FlexChat, tool
 from flexchat.host import message_from_dict, message_to_dict
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_langchain.answers import assistant_message, finish_reason
+from flexchat_langchain.config import LangChainConfig
+from flexchat_langchain.history import as_sent
+from flexchat_langchain.options import prepared
+from flexchat_langchain.provider import LangChainProvider
+from flexchat_sdk import (
     AssistantMessage,
     ChatOptions,
     OpaquePart,
@@ -24,11 +29,6 @@ from flexchat.provider import (
     TextPart,
     UserMessage,
 )
-from flexchat_langchain.answers import assistant_message, finish_reason
-from flexchat_langchain.config import LangChainConfig
-from flexchat_langchain.history import as_sent
-from flexchat_langchain.options import prepared
-from flexchat_langchain.provider import LangChainProvider
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_anthropic import ChatAnthropic

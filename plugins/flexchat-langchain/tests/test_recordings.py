@@ -11,17 +11,9 @@ import anthropic
 import httpx
 import httpx2
 import pytest
-from flexchat.provider import (
-    ChatOptions,
-    ProviderError,
-    ReasoningDelta,
-    ReasoningPart,
-    TextDelta,
-    ToolCallEnd,
-    UserMessage,
-)
 from flexchat_langchain.config import LangChainConfig
 from flexchat_langchain.provider import LangChainProvider
+from flexchat_sdk import ChatOptions, ProviderError, ReasoningDelta, ReasoningPart, TextDelta, ToolCallEnd, UserMessage
 from langchain_anthropic import ChatAnthropic
 from langchain_ollama import ChatOllama
 

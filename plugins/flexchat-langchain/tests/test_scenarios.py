@@ -8,9 +8,9 @@ import pytest
 from flexchat import tool
 from flexchat.calls.calls import Calls
 from flexchat.calls.manager import ToolManager
-from flexchat.provider import ProviderAuthError, ProviderOverloadedError
 from flexchat_langchain.client import AnthropicClient, LangChainClient, OllamaClient
 from flexchat_langchain.results import pair_results
+from flexchat_sdk import ProviderAuthError, ProviderOverloadedError
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 

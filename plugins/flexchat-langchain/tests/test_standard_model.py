@@ -5,8 +5,8 @@ import re
 
 import pytest
 from flexchat import SyncFlexChat
-from flexchat.provider import ToolMessage, Usage, UserMessage
 from flexchat_langchain.model import FlexChatModel
+from flexchat_sdk import ToolMessage, Usage, UserMessage
 from flexchat_testing import ScriptedProvider
 from flexchat_testing.scripted import calls, says
 from langchain_tests.integration_tests import ChatModelIntegrationTests

@@ -1,8 +1,8 @@
 """Chunks of any kind as events: what was passed on is what the whole answer says."""
 
 from flexchat.plugin import ToolCall
-from flexchat.provider import ReasoningDelta, TextDelta, ToolCallEnd, ToolCallStart
 from flexchat_langchain.streaming import ChunkDraft
+from flexchat_sdk import ReasoningDelta, TextDelta, ToolCallEnd, ToolCallStart
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessageChunk

@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from flexchat.cli.main import main
+from flexchat_cli.main import main
 
 VISIT = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1]).read()"
 

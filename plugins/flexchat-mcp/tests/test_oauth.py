@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 from flexchat import FlexChat
-from flexchat.cli.main import main
 from flexchat.config.structure import structure_mapping
-from flexchat.host import Terminal
+from flexchat_cli import Terminal
+from flexchat_cli.main import main
 from flexchat_mcp.commands.browser import browser
 from flexchat_mcp.oauth import SignIn
 from flexchat_mcp.settings import McpAuth

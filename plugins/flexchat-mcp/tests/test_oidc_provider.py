@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import attrs
 import pytest
 from flexchat import FlexChat
-from flexchat.cli.main import main
+from flexchat_cli.main import main
 from flexchat_mcp.tokens import TokenFile
 from mcp.client.auth import oauth2
 from oidc import Oidc, Resource, Visitor

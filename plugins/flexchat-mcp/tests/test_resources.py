@@ -4,8 +4,8 @@ import json
 
 import pytest
 from flexchat import FlexChat, Reply
-from flexchat.cli.main import main
 from flexchat.plugin import ToolSourceError
+from flexchat_cli.main import main
 from flexchat_mcp.resources import LIST, MOST_LISTED, READ, resource_tools
 from flexchat_mcp.settings import McpConfig
 from flexchat_testing import ScriptedProvider, calls, says

@@ -6,11 +6,11 @@ import json
 import attrs
 import pytest
 from flexchat import FlexChatError, Reply, ToolProgress
-from flexchat.cli.main import main
-from flexchat.conversations.sqlite_store import SqliteConversations
+from flexchat_cli.main import main
 from flexchat_mcp import tasks
 from flexchat_mcp.errors import TaskGoneError
 from flexchat_mcp.tasks import Task, task_of
+from flexchat_sqlite.conversations import SqliteConversations
 
 from .conftest import ERAS, until
 

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 from flexchat.plugin.host import PluginHost
-from flexchat.provider import ModelNotFoundError, ProviderRequestError, ProviderTimeoutError
 from flexchat_minilm import model as model_module
 from flexchat_minilm import plugin
 from flexchat_minilm.config import DIMENSIONS, MODEL, MiniLMConfig
 from flexchat_minilm.provider import MiniLMProvider
+from flexchat_sdk import ModelNotFoundError, ProviderRequestError, ProviderTimeoutError
 
 
 @pytest.fixture

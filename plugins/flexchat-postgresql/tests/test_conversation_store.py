@@ -6,12 +6,12 @@ import sys
 import pytest
 from flexchat import AssistantMessage, ToolMessage, Usage, UserMessage
 from flexchat.plugin import ToolCall
-from flexchat.provider import OpaquePart, ProviderData, TextPart
 from flexchat.store import ConversationTurn, StorageError, UnknownConversationError
 from flexchat_postgresql.config import PostgresqlConfig
 from flexchat_postgresql.connections import Connections
 from flexchat_postgresql.conversation_store import PostgresqlConversations
 from flexchat_postgresql.tables import CONVERSATIONS
+from flexchat_sdk import OpaquePart, ProviderData, TextPart
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from flexchat.provider import ProviderConnectionError
 from flexchat.store import (
     Collection,
     Document,
@@ -20,6 +19,7 @@ from flexchat.store import (
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.plugin import create
 from flexchat_rag.retriever import SqliteStore
+from flexchat_sdk import ProviderConnectionError
 from flexchat_testing import HashingEmbedder
 
 FOXES = (

@@ -3,7 +3,7 @@
 import pytest
 from flexchat.config.structure import structure_mapping
 from flexchat.plugin import ChatResult, ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     AnswerEnd,
     ChatOptions,
     ProviderAuthError,

@@ -5,8 +5,8 @@ import json
 
 import pytest
 from flexchat import TurnTimeoutError, Usage, tool
-from flexchat.host import NO_CONNECTION
-from flexchat.provider import (
+from flexchat_sdk import (
+    NO_CONNECTION,
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,

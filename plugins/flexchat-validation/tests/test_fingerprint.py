@@ -7,7 +7,7 @@ import attrs
 import pytest
 from flexchat import Implementation, ModelInfo, ToolDefinition
 from flexchat.calls.manager import ToolManager
-from flexchat.provider import ProviderConnectionError
+from flexchat_sdk import ProviderConnectionError
 from flexchat_validation.attempts import ModelKey
 from flexchat_validation.cases import Case, CaseTool, ExpectedCall, ToolMock, ValidationTable
 from flexchat_validation.fingerprint import case_hash, case_hashes, model_keys, stale_reasons, tools_hash

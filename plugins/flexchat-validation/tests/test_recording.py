@@ -12,7 +12,7 @@ from flexchat import (
     ToolResult,
     UserMessage,
 )
-from flexchat.provider import TextPart
+from flexchat_sdk import TextPart
 from flexchat_validation.cases import Case, ExpectedCall, ToolMock
 from flexchat_validation.judging import judge
 from flexchat_validation.reading import check_cases

@@ -8,7 +8,7 @@ from collections import Counter
 import attrs
 import pytest
 from flexchat import ChatRequestError, StorageError, Usage
-from flexchat.provider import (
+from flexchat_sdk import (
     ProviderAuthError,
     ProviderConnectionError,
     ProviderOverloadedError,

@@ -201,7 +201,7 @@ def _keyring(name: str) -> Any:
         import keyring.errors
     except ImportError:
         raise KeyStorageError(
-            f"{name} is in the system's keyring, which needs a package: {how_to_install('flexchat-core', 'keyring')}"
+            f"{name} is in the system's keyring, which needs a package: {how_to_install('flexchat-cli', 'keyring')}"
         ) from None
     return keyring
 
@@ -224,7 +224,7 @@ def _write_keyring(name: str, value: str) -> str:
     try:
         import keyring
     except ImportError:
-        return f"the package keyring is not installed: {how_to_install('flexchat-core', 'keyring')}"
+        return f"the package keyring is not installed: {how_to_install('flexchat-cli', 'keyring')}"
     try:
         # The backends "fail" and "null" stand for none; the latter accepts everything and keeps nothing.
         if keyring.get_keyring().priority <= 0:

@@ -6,56 +6,60 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import attrs
+
 from ..config.model import ConversationsTable, EffectsTable, own_keys
 from ..errors import did_you_mean
-from ..files import data_folder
-from ..plugin.contracts import ConversationStore, ConversationStoreType, EffectLedger
-from .sqlite_journal import SqliteJournal
-from .sqlite_store import FILE_NAME, SQLITE, SqliteConversations, sqlite_ledger_alone
+from ..plugin.contracts import ConversationStore, ConversationStoreType, EffectLedger, SeparateJournal
 
 if TYPE_CHECKING:
     from ..config.reading import ReadConfig  # loads cattrs, needed only when a configuration is read
     from ..plugin.host import PluginHost
 
+DEFAULT_PROVIDER = str(attrs.fields(ConversationsTable).provider.default)
+"""The store of conversations of a table that names none."""
+
 
 def open_ledger(
-    reading: ReadConfig, table: EffectsTable, conversations: ConversationStore | None
+    reading: ReadConfig, host: PluginHost, table: EffectsTable, conversations: ConversationStore | None
 ) -> EffectLedger | None:
     """Return the ledger a configuration keeps its effects in; None for memory. No file is touched yet.
 
     If tools.effects.store is wrong, that is added to the reading's problems, and None is returned.
     """
-    written = reading.document.data.get("conversations")
-    provider = written.get("provider", SQLITE.name) if isinstance(written, Mapping) else None
     if table.store == "memory" or (table.store is None and conversations is None):
         return None
+    written = reading.document.data.get("conversations")
+    provider = written.get("provider", DEFAULT_PROVIDER) if isinstance(written, Mapping) else None
     if table.store in (None, provider):
         make = getattr(conversations, "ledger", None)
         if make is not None:
             ledger: EffectLedger = make()
             return ledger
-        if table.store is None:
-            return sqlite_ledger_alone()
-    elif table.store == SQLITE.name:
-        return sqlite_ledger_alone()
-    assert table.store is not None
-    if table.store == provider:
-        text = f"'{provider}' keeps conversations but no effects: write 'sqlite' or 'memory'"
+    name = table.store or DEFAULT_PROVIDER
+    kind: ConversationStoreType | None = host.conversation_stores.by_name.get(name)
+    if kind is not None and kind.create_ledger is not None:
+        return kind.create_ledger()
+    if name == DEFAULT_PROVIDER:
+        text = f"effects need a ledger: {host.conversation_stores.missing(name)}; or write 'memory'"
+    elif name == provider:
+        text = f"'{provider}' keeps conversations but no effects: write '{DEFAULT_PROVIDER}' or 'memory'"
     else:
-        known = dict.fromkeys(("memory", SQLITE.name, *([provider] if isinstance(provider, str) else ())))
-        hint = did_you_mean(table.store, known)
-        text = f"effects can be kept in {', '.join(known)}, not in '{table.store}'{hint}"
+        known = dict.fromkeys(("memory", DEFAULT_PROVIDER, *([provider] if isinstance(provider, str) else ())))
+        hint = did_you_mean(name, known)
+        text = f"effects can be kept in {', '.join(known)}, not in '{name}'{hint}"
         if not hint:
             text += "; another store can keep them only if it keeps the conversations too"
     reading.problem(("tools", "effects", "store"), text)
     return None
 
 
-def open_journal(conversations: ConversationStore | None) -> SqliteJournal | None:
-    """Return a journal for a store that has none of its own, in a file of ours; None for others. No file is touched."""
+def open_journal(host: PluginHost, conversations: ConversationStore | None) -> SeparateJournal | None:
+    """Return a journal for a store that has none of its own; None for others, or if the default store is missing."""
     if conversations is None or hasattr(conversations, "journal"):
         return None
-    return SqliteJournal(SqliteConversations(data_folder() / FILE_NAME).database, closes=True)
+    kind: ConversationStoreType | None = host.conversation_stores.by_name.get(DEFAULT_PROVIDER)
+    return kind.create_journal() if kind is not None and kind.create_journal is not None else None
 
 
 def open_conversations(reading: ReadConfig, host: PluginHost) -> ConversationStore | None:
@@ -66,14 +70,12 @@ def open_conversations(reading: ReadConfig, host: PluginHost) -> ConversationSto
     table = reading.document.data.get("conversations")
     if not isinstance(table, Mapping):
         return None
-    name = table.get("provider", SQLITE.name)
+    name = table.get("provider", DEFAULT_PROVIDER)
     if not isinstance(name, str):
         return None  # reported when core's own keys are structured
-    kind: ConversationStoreType | None = SQLITE if name == SQLITE.name else host.conversation_stores.by_name.get(name)
+    kind: ConversationStoreType | None = host.conversation_stores.by_name.get(name)
     if kind is None:
-        reading.problem(
-            ("conversations", "provider"), f"{host.conversation_stores.missing(name)}; 'sqlite' is built in"
-        )
+        reading.problem(("conversations", "provider"), host.conversation_stores.missing(name))
         return None
     settings = reading.settings(("conversations",), own_keys(ConversationsTable), kind.config_class)
     if settings is None:

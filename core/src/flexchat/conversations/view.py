@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..domain import DEFAULT_TENANT, ConversationInfo, ConversationTurn
 from ..domain.prices import Cost
-from ..plugin.contracts import ConversationStore, EffectLedger
+from ..plugin.contracts import ConversationStore, EffectLedger, SeparateJournal
 from .export import to_json, to_markdown
-
-if TYPE_CHECKING:
-    from .sqlite_journal import SqliteJournal
-
 
 _PAGE = 200
 
@@ -33,7 +29,7 @@ class Conversations:
         store: ConversationStore,
         tenant: str = DEFAULT_TENANT,
         *,
-        apart: Sequence[EffectLedger | SqliteJournal] = (),
+        apart: Sequence[EffectLedger | SeparateJournal] = (),
     ) -> None:
         self.store = store
         self.tenant = tenant

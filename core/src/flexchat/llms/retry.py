@@ -12,8 +12,7 @@ import attrs
 
 from ..domain import ChatOptions
 from ..errors import ProviderError, ProviderOverloadedError
-from ..http.retry_after import LONGEST_S
-from ..services.breaker import OPEN, CircuitOpen, WatchedCall
+from ..services.breaker import CIRCUIT_OPEN, CircuitOpen, WatchedCall
 
 if TYPE_CHECKING:
     from .llm import LLM
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 8.0
+YEAR_S = 365 * 86_400.0
 LONGEST_RETRY_AFTER_S = 60.0  # if a service asks for more, do not wait: the caller gets the error at once
 
 
@@ -80,7 +80,7 @@ class Attempts:
                     str(error),
                     provider=llm.provider.name,
                     model=self._model,
-                    code=OPEN,
+                    code=CIRCUIT_OPEN,
                     retry_after_s=error.retry_after_s,
                 ) from None
         return self
@@ -107,7 +107,7 @@ class Attempts:
             return False
         wish_s = error.retry_after_s
         if wish_s is not None and wish_s > LONGEST_RETRY_AFTER_S:
-            asked = f"{wish_s:.0f} s" if wish_s < LONGEST_S else "a year or longer"
+            asked = f"{wish_s:.0f} s" if wish_s < YEAR_S else "a year or longer"
             error.args = (f"{error} (it asks to wait {asked})",)
             return False
         wait_s = random.uniform(0, min(llm.delay_s * 2**self._repeated, LONGEST_WAIT_S)) if wish_s is None else wish_s

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import attrs
 
@@ -48,6 +48,9 @@ from .current import Cited, EarlierResult, current_turn
 from .summaries import summary_from
 from .threads import run_in_thread
 from .tool_sources import ConfiguredSource
+
+if TYPE_CHECKING:
+    from ..domain.masking import Mask
 
 ToolEncoder = Callable[[Sequence[ToolDefinition]], list[dict[str, Any]]]
 """Converts tool definitions into a provider's format. Pure; leaves its input alone."""
@@ -574,6 +577,23 @@ class TurnJournal(Protocol):
         """
 
 
+class SeparateJournal(TurnJournal, Protocol):
+    """A journal of turns whose conversations are in another store, so ending a turn is not one transaction with it."""
+
+    async def end(self, end: TurnEnd) -> None:
+        """End a turn.
+
+        Raises:
+            LostTurnError: The turn has ended, or has another owner.
+        """
+
+    async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
+        """Delete the turns of a deleted conversation, running ones excepted."""
+
+    async def aclose(self) -> None:
+        """Close what it holds open."""
+
+
 @attrs.frozen(kw_only=True)
 class DocumentStoreContext:
     """What FlexChat passes to a document store when opening it.
@@ -654,11 +674,16 @@ class ConversationStoreType:
 
     Attributes:
         create: Makes a store from an instance of config_class and the folder of the config file.
+        create_ledger: Makes a ledger without conversations, for ``tools.effects.store``; None if there is no such
+            place without settings.
+        create_journal: Makes a journal for the turns of a store that has none; None as for create_ledger.
     """
 
     name: str
     config_class: type
     create: Callable[[Any, Path | None], ConversationStore]
+    create_ledger: Callable[[], EffectLedger] | None = None
+    create_journal: Callable[[], SeparateJournal] | None = None
     summary: str = summary_from("create", "config_class")
 
 
@@ -680,6 +705,19 @@ class ToolHandler:
     name: str
     call: Callable[[Mapping[str, Any], ToolContext], Any]
     settings_class: type | None = None
+
+
+@attrs.frozen(kw_only=True)
+class FetcherType:
+    """The client with which tools send requests to addresses that users, models or documents name.
+
+    There is one for all tools of a chat: if two plugins offer one, plugins.prefer or plugins.block must choose.
+
+    Attributes:
+        create: Makes the client, given network.allow, network.domains and the mask of secrets; opens no connection.
+    """
+
+    create: Callable[[Sequence[str], Sequence[str] | None, Mask], ClosableFetcher]
 
 
 class Fetcher(Protocol):
@@ -963,6 +1001,13 @@ class ImplementationType:
     summary: str = summary_from("run", "settings_class")
 
 
+class ClosableFetcher(Fetcher, Protocol):
+    """A Fetcher whose connections are closed with the chat."""
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+
+
 @attrs.frozen(kw_only=True)
 class ConfigTable:
     """A top-level table of a configuration that a plugin reads: ``[NAME]``.
@@ -1014,9 +1059,12 @@ class ConfigCheck:
         name: What is checked, for errors: "validation cases".
         run: Reports what it finds to the configuration (a CheckedConfig); opens no connection.
         at_start: Whether it also runs whenever a chat is made, and a problem prevents it from starting: then it must be
-            quick. False: only when someone asks for problems, as ``flexchat check`` does.
+            quick. False: only on request, as ``flexchat check`` does.
+        review: In place of run: called with the configuration and the parts of the chat (its tools, its llms and its
+            plugins) whenever one is made, once tools are registered and models are known. May only note things.
     """
 
     name: str
-    run: Callable[[Any], None]
+    run: Callable[[Any], None] | None = None
     at_start: bool = False
+    review: Callable[[Any, Any], None] | None = None

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         ConfigTable,
         ConversationStoreType,
         DocumentStoreType,
+        FetcherType,
         ImplementationType,
         ProviderType,
         RerankerType,
@@ -107,6 +108,11 @@ def flexchat_register_rerankers() -> Iterable[RerankerType]:  # type: ignore[emp
 @hookspec
 def flexchat_register_conversation_stores() -> Iterable[ConversationStoreType]:  # type: ignore[empty-body]
     """Offer places to keep conversations: values of `provider` in the conversations table."""
+
+
+@hookspec(warn_on_impl=_PROVISIONAL)
+def flexchat_register_fetchers() -> Iterable[FetcherType]:  # type: ignore[empty-body]
+    """Offer the client with which tools send requests: `ToolContext.fetcher`. flexchat-sdk offers a guarded one."""
 
 
 @hookspec(warn_on_impl=_PROVISIONAL)

@@ -24,6 +24,7 @@ from .contracts import (
     ConfigTable,
     ConversationStoreType,
     DocumentStoreType,
+    FetcherType,
     ImplementationType,
     ProviderType,
     RerankerType,
@@ -48,6 +49,9 @@ GATES_GROUP = "flexchat.gates"
 
 CHAT_HOOKS = "flexchat_register_chat_hooks"
 """The hook that is asked for each chat, and not once at the start."""
+
+FETCHER = "fetcher"
+"""The name under which every FetcherType is kept: there is only one."""
 
 BLOCKED_BY_CONFIG = "plugins.block"
 """Where a blocked plugin was blocked, if a configuration did so."""
@@ -131,6 +135,7 @@ class PluginHost:
         self.document_stores = Records("document store", self._reports, self._prefer)
         self.rerankers = Records("reranker", self._reports, self._prefer)
         self.conversation_stores = Records("conversation store", self._reports, self._prefer)
+        self.fetchers = Records("fetcher", self._reports, self._prefer)
         self.config_tables = Records("config table", self._reports, self._prefer)
         self.config_checks = Records("config check", self._reports, self._prefer)
         self.steps = Records("step", self._reports)
@@ -427,6 +432,7 @@ _REGISTRATION: dict[str, tuple[str, Callable[[Any], Any], type]] = {
     "flexchat_register_document_stores": ("document_stores", lambda r: r.name, DocumentStoreType),
     "flexchat_register_rerankers": ("rerankers", lambda r: r.name, RerankerType),
     "flexchat_register_conversation_stores": ("conversation_stores", lambda r: r.name, ConversationStoreType),
+    "flexchat_register_fetchers": ("fetchers", lambda _: FETCHER, FetcherType),
     "flexchat_register_steps": ("steps", lambda r: r.name, Step),
     "flexchat_register_config_tables": ("config_tables", lambda r: r.name, ConfigTable),
     "flexchat_register_checks": ("config_checks", lambda r: r.name, ConfigCheck),

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 WINDOW_S = 30
 FEWEST_CALLS = 20
 PAUSE_S = 15.0
-OPEN = "circuit_open"
+CIRCUIT_OPEN = "circuit_open"
 """The code of the error of a provider whose breaker is open."""
 
 _ENDS = (".", "?", "!")

@@ -14,7 +14,7 @@ import attrs
 from ..domain.sourced import SourcedTool
 from ..errors import ToolDefinitionError, ToolsLockError, said_of_json
 from ..files import is_there, read_file
-from ..storage.replacing import replacing
+from ..replacing import replacing
 
 LOCK_NAME = "flexchat.tools.lock"
 

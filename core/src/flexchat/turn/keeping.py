@@ -10,7 +10,7 @@ import secrets
 import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -19,15 +19,12 @@ from ..domain.journal import JournaledTurn, TurnEnd
 from ..domain.message_json import request_from_dict
 from ..domain.text import storable
 from ..errors import StorageError, UnknownConversationError
-from ..plugin.contracts import ConversationStore, TurnJournal
+from ..plugin.contracts import ConversationStore, SeparateJournal, TurnJournal
 from ..plugin.foreign import contained, error_name
 from .active import ActiveTurn
 from .journal import Journal
 from .kept import conversation_turn
 from .lease import Lease
-
-if TYPE_CHECKING:
-    from ..conversations.sqlite_journal import SqliteJournal
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +82,7 @@ class Keeper:
     def __init__(
         self,
         store: ConversationStore,
-        apart: SqliteJournal | None = None,
+        apart: SeparateJournal | None = None,
         *,
         lease_s: float = LEASE_S,
         keep_s: float = KEEP_S,

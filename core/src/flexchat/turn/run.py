@@ -192,7 +192,7 @@ def in_turn(turn: ActiveTurn) -> Iterator[None]:
         current_turn.reset(token)
 
 
-async def read(
+async def read_turn(
     turn: ActiveTurn, feed: Feed, context: contextvars.Context, work: Callable[[ActiveTurn], Awaitable[Any]] = run
 ) -> AsyncGenerator[StreamEvent, None]:
     """Run a turn in its own task, and yield what happens. Closing the generator ends the turn and waits for it.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
-from flexchat.provider import (
+from flexchat_sdk import (
     AnswerParts,
     ChatEvent,
     OpaquePart,
@@ -28,7 +28,7 @@ from flexchat.provider import (
     objects_of,
     text_in,
 )
-from flexchat.provider import usage_of as usage_in
+from flexchat_sdk import usage_of as usage_in
 
 from .blocks import Block, kind_of
 from .finish import finish_word, why_it_ended

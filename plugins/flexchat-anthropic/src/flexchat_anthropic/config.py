@@ -6,7 +6,7 @@ import re
 from typing import Any, Literal
 
 import attrs
-from flexchat.provider import HttpSettings, key, secret_key, web_address
+from flexchat_sdk import HttpSettings, key, secret_key, web_address
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 

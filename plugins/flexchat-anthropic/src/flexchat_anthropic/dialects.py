@@ -8,7 +8,7 @@ cannot hold it to: objects that are not closed ("For 'object' type, 'additionalP
 false"), recursion, bounds. What Anthropic's SDK moves to the description goes there here as well.
 """
 
-from flexchat.provider import SchemaDialect
+from flexchat_sdk import SchemaDialect
 
 LOOSE = SchemaDialect(
     name="anthropic",

@@ -5,7 +5,7 @@ The order is text, type, status: an empty account is status 400 here, and a type
 
 from __future__ import annotations
 
-from flexchat.provider import Refusals, Row, read_report
+from flexchat_sdk import Refusals, Row, read_report
 
 _STATUS_OF = {
     "invalid_request_error": 400,

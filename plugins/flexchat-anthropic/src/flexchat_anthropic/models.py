@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from flexchat.provider import ModelInfo
+from flexchat_sdk import ModelInfo
 
 
 @attrs.frozen(kw_only=True)

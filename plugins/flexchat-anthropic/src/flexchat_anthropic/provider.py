@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_sdk import (
     Body,
     ChatEvent,
     ChatOptions,

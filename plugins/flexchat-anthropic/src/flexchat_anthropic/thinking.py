@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from flexchat.provider import Reasoning
+from flexchat_sdk import Reasoning
 
 from .traits import ALL_EFFORTS, ModelTraits
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ToolDefinition
-from flexchat.provider import SchemaDialect
+from flexchat_sdk import SchemaDialect
 
 from .argument_keys import with_legal_keys
 from .dialects import LOOSE, STRICT
@@ -71,7 +71,7 @@ def _tool(tool: ToolDefinition) -> dict[str, Any]:
 
 def rewritten(schema: Mapping[str, Any], dialect: SchemaDialect) -> Mapping[str, Any] | None:
     """Return a schema in a dialect's words; None where it cannot be said in them."""
-    from flexchat.provider import rewrite  # every command loads this module; few need that one
+    from flexchat_sdk import rewrite  # every command loads this module; few need that one
 
     return rewrite(schema, dialect).schema
 

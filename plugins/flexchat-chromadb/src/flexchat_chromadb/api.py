@@ -8,13 +8,13 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flexchat.provider import ProviderError
 from flexchat.store import RetrievalError
+from flexchat_sdk import ProviderError
 
 from .config import Auth, WrapperConfig
 
 if TYPE_CHECKING:
-    from flexchat.provider import HttpAnswer, HttpClient
+    from flexchat_sdk import HttpAnswer, HttpClient
 
 _AGAIN = frozenset({429, 502, 503, 504})
 """Statuses after which the same request may succeed. Not 500: the wrapper says it of wrong requests too."""
@@ -49,7 +49,7 @@ class WrapperApi:
         Raises:
             WrapperError: It refused, did not answer, or not with JSON data.
         """
-        from flexchat.provider import to_bytes
+        from flexchat_sdk import to_bytes
 
         data = to_bytes(body) if body is not None else b""
         retry = self._config.retry
@@ -72,7 +72,7 @@ class WrapperApi:
 
     def _client(self) -> HttpClient:
         if self._http is None:
-            from flexchat.provider import HttpClient, Timeouts
+            from flexchat_sdk import HttpClient, Timeouts
 
             config, total_s = self._config, 2 * self._config.timeout / 1000
             sent = _auth_headers(config.auth) | {name.lower(): value for name, value in config.headers.items()}
@@ -88,7 +88,7 @@ class WrapperApi:
 
     def _read(self, answer: HttpAnswer) -> Any:
         """Return an answer's data. An unhealthy wrapper says 200 and a list of the answer and the status it meant."""
-        from flexchat.provider import refusal_data
+        from flexchat_sdk import refusal_data
 
         data, status = refusal_data(answer.body), answer.status
         if isinstance(data, list) and len(data) == 2 and isinstance(data[1], int) and data[1] >= 400:
@@ -100,7 +100,7 @@ class WrapperApi:
         return data
 
     def _said(self, data: Any) -> str:
-        from flexchat.provider import refusal_text
+        from flexchat_sdk import refusal_text
 
         detail = data.get("detail", data.get("error", data)) if isinstance(data, dict) else data
         return refusal_text(detail if isinstance(detail, str) else str(detail), self._client().mask) or "without a word"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Literal
 
 import attrs
-from flexchat.provider import web_address
 from flexchat.store import key as setting
 from flexchat.store import secret_key
+from flexchat_sdk import web_address
 
 
 def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:

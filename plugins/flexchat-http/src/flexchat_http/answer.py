@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from flexchat.plugin import Fetched, FetchError, ToolError
-from flexchat.provider import retry_after_s
+from flexchat_sdk import retry_after_s
 
 LONGEST_DETAIL = 500
 LONGEST_BEGINNING = 200

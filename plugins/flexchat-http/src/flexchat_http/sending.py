@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import attrs
 from flexchat.host import Mask
 from flexchat.plugin import Fetched, FetchRequest, ToolContext
-from flexchat.provider import TimeLeft
+from flexchat_sdk import TimeLeft
 
 from .answer import check_status
 from .auth import authorized, secrets_of

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from flexchat.cli.main import main
 from flexchat.config.document import parse_document
+from flexchat_cli.main import main
 from openapi_documents import document, written
 
 PETS = document(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     AssistantMessage,
     AssistantPart,
     ProviderData,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import attrs
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     AssistantPart,
     MediaPart,
     OpaquePart,

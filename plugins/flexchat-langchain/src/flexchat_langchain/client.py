@@ -42,7 +42,7 @@ from flexchat.host import (
     why_no_answer,
 )
 from flexchat.plugin import ChatResult, FlexChatError, ModelRequest
-from flexchat.provider import ChatOptions, error_text
+from flexchat_sdk import ChatOptions, error_text
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,

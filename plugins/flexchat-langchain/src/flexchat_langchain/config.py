@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import key
-from flexchat.provider import HttpSettings
+from flexchat_sdk import HttpSettings
 
 _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _seconds = attrs.fields(HttpSettings).timeout_s.validator

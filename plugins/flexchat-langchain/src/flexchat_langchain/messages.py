@@ -11,7 +11,7 @@ from typing import Any, assert_never
 
 from flexchat.host import message_from_dict, message_to_dict
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     AssistantMessage,
     MediaPart,
     Message,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flexchat import FlexChat, SyncFlexChat
-from flexchat.provider import to_bytes
+from flexchat_sdk import to_bytes
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LangSmithParams, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage

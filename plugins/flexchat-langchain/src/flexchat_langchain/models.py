@@ -13,7 +13,7 @@ from importlib.metadata import packages_distributions
 from typing import Any
 
 from flexchat.host import did_you_mean, secrets_of_environment
-from flexchat.provider import error_name
+from flexchat_sdk import error_name
 from langchain_core.language_models import BaseChatModel
 from pydantic import AliasChoices, SecretStr, ValidationError
 

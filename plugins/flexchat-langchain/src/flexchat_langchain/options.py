@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from flexchat.provider import ChatOptions, ProviderRequestError, Reasoning, ResponseFormat
+from flexchat_sdk import ChatOptions, ProviderRequestError, Reasoning, ResponseFormat
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flexchat.plugin import ImplementationType, hookimpl
-from flexchat.provider import ChatProvider, ProviderType
+from flexchat_sdk import ChatProvider, ProviderType
 
 from .config import LangChainConfig
 from .implementation import LANGCHAIN

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 from flexchat.host import Mask
 from flexchat.plugin import ChatResult, run_in_thread
-from flexchat.provider import (
+from flexchat_sdk import (
     AnswerEnd,
     ChatEvent,
     ChatOptions,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     AssistantMessage,
     ChatEvent,
     ReasoningDelta,

@@ -26,7 +26,7 @@ from flexchat import (
     Usage,
 )
 from flexchat.host import ResponseRule, RuleTools, for_the_model, message_to_dict, substitute_variables
-from flexchat.provider import TextPart
+from flexchat_sdk import TextPart
 
 from .messages import CARRIED
 from .questions import INSIDE, METADATA, TurnInput

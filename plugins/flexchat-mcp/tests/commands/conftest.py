@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from flexchat.cli.main import main
+from flexchat_cli.main import main
 from keyboard import keyboard
 
 __all__ = ["keyboard"]

@@ -9,7 +9,7 @@ import sys
 
 import mcp_types as types
 import pytest
-from flexchat.host import Terminal
+from flexchat_cli import Terminal
 from flexchat_mcp.commands.answers import Answers
 from flexchat_mcp.settings import McpConfig
 

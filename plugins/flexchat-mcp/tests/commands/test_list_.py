@@ -2,7 +2,7 @@
 
 import json
 
-from flexchat.cli.main import main
+from flexchat_cli.main import main
 
 
 def test_servers_are_listed_and_none_is_started(config, run, folder):

@@ -5,7 +5,7 @@ Used by tests/test_conformance.py and by ``flexchat plugins verify minilm``.
 
 from __future__ import annotations
 
-from flexchat.provider import EmbeddingProvider
+from flexchat_sdk import EmbeddingProvider
 from flexchat_testing import LocalEmbeddingsConformance
 
 from .config import MODEL

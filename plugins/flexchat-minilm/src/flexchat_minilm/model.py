@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat.provider import ProviderRequestError, error_name, storable
+from flexchat_sdk import ProviderRequestError, error_name, storable
 
 from .config import MODEL
 

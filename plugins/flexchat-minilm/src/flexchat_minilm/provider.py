@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_sdk import (
     ChatOptions,
     Embeddings,
     Message,

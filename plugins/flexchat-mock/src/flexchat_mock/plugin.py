@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from flexchat.plugin import ImplementationType, hookimpl
-from flexchat.provider import ChatProvider, ProviderType
+from flexchat_sdk import ChatProvider, ProviderType
 
 from .implementation import MOCK
 from .rehearsal import RehearsalConfig

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 from flexchat import FlexChat
-from flexchat.cli.main import main
+from flexchat_cli.main import main
 
 CONFIG = """
 [llms.r]

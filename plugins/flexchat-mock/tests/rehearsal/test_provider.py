@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from flexchat import FlexChat
 from flexchat.assembly import installed_plugins
-from flexchat.cli.zero_config import zero_config
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_cli.zero_config import zero_config
+from flexchat_mock.rehearsal.provider import HONESTY, RehearsalProvider, answer
+from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
@@ -20,7 +21,6 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_mock.rehearsal.provider import HONESTY, RehearsalProvider, answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

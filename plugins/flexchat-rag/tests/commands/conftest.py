@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from flexchat.cli.main import main
+from flexchat_cli.main import main
 from flexchat_rag.commands import progress
 
 CONFIG = """

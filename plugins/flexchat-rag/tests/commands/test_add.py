@@ -100,7 +100,7 @@ def test_stopping_is_no_failure(run, tmp_path):
     """Ctrl-C: what is stored is kept, and the same command goes on."""
     for n in range(3000):
         Path(f"docs/f{n}.md").write_text(f"# Title {n}\n\n" + f"Words of file {n}. " * 40)
-    program = "import sys; from flexchat.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from flexchat_cli.main import main; sys.exit(main(sys.argv[1:]))"
     words = ["rag", "add", "docs", "--exclude", "guide.md"]
     started = subprocess.Popen([sys.executable, "-c", program, *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     database = tmp_path / "documents.db-wal"

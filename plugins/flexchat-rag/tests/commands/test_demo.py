@@ -5,7 +5,7 @@ import io
 import json
 
 import pytest
-from flexchat.cli.main import main
+from flexchat_cli.main import main
 from flexchat_rag.commands import progress
 from flexchat_rag.commands.demo import NEXT_STEP, QUESTION
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from flexchat.provider import ChatOptions, ChatProvider, Message
+from flexchat_sdk import ChatOptions, ChatProvider, Message
 
 from . import ProviderConformance, ScriptedProvider
 from .scripted_config import ScriptedCall, ScriptedReply

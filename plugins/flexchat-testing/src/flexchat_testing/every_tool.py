@@ -7,15 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
-    AssistantMessage,
-    ChatEvent,
-    ChatOptions,
-    Message,
-    ModelInfo,
-    ProviderRequestError,
-    events_of,
-)
+from flexchat_sdk import AssistantMessage, ChatEvent, ChatOptions, Message, ModelInfo, ProviderRequestError, events_of
 
 from .example_value import NoExampleError, example_value
 from .scripted import Request, calls, says

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flexchat.plugin import ToolSourceType, hookimpl
-from flexchat.provider import ProviderType
+from flexchat_sdk import ProviderType
 
 from . import scripted_config
 from .listed_source import LISTED

@@ -21,7 +21,7 @@ from flexchat.plugin import (
     TurnInfo,
     hookimpl,
 )
-from flexchat.provider import ChatOptions, Message
+from flexchat_sdk import ChatOptions, Message
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import attrs
 from flexchat.plugin import ChatResult, ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     AssistantMessage,
     ChatEvent,
     ChatOptions,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import attrs
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_sdk import (
     ChatOptions,
     ChatProvider,
     ContentFilterError,

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import attrs
 import pytest
-from flexchat.provider import ToolMessage, storable
 from flexchat.store import ConversationInfo, StorageError, UnknownConversationError, turn_from_json, turn_to_json
+from flexchat_sdk import ToolMessage, storable
 from flexchat_testing import ConversationStoreConformance
 from flexchat_testing.laws.law import laws_of
 

@@ -10,8 +10,8 @@ import unittest
 
 import attrs
 import pytest
-from flexchat.provider import storable
 from flexchat.store import Collection, RetrievalError, RetrievalHits, UnknownCollectionError, holds, read_filter
+from flexchat_sdk import storable
 from flexchat_testing import DocumentStoreConformance, HashingEmbedder
 from flexchat_testing.laws.law import laws_of
 

@@ -3,7 +3,7 @@
 import unittest
 
 import pytest
-from flexchat.provider import ProviderProtocolError
+from flexchat_sdk import ProviderProtocolError
 from flexchat_testing import NetworkForbiddenError
 from flexchat_testing.laws.law import DISAGREE, Conformance, canonical, law, laws_of, require
 

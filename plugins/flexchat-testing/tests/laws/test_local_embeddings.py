@@ -6,7 +6,7 @@ import unittest
 import zlib
 
 import pytest
-from flexchat.provider import Embeddings, ModelInfo, ModelNotFoundError, ProviderRequestError
+from flexchat_sdk import Embeddings, ModelInfo, ModelNotFoundError, ProviderRequestError
 from flexchat_testing import LocalEmbeddingsConformance
 from flexchat_testing.laws.law import laws_of
 

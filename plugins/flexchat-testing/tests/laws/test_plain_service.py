@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import attrs
 import pytest
 from flexchat.plugin import ChatResult
-from flexchat.provider import (
+from flexchat_sdk import (
     AnswerParts,
     Body,
     ChatOptions,

@@ -10,7 +10,7 @@ import attrs
 import httpx
 import pytest
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,

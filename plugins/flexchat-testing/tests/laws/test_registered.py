@@ -18,8 +18,8 @@ from flexchat.plugin import (
     hookimpl,
 )
 from flexchat.plugin.host import PluginHost
-from flexchat.provider import HttpSettings, ProviderConnectionError, ProviderType, key, secret_key
 from flexchat.store import DocumentStoreType
+from flexchat_sdk import HttpSettings, ProviderConnectionError, ProviderType, key, secret_key
 from flexchat_testing import card as card_module
 from flexchat_testing.card import NEEDS_EXTRA, UnknownPluginError, verdicts_of, verify_plugin
 from flexchat_testing.laws.law import Conformance, law, laws_of
@@ -192,7 +192,7 @@ WRONG = {
     "test_it_loads": [(lambda: registered(object_with_typo()), "unknown hook")],
     "test_its_names_are_its_own": [(lambda: registered(Plugin(), rivals=[Plugin()]), "is offered by rival too")],
     "test_its_module_is_light": [
-        (lambda: registered(Plugin(), "flexchat.http.client"), "imports aiohttp, httpx"),
+        (lambda: registered(Plugin(), "flexchat_sdk.http.client"), "imports aiohttp, httpx"),
         (lambda: registered(Plugin(), "no_such_module_anywhere"), "cannot be imported"),
     ],
     "test_its_records_say_what_they_are": [(lambda: provider(summary=""), "summary must be one line")],

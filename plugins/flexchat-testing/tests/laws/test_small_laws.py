@@ -11,7 +11,7 @@ from flexchat.store import Collection, Document, RetrievalHits, holds, read_filt
 from flexchat_testing import HandlerConformance, ImplementationConformance, RetrieverConformance
 from flexchat_testing.laws.law import laws_of
 
-LIGHT, HEAVY = "flexchat.plugin", "flexchat.http.client"
+LIGHT, HEAVY = "flexchat.plugin", "flexchat_sdk.http.client"
 
 
 class GoodHandler(HandlerConformance):

@@ -4,9 +4,9 @@ import unittest
 
 import attrs
 import pytest
-from flexchat.conversations.sqlite_journal import SqliteJournal
-from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.store import TurnNotWaitingError
+from flexchat_sqlite.conversations import SqliteConversations
+from flexchat_sqlite.journal import SqliteJournal
 from flexchat_testing import JournalConformance
 from flexchat_testing.laws.law import laws_of
 

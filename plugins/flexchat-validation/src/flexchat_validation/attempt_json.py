@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 
 import attrs
 from flexchat import Usage
-from flexchat.provider import storable
+from flexchat_sdk import storable
 
 from .attempts import Attempt, CallMade, ModelKey, Outcome
 

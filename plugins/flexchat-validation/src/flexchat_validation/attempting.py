@@ -10,8 +10,9 @@ from typing import Any
 
 import attrs
 from flexchat import ChatResponse, FlexChat, FlexChatError, Message, ToolDefinition, Turn, TurnTimeoutError, Usage
-from flexchat.host import NO_CONNECTION, Mask, ResponseRule, RuleTools, error_name
-from flexchat.provider import (
+from flexchat.host import Mask, ResponseRule, RuleTools, error_name
+from flexchat_sdk import (
+    NO_CONNECTION,
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,

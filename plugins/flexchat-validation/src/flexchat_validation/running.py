@@ -16,7 +16,7 @@ from typing import Any, Self
 import attrs
 from flexchat import ChatRequestError, FlexChat, ProviderError
 from flexchat.host import CIRCUIT_OPEN, DEFAULT_TENANT, did_you_mean
-from flexchat.provider import ProviderOverloadedError, ProviderRateLimitError
+from flexchat_sdk import ProviderOverloadedError, ProviderRateLimitError
 
 from .attempting import AttemptOutcome, attempt_case, is_late, split_model
 from .attempts import Attempt, ModelKey

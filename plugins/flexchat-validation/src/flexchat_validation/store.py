@@ -14,7 +14,8 @@ from typing import Any, Literal, get_args
 import attrs
 from flexchat import StorageError
 from flexchat.host import DEFAULT_TENANT
-from flexchat.store import Database, data_folder
+from flexchat.store import data_folder
+from flexchat_sqlite import Database
 
 from .attempt_json import attempt_from_dict, attempt_to_dict, json_data
 from .attempts import Attempt

@@ -8,7 +8,7 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from flexchat.cli.terminal import Terminal
+from flexchat_cli.terminal import Terminal
 from flexchat_validation.commands.validate_watch import duration, progress_line
 from flexchat_validation.running import Progress
 from hypothesis import given

@@ -1,12 +1,7 @@
 """Testing a model with one question."""
 
 import pytest
-from flexchat.provider import (
-    ModelNotFoundError,
-    ProviderConnectionError,
-    ProviderRequestError,
-    ProviderTimeoutError,
-)
+from flexchat_sdk import ModelNotFoundError, ProviderConnectionError, ProviderRequestError, ProviderTimeoutError
 from flexchat_testing import calls
 
 WEATHER = ("get_weather", {"city": "Rome"})

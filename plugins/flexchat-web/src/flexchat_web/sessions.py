@@ -9,7 +9,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flexchat.store import Database, data_folder
+from flexchat.store import data_folder
+from flexchat_sqlite import Database
 
 if TYPE_CHECKING:
     from .serving import Serving

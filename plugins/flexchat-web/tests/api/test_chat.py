@@ -1,7 +1,7 @@
 """Chatting over HTTP: one answer, or the events of one."""
 
 import pytest
-from flexchat.provider import (
+from flexchat_sdk import (
     ContextLengthError,
     ProviderAuthError,
     ProviderConnectionError,

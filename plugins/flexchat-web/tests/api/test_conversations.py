@@ -3,7 +3,7 @@
 import pytest
 from flexchat import AssistantMessage, Usage
 from flexchat.domain.chat import ChatResult
-from flexchat.provider import ProviderConnectionError, ProviderData, ReasoningPart, TextPart
+from flexchat_sdk import ProviderConnectionError, ProviderData, ReasoningPart, TextPart
 from flexchat_testing import calls
 from flexchat_web.api.conversations import _attachment
 

@@ -5,7 +5,7 @@ import threading
 
 import httpx
 import pytest
-from flexchat.provider import ProviderConnectionError, ProviderRateLimitError, TextDelta
+from flexchat_sdk import ProviderConnectionError, ProviderRateLimitError, TextDelta
 from flexchat_testing import ScriptedProvider, calls, says
 
 KEY = {"idempotency-key": "order-17"}

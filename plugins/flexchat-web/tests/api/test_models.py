@@ -3,7 +3,7 @@
 import asyncio
 
 from flexchat import ModelInfo
-from flexchat.provider import ProviderConnectionError
+from flexchat_sdk import ProviderConnectionError
 
 
 def lists(model, *answers):

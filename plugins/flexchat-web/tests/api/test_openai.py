@@ -6,7 +6,7 @@ import json
 import openai
 import pytest
 from flexchat import Usage
-from flexchat.provider import (
+from flexchat_sdk import (
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,

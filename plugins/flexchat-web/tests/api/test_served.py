@@ -5,7 +5,7 @@ import json
 
 import pytest
 from flexchat import FlexChat, LostTurnError, StorageError
-from flexchat.conversations.sqlite_store import SqliteConversations
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, says
 from flexchat_web.api.served import ServedTurn
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from flexchat.provider import ProviderOverloadedError
+from flexchat_sdk import ProviderOverloadedError
 from flexchat_testing import ScriptedProvider, calls, says
 from flexchat_web.api import turns as turns_module
 from flexchat_web.api.turns import Turns

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import attrs
 import pytest
-from flexchat.cli.main import main
+from flexchat_cli.main import main
 from flexchat_web.commands.serve import ListenError, ServeError, ServeOptions, read_settings, serve
 from flexchat_web.commands.serve import _listen as listen
 from flexchat_web.commands.server import Server

@@ -11,8 +11,9 @@ from typing import Any
 
 import attrs
 import click
-from flexchat.host import BYTES_PER_TOKEN, FILE_NAME, CommandContext, Terminal, UsageError, argument, tokens_of
+from flexchat.host import BYTES_PER_TOKEN, tokens_of
 from flexchat.plugin import ToolSourceContext
+from flexchat_cli import FILE_NAME, CommandContext, Terminal, UsageError, argument
 
 from ..openapi.convert import Converted, OperationTool, convert
 from ..openapi.errors import DocumentError

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import click
-from flexchat.host import CommandContext, UsageError, argument
+from flexchat_cli import CommandContext, UsageError, argument
 
 from .adding import add as add_entries
 from .entries import Entry

@@ -10,16 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flexchat.host import (
-    FAILED,
-    OK,
-    CommandContext,
-    UsageError,
-    changed_yaml,
-    copied,
-    one_line,
-    parse_document,
-)
+from flexchat.host import changed_yaml, copied, parse_document
+from flexchat_cli import FAILED, OK, CommandContext, UsageError, one_line
 
 from ..secrets_in import hidden, is_secret, secrets_in
 from .entries import Entry, toml_of

@@ -7,17 +7,8 @@ from typing import Any
 
 import mcp_types as types
 from flexchat import Question
-from flexchat.host import (
-    Questions,
-    Terminal,
-    UncheckedError,
-    UsageError,
-    did_you_mean,
-    fields_of,
-    one_line,
-    read_arguments,
-    value_problem,
-)
+from flexchat.host import UncheckedError, did_you_mean, value_problem
+from flexchat_cli import Questions, Terminal, UsageError, fields_of, one_line, read_arguments
 
 from ..listing import sourced
 from ..settings import McpConfig

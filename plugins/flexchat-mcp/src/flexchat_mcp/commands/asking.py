@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from flexchat.host import CommandContext, UsageError
 from flexchat.plugin import ToolError
+from flexchat_cli import CommandContext, UsageError
 
 from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
 from ..source import said

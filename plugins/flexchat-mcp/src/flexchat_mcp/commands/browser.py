@@ -9,8 +9,8 @@ import webbrowser
 from collections.abc import AsyncIterator
 from urllib.parse import parse_qs, urlsplit
 
-from flexchat.host import Terminal, UsageError
 from flexchat.plugin import run_in_thread
+from flexchat_cli import Terminal, UsageError
 from mcp.client.auth import AuthorizationCodeResult, OAuthFlowError
 
 from ..tokens import TokenFile

@@ -13,20 +13,9 @@ from typing import Any
 
 import click
 from flexchat import FlexChat
-from flexchat.host import (
-    FAILED,
-    OK,
-    SPOKEN,
-    CommandContext,
-    Terminal,
-    UsageError,
-    argument,
-    checked_media,
-    did_you_mean,
-    in_brief,
-    read_arguments,
-)
+from flexchat.host import checked_media, did_you_mean, in_brief
 from flexchat.plugin import MediaPart, ToolSourceError, WithMedia
+from flexchat_cli import FAILED, OK, SPOKEN, CommandContext, Terminal, UsageError, argument, read_arguments
 
 from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from ..listing import sourced

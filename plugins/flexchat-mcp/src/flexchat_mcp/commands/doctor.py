@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 from flexchat import FlexChat
-from flexchat.host import FAILED, OK, CommandContext, Terminal, argument
 from flexchat.plugin import ToolSourceError
+from flexchat_cli import FAILED, OK, CommandContext, Terminal, argument
 
 from ..listing import remarks
 from .opening import chosen, complete_server, opened, spoken_target, tenant_option

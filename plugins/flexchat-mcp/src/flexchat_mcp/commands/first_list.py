@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import attrs
 from flexchat import FlexChat, ToolChangedError
-from flexchat.host import FAILED, OK, CommandContext, Terminal
 from flexchat.plugin import ToolSourceError
+from flexchat_cli import FAILED, OK, CommandContext, Terminal
 
 from ..inspect import findings
 from ..listing import sourced, wanted

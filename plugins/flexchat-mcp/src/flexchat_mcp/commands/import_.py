@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from flexchat.host import FILE_NAME, CommandContext, UsageError, argument, read_file
+from flexchat.host import read_file
+from flexchat_cli import FILE_NAME, CommandContext, UsageError, argument
 
 from .adding import add
 from .entries import EntriesError, read_entries

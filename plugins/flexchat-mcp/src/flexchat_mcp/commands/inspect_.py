@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 from flexchat import FlexChat, FlexChatError
-from flexchat.host import FAILED, OK, CommandContext, Terminal, argument, cleaned
+from flexchat.host import cleaned
 from flexchat.plugin import ToolSourceError
+from flexchat_cli import FAILED, OK, CommandContext, Terminal, argument
 
 from ..inspect import Finding, findings
 from ..listing import effect_of, wanted

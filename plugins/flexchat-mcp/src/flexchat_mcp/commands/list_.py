@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from flexchat.host import CommandContext
+from flexchat_cli import CommandContext
 
 from .opening import chosen, spoken_target
 

@@ -6,8 +6,9 @@ import asyncio
 
 import click
 from flexchat import FlexChat
-from flexchat.host import DEFAULT_TENANT, CommandContext, Terminal, UsageError, argument
+from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import ToolSourceError
+from flexchat_cli import CommandContext, Terminal, UsageError, argument
 
 from ..settings import McpConfig
 from ..tokens import TokenFile

@@ -9,16 +9,9 @@ from collections.abc import AsyncIterator, Sequence
 import attrs
 import click
 from flexchat import FlexChat
-from flexchat.host import (
-    DEFAULT_TENANT,
-    CommandContext,
-    Mask,
-    Terminal,
-    UsageError,
-    did_you_mean,
-    secrets_of_environment,
-)
+from flexchat.host import DEFAULT_TENANT, Mask, did_you_mean, secrets_of_environment
 from flexchat.plugin import ToolSourceContext
+from flexchat_cli import CommandContext, Terminal, UsageError
 
 from ..settings import McpConfig
 from ..source import McpSource

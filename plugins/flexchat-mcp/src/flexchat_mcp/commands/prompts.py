@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
-from flexchat.host import SPOKEN, CommandContext, UsageError, argument, did_you_mean, one_line
+from flexchat.host import did_you_mean
+from flexchat_cli import SPOKEN, CommandContext, UsageError, argument, one_line
 
 from ..listing import pages
 from ..results import text_of

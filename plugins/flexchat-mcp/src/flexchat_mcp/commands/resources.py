@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from flexchat.host import SPOKEN, CommandContext, UsageError, argument, one_line
+from flexchat_cli import SPOKEN, CommandContext, UsageError, argument, one_line
 
 from ..resources import contents_of, resources_of
 from ..results import text_of

@@ -10,22 +10,21 @@ from typing import Any
 
 import click
 from flexchat import FlexChat
-from flexchat.host import (
+from flexchat.host import PluginHost, is_there
+from flexchat.plugin import ToolDefinition, ToolResult
+from flexchat.store import replacing
+from flexchat_cli import (
     FAILED,
     FILE_NAME,
     OK,
     CommandContext,
-    PluginHost,
     Terminal,
     UsageError,
-    is_there,
     named_tool,
     read_arguments,
     tool_name,
     tool_words,
 )
-from flexchat.plugin import ToolDefinition, ToolResult
-from flexchat.store import replacing
 
 from ..recording import recorded
 

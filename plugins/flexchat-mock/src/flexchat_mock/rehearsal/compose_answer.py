@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flexchat.plugin import ToolCall
-from flexchat.provider import ToolMessage
+from flexchat_sdk import ToolMessage
 
 from .plan import Step, Tool
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
-from flexchat.host import FAILED, FILE_NAME, INTERRUPTED, OK, CommandContext, argument
 from flexchat.store import Collection
+from flexchat_cli import FAILED, FILE_NAME, INTERRUPTED, OK, CommandContext, argument
 
 from ..config import DEFAULT_COLLECTION
 from .opening import choose_store, spoken_count, spoken_seconds, store_options, with_chat

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import click
-from flexchat.host import CommandContext
+from flexchat_cli import CommandContext
 
 from .opening import (
     OpenStore,

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from flexchat.host import FILE_NAME, SPOKEN, CommandContext, argument
 from flexchat.store import RetrievalHits
+from flexchat_cli import FILE_NAME, SPOKEN, CommandContext, argument
 
 from ..ingest.pipeline import IngestReport
 from .opening import spoken_count, spoken_seconds

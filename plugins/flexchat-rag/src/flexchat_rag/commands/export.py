@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from flexchat.host import FILE_NAME, CommandContext
+from flexchat_cli import FILE_NAME, CommandContext
 
 from .opening import RagCommandError, all_documents, as_data, choose_store, spoken_count, store_options, with_chat
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 import click
-from flexchat.host import CommandContext
 from flexchat.store import Collection, DocumentStore, Source
+from flexchat_cli import CommandContext
 
 from .opening import all_documents, choose_store, spoken_count, store_options, with_chat
 

@@ -13,7 +13,7 @@ from flexchat.plugin import FlexChatError
 from flexchat.store import Collection, Document, DocumentStore, Retriever, UnknownCollectionError
 
 if TYPE_CHECKING:
-    from flexchat.host import CommandContext
+    from flexchat_cli import CommandContext
 
 T = TypeVar("T")
 

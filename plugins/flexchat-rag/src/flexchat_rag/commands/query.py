@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from flexchat.host import SPOKEN, CommandContext, argument
 from flexchat.store import RetrievalHits
+from flexchat_cli import SPOKEN, CommandContext, argument
 
 from .opening import as_data, choose_store, place_of, store_options, where_option, with_chat
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from flexchat.host import CommandContext, argument
 from flexchat.store import Document
+from flexchat_cli import CommandContext, argument
 
 from .opening import RagCommandError, all_documents, as_data, choose_store, place_of, store_options, with_chat
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from flexchat.host import CommandContext
 from flexchat.store import Collection, DocumentStore
+from flexchat_cli import CommandContext
 
 from .opening import all_documents, choose_store, store_options, with_chat
 

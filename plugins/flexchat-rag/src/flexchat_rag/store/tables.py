@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from flexchat.store import Database
+from flexchat_sqlite import Database
 
 Connection = sqlite3.Connection
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 from flexchat import __version__
-from flexchat.host import FILE_NAME, CommandContext, UsageError, argument, did_you_mean
+from flexchat.host import did_you_mean
+from flexchat_cli import FILE_NAME, CommandContext, UsageError, argument
 
 if TYPE_CHECKING:
     from flexchat.host import PluginHost

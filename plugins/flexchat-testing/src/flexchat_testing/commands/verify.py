@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
-from flexchat.host import FAILED, OK, CommandContext, argument
+from flexchat_cli import FAILED, OK, CommandContext, argument
 
 if TYPE_CHECKING:
-    from flexchat.host import Style, Terminal
+    from flexchat_cli import Style, Terminal
 
     from ..card import Card, Chapter, Verdict
 

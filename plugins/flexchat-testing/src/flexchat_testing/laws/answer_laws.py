@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ChatResult, ToolCall
-from flexchat.provider import AssistantMessage, ChatOptions, ProviderError, TextDelta, TextPart, UserMessage
+from flexchat_sdk import AssistantMessage, ChatOptions, ProviderError, TextDelta, TextPart, UserMessage
 
 from .law import canonical, law, require, shown
 from .samples import FIRST, HELLO, SECOND, objects, texts, with_more, wrong_types
@@ -254,7 +254,7 @@ def answered_plainly(message: AssistantMessage) -> tuple[Any, ...]:
 
 
 def _result(call: ToolCall) -> Any:
-    from flexchat.provider import ToolMessage
+    from flexchat_sdk import ToolMessage
 
     return ToolMessage(tool_call_id=call.id, name=call.name, content='{"success": true, "result": "fine"}')
 

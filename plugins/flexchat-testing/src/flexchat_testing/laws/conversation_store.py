@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
-from flexchat.provider import AssistantMessage, ReasoningPart, TextPart, ToolMessage, UserMessage, storable
 from flexchat.store import (
     ConversationInfo,
     ConversationStore,
@@ -20,6 +19,7 @@ from flexchat.store import (
     UnknownConversationError,
     turn_to_dict,
 )
+from flexchat_sdk import AssistantMessage, ReasoningPart, TextPart, ToolMessage, UserMessage, storable
 
 from .law import Conformance, canonical, law, refused, require, shown
 from .running import check_light

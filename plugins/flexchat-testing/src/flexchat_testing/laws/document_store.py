@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import attrs
 from flexchat.plugin import FlexChatError
-from flexchat.provider import storable
 from flexchat.store import (
     Collection,
     Document,
@@ -25,6 +24,7 @@ from flexchat.store import (
     holds,
     read_filter,
 )
+from flexchat_sdk import storable
 
 from ..hashing_embedder import HashingEmbedder
 from .filter_samples import filters_about

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from flexchat.plugin import ToolDefinition
-from flexchat.provider import ToolEncoder
+from flexchat_sdk import ToolEncoder
 
 from .law import canonical, require
 from .samples import FIRST, TOOLS

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 from flexchat.plugin import ChatResult, ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     AssistantMessage,
     ChatOptions,
     ContentFilterError,
@@ -108,7 +108,7 @@ class ErrorLaws(ProviderKit):
 
     @law("http")
     async def test_the_wait_a_service_asks_for_is_told(self) -> None:
-        """retry-after: 7 becomes retry_after_s = 7.0; flexchat.provider.retry_after_s reads it."""
+        """retry-after: 7 becomes retry_after_s = 7.0; flexchat_sdk.retry_after_s reads it."""
         status, body = self.error_reply("rate") or (429, {})
         for stream in self.ways:
             answer = Answer(status=status, headers={**_JSON, "retry-after": "7"}, pieces=(as_bytes(body),))

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from flexchat.host import did_you_mean
-from flexchat.provider import ProviderError
+from flexchat_sdk import ProviderError
 
 from ..sockets import forbid_sockets
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from flexchat.provider import (
+from flexchat_sdk import (
     ChatOptions,
     EmbeddingProvider,
     Embeddings,

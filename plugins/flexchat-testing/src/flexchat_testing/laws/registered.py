@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 
 import attrs
 from flexchat.host import ArgumentChecker, PluginHost, is_secret_name, structure_mapping
-from flexchat.provider import ChatOptions, ProviderError, SchemaDialect, UserMessage
 from flexchat.store import DocumentStoreContext
+from flexchat_sdk import ChatOptions, ProviderError, SchemaDialect, UserMessage
 
 from .encoding import check_encoder
 from .implementation import STRANGE_VALUES
@@ -95,7 +95,7 @@ class RegisteredConformance(Conformance):
 
     @law()
     def test_secrets_are_kept(self) -> None:
-        """A field that holds a secret is marked so, and not part of the repr: flexchat.http.settings has secret_key."""
+        """A field that holds a secret is marked so, and not part of the repr: see secret_key."""
         for what, cls, _ in self._settings_classes():
             for field, kind in _typed_fields(cls):
                 if is_secret_name(field.name) and _takes_text(kind):

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     AssistantMessage,
     ChatOptions,
     Reasoning,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flexchat.plugin import Implementation, ToolCall, ToolDefinition
-from flexchat.provider import (
+from flexchat_sdk import (
     AssistantMessage,
     MediaPart,
     Message,

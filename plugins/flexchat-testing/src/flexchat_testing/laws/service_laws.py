@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from flexchat.plugin import ChatResult
-from flexchat.provider import ChatOptions, Embeddings, ModelInfo, ProviderError, UserMessage
+from flexchat_sdk import ChatOptions, Embeddings, ModelInfo, ProviderError, UserMessage
 
 from .law import law, require, shown
 from .service import Answer, Asked

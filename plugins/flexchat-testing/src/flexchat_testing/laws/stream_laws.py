@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 from flexchat.plugin import ChatResult, ToolCall
-from flexchat.provider import (
+from flexchat_sdk import (
     ChatEvent,
     ProviderError,
     ReasoningDelta,
@@ -146,7 +146,7 @@ class StreamLaws(ProviderKit):
 
 
 def _options() -> Any:
-    from flexchat.provider import ChatOptions
+    from flexchat_sdk import ChatOptions
 
     return ChatOptions()
 

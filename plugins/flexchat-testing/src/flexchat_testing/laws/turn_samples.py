@@ -7,7 +7,8 @@ from decimal import Decimal
 import attrs
 from flexchat import Citation, Price, Round
 from flexchat.plugin import PhaseRecord, ToolCall, ToolCallRecord, ToolResult
-from flexchat.provider import (
+from flexchat.store import ConversationTurn
+from flexchat_sdk import (
     AssistantMessage,
     MediaPart,
     OpaquePart,
@@ -20,7 +21,6 @@ from flexchat.provider import (
     Usage,
     UserMessage,
 )
-from flexchat.store import ConversationTurn
 
 _HARD_TEXTS = (
     "",

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import httpx
 from flexchat.plugin import ChatResult, ToolCall, ToolDefinition
-from flexchat.provider import AnswerEnd, ChatEvent, ChatOptions, ChatProvider, Message, ToolEncoder, ToolMessage
+from flexchat_sdk import AnswerEnd, ChatEvent, ChatOptions, ChatProvider, Message, ToolEncoder, ToolMessage
 
 from .law import Conformance, require, shown
 from .samples import HELLO, result_text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 from flexchat import ConfigError, Problem
-from flexchat.host import FILE_NAME, OK, UNUSABLE, CommandContext, UsageError, argument, one_line
+from flexchat_cli import FILE_NAME, OK, UNUSABLE, CommandContext, UsageError, argument, one_line
 
 from .case_problems import cases_and_problems, in_order
 

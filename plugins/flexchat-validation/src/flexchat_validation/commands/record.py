@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import click
 from flexchat import ConversationTurn
-from flexchat.host import (
+from flexchat.host import Conversations
+from flexchat_cli import (
     FILE_NAME,
     SPOKEN,
     CommandContext,
-    Conversations,
     UsageError,
     argument,
     complete_conversation,

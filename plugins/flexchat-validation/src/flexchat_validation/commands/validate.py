@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 from flexchat import ChatRequestError, ConfigError, FlexChat
-from flexchat.host import (
+from flexchat.host import refuse_other
+from flexchat.store import located
+from flexchat_cli import (
     FAILED,
     FILE_NAME,
     INTERRUPTED,
@@ -23,9 +25,7 @@ from flexchat.host import (
     UsageError,
     introduce,
     one_note_for_each_service,
-    refuse_other,
 )
-from flexchat.store import located
 
 if TYPE_CHECKING:
     from flexchat.host import ReadConfig

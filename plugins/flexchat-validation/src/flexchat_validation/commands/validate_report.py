@@ -9,8 +9,8 @@ from typing import Any
 
 import attrs
 from flexchat import StorageError
-from flexchat.host import Style, Terminal, one_line
 from flexchat.store import replacing
+from flexchat_cli import Style, Terminal, one_line
 
 from ..attempt_json import attempt_to_dict
 from ..attempts import Attempt

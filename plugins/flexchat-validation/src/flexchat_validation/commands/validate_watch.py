@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from flexchat.host import Terminal
+from flexchat_cli import Terminal
 
 from ..attempts import Attempt
 from ..running import Progress, ValidationRun

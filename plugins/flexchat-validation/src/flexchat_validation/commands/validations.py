@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 from flexchat import ConfigError
-from flexchat.host import FILE_NAME, CommandContext, Terminal, UsageError, argument, did_you_mean, one_line
+from flexchat.host import did_you_mean
 from flexchat.store import open_file
+from flexchat_cli import FILE_NAME, CommandContext, Terminal, UsageError, argument, one_line
 
 from .validate import store_option, store_path
 

@@ -47,7 +47,8 @@ from flexchat.host import (
     UnknownNameError,
     UnknownToolFormatError,
 )
-from flexchat.provider import (
+from flexchat.store import FilterError, PathError, UnknownCollectionError
+from flexchat_sdk import (
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,
@@ -59,7 +60,6 @@ from flexchat.provider import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat.store import FilterError, PathError, UnknownCollectionError
 
 from ..operations import Call, Event, Operation, Reply, Stream
 from ..problems import ApiError

@@ -26,8 +26,8 @@ from flexchat import (
     TurnResumed,
     TurnStarted,
 )
-from flexchat.provider import ToolCallDelta, ToolCallStart
 from flexchat.store import ConversationTurn
+from flexchat_sdk import ToolCallDelta, ToolCallStart
 
 from ..operations import Event
 from ..problems import ApiError

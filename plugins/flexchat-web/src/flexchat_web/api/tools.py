@@ -6,7 +6,8 @@ from typing import Any
 
 import attrs
 from flexchat import ToolDefinition
-from flexchat.host import BYTES_PER_TOKEN, STORED_RESULT, lint_tools, rule_cost
+from flexchat.host import BYTES_PER_TOKEN, STORED_RESULT, rule_cost
+from flexchat_sdk import lint_tools
 
 from ..operations import Call, Json, Operation, Reply
 from .chat import REPLAYED

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
-from flexchat.host import FILE_NAME, CommandContext, read_file
+from flexchat.host import read_file
 from flexchat.plugin import FlexChatError
+from flexchat_cli import FILE_NAME, CommandContext
 
 if TYPE_CHECKING:
-    from flexchat.host import Terminal
+    from flexchat_cli import Terminal
 
     from ..serving import Settings
 

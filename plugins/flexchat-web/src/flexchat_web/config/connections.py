@@ -22,8 +22,8 @@ from flexchat.host import (
     structure_mapping,
     variable_value,
 )
-from flexchat.provider import ChatProvider
 from flexchat.store import DocumentStoreContext, Retriever
+from flexchat_sdk import ChatProvider
 
 from ..operations import Call, Json, Operation, Reply
 from ..problems import ApiError

@@ -1,0 +1,121 @@
+"""The public names of ``flexchat``, for type checkers and for the module itself."""
+
+from .app import FlexChat as FlexChat
+from .domain import (
+    AnswerEnd as AnswerEnd,
+    AssistantMessage as AssistantMessage,
+    ChatOptions as ChatOptions,
+    ChatRequest as ChatRequest,
+    ChatResponse as ChatResponse,
+    Citation as Citation,
+    CollectionChoice as CollectionChoice,
+    ConversationInfo as ConversationInfo,
+    ConversationTurn as ConversationTurn,
+    Document as Document,
+    Effect as Effect,
+    Embeddings as Embeddings,
+    Implementation as Implementation,
+    MediaPart as MediaPart,
+    Message as Message,
+    ModelInfo as ModelInfo,
+    ModelRequestFinished as ModelRequestFinished,
+    ModelRequestStarted as ModelRequestStarted,
+    PhaseFinished as PhaseFinished,
+    PhaseRecord as PhaseRecord,
+    PhaseStarted as PhaseStarted,
+    Profile as Profile,
+    QuestionAnswered as QuestionAnswered,
+    QuestionAsked as QuestionAsked,
+    ReasoningDelta as ReasoningDelta,
+    ResponseFormat as ResponseFormat,
+    Round as Round,
+    StreamEvent as StreamEvent,
+    SystemMessage as SystemMessage,
+    TextDelta as TextDelta,
+    ToolCall as ToolCall,
+    ToolCallRecord as ToolCallRecord,
+    ToolDefinition as ToolDefinition,
+    ToolFinished as ToolFinished,
+    ToolMessage as ToolMessage,
+    ToolProgress as ToolProgress,
+    ToolResult as ToolResult,
+    ToolRetry as ToolRetry,
+    ToolStarted as ToolStarted,
+    Turn as Turn,
+    TurnCancelled as TurnCancelled,
+    TurnFailed as TurnFailed,
+    TurnFinished as TurnFinished,
+    TurnInfo as TurnInfo,
+    TurnResumed as TurnResumed,
+    TurnStarted as TurnStarted,
+    Usage as Usage,
+    UserMessage as UserMessage,
+    WithMedia as WithMedia,
+)
+from .domain.history import read_history as read_history, write_history as write_history
+from .domain.journal import JournalEntry as JournalEntry, JournaledTurn as JournaledTurn, ToldEvent as ToldEvent
+from .domain.prices import Cost as Cost, ModelPrice as ModelPrice, Price as Price, PriceSettings as PriceSettings
+from .domain.questions import OnQuestion as OnQuestion, Question as Question, Reply as Reply
+from .domain.sourced import SourcedTool as SourcedTool, ToolChange as ToolChange
+from .domain.version import __version__ as __version__
+from .errors import (
+    CannotSettleError as CannotSettleError,
+    ChatClosedError as ChatClosedError,
+    ChatRequestError as ChatRequestError,
+    ConfigError as ConfigError,
+    ContentFilterError as ContentFilterError,
+    ContextLengthError as ContextLengthError,
+    EffectUnknownError as EffectUnknownError,
+    FailedTurnError as FailedTurnError,
+    FlexChatError as FlexChatError,
+    ForgottenAnswerError as ForgottenAnswerError,
+    ForgottenEventsError as ForgottenEventsError,
+    InterruptedTurnError as InterruptedTurnError,
+    KeyReusedError as KeyReusedError,
+    LostTurnError as LostTurnError,
+    ModelNotFoundError as ModelNotFoundError,
+    NestedTurnError as NestedTurnError,
+    NoMatchingRuleError as NoMatchingRuleError,
+    PluginError as PluginError,
+    Problem as Problem,
+    ProviderAuthError as ProviderAuthError,
+    ProviderConnectionError as ProviderConnectionError,
+    ProviderError as ProviderError,
+    ProviderOverloadedError as ProviderOverloadedError,
+    ProviderProtocolError as ProviderProtocolError,
+    ProviderRateLimitError as ProviderRateLimitError,
+    ProviderRequestError as ProviderRequestError,
+    ProviderTimeoutError as ProviderTimeoutError,
+    RequestRefusedError as RequestRefusedError,
+    ResponseFormatError as ResponseFormatError,
+    RetrievalError as RetrievalError,
+    StorageError as StorageError,
+    StuckTurnError as StuckTurnError,
+    ToolChangedError as ToolChangedError,
+    ToolDefinitionError as ToolDefinitionError,
+    ToolError as ToolError,
+    ToolSourceError as ToolSourceError,
+    ToolsLockError as ToolsLockError,
+    TurnDataError as TurnDataError,
+    TurnNotWaitingError as TurnNotWaitingError,
+    TurnRunningError as TurnRunningError,
+    TurnTimeoutError as TurnTimeoutError,
+    UnknownCollectionError as UnknownCollectionError,
+    UnknownConversationError as UnknownConversationError,
+    UnknownEffectError as UnknownEffectError,
+    UnknownLLMError as UnknownLLMError,
+    UnknownNameError as UnknownNameError,
+    UnknownToolFormatError as UnknownToolFormatError,
+    UnknownToolSourceError as UnknownToolSourceError,
+    UnknownTurnError as UnknownTurnError,
+)
+from .plugin.contracts import ToolContext as ToolContext
+from .plugin.hooks import ModelRequest as ModelRequest
+from .sync import SyncFlexChat as SyncFlexChat
+from .tools.python_function import FunctionTool as FunctionTool, tool as tool
+from .tools.sources import SourceState as SourceState
+from .turn.handle import TurnHandle as TurnHandle
+from .turn.keeping import new_conversation_id as new_conversation_id
+from .turn.keyed import JoinedTurn as JoinedTurn
+from .turn.run import Explanation as Explanation
+from .errors import TurnLimitError as TurnLimitError

@@ -1,0 +1,106 @@
+"""The public names of ``flexchat.host``, for type checkers and for the module itself."""
+
+from .assembly import (
+    as_configured as as_configured,
+    check_config as check_config,
+    config_schema as config_schema,
+    found_by_checks as found_by_checks,
+    installed_plugins as installed_plugins,
+    run_checks as run_checks,
+)
+from .calls.claim import STORED_RESULT as STORED_RESULT
+from .calls.manager import ToolLike as ToolLike, ToolManager as ToolManager
+from .calls.questions import reply_problem as reply_problem
+from .calls.rule_cost import rule_cost as rule_cost
+from .config.document import (
+    ConfigDocument as ConfigDocument,
+    MAX_BYTES as MAX_BYTES,
+    document_of as document_of,
+    parse_document as parse_document,
+    read_document as read_document,
+    walk as walk,
+)
+from .config.finding import find_config as find_config
+from .config.including import with_included as with_included
+from .config.keys import variable_value as variable_value
+from .config.model import (
+    Config as Config,
+    ConversationsTable as ConversationsTable,
+    LLMEntry as LLMEntry,
+    LimitsTable as LimitsTable,
+    ReasoningTable as ReasoningTable,
+    ResponseRule as ResponseRule,
+    RuleTools as RuleTools,
+    StoreEntry as StoreEntry,
+    ToolsTable as ToolsTable,
+    own_keys as own_keys,
+)
+from .config.normalise import normalise as normalise
+from .config.patterns import (
+    NoEngineError as NoEngineError,
+    PatternError as PatternError,
+    compile_pattern as compile_pattern,
+)
+from .config.positions import KeyPath as KeyPath
+from .config.reading import ReadConfig as ReadConfig, digest_of as digest_of, read_config as read_config
+from .config.structure import structure as structure, structure_mapping as structure_mapping
+from .config.variables import expand_variables as expand_variables
+from .config.wording import (
+    is_secret_name as is_secret_name,
+    is_secret_place as is_secret_place,
+    shortened as shortened,
+    spoken_path as spoken_path,
+)
+from .config.yaml_writing import changed_yaml as changed_yaml, dumped_yaml as dumped_yaml
+from .conversations.export import cost_by_rule as cost_by_rule
+from .conversations.view import Conversations as Conversations
+from .domain import DEFAULT_TENANT as DEFAULT_TENANT, Happening as Happening, new_call_id as new_call_id
+from .domain.copies import copied as copied
+from .domain.history import repair_history as repair_history
+from .domain.journal_cost import cost_of_steps as cost_of_steps, rounds_of as rounds_of
+from .domain.keys import key as key
+from .domain.masking import Mask as Mask, secrets_of_environment as secrets_of_environment
+from .domain.media import checked_media as checked_media, in_brief as in_brief, in_words as in_words
+from .domain.message_json import message_from_dict as message_from_dict, message_to_dict as message_to_dict
+from .domain.text import scrub as scrub, scrub_json as scrub_json
+from .errors import (
+    ForgottenEventsError as ForgottenEventsError,
+    ToolDefinitionError as ToolDefinitionError,
+    UnknownLLMError as UnknownLLMError,
+    UnknownNameError as UnknownNameError,
+    UnknownToolFormatError as UnknownToolFormatError,
+    did_you_mean as did_you_mean,
+    said_of_json as said_of_json,
+    with_hint as with_hint,
+)
+from .events.feed import Feed as Feed
+from .events.log import EventLog as EventLog
+from .files import is_there as is_there, read_file as read_file, refuse_other as refuse_other
+from .llms.llm import Llms as Llms
+from .plugin.current import current_info as current_info
+from .plugin.foreign import contained as contained, error_name as error_name
+from .plugin.host import ENTRY_POINT_GROUP as ENTRY_POINT_GROUP, GATES_GROUP as GATES_GROUP, PluginHost as PluginHost
+from .request import LONGEST_KEY as LONGEST_KEY, is_key as is_key
+from .schema.check import ArgumentChecker as ArgumentChecker
+from .schema.engine import SchemaEngine as SchemaEngine, limited_work as limited_work
+from .schema.limits import UncheckedError as UncheckedError, schema_problems as schema_problems
+from .schema.patterns import NOT_BLANK as NOT_BLANK
+from .schema.size import not_finite as not_finite, size_problems as size_problems
+from .schema.value_problem import value_problem as value_problem
+from .schema.wording import label as label, sentence as sentence
+from .tools.cost import BYTES_PER_TOKEN as BYTES_PER_TOKEN, tokens_of as tokens_of
+from .tools.differences import differences as differences
+from .tools.python_function import answered_by as answered_by
+from .tools.results import as_json as as_json, for_the_model as for_the_model
+from .turn.active import ActiveTurn as ActiveTurn
+from .turn.answer import TOO_MANY_CALLS as TOO_MANY_CALLS
+from .turn.engine import TurnEngine as TurnEngine
+from .turn.next_step import NextStep as NextStep, next_step as next_step, why_no_answer as why_no_answer
+from .turn.rounds import rounds as rounds
+from .turn.run import in_turn as in_turn, read_turn as read_turn
+from .turn.template import substitute_variables as substitute_variables
+from .domain.hidden import clean_schema as clean_schema
+from .domain.hidden import cleaned as cleaned
+from .domain.hidden import hidden as hidden
+from .domain.hidden import visible as visible
+from .services.breaker import CIRCUIT_OPEN as CIRCUIT_OPEN

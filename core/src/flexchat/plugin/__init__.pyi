@@ -1,0 +1,50 @@
+"""The public names of ``flexchat.plugin``, for type checkers and for the module itself."""
+
+from ..domain import (
+    ChatResult as ChatResult,
+    Implementation as Implementation,
+    MediaPart as MediaPart,
+    PhaseRecord as PhaseRecord,
+    ToolCall as ToolCall,
+    ToolCallRecord as ToolCallRecord,
+    ToolDefinition as ToolDefinition,
+    ToolResult as ToolResult,
+    ToolRetry as ToolRetry,
+    Turn as Turn,
+    TurnInfo as TurnInfo,
+    WithMedia as WithMedia,
+)
+from ..domain.fetching import FetchRequest as FetchRequest, Fetched as Fetched, FetchedStream as FetchedStream
+from ..domain.keys import key as key, secret_key as secret_key
+from ..domain.questions import Question as Question, Reply as Reply
+from ..domain.sourced import SourcedTool as SourcedTool
+from ..errors import (
+    EffectUnknownError as EffectUnknownError,
+    FetchError as FetchError,
+    FlexChatError as FlexChatError,
+    Problem as Problem,
+    ToolError as ToolError,
+    ToolSourceError as ToolSourceError,
+)
+from .call import Call as Call, Place as Place, Rest as Rest, Step as Step
+from .contracts import (
+    CheckedConfig as CheckedConfig,
+    ConfigCheck as ConfigCheck,
+    ConfigTable as ConfigTable,
+    Fetcher as Fetcher,
+    FetcherType as FetcherType,
+    ImplementationType as ImplementationType,
+    ToolContext as ToolContext,
+    ToolHandler as ToolHandler,
+)
+from .current import EarlierResult as EarlierResult
+from .hooks import AppInfo as AppInfo, ModelRequest as ModelRequest
+from .hookspecs import ProvisionalHookWarning as ProvisionalHookWarning, hookimpl as hookimpl, hookspec as hookspec
+from .threads import run_in_thread as run_in_thread
+from .tool_sources import (
+    ConfiguredSource as ConfiguredSource,
+    SourceServer as SourceServer,
+    ToolSource as ToolSource,
+    ToolSourceContext as ToolSourceContext,
+    ToolSourceType as ToolSourceType,
+)

@@ -1,0 +1,76 @@
+"""The public names of ``flexchat.store``, for type checkers and for the module itself."""
+
+from .conversations import effect_rows as effect_rows
+from .domain import (
+    Claim as Claim,
+    Collection as Collection,
+    ConversationInfo as ConversationInfo,
+    ConversationTurn as ConversationTurn,
+    Document as Document,
+    Effect as Effect,
+    EffectCall as EffectCall,
+    EffectState as EffectState,
+    RetrievalHits as RetrievalHits,
+    Source as Source,
+    TurnStatus as TurnStatus,
+    Where as Where,
+)
+from .domain.filters import (
+    AllOf as AllOf,
+    AnyOf as AnyOf,
+    Compare as Compare,
+    Condition as Condition,
+    holds as holds,
+    read_filter as read_filter,
+)
+from .domain.journal import (
+    JournalEntry as JournalEntry,
+    JournaledTurn as JournaledTurn,
+    ToldEvent as ToldEvent,
+    TurnEnd as TurnEnd,
+    TurnKey as TurnKey,
+    TurnState as TurnState,
+)
+from .domain.keys import key as key, secret_key as secret_key
+from .domain.message_json import (
+    turn_from_json as turn_from_json,
+    turn_to_dict as turn_to_dict,
+    turn_to_json as turn_to_json,
+)
+from .domain.prices import Cost as Cost
+from .domain.text import storable as storable
+from .errors import (
+    CannotSettleError as CannotSettleError,
+    FilterError as FilterError,
+    FlexChatError as FlexChatError,
+    LostTurnError as LostTurnError,
+    PathError as PathError,
+    RetrievalError as RetrievalError,
+    StorageError as StorageError,
+    TurnNotWaitingError as TurnNotWaitingError,
+    UnknownCollectionError as UnknownCollectionError,
+    UnknownConversationError as UnknownConversationError,
+    UnknownEffectError as UnknownEffectError,
+    UnknownTurnError as UnknownTurnError,
+)
+from .files import data_folder as data_folder, located as located, open_file as open_file
+from .plugin.contracts import (
+    ConversationStore as ConversationStore,
+    ConversationStoreType as ConversationStoreType,
+    DocumentStore as DocumentStore,
+    DocumentStoreContext as DocumentStoreContext,
+    DocumentStoreType as DocumentStoreType,
+    EffectLedger as EffectLedger,
+    Embedder as Embedder,
+    JournalingStore as JournalingStore,
+    KeepingEffects as KeepingEffects,
+    Reranker as Reranker,
+    RerankerType as RerankerType,
+    Retriever as Retriever,
+    TurnJournal as TurnJournal,
+)
+from .plugin.foreign import error_name as error_name, error_text as error_text
+from .plugin.hookspecs import hookimpl as hookimpl
+from .plugin.ranking import fused as fused, reranked as reranked
+from .plugin.threads import run_in_thread as run_in_thread
+from .replacing import replacing as replacing

@@ -1,0 +1,24 @@
+"""The public names of ``flexchat_cli``, for type checkers and for the module itself."""
+
+from .context import CommandContext as CommandContext
+from .conversations_store import (
+    complete_conversation as complete_conversation,
+    conversation_store as conversation_store,
+    find_conversation as find_conversation,
+    short_id as short_id,
+    tenant_option as tenant_option,
+)
+from .log import one_note_for_each_service as one_note_for_each_service
+from .opening import introduce as introduce
+from .parameters import FILE_NAME as FILE_NAME, SPOKEN as SPOKEN, argument as argument
+from .questions import Questions as Questions, fields_of as fields_of
+from .terminal import Style as Style, Terminal as Terminal, one_line as one_line
+from .tool_arguments import read_arguments as read_arguments
+from .tools import named_tool as named_tool, tool_name as tool_name, tool_words as tool_words
+from .usage import (
+    FAILED as FAILED,
+    INTERRUPTED as INTERRUPTED,
+    OK as OK,
+    UNUSABLE as UNUSABLE,
+    UsageError as UsageError,
+)

@@ -1,0 +1,395 @@
+"""Who answers, and how: -m MODEL, -s SYSTEM, -T TOOL, -o KEY=VALUE and --schema of ask, chat and batch."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+from flexchat.app import FlexChat
+from flexchat.calls.manager import ToolLike, as_definition
+from flexchat.config.model import PromptEntry, ResponseRule, RuleTools
+from flexchat.domain import ChatRequest, ToolDefinition
+from flexchat.errors import ChatRequestError, ConfigError, ToolDefinitionError, did_you_mean
+from flexchat.plugin.foreign import contained, error_name
+from flexchat.request import Asked, read_request
+
+from .context import CommandContext
+from .model_names import full_name, llm_names, saved_names
+from .parameters import SPOKEN
+from .prompts import MESSAGE, complete_prompt, named_prompt, with_message
+from .schema_words import read_schema, schema_of_many
+from .usage import UsageError
+
+if TYPE_CHECKING:
+    from flexchat.config.reading import ReadConfig
+
+PER_MESSAGE = (
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "stop",
+    "seed",
+    "reasoning",
+    "tool_choice",
+    "parallel_tool_calls",
+    "max_iterations",
+)
+"""What -o may set, besides the settings of a provider: options of a rule that a message may override."""
+
+
+MODEL = "FLEXCHAT_MODEL"
+"""The variable that names who answers where there is neither -m nor a configuration."""
+
+
+@attrs.frozen(kw_only=True)
+class Answering:
+    """What the options say about who answers, and how.
+
+    Attributes:
+        model: "LLM/MODEL" of the configuration, or "PROVIDER/MODEL", which answers without its rules.
+        system: System prompt, in place of the rule's.
+        tools: Names of the tools offered, in place of the rule's, and functions to make tools of: "module:function".
+        functions: Tools made of Python code (--functions), offered with those.
+        options: Of the rule, or the provider's settings, by name.
+        schema: JSON Schema of the answer.
+        prompt: Name of a prompt of the configuration, and the prompt.
+        named_model: The model, if it was typed.
+    """
+
+    model: str | None = None
+    system: str | None = None
+    tools: tuple[str, ...] = ()
+    functions: tuple[ToolDefinition, ...] = ()
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    schema: Mapping[str, Any] | None = None
+    prompt: tuple[str, PromptEntry] | None = None
+    named_model: str | None = None
+
+    @property
+    def asked(self) -> Asked:
+        """What they say of each message."""
+        asked: Any = {name: value for name, value in self.options.items() if name in PER_MESSAGE}
+        if self.schema is not None:
+            asked["response_format"] = self.schema
+        found: Asked = asked
+        return found
+
+    @property
+    def needs_message(self) -> bool:
+        """Whether there is nothing to send without words of the user's."""
+        return self.prompt is None or not self.prompt[1].prompt
+
+    def request(self, message: str, variables: Mapping[str, Any], context: CommandContext, **more: Any) -> ChatRequest:
+        """Return the request that sends a message: as it is, or in the named prompt.
+
+        Args:
+            more: Further fields of the request.
+
+        Raises:
+            UsageError: The prompt needs a variable or a message.
+        """
+        text, values = self.worded(message, variables, context)
+        return ChatRequest(user_message=text, variables=values, **more)
+
+    def worded(
+        self, message: str, variables: Mapping[str, Any], context: CommandContext
+    ) -> tuple[str, Mapping[str, Any]]:
+        """Return what is sent for a message, and the variables of its request.
+
+        Raises:
+            UsageError: The named prompt needs a variable or a message.
+        """
+        if self.prompt is None:
+            return message, variables
+        name, prompt = self.prompt
+        config = context.read_config()
+        own = config.document.data.get("variables") if config is not None else None
+        values = {**(own if isinstance(own, dict) else {}), **variables}
+        text = with_message(name, prompt, message, values, self.system or "")
+        return text, {**prompt.variables, **variables, MESSAGE: message}
+
+    def open(self, context: CommandContext) -> FlexChat:
+        """Return the configured chat, as the options change it, or one of the model they name.
+
+        Raises:
+            ConfigError: The configuration, or what they say, cannot be used.
+            UsageError: They contradict others, or there is nothing that they could change.
+        """
+        if context.demo and self.model is not None:
+            raise UsageError("--demo lets the rehearsal model answer, and -m another: use only one of them")
+        self._check()
+        config = context.read_config()
+        settings = {name: value for name, value in self.options.items() if name not in PER_MESSAGE}
+        llms = llm_names(config.document.data if config is not None else {})
+        if self.model is not None and self.model.partition("/")[0] not in llms:
+            host = context.installed_plugins(config)
+            model = full_name(self.model, llms, host)
+            if model.partition("/")[0] in llms:  # an alias
+                return attrs.evolve(self, model=model).open(context)
+            try:
+                tools = [*map(_imported, self.tools), *self.functions]
+                return FlexChat.from_model(model, prompt=self.system or "", tools=tools, plugins=host, **settings)
+            except ToolDefinitionError as error:
+                raise UsageError(f"-T: {error}") from None
+            except ConfigError as error:
+                for name in settings:
+                    if f"unknown key '{name}'" in str(error) and (meant := did_you_mean(name, PER_MESSAGE)):
+                        raise UsageError(f"-o {name}: no such option{meant}") from None
+                raise
+        if settings:
+            name = next(iter(settings))
+            where = "" if self.model else "; settings of a provider need -m PROVIDER/MODEL"
+            raise UsageError(f"-o {name}: no such option{did_you_mean(name, PER_MESSAGE)}{where}")
+        source, host = context.config_source()
+        if self.model is None and self.system is None and not self.tools and not self.functions:
+            return FlexChat.from_config(source, plugins=host)
+        from flexchat.config.reading import read_config  # imports cattrs: not every command needs it
+
+        config = read_config(source)
+        known = _registered(config)
+        added = {name: host.tools.by_name.get(name) or _imported(name) for name in self.tools if name not in known}
+        unknown = [name for name, tool in added.items() if tool == name and name not in host.tools.conflicts]
+        if unknown:
+            there = [*dict.fromkeys([*known, *host.tools.by_name])]
+            hint = did_you_mean(unknown[0], there)
+            raise UsageError(f"-T {unknown[0]}: no such tool{hint}; there are: {', '.join(there) or 'none'}")
+        try:
+            offered = {name: tool if isinstance(tool, str) else as_definition(tool) for name, tool in added.items()}
+        except ToolDefinitionError as error:
+            raise UsageError(f"-T: {error}") from None
+        names = tuple(tool if isinstance(tool := offered.get(name, name), str) else tool.name for name in self.tools)
+        taken = {*known, *names} & {tool.name for tool in self.functions}
+        if taken:
+            raise UsageError(f"--functions: there is another tool called '{min(taken)}'")
+        names = (*names, *(tool.name for tool in self.functions))
+        changed = config.with_rules(attrs.evolve(self, tools=names)._changed)
+        return FlexChat.from_config(changed, plugins=host, tools=[*offered.values(), *self.functions])
+
+    def in_place_of(self, others: Answering) -> Answering:
+        """Return these, and what the others say where these say nothing."""
+        return Answering(
+            model=self.model or others.model,
+            system=self.system if self.system is not None else others.system,
+            tools=self.tools or others.tools,
+            functions=self.functions,
+            options={**others.options, **self.options},
+            schema=self.schema if self.schema is not None else others.schema,
+            prompt=self.prompt or others.prompt,
+            named_model=self.named_model,
+        )
+
+    def _check(self) -> None:
+        """Check what they say of each message now, and not when the chat is open."""
+        try:
+            read_request("any", self.asked, message_chars=len("any"), stores=(), variables={})
+        except ChatRequestError as error:
+            raise UsageError(str(error)) from None
+
+    def _changed(self, rule: ResponseRule) -> ResponseRule:
+        if self.model is not None:
+            llm, _, model = self.model.partition("/")
+            rule = attrs.evolve(rule, llm=llm, model=model or None, fallback=())
+        if self.system is not None:
+            rule = attrs.evolve(rule, prompt=self.system)
+        if self.tools:
+            rule = attrs.evolve(
+                rule, tools=attrs.evolve(rule.tools or RuleTools(), enabled=True, allowed_tools=self.tools)
+            )
+        return rule
+
+
+def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say who answers, and how; the command gets them as ``answering``."""
+
+    @functools.wraps(command)
+    def told(
+        *args: Any,
+        model: str | None,
+        system: str | None,
+        tools: tuple[str, ...],
+        functions: tuple[str, ...],
+        options: Mapping[str, Any],
+        schema: Mapping[str, Any] | None,
+        schema_of_items: Mapping[str, Any] | None,
+        prompt: str | None,
+        **values: Any,
+    ) -> Any:
+        context = click.get_current_context().obj
+        if schema_of_items is not None:
+            if schema is not None:
+                raise UsageError("--schema and --schema-multi both name the form of the answer: use only one of them")
+            schema = schema_of_many(schema_of_items)
+        made: Sequence[ToolDefinition] = ()
+        if functions:
+            from .functions import tools_in
+
+            made = tools_in(functions)
+        answering = Answering(
+            model=model,
+            system=system,
+            tools=tools,
+            functions=tuple(made),
+            options=options,
+            schema=schema,
+            named_model=model,
+        )
+        if prompt is not None:
+            answering = answering.in_place_of(_named(prompt, context))
+        if answering.model is None and not context.demo and not _has_llms(context):
+            answering = attrs.evolve(answering, model=os.environ.get(MODEL) or saved_names().default)
+        return command(*args, answering=answering, **values)
+
+    added = (
+        click.option(
+            "-t",
+            "--prompt",
+            metavar="NAME",
+            type=SPOKEN,
+            shell_complete=complete_prompt,
+            help="a named prompt of the configuration, [prompts.NAME]; other options come first",
+        ),
+        click.option(
+            "-m",
+            "--model",
+            metavar="NAME/MODEL",
+            help=f"a provider's model, openai/gpt-5.2 or gpt-5.2; an llm's; or an alias (default without a "
+            f"configuration: {MODEL}, or flexchat models default)",
+        ),
+        click.option("-s", "--system", metavar="TEXT", type=SPOKEN, help="system prompt, in place of the rule's"),
+        click.option(
+            "-T",
+            "--tool",
+            "tools",
+            metavar="NAME",
+            multiple=True,
+            help="a tool to offer, or a Python function, module:function; repeatable",
+        ),
+        click.option(
+            "--functions",
+            metavar="CODE|FILE",
+            type=SPOKEN,
+            multiple=True,
+            help="Python code, or a file of it, whose functions are offered as tools; repeatable",
+        ),
+        click.option(
+            "-o",
+            "--option",
+            "options",
+            metavar="KEY=VALUE",
+            type=SPOKEN,
+            multiple=True,
+            callback=lambda ctx, param, words: read_options(words),
+            help="temperature=0, or -o temperature 0, and other options of a rule; with -m the provider's settings; "
+            "repeatable",
+        ),
+        click.option(
+            "--schema",
+            metavar="WORDS|FILE",
+            type=SPOKEN,
+            callback=lambda ctx, param, text: None if text is None else read_schema(text),
+            help="the form of the answer: 'name, age int', or a file with a JSON Schema",
+        ),
+        click.option(
+            "--schema-multi",
+            "schema_of_items",
+            metavar="WORDS|FILE",
+            type=SPOKEN,
+            callback=lambda ctx, param, text: None if text is None else read_schema(text),
+            help="the same for each of several: the answer is {items: […]}",
+        ),
+    )
+    return functools.reduce(lambda done, option: option(done), reversed(added), told)
+
+
+def _has_llms(context: CommandContext) -> bool:
+    """Return whether a configuration may name who answers: one with nothing but prompts does not."""
+    config = context.read_config() if context.config_file() is not None else None
+    return config is not None and ("prompts" not in config.document.data or "llms" in config.document.data)
+
+
+def of_prompt(name: str, prompt: PromptEntry, folder: str | os.PathLike[str]) -> Answering:
+    """Return what a prompt of the configuration says.
+
+    Args:
+        folder: The configuration's.
+
+    Raises:
+        UsageError: It cannot be used.
+    """
+    schema = prompt.schema
+    answering = Answering(
+        model=prompt.model,
+        system=prompt.system,
+        tools=prompt.tools,
+        options=prompt.options,
+        schema=read_schema(schema, folder, "schema") if isinstance(schema, str) else schema,
+        prompt=(name, prompt),
+    )
+    answering._check()
+    return answering
+
+
+def _named(name: str, context: CommandContext) -> Answering:
+    prompt, file = named_prompt(context, name), context.config_file() or Path()
+    try:
+        return of_prompt(name, prompt, file.parent)
+    except UsageError as error:
+        raise UsageError(f"{file}: prompts.{name}: {error}") from None
+
+
+def _imported(name: str) -> ToolLike:
+    """Return the function of "module:function"; any other name as it is.
+
+    Raises:
+        UsageError: It cannot be imported, or is no function.
+    """
+    if name.endswith(".py"):
+        hint = f"-T {Path(name).stem}:FUNCTION names one function of it"
+        raise UsageError(f"-T {name}: --functions {name} offers the functions of a file; {hint}")
+    module, separator, function = name.partition(":")
+    if not separator or not all(part.isidentifier() for part in (*module.split("."), function)):
+        return name
+    try:
+        with contained():
+            there = importlib.import_module(module)
+            found = getattr(there, function, None)
+    except Exception as error:  # importing a module runs it: it may raise anything
+        raise UsageError(f"-T {name}: it cannot be imported: {error_name(error)}") from error
+    if found is None:
+        raise UsageError(f"-T {name}: {module} has no '{function}'{did_you_mean(function, dir(there))}")
+    if not callable(found) and not isinstance(found, ToolDefinition):
+        raise UsageError(f"-T {name}: it is not a function")
+    tool: ToolLike = found
+    return tool
+
+
+def read_options(words: Sequence[str]) -> dict[str, Any]:
+    """Return options by name: JSON if the value is that, otherwise the text.
+
+    Raises:
+        UsageError: One has no name, or is given twice.
+    """
+    options: dict[str, Any] = {}
+    for word in words:
+        name, separator, text = word.partition("=")
+        if not separator or not name.isidentifier():
+            raise UsageError(f"-o {word}: KEY=VALUE is expected, as in -o temperature=0")
+        if name in options:
+            raise UsageError(f"-o {name} is given twice")
+        try:
+            options[name] = json.loads(text)
+        except (ValueError, RecursionError):
+            options[name] = text
+    return options
+
+
+def _registered(config: ReadConfig) -> list[str]:
+    tools = config.config.tools.registry if config.config is not None else ()
+    return [entry.name for entry in tools]

@@ -1,0 +1,218 @@
+"""flexchat ask: one message, one answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+from flexchat.app import FlexChat
+from flexchat.domain import ChatRequest
+from flexchat.domain.text import counted
+from flexchat.request import Asked
+
+from . import standard_input
+from .answering import Answering, answering_options
+from .as_in_llm import AskingCommand
+from .context import CommandContext
+from .conversations_store import NO_KEEP, Keeping, is_logged, keeping_options, open_or_note, say_continued
+from .opening import demo_option, introduce, require_config
+from .parameters import SPOKEN, argument
+from .prompt_variables import variables_option
+from .questions import Questions
+from .terminal import Terminal
+from .transcript import show_turn
+from .usage import UsageError
+
+_FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[^\n`]*\n", re.MULTILINE)
+
+
+def message_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the parameters for the message, and for whether standard input is part of it."""
+    no_stdin = "ignore standard input: for loops that read from it, and services"
+    text = "the message; a pipe or a file on standard input is appended (with - at its end: any standard input)"
+    words = argument("message", nargs=-1, type=SPOKEN, help=text)
+    return words(click.option("--no-stdin", is_flag=True, help=no_stdin)(command))
+
+
+@click.command(cls=AskingCommand)
+@message_options
+@click.option(
+    "-f",
+    "--fragment",
+    "fragments",
+    metavar="FILE|URL",
+    type=SPOKEN,
+    multiple=True,
+    help="a text to put before the message: a file, an address, or - for standard input; repeatable",
+)
+@click.option("-x", "--extract", is_flag=True, help="print the first ``` block of the answer alone, if it has one")
+@click.option("--no-stream", is_flag=True, help="print the answer when it is complete, and nothing but the answer")
+@click.option("--approve", "--ta", "--tools-approve", "approve", is_flag=True, help="ask before each call of a tool")
+@click.option(
+    "--td", "--tools-debug", "in_full", is_flag=True, help="show the calls of tools and their results in full"
+)
+@click.option("--save", metavar="NAME", help="ask nothing: save message and options as the prompt NAME, for -t")
+@answering_options
+@variables_option
+@demo_option
+@keeping_options(f"default: kept, unless {NO_KEEP} is set or [conversations] has log = false")
+@click.pass_obj
+def ask(
+    context: CommandContext,
+    message: tuple[str, ...],
+    no_stdin: bool,
+    no_stream: bool,
+    extract: bool,
+    approve: bool,
+    fragments: tuple[str, ...],
+    in_full: bool,
+    save: str | None,
+    answering: Answering,
+    variables: Mapping[str, Any],
+    keeping: Keeping,
+) -> None:
+    """Answer one message.
+
+    The answer goes to standard output, everything else to standard error.
+    """
+    if save is not None:
+        _save(context, save, message, answering, variables)
+        return
+    needed = answering.needs_message and not fragments
+    use_stdin = not no_stdin and "-" not in fragments
+    text = read_message(message, context.terminal, use_stdin=use_stdin, is_needed=needed)
+    if fragments:
+        from .fragments import read_fragments
+
+        text = "\n\n".join(part for part in (*asyncio.run(read_fragments(fragments, context.terminal)), text) if part)
+    request = answering.request(text, variables, context)
+    chat = answering.open(context)
+    if answering.model is None:
+        require_config(context)
+        introduce(chat, context)
+    part = first_block if extract else None
+    asked: Asked = {**answering.asked, "approve": approve}
+    asyncio.run(_ask(chat, request, asked, context, keeping, streamed=not no_stream, part=part, in_full=in_full))
+
+
+def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool, is_needed: bool = True) -> str:
+    """Return the message: the words, followed by the content of a pipe or a file on standard input.
+
+    Args:
+        is_needed: Whether there must be one; it may be empty if not.
+
+    Raises:
+        UsageError: There is no message, or standard input is not text.
+    """
+    wanted = bool(words) and words[-1] == "-"
+    words = words[:-1] if wanted else words
+    message = " ".join(words)
+    if words and not message.strip():
+        raise UsageError("the message is empty")
+    if wanted and not use_stdin:
+        raise UsageError("a - asks for standard input, and --no-stdin ignores it: give only one of them")
+    if not is_needed and not wanted:
+        beside = _beside(terminal, is_patient=not message) if use_stdin else ""
+        return "\n\n".join(part for part in (message, beside) if part)
+    if not words and not wanted and (not use_stdin or (sys.stdin is not None and sys.stdin.isatty())):
+        raise UsageError('ask needs a message: flexchat ask "What is 17% of 230?"')
+    if not words or wanted:
+        if sys.stdin is None:  # closed by the caller
+            raise UsageError("ask needs a message: none is given, and standard input is closed")
+        text = standard_input.read_text(terminal).strip()
+        if not message and not text:
+            raise UsageError("the message on standard input is empty")
+    else:
+        text = _beside(terminal) if use_stdin else ""
+    return "\n\n".join(part for part in (message, text) if part)
+
+
+def _beside(terminal: Terminal, *, is_patient: bool = False) -> str:
+    """Read what standard input adds to a message of words, and report it; empty if nothing.
+
+    Args:
+        is_patient: Whether to wait for a pipe until it ends, however long it is silent.
+    """
+    if not standard_input.is_given():
+        return ""
+    if standard_input.is_shared():
+        terminal.say("note: standard input is being read by a surrounding loop and is ignored; a - adds it", "dim")
+        return ""
+    if not is_patient and standard_input.is_silent(terminal):
+        terminal.say("note: nothing arrived on standard input, which is ignored; a - waits for its end", "dim")
+        return ""
+    text = standard_input.read_text(terminal).strip()
+    if text:
+        lines = text.count("\n") + 1
+        size = f"{counted(lines, 'line')}, {counted(len(text), 'character')}"
+        terminal.say(f"standard input: {size} appended to the message (--no-stdin ignores it)", "dim")
+    return text
+
+
+async def _ask(
+    chat: FlexChat,
+    request: ChatRequest,
+    asked: Asked,
+    context: CommandContext,
+    keeping: Keeping,
+    *,
+    streamed: bool,
+    part: Callable[[str], str] | None,
+    in_full: bool,
+) -> None:
+    async with contextlib.AsyncExitStack() as closing:
+        await closing.enter_async_context(chat)
+        kept = await open_or_note(chat, context, keeping, by_default=is_logged(context))
+        if kept is not None:
+            closing.push_async_callback(kept.aclose)
+            say_continued(kept, context, keeping)
+        asked = {**asked, "on_question": Questions(context.terminal)}
+        if context.json:
+            context.terminal.json((await (kept or chat).respond(request, **asked)).to_dict())
+        else:
+            events = (kept or chat).stream(request, is_whole=not streamed or part is not None, **asked)
+            await show_turn(events, context.terminal, streamed=streamed, part=part, in_full=in_full)
+
+
+def _save(
+    context: CommandContext, name: str, message: Sequence[str], answering: Answering, variables: Mapping[str, Any]
+) -> None:
+    from .saving import save_prompt
+
+    if answering.prompt is not None or answering.functions:
+        raise UsageError("--save takes neither -t nor --functions: it makes a prompt of what is typed")
+    table = {
+        "prompt": " ".join(message),
+        "system": answering.system,
+        "model": answering.named_model,
+        "tools": list(answering.tools),
+        "options": dict(answering.options),
+        "schema": answering.schema,
+        "variables": dict(variables),
+    }
+    table = {key: value for key, value in table.items() if value}
+    if not table:
+        raise UsageError("--save needs a message, or options to save: -s, -m, -T, -o, --schema")
+    file = save_prompt(context, name, table)
+    context.terminal.say(f"saved in {file}: flexchat ask -t {name}", "dim")
+
+
+def first_block(text: str) -> str:
+    """Extract the first fenced block of a Markdown text; the text if it has none. An open fence ends at the end.
+
+    The indentation of the fence, as in a list, is removed from each line of the block.
+    """
+    found = _FENCE.search(text)
+    if found is None:
+        return text
+    indent, fence = found.groups()
+    end = re.compile(rf"^[ \t]*{fence[0]}{{{len(fence)},}}[ \t]*\r?$", re.MULTILINE).search(text, found.end())
+    block = text[found.end() : end.start() if end else None]
+    if indent:
+        block = re.sub(rf"^[ \t]{{1,{len(indent)}}}", "", block, flags=re.MULTILINE)
+    return block.rstrip("\r\n")

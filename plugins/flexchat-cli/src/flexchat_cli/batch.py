@@ -1,0 +1,297 @@
+"""flexchat batch: many prompts, their answers in the same order; a batch that was cut off goes on where it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import attrs
+import click
+from flexchat.app import FlexChat
+from flexchat.domain import ChatRequest, Turn
+from flexchat.domain.message_json import message_to_dict
+from flexchat.domain.prices import Cost
+from flexchat.domain.text import counted
+from flexchat.errors import FlexChatError, ProviderAuthError, UnknownConversationError
+from flexchat.files import located, read_file
+from flexchat.request import read_request
+from flexchat.tools.cost import tokens_of
+
+from . import standard_input
+from .answering import Answering, answering_options
+from .as_in_llm import AskingCommand
+from .batch_limit import CostLimit, Dollars, LimitReachedError, refuse_unpriced
+from .batch_progress import Progress, progress_of
+from .batch_prompts import Prompt, read_prompts
+from .context import CommandContext
+from .conversations_store import conversation_store, tenant_option
+from .opening import demo_option, introduce, require_config
+from .parameters import argument
+from .prompt_variables import variables_option
+from .terminal import Terminal
+from .usage import FAILED, OK, UsageError
+
+_MOST_BYTES = 256 * 1024 * 1024
+_STANDARD_INPUT = "standard input"
+
+
+@click.command(cls=AskingCommand)
+@argument("file", help='the prompts, one JSON value per line: a text, or {"message": …, "id": …}; - for standard input')
+@click.option(
+    "--parallel",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=4,
+    help="prompts answered at a time (default: 4); max_parallel in the config limits each service",
+)
+@click.option(
+    "--max-cost",
+    metavar="DOLLARS",
+    type=Dollars(),
+    help="begin no further prompt once the answers have cost this much; the same command with more goes on",
+)
+@click.option("--estimate", is_flag=True, help="say what reading the prompts would cost, and ask nothing")
+@click.option("--fresh", is_flag=True, help="ask everything again, whatever an earlier run has answered")
+@click.option("--keep/--no-keep", default=True, help="keep what is needed to go on (default), or nothing")
+@answering_options
+@variables_option
+@tenant_option
+@demo_option
+@click.pass_obj
+def batch(
+    context: CommandContext,
+    file: str,
+    answering: Answering,
+    variables: Mapping[str, Any],
+    parallel: int,
+    max_cost: Decimal | None,
+    estimate: bool,
+    fresh: bool,
+    keep: bool,
+    tenant: str,
+) -> int:
+    """Answer many prompts, in order; the same command goes on if it is cut off.
+
+    One line of JSON per prompt goes to standard output, in the order of the prompts: {"id", "answer", …} or {"id",
+    "error", …}; with --json each has the whole turn. If the batch is cut off, the same command goes on: what was
+    answered is not asked again, and no tool runs twice.
+    """
+    source, text = _read(file, context.terminal)
+    chat = answering.open(context)
+    if answering.model is None:
+        require_config(context)
+        introduce(chat, context)
+
+    def read(message: Any, fields: Mapping[str, Any]) -> ChatRequest:
+        own = fields.get("variables") or {}
+        values = {**variables, **own} if isinstance(own, Mapping) else own
+        if isinstance(message, str) and isinstance(values, Mapping):
+            message, values = answering.worded(message, values, context)
+        asked: Any = {**answering.asked, **fields, "variables": values}
+        return read_request(
+            message, asked, message_chars=chat.config.limits.message_chars, stores=chat.stores, variables={}
+        )
+
+    prompts = read_prompts(text, source, read)
+    if estimate:
+        asyncio.run(_estimate(chat, prompts, context))
+        return OK
+    limit = None
+    if max_cost is not None:
+        refuse_unpriced(chat, is_configured=context.config_file() is not None)
+        limit = CostLimit(max_cost)
+    config = context.config_file()
+    where = [os.path.realpath(file) if file != "-" else text, str(config and os.path.realpath(config)), tenant]
+    where += [json.dumps([attrs.asdict(answering), variables], sort_keys=True, default=str)]
+    name = hashlib.sha256("\0".join(where).encode(errors="surrogatepass")).hexdigest()[:32]
+    with contextlib.ExitStack() as closing:
+        progress = closing.enter_context(progress_of(name, fresh=fresh)) if keep else None
+        return asyncio.run(_Batch(chat, context, prompts, progress, tenant, limit).run(parallel))
+
+
+class _Batch:
+    """One run of the command."""
+
+    def __init__(
+        self,
+        chat: FlexChat,
+        context: CommandContext,
+        prompts: Sequence[Prompt],
+        progress: Progress | None,
+        tenant: str,
+        limit: CostLimit | None,
+    ) -> None:
+        self._chat, self._context, self._terminal = chat, context, context.terminal
+        self._prompts, self._progress, self._tenant, self._limit = prompts, progress, tenant, limit
+        self._written = self._failed = self._earlier = 0
+        self._costs: list[Cost] = []
+
+    async def run(self, parallel: int) -> int:
+        """Write all answers; return the exit status."""
+        async with contextlib.AsyncExitStack() as closing:
+            await closing.enter_async_context(self._chat)
+            if self._progress is not None:
+                store, _ = conversation_store(self._context)
+                closing.push_async_callback(store.aclose)
+                self._chat.keep_in(store)
+            answers = await closing.enter_async_context(
+                contextlib.aclosing(in_order(self._prompts, self._ask, parallel))
+            )
+            try:
+                async for prompt, outcome in answers:
+                    if isinstance(outcome, LimitReachedError):
+                        break
+                    self._write(prompt, outcome)
+            finally:
+                self._say_how_it_went()
+        if self._failed or self._written < len(self._prompts):
+            return FAILED
+        if self._progress is not None:
+            self._progress.done()
+        return OK
+
+    async def _ask(self, prompt: Prompt) -> Turn:
+        if self._limit is None:
+            return await self._respond(prompt)
+        if not (self._limit.why and await self._is_answered(prompt)):
+            self._limit.refuse_more()
+        try:
+            turn = await self._respond(prompt)
+        except FlexChatError as error:
+            self._limit.count(error.turn)
+            raise
+        self._limit.count(turn)
+        return turn
+
+    async def _respond(self, prompt: Prompt) -> Turn:
+        if self._progress is None:
+            return await self._chat.respond(prompt.request, tenant=self._tenant)
+        name = self._progress.name(prompt)
+        return await self._chat.respond(prompt.request, conversation=name, key=name, tenant=self._tenant)
+
+    async def _is_answered(self, prompt: Prompt) -> bool:
+        """Return whether an earlier run has answered a prompt, so that its answer costs nothing any more."""
+        if self._progress is None or self._chat.conversations is None:
+            return False
+        try:
+            name = self._progress.name(prompt)
+            return (await self._chat.conversations.of(self._tenant).get(name)).status == "done"
+        except UnknownConversationError:
+            return False
+
+    def _write(self, prompt: Prompt, outcome: Turn | FlexChatError) -> None:
+        if isinstance(outcome, ProviderAuthError):  # the others would be refused, too
+            raise outcome
+        self._written += 1
+        turn = outcome.turn if isinstance(outcome, FlexChatError) else outcome
+        if turn is not None:
+            self._costs.append(turn.cost)
+        if isinstance(outcome, FlexChatError):
+            self._failed += 1
+            line: dict[str, Any] = {"id": prompt.id, "error": str(outcome), "type": type(outcome).__name__}
+        else:
+            self._earlier += outcome.is_repeat
+            line = {"id": prompt.id, **({"turn": outcome.to_dict()} if self._context.json else _spoken(outcome))}
+        self._terminal.json(line, one_line=True)
+        failed = f", {self._failed} failed" if self._failed else ""
+        self._terminal.progress(self._written, len(self._prompts), f"answered{failed}")
+
+    def _say_how_it_went(self) -> None:
+        all_of_them = len(self._prompts)
+        parts = [f"{self._written - self._failed} of {counted(all_of_them, 'prompt')} answered"]
+        parts += [f"{self._earlier} of them by an earlier run"] if self._earlier else []
+        parts += [f"{self._failed} failed"] if self._failed else []
+        parts += [Cost.total(self._costs).explained()] if self._costs else []
+        text = ", ".join(parts)
+        limit = self._limit if self._written < all_of_them else None
+        text += f"; {limit.why}" if limit is not None and limit.why else ""
+        if self._progress is not None and (self._failed or self._written < all_of_them):
+            text += f"; the same command{limit.goes_on if limit is not None else ''} goes on from there"
+        self._terminal.say(text, "dim")
+
+
+async def _estimate(chat: FlexChat, prompts: Sequence[Prompt], context: CommandContext) -> None:
+    """Say what the first request of each prompt would cost to read, by the model that would answer."""
+    found: dict[tuple[str, str], list[int]] = {}
+    async with chat:
+        for prompt in prompts:
+            request = await chat.preview(prompt.request)
+            sent = [message_to_dict(message) for message in request.messages] + [*request.options.tools]
+            found.setdefault((request.llm, request.model), []).append(tokens_of(sent))
+    rows: list[dict[str, Any]] = []
+    for (llm, model), tokens in found.items():
+        cost = chat.llms[llm].cost_of_reading(model, sum(tokens))
+        rows.append({"llm": llm, "model": model, "prompts": len(tokens), "input_tokens": sum(tokens), "cost": cost})
+    total = Cost.total(row["cost"] for row in rows)
+    if context.json:
+        data = [{**row, "cost": row["cost"].to_dict()} for row in rows]
+        context.terminal.json({"prompts": len(prompts), "models": data, "cost": total.to_dict()})
+        return
+    for row in rows:
+        size = f"{counted(row['prompts'], 'prompt')}, about {counted(row['input_tokens'], 'token')}"
+        context.terminal.out(f"{row['llm']}/{row['model']}: {size} to read, {row['cost']}")
+    if len(rows) > 1:
+        context.terminal.out(f"together: {total}")
+    context.terminal.say("an estimate; answers, and further requests after tool calls, come on top", "dim")
+
+
+async def in_order(
+    prompts: Sequence[Prompt], ask: Callable[[Prompt], Awaitable[Turn]], parallel: int
+) -> AsyncGenerator[tuple[Prompt, Turn | FlexChatError], None]:
+    """Yield each prompt with its turn, or the error it ended with, in the order of the prompts.
+
+    Args:
+        parallel: How many are asked at a time.
+    """
+    slots = asyncio.Semaphore(parallel)
+
+    async def one(prompt: Prompt) -> Turn | FlexChatError:
+        async with slots:
+            try:
+                return await ask(prompt)
+            except FlexChatError as error:
+                return error
+
+    tasks = deque((prompt, asyncio.create_task(one(prompt))) for prompt in prompts)
+    try:
+        while tasks:
+            prompt, task = tasks[0]
+            await asyncio.wait({task})  # to await the task itself would cancel it first, and start another
+            tasks.popleft()
+            yield prompt, task.result()
+    finally:
+        for _, task in tasks:
+            task.cancel()
+        await asyncio.gather(*(task for _, task in tasks), return_exceptions=True)
+
+
+def _spoken(turn: Turn) -> dict[str, Any]:
+    answer: dict[str, Any] = {"answer": turn.content}
+    if turn.response.parsed is not None:
+        answer["parsed"] = turn.response.data
+    answer |= {"llm": turn.response.llm, "model": turn.response.model}
+    usage = turn.response.usage
+    if usage is not None:
+        answer["usage"] = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    if turn.response.tool_calls:
+        answer["tools"] = [record.tool for record in turn.response.tool_calls]
+    return answer
+
+
+def _read(file: str, terminal: Terminal) -> tuple[str, str]:
+    if file == "-":
+        return _STANDARD_INPUT, standard_input.read_text(terminal)
+    try:
+        return file, read_file(located(file), most=_MOST_BYTES).decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{file}:{line}: is not UTF-8; iconv -t UTF-8 converts it") from None

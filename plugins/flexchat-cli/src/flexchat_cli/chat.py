@@ -1,0 +1,310 @@
+"""flexchat chat: a conversation. Ctrl-C stops the answer, not the program."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import click
+from flexchat.app import FlexChat
+from flexchat.domain import ToolCallRecord, Turn, UserMessage
+from flexchat.domain.text import counted
+from flexchat.errors import FlexChatError, did_you_mean
+from flexchat.request import Asked
+
+from .answering import Answering, answering_options
+from .context import CommandContext
+from .conversations_store import NO_KEEP, Keeping, KeptChat, is_configured, keeping_options, open_or_note, say_continued
+from .opening import demo_option, introduce, require_config
+from .prompt_variables import variables_option
+from .questions import Questions
+from .standard_input import expect_utf8, saying_what_is_waited_for
+from .terminal import StreamError, one_line
+from .tool_text import signature, summary
+from .transcript import Spending, show_turn
+from .usage import FAILED, OK, UsageError
+
+_HELP = {
+    "/tools": "list the tools",
+    "/new": "start a new conversation",
+    "/undo": "take back the last turn; what its tools did stays done",
+    "/model": "let another model answer: /model openai/gpt-5.2; without a name: say which answered last",
+    "/usage": "the tokens and the cost of this conversation so far",
+    "/system": "set the system prompt: /system TEXT; without a text: the configuration's again",
+    "/help": "show this",
+    "/quit": "end (so do /exit, exit, quit and Ctrl-D)",
+}
+_ENDS = ("/quit", "/exit", "quit", "exit", None)
+
+
+@click.command
+@click.option("--approve", is_flag=True, help="ask before each call of a tool")
+@answering_options
+@variables_option
+@demo_option
+@keeping_options(f"default: at a terminal unless {NO_KEEP} is set, or if configured")
+@click.pass_obj
+def chat(
+    context: CommandContext, approve: bool, answering: Answering, variables: Mapping[str, Any], keeping: Keeping
+) -> int:
+    """Hold a conversation.
+
+    It is held on the terminal, or with the lines of standard input. With --json, one line of JSON is printed per turn.
+    Without a person at the terminal, a failed turn makes the exit status 1.
+    """
+    terminal = context.terminal
+    if sys.stdin is None:
+        raise StreamError("chat reads standard input, which is closed")
+    chat = answering.open(context)
+    if answering.model is None:
+        require_config(context)
+        introduce(chat, context)
+    interactive = terminal.interactive()
+    if interactive:
+        _edit_lines()
+        terminal.say("/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends", "dim")
+    else:
+        expect_utf8()
+    with asyncio.Runner() as runner:
+        kept = None
+        try:
+            kept = runner.run(_open_kept(chat, context, keeping, interactive=interactive))
+            with _Talk(
+                chat, kept, context, answering, runner, variables, interactive=interactive, approve=approve
+            ) as talk:
+                failures = talk.go()
+        finally:
+            if kept is not None:
+                runner.run(kept.aclose())
+            runner.run(chat.aclose())
+    return FAILED if failures and not interactive else OK
+
+
+async def _open_kept(
+    chat: FlexChat, context: CommandContext, keeping: Keeping, *, interactive: bool
+) -> KeptChat | None:
+    by_default = is_configured(context) or (interactive and not os.environ.get(NO_KEEP))
+    kept = await open_or_note(chat, context, keeping, by_default=by_default)
+    if kept is not None:
+        say_continued(kept, context, keeping)
+        if interactive and kept.continued is None:
+            context.terminal.say("this conversation is kept on this machine; --no-keep keeps nothing", "dim")
+    return kept
+
+
+class _Talk:
+    """A conversation: what was said so far, where it is kept, and the event loop it runs on."""
+
+    def __init__(
+        self,
+        chat: FlexChat,
+        kept: KeptChat | None,
+        context: CommandContext,
+        answering: Answering,
+        runner: asyncio.Runner,
+        variables: Mapping[str, Any],
+        *,
+        interactive: bool,
+        approve: bool,
+    ) -> None:
+        self._approve = approve
+        self._chat = chat
+        self._kept = kept
+        self._context = context
+        self._answering = answering
+        self._terminal = context.terminal
+        self._runner = runner
+        self._variables = variables
+        self._json = context.json
+        self._interactive = interactive
+        self._turns: list[Turn] = []
+        self._spent = Spending()
+        self._before = kept.continued if kept is not None else None
+        self._asked_last = ""
+        self._replaced: list[FlexChat] = []
+
+    def __enter__(self) -> _Talk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the chats that took the place of the first."""
+        for chat in self._replaced:
+            self._runner.run(chat.aclose())
+
+    def go(self) -> int:
+        """Answer line after line; return how many turns failed."""
+        failures = 0
+        while (line := self._next_line()) not in _ENDS:
+            if line and line.startswith("/"):
+                self._command(line)
+            elif line:
+                failures += not self._turn(line)
+        return failures
+
+    def _next_line(self) -> str | None:
+        try:
+            if not self._interactive:
+                with saying_what_is_waited_for(self._terminal, "a line on standard input"):
+                    return input().strip()
+            with self._terminal.lent():  # otherwise input() would not edit lines
+                return input("> ").strip()
+        except UnicodeDecodeError:
+            raise UsageError("standard input is not UTF-8: iconv -t UTF-8 converts it") from None
+        except (EOFError, KeyboardInterrupt) as end:
+            if self._interactive:
+                self._terminal.out()
+            elif isinstance(end, KeyboardInterrupt):
+                raise
+            return None
+
+    def _command(self, line: str) -> None:
+        name, _, text = line.partition(" ")
+        match name:
+            case "/model" if not text.strip():
+                self._terminal.say(self._asked_last or "no model has answered yet")
+            case "/model":
+                self._answer_otherwise(attrs.evolve(self._answering, model=text.strip()))
+            case "/system":
+                self._answer_otherwise(attrs.evolve(self._answering, system=text.strip() or None))
+            case "/usage":
+                self._say_usage()
+            case "/tools":
+                tools = self._chat.tools.get_registry().list()
+                for tool in tools:
+                    self._terminal.say(f"{signature(tool)}  {summary(tool)}")
+                if not tools:
+                    self._terminal.say("no tools")
+            case "/undo":
+                self._undo()
+            case "/new":
+                self._turns, self._spent, self._before = [], Spending(), None
+                if self._kept is not None:
+                    self._kept.begin()
+                self._terminal.say("a new conversation", "dim")
+            case "/help":
+                for name, what in _HELP.items():
+                    self._terminal.say(f"{name:8}{what}")
+            case unknown:
+                self._terminal.say(f"no command {unknown}{_hint(unknown)}; /help lists them")
+
+    def _answer_otherwise(self, answering: Answering) -> None:
+        """Let another model, or another system prompt, answer from now on; the conversation goes on."""
+        try:
+            chat = answering.open(self._context)
+        except FlexChatError as error:
+            self._terminal.error(str(error))
+            return
+        self._replaced.append(chat)
+        self._chat, self._answering = chat, answering
+        if self._kept is not None:
+            self._kept.continue_with(chat)
+        self._terminal.say("from the next message on", "dim")
+
+    def _turn(self, message: str) -> bool:
+        """Answer a message and return whether that went well."""
+        try:
+            turn = self._runner.run(self._answer(message))
+        except KeyboardInterrupt:
+            if not self._interactive:
+                raise
+            self._terminal.say("stopped", "dim")
+            return False
+        except FlexChatError as error:
+            self._remember(error.turn)
+            self._terminal.end_line()
+            self._terminal.error(str(error))
+            if self._json:
+                ended = {"turn": error.turn.to_dict()} if error.turn is not None else {}
+                self._terminal.json({"error": str(error), "type": type(error).__name__, **ended}, one_line=True)
+            return False
+        self._remember(turn)
+        self._asked_last = f"{turn.response.llm}/{turn.response.model}"
+        return True
+
+    def _remember(self, turn: Turn | None) -> None:
+        """Count what a turn took, however it ended, and add it to the history, if no store does so."""
+        if turn is None:
+            return
+        self._spent += Spending.of(turn)
+        if self._kept is None:
+            self._turns.append(turn)
+
+    def _say_usage(self) -> None:
+        """Say what the turns of this conversation took: those that were taken back, too, as they were paid for."""
+        spent, before = self._spent, self._before
+        if spent.turns:
+            self._terminal.say(f"{counted(spent.turns, 'turn')}: {spent.tokens()}, {spent.cost}")
+        elif before is None:
+            self._terminal.say("no turn yet")
+        for why in spent.cost.unpriced:
+            self._terminal.say(f"not in it: {why}", "dim")
+        if before is not None:
+            earlier = "cost unknown" if before.cost is None else before.cost.explained()
+            self._terminal.say(f"before that: {counted(before.turns, 'turn')}, {earlier}")
+
+    def _undo(self) -> None:
+        """Take back the last turn, however it ended. A kept conversation is left as it is, and another goes on."""
+        if self._kept is not None:
+            try:
+                kept = self._runner.run(self._kept.take_back())
+            except FlexChatError as error:
+                self._terminal.error(str(error))
+                return
+            messages, calls = (kept.messages, kept.tool_calls) if kept is not None else ((), ())
+        else:
+            last = self._turns.pop() if self._turns else None
+            messages, calls = (last.response.messages, last.response.tool_calls) if last is not None else ((), ())
+        if not messages:
+            self._terminal.say("there is nothing to take back")
+            return
+        asked = next((message.content for message in messages if isinstance(message, UserMessage)), "")
+        self._terminal.say(f"taken back: {one_line(asked, 60)}", "dim")
+        if done := self._lasting(calls or ()):
+            self._terminal.say(f"what its tools did stays done: {', '.join(done)}")
+        if self._kept is not None:
+            text = "the kept conversation stays as it is; with the next message another goes on without that turn"
+            self._terminal.say(text, "dim")
+
+    def _lasting(self, calls: Sequence[ToolCallRecord]) -> list[str]:
+        """Return the names of the tools that may have changed something."""
+        known = {tool.name: tool for tool in self._chat.tools.get_registry().list()}
+        ran = [call.tool for call in calls if call.tool in known or call.result.success]
+        return [name for name in dict.fromkeys(ran) if name not in known or known[name].effect != "read"]
+
+    async def _answer(self, message: str) -> Turn:
+        earlier = [turn for turn in self._turns if turn.replay]
+        request = self._answering.request(
+            message,
+            self._variables,
+            self._context,
+            history=[message for turn in earlier for message in turn.response.messages],
+            topic=(earlier[-1].profile.topic or None) if earlier else None,
+        )
+        asked: Asked = {**self._answering.asked, "on_question": Questions(self._terminal), "approve": self._approve}
+        try:
+            if self._kept is not None:
+                await self._kept.carry()
+            if self._json:
+                turn = await (self._kept or self._chat).respond(request, **asked)
+                self._terminal.json(turn.to_dict(), one_line=True)
+                return turn
+            return await show_turn((self._kept or self._chat).stream(request, **asked), self._terminal)
+        except asyncio.CancelledError as stopped:
+            self._remember(getattr(stopped, "turn", None))
+            raise
+
+
+def _hint(unknown: str) -> str:
+    """Return what may have been meant; the shared slash does not make commands similar."""
+    return did_you_mean(unknown[1:], [name[1:] for name in _HELP]).replace("'", "'/", 1)
+
+
+def _edit_lines() -> None:
+    """Give input() arrow keys and a history of typed lines, if Python has them."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401

@@ -1,0 +1,180 @@
+"""flexchat check: all problems of a configuration, and things only worth noting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from flexchat.assembly import check_config
+from flexchat.domain.text import counted
+from flexchat.errors import ConfigError, Problem, did_you_mean
+
+from .context import CommandContext
+from .parameters import FILE_NAME, argument
+from .usage import OK, UNUSABLE, UsageError
+
+if TYPE_CHECKING:
+    from flexchat.config.document import ConfigDocument
+    from flexchat.config.model import Config, ToolsTable
+    from flexchat.config.reading import ReadConfig
+    from flexchat.plugin.host import PluginHost
+
+_MOST_NAMED = 10
+_NOT_NEEDED = ("llms", "responses")
+"""What a configuration of named prompts alone does without."""
+
+
+@click.command
+@argument(
+    "file",
+    required=False,
+    type=FILE_NAME,
+    metavar="FILE",
+    help="the configuration (default: the one that would be used)",
+)
+@click.pass_obj
+def check(context: CommandContext, file: str | None) -> int:
+    """Check a configuration.
+
+    Prints problems and notes, one line each, with file and line; the exit status is 2 if there are problems.
+    """
+    terminal = context.terminal
+    context.config = file or context.config
+    config, problems, notes = _check(context)
+    path = context.config_file()
+    if context.json:
+        found = {"problems": [_as_data(p) for p in problems], "notes": [_as_data(n) for n in notes]}
+        unused = [] if config is None else _never_offered(config, _left_out(notes))
+        terminal.json({"file": str(path), "usable": config is not None, **found, "tools_no_rule_offers": unused})
+        return UNUSABLE if config is None else OK
+    for note in notes:
+        terminal.out(f"note: {note}", "dim")
+    for problem in problems:
+        terminal.out(str(problem))
+    if config is None:
+        terminal.out(f"{path} cannot be used: {counted(len(problems), 'problem')}", "red")
+        return UNUSABLE
+    terminal.out(f"{path} is fine: {_contents(config, notes)}", "bold")
+    return OK
+
+
+def _check(context: CommandContext) -> tuple[Config | None, list[Problem], list[Problem]]:
+    """Return the configuration, None if it is unusable; its problems; its notes."""
+    try:
+        read = context.read_config()
+    except ConfigError as error:  # not even its plugins.block can be read
+        return None, [*error.problems], []
+    if read is None:
+        raise UsageError("there is nothing to check: no flexchat.toml, .yaml or .json here; flexchat init writes one")
+    host = context.installed_plugins(read)
+    problems, notes = check_config(read, host)
+    if _has_prompts_alone(read):  # ask -t needs no more, where a provider's model answers
+        problems = [problem for problem in problems if problem.path not in _NOT_NEEDED]
+    problems += _prompts(read)
+    problems = [*ConfigError([*dict.fromkeys(problems)]).problems]  # by file and line, each once
+    if problems or read.config is None:
+        return None, problems, notes
+    return read.config, [], [*notes, *_notes(read.config, read.document, host)]
+
+
+def _has_prompts_alone(read: ReadConfig) -> bool:
+    """Return whether a configuration has named prompts, and nobody who would answer."""
+    data = read.document.data
+    return bool(read.config is not None and read.config.prompts) and not any(name in data for name in _NOT_NEEDED)
+
+
+def _prompts(read: ReadConfig) -> Iterator[Problem]:
+    """Yield what is wrong with the named prompts beyond the types of their keys."""
+    from .answering import of_prompt
+
+    for name, prompt in read.config.prompts.items() if read.config is not None else ():
+        try:
+            of_prompt(name, prompt, read.path.parent if read.path is not None else Path())
+        except UsageError as error:
+            yield read.document.problem(("prompts", name), str(error))
+
+
+def _notes(config: Config, document: ConfigDocument, host: PluginHost) -> Iterator[Problem]:
+    """Yield what a usable configuration does not do, although it looks as if it did."""
+    from flexchat.config.own_variables import OWN_NAMES
+    from flexchat.turn.needs import needs_of
+    from flexchat.turn.template import variables_of
+    from flexchat.turn.topic import VARIABLES
+
+    for name in variables_of(config.topic.prompt or ""):
+        if name not in VARIABLES:
+            text = f"no variable is called '{name}'{did_you_mean(name, VARIABLES)}; it stays in the text"
+            yield document.problem(("topic", "prompt"), text)
+    known = (*OWN_NAMES, *config.variables)
+    for index, rule in enumerate(config.responses):
+        for name in variables_of(rule.prompt):
+            if name not in known:
+                hint = "each message must bring it along (variables, --var)"
+                text = f"no variable is called '{name}'{did_you_mean(name, known)}; {hint}"
+                yield document.problem(("responses", index, "prompt"), text)
+    if not needs_of(config, config.stores).documents and not _has_search(config.tools, host):
+        for service in config.stores:
+            text = "no rule asks for its documents: {{rag_context}} in a prompt shows them to the model"
+            yield document.problem(("stores", service), text)
+
+
+def _never_offered(config: Config, left_out: set[str]) -> list[str]:
+    """Return the names of the usable tools that no rule offers."""
+    tools = config.tools
+    using = [rule.tools for rule in config.responses if (rule.tools.enabled if rule.tools else tools.apply_globally)]
+    if tools.enabled is False or any(own is None or not own.allowed_tools for own in using):
+        return []
+    offered = {name for own in using if own is not None for name in own.allowed_tools or ()}
+    # With sources, an entry with only its name may change a source's tool, which a rule may offer as SOURCE/*.
+    entries = [entry for entry in tools.registry if entry.implementation is not None or not tools.sources]
+    return [entry.name for entry in entries if entry.name not in offered | left_out]
+
+
+def _left_out(notes: list[Problem]) -> set[str]:
+    """Return the names of the unusable tools that are left out (tools.on_error = "leave out")."""
+    found = (re.match(r"tool '([^']+)' is left out: ", note.text) for note in notes)
+    return {match[1] for match in found if match}
+
+
+def _has_search(table: ToolsTable, host: PluginHost) -> bool:
+    """Return whether a tool may search document stores."""
+    offered = host.tools.by_name
+    kinds = [
+        entry.implementation.type if entry.implementation else offered[entry.name].implementation.type
+        for entry in table.registry
+        if entry.implementation or entry.name in offered
+    ]
+    return table.enabled is not False and any(kind not in ("builtin", "mock") for kind in kinds)
+
+
+def _contents(config: Config, notes: list[Problem]) -> str:
+    sources = sum(map(len, config.tools.sources.values()))
+    parts = [
+        *([counted(len(config.llms), "llm")] if config.llms else ()),
+        *([_tools(config, _left_out(notes))] if config.tools.registry or (config.llms and not sources) else ()),
+        *([counted(sources, "tool source")] if sources else ()),
+        *([counted(len(config.responses), "rule")] if config.responses else ()),
+        *([counted(len(config.prompts), "named prompt")] if config.prompts else ()),
+        *([counted(len(config.stores), "document store")] if config.stores else ()),
+        *(["conversations are kept"] if config.conversations is not None else ()),
+    ]
+    return ", ".join(parts)
+
+
+def _tools(config: Config, left_out: set[str]) -> str:
+    entries = len(config.tools.registry)
+    if entries and config.tools.enabled is False:
+        return f"0 tools ({entries} switched off)"
+    remarks = [f"{len(left_out)} left out"] if left_out else []
+    unused = _never_offered(config, left_out)
+    if unused:
+        more = f" and {len(unused) - _MOST_NAMED} more" if len(unused) > _MOST_NAMED else ""
+        remarks.append(f"no rule offers {', '.join(unused[:_MOST_NAMED])}{more}")
+    return counted(entries - len(left_out), "tool") + (f" ({'; '.join(remarks)})" if remarks else "")
+
+
+def _as_data(problem: Problem) -> dict[str, Any]:
+    return {"source": problem.source, "line": problem.line, "path": problem.path, "text": problem.text}

@@ -1,0 +1,291 @@
+"""All commands by name: FlexChat's own, and those of plugins. Each is imported when it is used."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from flexchat.errors import did_you_mean
+from flexchat.installing import how_to_install, is_installed
+from flexchat.plugin.commands import summary_of
+from flexchat.plugin.foreign import contained, error_name
+from flexchat.plugin.packages import package_with
+
+from .as_in_llm import COMMANDS, is_asked
+from .parameters import common_options, with_common_options
+from .usage import OK, UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+
+OWN = {
+    "ask": ("ask:ask", "answer one message"),
+    "chat": ("chat:chat", "hold a conversation"),
+    "batch": ("batch:batch", "answer many prompts, in order; the same command goes on if it is cut off"),
+    "logs": ("logs:logs", "print the last turns of kept conversations"),
+    "conversations list": ("conversations:list_", "list kept conversations, most recently used first"),
+    "conversations show": ("conversations:show", "print a conversation"),
+    "conversations rename": ("conversations:rename", "give a conversation another title"),
+    "conversations delete": ("conversations:delete", "delete conversations for good"),
+    "conversations export": ("conversations:export", "write conversations as Markdown, or as lines of JSON"),
+    "effects list": ("effects:list_", "list what tools have changed, newest first"),
+    "effects show": ("effects:show", "print everything known about an effect"),
+    "effects settle": ("effects:settle", "record how an unknown effect ended: ID done|failed"),
+    "explain": ("explain:explain", "show which rule would answer a message, and why"),
+    "demo": ("demo:demo", "see a turn with tool calls; needs no key"),
+    "init": ("init:init", "write a first configuration"),
+    "tools list": ("tools:list_", "list the tools"),
+    "tools show": ("tools:show", "print a tool's definition"),
+    "tools call": ("tools:call", "run a tool: NAME key=value …"),
+    "tools cost": ("tools_cost:cost", "estimate what each rule's tools cost in every request"),
+    "tools diff": ("tools_sources:diff", "show what has changed in tool sources since it was accepted"),
+    "tools accept": ("tools_sources:accept", "accept the tools of a source as they are now"),
+    "tools lint": ("tools_lint:lint", "show what each service does with the tools"),
+    "turns list": ("turns:list_", "list the turns of kept conversations, newest first"),
+    "turns show": ("turns:show", "print the steps of a turn"),
+    "turns resume": ("turns:resume", "continue an interrupted turn where it stopped"),
+    "turns cancel": ("turns:cancel", "end an interrupted turn; what it did stays in its conversation"),
+    "keys set": ("keys:set_", "store a key: asked for, or read from standard input"),
+    "keys list": ("keys:list_", "list the keys and where each comes from"),
+    "keys get": ("keys:get", "print a key, for another program"),
+    "keys delete": ("keys:delete", "delete a stored key"),
+    "prompts list": ("prompts:list_", "list the named prompts of the configuration"),
+    "prompts show": ("prompts:show", "print a named prompt"),
+    "models": ("models:models", "list the models of the services"),
+    "models default": ("model_names:default", "print or set the model that answers without a configuration"),
+    "aliases list": ("model_names:aliases_list", "list the aliases of models"),
+    "aliases set": ("model_names:aliases_set", "give a model a short name, for -m"),
+    "aliases remove": ("model_names:aliases_remove", "remove an alias"),
+    "plugins": ("plugins:plugins", "list the installed plugins"),
+    "check": ("check:check", "check a configuration"),
+    "config schema": ("schema:schema", "print the JSON Schema of a config"),
+    "completion": ("completion:completion", "print what makes a shell complete commands"),
+}
+"""The module and function of each command, and what it does, as the list of commands says it."""
+
+GO_ON = ("demo", "models", "plugins")
+"""Commands that also begin others: flexchat demo rag."""
+
+COMPLETE_VARIABLE = "_FLEXCHAT_COMPLETE"
+"""The variable in which a shell asks how a command line may go on; see flexchat completion."""
+
+WANTED = "flexchat.help"
+"""In click's meta: help was asked for before the command was named."""
+
+
+class CommandGroup(click.Group):
+    """The program, or what begins with a word: the commands of flexchat tools.
+
+    Options of every command may stand before a command's name. The words of a command in GO_ON that name no further
+    command are its own.
+    """
+
+    def __init__(self, words: str = "") -> None:
+        name = words.rpartition(" ")[2] or "flexchat"
+        super().__init__(name, params=[*common_options()], add_help_option=False, no_args_is_help=False)
+        self._words = words
+        self.subcommand_metavar = "COMMAND …"
+        self.options_metavar = ""
+        self.help = None if words else "Chat with tool calling, assembled from plugins and described in a config file."
+        self.epilog = f"{' '.join(['flexchat', words]).strip()} COMMAND --help says more."
+        if words in GO_ON:
+            self.context_settings = {"ignore_unknown_options": True}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options before a command's name."""
+        try:
+            rest = click.Command.parse_args(self, ctx, [*args])
+        except click.NoSuchOption as error:
+            if self._words or ctx.resilient_parsing or not is_asked(_own("ask"), error.option_name):
+                raise
+            ctx.args = ["ask", *args]  # flexchat -m openai/gpt-5.2 "hi"
+            return ctx.args
+        behind_dashes = bool(rest) and args[: -len(rest)][-1:] == ["--"]
+        while rest[:1] == ["help"] and not behind_dashes and self._words not in GO_ON:
+            ctx.meta[WANTED] = True
+            rest = rest[1:]
+        if not rest and not ctx.resilient_parsing:
+            self._without_command(ctx, args)
+        ctx.args = ["--", *rest] if behind_dashes and self._words in GO_ON else rest
+        return ctx.args
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that the words name."""
+        with ctx:
+            name, command, rest = self.resolve_command(ctx, ctx.args)
+            assert command is not None, "only completion goes on without a command"
+            is_itself = name == self._words  # flexchat demo, and not flexchat demo rag
+            is_ours = is_itself or f"{self._words} {name}".strip() in OWN or isinstance(command, CommandGroup)
+            # What a plugin's command prints goes to standard output; ours uses the terminal.
+            stdout = contextlib.nullcontext() if is_ours else ctx.obj.terminal.lent()
+            with stdout, command.make_context(name, rest, parent=ctx.parent if is_itself else ctx) as inner:
+                return inner.command.invoke(inner)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the words begin with, and its own words.
+
+        Raises:
+            UsageError: There is none, or its plugin's code cannot be loaded.
+        """
+        word, rest = (args[0], args[1:]) if args else ("", [])
+        full = f"{self._words} {word}".strip()
+        command = self._found(ctx, full) if word else None
+        if command is None and self._words in GO_ON and package_with("command", full) is None and full not in COMMANDS:
+            command, word, rest = _own(self._words), self._words, args
+        if command is None and not ctx.resilient_parsing:
+            if not self._is_message(ctx, word):
+                raise self._unknown(ctx, full)
+            command, word, rest = _own("ask"), "ask", args
+        if ctx.meta.get(WANTED) and command is not None and not isinstance(command, CommandGroup):
+            rest = ["--help"]
+        return word, command, rest
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the next words of the commands."""
+        own, theirs = self._inside(ctx)
+        start = len(self._words) + 1 if self._words else 0
+        return [*dict.fromkeys(name[start:].split()[0] for name in (*own, *theirs))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command or group of that next word; None if there is none."""
+        return self._found(ctx, f"{self._words} {cmd_name}".strip())
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
+        """Return the next words that begin like this, without importing a command."""
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        own, theirs = self._inside(ctx)
+        summaries = {name: summary for name, (_, summary) in own.items()} | {
+            name: summary_of(entry.value) for name, entry in theirs.items()
+        }
+        return [
+            click.shell_completion.CompletionItem(word, help=summaries.get(f"{self._words} {word}".strip()))
+            for word in self.list_commands(ctx)
+            if word.startswith(incomplete)
+        ]
+
+    def _found(self, ctx: click.Context, full: str) -> click.Command | None:
+        if _is_group(full, OWN) or full in GO_ON:
+            return CommandGroup(full)
+        if full in OWN:
+            return _own(full)
+        theirs = self._theirs(ctx)
+        if full in theirs:
+            return _loaded(full, theirs[full])
+        return CommandGroup(full) if _is_group(full, theirs) else None
+
+    def _theirs(self, ctx: click.Context) -> Mapping[str, EntryPoint]:
+        """Return the plugins' commands."""
+        found: Mapping[str, EntryPoint] = ctx.obj.installed_commands().by_name
+        return found
+
+    def _is_message(self, ctx: click.Context, word: str) -> bool:
+        """Return whether a word that is no command is the first of a message: flexchat "hi"."""
+        if self._words or not word:
+            return False
+        if any(map(str.isspace, word)):
+            return True
+        commands = ctx.obj.installed_commands()
+        # Those left out as well: what is blocked is no message.
+        every = importlib.metadata.entry_points(group="flexchat.commands").names
+        known = word in commands.conflicts or word in every or package_with("command", word) is not None
+        return not known and word not in COMMANDS and not did_you_mean(word, self.list_commands(ctx))
+
+    def _inside(self, ctx: click.Context) -> tuple[dict[str, tuple[str, str]], dict[str, EntryPoint]]:
+        """Return the commands of this group by their full names: ours, and the plugins'."""
+        start = f"{self._words} " if self._words else ""
+        theirs = {name: entry for name, entry in self._theirs(ctx).items() if name not in OWN}
+        return (
+            {name: about for name, about in OWN.items() if name.startswith(start)},
+            {name: entry for name, entry in sorted(theirs.items()) if name.startswith(start)},
+        )
+
+    def _without_command(self, ctx: click.Context, args: list[str]) -> None:
+        """Say what there is if that was asked for, or nothing at all was.
+
+        Raises:
+            UsageError: A command is missing.
+            click.exceptions.Exit: The commands were listed.
+        """
+        if self._words in GO_ON:
+            if ctx.meta.get(WANTED):
+                command = _own(self._words)
+                with command.make_context(self._words, [], parent=ctx.parent, resilient_parsing=True) as inner:
+                    self._show(inner)
+            return
+        if ctx.meta.get(WANTED) or not (args or self._words):
+            self._show(ctx)
+        if not self._words:
+            raise UsageError("a command is missing; flexchat --help lists them")
+        own, theirs = self._inside(ctx)
+        raise UsageError(f"{self._words} needs one of: {', '.join([*own, *theirs])}")
+
+    def _show(self, ctx: click.Context) -> None:
+        from .help import help_of
+
+        if not self._words:
+            rehearses = is_installed(package_with("provider", "rehearsal") or "")
+            self.epilog = f"{self.epilog} New here? flexchat {'demo' if rehearses else 'init openai'}"
+        own, theirs = self._inside(ctx)
+        lists = [
+            ("Commands", [(name, summary) for name, (_, summary) in own.items()]),
+            ("Commands of plugins", [(name, _told(entry)) for name, entry in theirs.items()]),
+        ]
+        ctx.obj.terminal.write(help_of(ctx, lists))
+        ctx.exit(OK)
+
+    def _unknown(self, ctx: click.Context, full: str) -> UsageError:
+        first = full.split()[0]
+        commands = ctx.obj.installed_commands()
+        if full in commands.conflicts:
+            return UsageError(commands.missing(full))
+        package = package_with("command", full) or (package_with("command", first) if not self._words else None)
+        if package is not None:
+            return UsageError(f"the command '{full}' comes with the package {package}: {how_to_install(package)}")
+        if full in COMMANDS or first in COMMANDS:
+            return UsageError(f"no command is called '{full}'; here it is: {COMMANDS.get(full) or COMMANDS[first]}")
+        own, theirs = self._inside(ctx)
+        known = [*own, *theirs, *(name.split()[0] for name in (*own, *theirs) if not self._words)]
+        hint = did_you_mean(full, [*dict.fromkeys(known)])
+        where = f"flexchat {self._words}".strip()
+        asks = "" if self._words else f"; flexchat ask {full} asks a model"
+        return UsageError(f"no command is called '{full}'{hint}; {where} --help lists them{asks}")
+
+
+def _is_group(full: str, names: Mapping[str, Any]) -> bool:
+    return any(name.startswith(f"{full} ") for name in names)
+
+
+def _own(name: str) -> click.Command:
+    module, _, function = OWN[name][0].partition(":")
+    command: click.Command = getattr(importlib.import_module(f".{module}", __package__), function)
+    return with_common_options(command)
+
+
+def _loaded(name: str, entry: EntryPoint) -> click.Command:
+    """Import a plugin's command.
+
+    Raises:
+        UsageError: That fails, or it is no click command.
+    """
+    try:
+        with contained():
+            command = entry.load()
+    except Exception as error:
+        text = f"the command '{name}' ({entry.value}) cannot be loaded: {error_name(error)}"
+        raise UsageError(text) from error
+    if not isinstance(command, click.Command):
+        raise UsageError(f"the command '{name}' cannot be used: {entry.value} is no click command")
+    return with_common_options(command)
+
+
+def _told(entry: EntryPoint) -> str:
+    package = entry.dist.name if entry.dist is not None else ""
+    return summary_of(entry.value) or (f"of {package}" if package else "")

@@ -1,0 +1,152 @@
+"""flexchat logs: what was asked and answered last, in all kept conversations."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+from flexchat.conversations.export import to_the_minute
+from flexchat.conversations.view import Conversations
+from flexchat.domain import ConversationInfo, ConversationTurn, UserMessage
+from flexchat.domain.text import counted
+
+from .context import CommandContext
+from .conversations_store import (
+    complete_conversation,
+    conversation_store,
+    every,
+    find_conversation,
+    short_id,
+    tenant_option,
+)
+from .model_names import saved_names
+from .parameters import SPOKEN
+from .usage import UsageError
+
+_MOST = 3
+
+
+@click.command
+@click.option(
+    "-n",
+    "--limit",
+    "--count",
+    "limit",
+    metavar="N",
+    type=int,
+    default=_MOST,
+    help=f"maximum number of turns (default: {_MOST})",
+)
+@click.option("-r", "--response", is_flag=True, help="print the last answer, and nothing else")
+@click.option(
+    "--conversation",
+    metavar="ID",
+    shell_complete=complete_conversation,
+    help="only this conversation; the start of its id is enough",
+)
+@click.option("-q", "--search", metavar="WORDS", type=SPOKEN, help="only turns that contain all these words")
+@click.option("-m", "--model", metavar="NAME", help="only turns that this model answered: LLM/MODEL, or one of the two")
+@tenant_option
+@click.pass_obj
+def logs(
+    context: CommandContext,
+    limit: int,
+    response: bool,
+    conversation: str | None,
+    search: str | None,
+    model: str | None,
+    tenant: str,
+) -> None:
+    """Print the last turns of kept conversations.
+
+    The newest one comes last, as in a conversation.
+    """
+    if limit < 1:
+        raise UsageError(f"--limit is at least 1, not {limit}")
+    if conversation is not None and search is not None:
+        raise UsageError("--conversation names one conversation, --search looks in all: use only one of them")
+    found = asyncio.run(_last(context, 1 if response else limit, conversation, search, model, tenant))
+    terminal = context.terminal
+    if context.json:
+        terminal.json([_as_data(info, turn) for info, turn in found])
+        return
+    if not found:
+        terminal.say(
+            "no turn is kept" + (" that contains these words" if search else "") + (" of this model" if model else ""),
+            "dim",
+        )
+    for number, (info, turn) in enumerate(found):
+        if response:
+            terminal.out(turn.answer)
+            continue
+        if number:
+            terminal.out()
+        tokens = sum(count or 0 for count in (turn.usage.input_tokens, turn.usage.output_tokens)) if turn.usage else 0
+        about = [f"{turn.llm}/{turn.model}", *([counted(tokens, "token")] if tokens else [])]
+        ended = "" if turn.status == "done" else f", {turn.status}"
+        terminal.out(f"{to_the_minute(turn.at)}  {short_id(info)}  {', '.join(about)}{ended}", "dim")
+        terminal.out(f"> {_asked(turn)}", "bold")
+        terminal.write_markdown(turn.answer or turn.error)
+        terminal.end_line()
+
+
+async def _last(
+    context: CommandContext,
+    limit: int,
+    conversation: str | None,
+    search: str | None,
+    model: str | None,
+    tenant: str,
+) -> list[tuple[ConversationInfo, ConversationTurn]]:
+    """Return the newest turns, oldest first. A conversation last used before all of them cannot have one of them."""
+    store, _ = conversation_store(context)
+    try:
+        conversations = Conversations(store, tenant)
+        if conversation is not None:
+            info = await find_conversation(conversations, conversation)
+            turns = await conversations.turns(info.id, last=limit if model is None else None)
+            return [(info, turn) for turn in turns if _is_of(turn, model)][-limit:]
+        found: list[tuple[ConversationInfo, ConversationTurn]] = []
+        async for info in every(conversations, search):
+            if len(found) == limit and info.used_at < found[0][1].at:
+                break
+            turns = await conversations.turns(info.id, last=limit if search is None and model is None else None)
+            found += [(info, turn) for turn in turns if _has_words(turn, search or "") and _is_of(turn, model)]
+            found = sorted(found, key=lambda pair: pair[1].at)[-limit:]
+        return found
+    finally:
+        await store.aclose()
+
+
+def _has_words(turn: ConversationTurn, words: str) -> bool:
+    """Return whether a turn contains all these words; the store's search knows only which conversations do."""
+    text = turn.text.casefold()
+    return all(word in text for word in words.casefold().split())
+
+
+def _is_of(turn: ConversationTurn, model: str | None) -> bool:
+    """Return whether a model answered a turn: as it is named with or without its llm; aliases stand for theirs."""
+    if model is None:
+        return True
+    named = saved_names().aliases.get(model, model)
+    return named in (turn.llm, turn.model, f"{turn.llm}/{turn.model}")
+
+
+def _asked(turn: ConversationTurn) -> str:
+    return next((message.content for message in turn.messages if isinstance(message, UserMessage)), "")
+
+
+def _as_data(info: ConversationInfo, turn: ConversationTurn) -> dict[str, Any]:
+    return {
+        "conversation": info.id,
+        "turn": turn.id,
+        "at": turn.at,
+        "status": turn.status,
+        "message": _asked(turn),
+        "answer": turn.answer,
+        "error": turn.error or None,
+        "llm": turn.llm,
+        "model": turn.model,
+        "usage": turn.usage.to_dict() if turn.usage else None,
+    }

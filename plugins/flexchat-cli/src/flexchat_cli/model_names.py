@@ -1,0 +1,178 @@
+"""Names of models as people type them: aliases, the usual model, and names without a provider."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+import click
+from flexchat.errors import PathError, StorageError, did_you_mean
+from flexchat.files import data_folder, read_file
+from flexchat.replacing import replacing
+
+from .context import CommandContext
+from .parameters import argument
+from .usage import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from flexchat.plugin.host import PluginHost
+
+_MAX_BYTES = 1024 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class ModelNames:
+    """What a user's file models.json holds.
+
+    Attributes:
+        default: Model that answers where neither -m nor a configuration names one.
+        aliases: Models by the names they have been given.
+    """
+
+    default: str | None = None
+    aliases: Mapping[str, str] = attrs.field(factory=dict)
+
+
+def saved_names() -> ModelNames:
+    """Read the user's file; without one, there are no names.
+
+    Raises:
+        StorageError: It cannot be read.
+    """
+    try:
+        file = _file()
+    except PathError:  # without a home there are no names
+        return ModelNames()
+    try:
+        data = json.loads(read_file(file, most=_MAX_BYTES))
+        default, aliases = data.get("default"), data.get("aliases") or {}
+        texts = [*aliases, *aliases.values(), *([default] if default is not None else [])]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError
+    except FileNotFoundError:
+        return ModelNames()
+    except OSError as error:
+        raise StorageError(f"{file} cannot be read: {error.strerror or error}") from None
+    except (ValueError, AttributeError):
+        raise StorageError(f"{file} is damaged: delete it, and name the models again") from None
+    return ModelNames(default=default, aliases=aliases)
+
+
+def full_name(named: str, llms: Collection[str], host: PluginHost) -> str:
+    """Return the model that -m names: an alias is replaced, and a provider put before a name that only it has.
+
+    Args:
+        llms: Names of the configuration's llms, which come first.
+
+    Raises:
+        UsageError: No llm and no provider is called that, or several have such a model.
+    """
+    for is_alias in (False, True):
+        named = saved_names().aliases.get(named, named) if is_alias else named
+        first, slash, _ = named.partition("/")
+        if first in llms or (slash and first in host.providers.by_name):
+            return named
+    kinds = host.providers.by_name.values()
+    fitting = [kind.name for kind in kinds if kind.models and not slash and re.fullmatch(kind.models, named)]
+    if len(fitting) == 1:
+        return f"{fitting[0]}/{named}"
+    if fitting:
+        raise UsageError(f"-m {named}: several providers have it; write {' or '.join(f'{n}/{named}' for n in fitting)}")
+    if named.strip("/ ") in host.providers.by_name:
+        first = named.strip("/ ")
+        raise UsageError(f"-m {named} names a provider and no model: write {first}/MODEL; flexchat models lists them")
+    known = [*llms, *host.providers.by_name]
+    there = f"the configuration's llms: {', '.join(llms) or 'none'}; providers: {', '.join(host.providers.by_name)}"
+    missing = host.providers.missing(first) if slash else f"no model is known as '{named}'"
+    hint = did_you_mean(first, known)
+    raise UsageError(
+        f"-m {named}: {missing}{'' if hint in missing else hint}; write LLM/MODEL or PROVIDER/MODEL ({there})"
+    )
+
+
+@click.command
+@argument(
+    "model", required=False, metavar="MODEL", help="its name, as -m takes it; without one, the present is printed"
+)
+@click.option("--remove", is_flag=True, help="have no default")
+@click.pass_obj
+def default(context: CommandContext, model: str | None, remove: bool) -> None:
+    """Print or set the model that answers without a configuration."""
+    names = saved_names()
+    if remove:
+        _save(attrs.evolve(names, default=None))
+    elif model is not None:
+        _save(attrs.evolve(names, default=_checked(model, context)))
+    elif context.json:
+        context.terminal.json({"default": names.default})
+    elif names.default is not None:
+        context.terminal.out(names.default)
+    else:
+        context.terminal.say("there is no default: flexchat models default openai/gpt-5.2 sets one", "dim")
+
+
+@click.command
+@click.pass_obj
+def aliases_list(context: CommandContext) -> None:
+    """List the aliases of models."""
+    aliases = saved_names().aliases
+    if context.json:
+        context.terminal.json(aliases)
+        return
+    context.terminal.table(("alias", "model"), sorted(aliases.items()))
+    if not aliases:
+        context.terminal.say("there are no aliases: flexchat aliases set fast openai/gpt-5.2-mini makes one", "dim")
+
+
+@click.command
+@argument("alias", metavar="ALIAS", help="the short name")
+@argument("model", metavar="MODEL", help="what it stands for, as -m takes it")
+@click.pass_obj
+def aliases_set(context: CommandContext, alias: str, model: str) -> None:
+    """Give a model a short name, for -m."""
+    if "/" in alias or not alias.strip():
+        raise UsageError(f"an alias has no slash, as '{alias}' has: what is before one names an llm or a provider")
+    names = saved_names()
+    _save(attrs.evolve(names, aliases={**names.aliases, alias: _checked(model, context)}))
+
+
+@click.command
+@argument("alias", metavar="ALIAS", help="the short name")
+@click.pass_obj
+def aliases_remove(context: CommandContext, alias: str) -> None:
+    """Remove an alias."""
+    names = saved_names()
+    if alias not in names.aliases:
+        hint = did_you_mean(alias, names.aliases)
+        raise UsageError(f"no alias is called '{alias}'{hint} (there are: {', '.join(names.aliases) or 'none'})")
+    _save(attrs.evolve(names, aliases={name: model for name, model in names.aliases.items() if name != alias}))
+
+
+def _checked(model: str, context: CommandContext) -> str:
+    config = context.read_config()
+    return full_name(model, llm_names(config.document.data if config is not None else {}), context.load_plugins(config))
+
+
+def llm_names(data: Mapping[str, object]) -> list[str]:
+    """List the names of a configuration's llms."""
+    llms = data.get("llms")
+    return [*llms] if isinstance(llms, dict) else []
+
+
+def _save(names: ModelNames) -> None:
+    file = _file()
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replacing(file) as written:
+            written.write(json.dumps(attrs.asdict(names), indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise StorageError(f"{file} cannot be written: {error.strerror or error}") from None
+
+
+def _file() -> Path:
+    return data_folder() / "models.json"

@@ -1,0 +1,129 @@
+"""flexchat plugins: what is installed, what it provides, and what went wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import attrs
+import click
+from flexchat.assembly import SLOW_LOAD_MS
+from flexchat.installing import how_to_install
+from flexchat.plugin.host import CHAT_HOOKS, PluginHost
+from flexchat.plugin.records import PluginReport, Records
+
+from .context import CommandContext
+from .terminal import Style
+
+_KINDS = (
+    "provider",
+    "implementation type",
+    "tool handler",
+    "tool source",
+    "tool",
+    "document store",
+    "reranker",
+    "conversation store",
+    "step",
+    "config table",
+    "config check",
+    "command",
+)
+
+
+@click.command
+@click.pass_obj
+def plugins(context: CommandContext) -> None:
+    """List the installed plugins.
+
+    Each with what it provides, and with what went wrong.
+    """
+    terminal = context.terminal
+    host, commands = context.load_plugins(context.read_config()), context.installed_commands()
+    withheld = _withheld(host, commands)
+    reports = [_without(_with_commands(report, commands), withheld.get(report.name, {})) for report in host.reports]
+    if context.json:
+        terminal.json([report.to_dict() | {"withheld": [*withheld.get(report.name, ())]} for report in reports])
+        return
+    name_width = max((len(r.name) for r in reports), default=0)
+    status_width = max((len(r.status) for r in reports), default=0)
+    for report in reports:
+        style: Style = "red" if report.status == "failed" else "bold"
+        terminal.out(f"{report.name:{name_width}}  {report.status:{status_width}}  {report.package}", style)
+        for line in (
+            report.reason,
+            *_remarks(report),
+            *_by_kind(report.provides),
+            *withheld.get(report.name, {}).values(),
+            *_watched(report),
+        ):
+            if line:
+                terminal.paragraph(line, indent=" " * (name_width + 2))
+    if not reports:
+        terminal.say(f"no plugins are installed: {how_to_install('flexchat')} installs the first ones")
+
+
+def _withheld(host: PluginHost, commands: Records) -> dict[str, dict[str, str]]:
+    """Return, for each plugin, what is withheld because another offers it, too, with a sentence each."""
+    found: dict[str, dict[str, str]] = {}
+    for records in (
+        host.providers,
+        host.implementation_types,
+        host.handlers,
+        host.tool_sources,
+        host.tools,
+        host.tool_formats,
+        host.document_stores,
+        host.rerankers,
+        host.conversation_stores,
+        host.config_tables,
+        commands,
+    ):
+        for key, rivals in records.conflicts.items():
+            offer = f"{records.kind} {key if isinstance(key, str) else ' '.join(key)}"
+            for plugin in rivals:
+                others = " and ".join(f"'{name}'" for name in rivals if name != plugin) or "it, a second time,"
+                found.setdefault(plugin, {})[offer] = f"withheld: {offer}, which {others} offers too"
+        for key, (preferred, plugin) in records.replaced.items():
+            offer = f"{records.kind} {key if isinstance(key, str) else ' '.join(key)}"
+            found.setdefault(plugin, {})[offer] = f"withheld: {offer}, for that of '{preferred}' (plugins.prefer)"
+    return found
+
+
+def _with_commands(report: PluginReport, commands: Records) -> PluginReport:
+    names = [
+        f"{commands.kind} {name}"
+        for owner, entry in commands.by_plugin()
+        if owner == report.name
+        for name in (entry.name,)
+    ]
+    return attrs.evolve(report, provides=(*report.provides, *names))
+
+
+def _without(report: PluginReport, withheld: Collection[str]) -> PluginReport:
+    return attrs.evolve(report, provides=tuple(offer for offer in report.provides if offer not in withheld))
+
+
+def _remarks(report: PluginReport) -> list[str]:
+    gate = ["gate: nothing starts without it"] if report.gate else []
+    return gate + ([f"took {report.load_ms / 1000:.1f} s to load"] if report.load_ms > SLOW_LOAD_MS else [])
+
+
+def _by_kind(provides: Iterable[str]) -> list[str]:
+    """Return what a plugin registered, one line per kind: tools: calculator, echo."""
+    lines: dict[str, list[str]] = {}
+    for phrase in provides:
+        kind = next((kind for kind in _KINDS if phrase.startswith(f"{kind} ")), "")
+        lines.setdefault(kind, []).append(phrase.removeprefix(f"{kind} "))
+    return [f"{kind}{'s' if len(names) > 1 else ''}: {', '.join(names)}" for kind, names in lines.items()]
+
+
+def _watched(report: PluginReport) -> list[str]:
+    events = [hook.removeprefix("flexchat_") for hook in report.hooks if not hook.startswith("flexchat_register_")]
+    gates = [event for event in events if event.startswith("before_")]
+    watched = [event for event in events if event not in gates]
+    of_chats = ["makes hooks of its own for each chat"] if CHAT_HOOKS in report.hooks else []
+    return [
+        *([f"decides: {', '.join(gates)}"] if gates else []),
+        *([f"watches: {', '.join(watched)}"] if watched else []),
+        *of_chats,
+    ]

@@ -1,0 +1,131 @@
+"""Named prompts of the configuration, [prompts.NAME]: -t NAME, and the commands flexchat prompts list and show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import click
+from click.shell_completion import CompletionItem
+from flexchat.config.model import PromptEntry
+from flexchat.config.own_variables import OWN_NAMES
+from flexchat.errors import ConfigError, did_you_mean
+from flexchat.turn.template import fill_in, variables_of
+
+from .context import CommandContext
+from .parameters import argument
+from .terminal import one_line
+from .usage import UsageError
+
+MESSAGE = "message"
+"""The variable that stands for what was typed or piped."""
+
+
+def named_prompts(context: CommandContext) -> Mapping[str, PromptEntry]:
+    """Return the configuration's prompts by name, whatever else is wrong with it: the model may be named by -m.
+
+    Raises:
+        ConfigError: The configuration cannot be read, or its prompts cannot be used.
+    """
+    from flexchat.config.structure import structure  # imports cattrs: not every command needs it
+
+    config = context.read_config()
+    if config is None or "prompts" not in config.document.data:
+        return {}
+    kind: type[Mapping[str, PromptEntry]] = Mapping[str, PromptEntry]  # type: ignore[type-abstract]
+    prompts, flaws = structure(config.document.data["prompts"], kind)
+    if prompts is None:
+        places = [(("prompts", *f.place), f.text, None if f.at is None else ("prompts", *f.at)) for f in flaws]
+        raise ConfigError([config.document.problem(*told) for told in places])
+    return prompts
+
+
+def named_prompt(context: CommandContext, name: str) -> PromptEntry:
+    """Return the prompt of that name.
+
+    Raises:
+        ConfigError: The configuration cannot be read, or its prompts cannot be used.
+        UsageError: There is none.
+    """
+    prompts = named_prompts(context)
+    if name in prompts:
+        return prompts[name]
+    file = context.config_file()
+    where = f"{file} has: {', '.join(prompts) or 'none'}" if file is not None else "there is no configuration"
+    raise UsageError(f"no prompt is called '{name}'{did_you_mean(name, prompts)}; {where} ([prompts.NAME])")
+
+
+def with_message(name: str, prompt: PromptEntry, message: str, variables: Mapping[str, Any], system: str = "") -> str:
+    """Return the text that is sent: the prompt with its variables and the message, which otherwise follows it.
+
+    Args:
+        system: The system prompt, filled in later; its variables must be there as well.
+
+    Raises:
+        UsageError: A variable has no value, or the message is missing.
+    """
+    values = {**prompt.variables, **variables, MESSAGE: message}
+    wanted = variables_of(prompt.prompt)
+    missing = [variable for variable in _shown(prompt.prompt, system) if variable not in values]
+    if missing:
+        options = " ".join(f"--var {variable}=…" for variable in missing)
+        raise UsageError(f"the prompt '{name}' needs {options}")
+    if MESSAGE in wanted and not message:
+        raise UsageError(f"the prompt '{name}' needs a message: words, or standard input")
+    filled = fill_in(prompt.prompt, values)
+    return filled if MESSAGE in wanted else "\n\n".join(part for part in (filled, message) if part)
+
+
+def _shown(prompt: str, system: str) -> tuple[str, ...]:
+    """List the variables that two texts show, without those FlexChat fills in itself in a system prompt."""
+    own = (name for name in variables_of(system) if name not in OWN_NAMES)
+    return tuple(dict.fromkeys((*variables_of(prompt), *own)))
+
+
+def complete_prompt(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the prompts whose names begin like this, for a shell."""
+    prompts = named_prompts(ctx.find_root().obj)
+    return [CompletionItem(name, help=_about(one)) for name, one in prompts.items() if name.startswith(incomplete)]
+
+
+@click.command
+@click.pass_obj
+def list_(context: CommandContext) -> None:
+    """List the named prompts of the configuration."""
+    prompts = named_prompts(context)
+    if context.json:
+        context.terminal.json([_as_data(name, prompt) for name, prompt in prompts.items()])
+        return
+    context.terminal.table(("name", "about"), [(name, _about(prompt)) for name, prompt in prompts.items()])
+    if not prompts:
+        context.terminal.say("there are no named prompts: [prompts.NAME] in a configuration makes one", "dim")
+
+
+@click.command
+@argument("name", shell_complete=complete_prompt, help="its name")
+@click.pass_obj
+def show(context: CommandContext, name: str) -> None:
+    """Print a named prompt."""
+    prompt = named_prompt(context, name)
+    if context.json:
+        context.terminal.json(_as_data(name, prompt))
+        return
+    for key, value in _as_data(name, prompt).items():
+        text = ", ".join(value) if isinstance(value, (list, tuple)) else value
+        text = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+        lines = text.split("\n")
+        context.terminal.out(f"{key}: {text}" if len(lines) == 1 else "\n  ".join((f"{key}:", *lines)))
+
+
+def _about(prompt: PromptEntry) -> str:
+    return one_line((prompt.description or prompt.prompt or prompt.system or "").partition("\n")[0], 100)
+
+
+def _as_data(name: str, prompt: PromptEntry) -> dict[str, Any]:
+    """Return what is set, and which variables must be given."""
+    fields = attrs.asdict(prompt, filter=lambda field, value: bool(value) and field.name != "prompt_file")
+    shown = _shown(prompt.prompt, prompt.system or "")
+    needed = [one for one in shown if one != MESSAGE and one not in prompt.variables]
+    return {"name": name, **fields, **({"needs": needed} if needed else {})}

@@ -1,0 +1,171 @@
+"""Questions of tools, asked of the person at the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from flexchat.domain import Implementation, ToolDefinition
+from flexchat.domain.questions import Question, Reply
+from flexchat.plugin.threads import run_in_thread
+from flexchat.schema.limits import UncheckedError
+from flexchat.schema.value_problem import value_problem
+
+from .terminal import Terminal, one_line
+from .tool_arguments import read_value
+from .usage import UsageError
+
+_LONGEST = 20_000
+_LONGEST_LINE = 64 * 1024
+_YES = ("y", "yes")
+
+
+class Questions:
+    """Asks the person at the terminal, one question after the other; None where there is no person.
+
+    It reads lines without a thread, so that a turn that is stopped leaves nobody behind who reads the next line.
+    """
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._turns = asyncio.Lock()
+
+    async def __call__(self, question: Question) -> Reply | None:
+        """Return the reply; see OnQuestion."""
+        if not self._terminal.interactive():
+            return None
+        async with self._turns:
+            self._terminal.end_line()
+            who = f"{question.tool} asks" if question.tool else "the tool asks"
+            self._terminal.say(f"{who}: {one_line(question.message, _LONGEST)}")
+            if question.url:
+                self._terminal.say(f"  {one_line(question.url, _LONGEST)}")
+                agreed = await self._agrees("Open that page yourself, and go on?")
+                return Reply(action="accept" if agreed else "decline")
+            content = await self._filled_in(question.schema or {})
+            return Reply(action="decline") if content is None else Reply(action="accept", content=content)
+
+    async def _filled_in(self, schema: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Ask for each value; return None if the person declines."""
+        fields = fields_of(schema)
+        if not fields:
+            return {} if await self._agrees("Yes?") else None
+        self._terminal.say("(an empty line leaves a value out; Ctrl-D declines)", "dim")
+        values: dict[str, Any] = {}
+        for name, one in fields.items():
+            while True:
+                typed = await self._line(f"{_title(name, one)}:")
+                if typed is None:
+                    return None
+                values.pop(name, None)
+                try:
+                    if typed:
+                        values |= read_answer(schema, name, typed)
+                    elif "default" in one:
+                        values[name] = one["default"]
+                except UsageError as error:
+                    self._terminal.say(f"  {error}")
+                    continue
+                problem = _problem(name, values, schema)
+                if not problem:
+                    break
+                self._terminal.say(f"  {problem}")
+        return values
+
+    async def _agrees(self, text: str) -> bool:
+        return ((await self._line(f"{text} [y/N]:")) or "").strip().lower() in _YES
+
+    async def _line(self, prompt: str) -> str | None:
+        """Return the next line that is typed; None if there is none any more."""
+        with self._terminal.lent():
+            click.echo(f"{prompt} ", nl=False, err=True)
+        read = await _typed()
+        if not read:
+            self._terminal.say("")
+            return None
+        return read.decode(sys.stdin.encoding or "utf-8", "replace").strip()
+
+
+def fields_of(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return what a form asks for, by name; what is no schema counts as one that takes anything."""
+    found = schema.get("properties")
+    fields = found if isinstance(found, Mapping) else {}
+    return {name: one if isinstance(one, Mapping) else {} for name, one in fields.items()}
+
+
+def read_answer(schema: Mapping[str, Any], name: str, text: str) -> dict[str, Any]:
+    """Return a field of a form with the value that was typed for it, in the type that its schema names.
+
+    Raises:
+        UsageError: It should be JSON, and is not.
+    """
+    made = ToolDefinition(
+        name="answer",
+        description="What the tool asks.",
+        parameters={**schema, "type": "object"},
+        implementation=Implementation(type="asked"),
+    )
+    return {name: read_value(name, text, made)}
+
+
+def _problem(name: str, values: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
+    """Return why the value of one field, or its lack, does not fit."""
+    required = schema.get("required")
+    is_required = isinstance(required, list | tuple) and name in required
+    alone = {name: values[name]} if name in values else {}
+    only = {**schema, "properties": {name: fields_of(schema)[name]}, "required": [name] if is_required else []}
+    try:
+        problem = value_problem(alone, only)
+    except UncheckedError as error:
+        return f"it holds {error}"
+    return problem.partition(": ")[2] if problem is not None and problem.startswith("$") else problem
+
+
+def _title(name: str, one: Mapping[str, Any]) -> str:
+    items = one.get("items")
+    several = _choices(items) if isinstance(items, Mapping) else []
+    choices = ["true", "false"] if one.get("type") == "boolean" else _choices(one)
+    shown = f" (a JSON list of: {', '.join(several)})" if several else f" ({', '.join(choices)})" if choices else ""
+    if "default" in one:
+        default = one["default"]
+        shown += f" [{default if isinstance(default, str) else json.dumps(default)}]"
+    return one_line(str(one.get("title") or name), 80) + (f" {one_line(shown, 400)}" if shown else "")
+
+
+def _choices(one: Mapping[str, Any]) -> list[str]:
+    """Return the values among which a schema lets one choose."""
+    found = one.get("enum")
+    for key in ("oneOf", "anyOf"):
+        if not found and isinstance(one.get(key), list | tuple):
+            titled = [each for each in one[key] if isinstance(each, Mapping) and "const" in each]
+            found = [f"{each['const']}: {each['title']}" if each.get("title") else each["const"] for each in titled]
+    return [*map(str, found)] if isinstance(found, list | tuple) else []
+
+
+async def _typed() -> bytes:
+    """Return a line from standard input, with its end; empty if the input has ended."""
+    loop = asyncio.get_running_loop()
+    number = sys.stdin.fileno()
+    line: asyncio.Future[bytes] = loop.create_future()
+
+    def read() -> None:
+        if not line.done():
+            try:
+                line.set_result(os.read(number, _LONGEST_LINE))  # a terminal gives a whole line
+            except OSError:  # the terminal is gone
+                line.set_result(b"")
+
+    try:
+        loop.add_reader(number, read)
+    except NotImplementedError:  # Windows
+        text: str = await run_in_thread(sys.stdin.readline)
+        return text.encode()
+    try:
+        return await line
+    finally:
+        loop.remove_reader(number)

@@ -1,0 +1,117 @@
+"""A tool's arguments as typed on a command line: key=value, with the types of its schema, or one object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flexchat.domain import ToolDefinition
+from flexchat.errors import did_you_mean
+
+from .tool_text import signature, type_of
+from .usage import UsageError
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+def read_arguments(words: Sequence[str], tool: ToolDefinition) -> dict[str, Any]:
+    """Return a tool's arguments.
+
+    A value is a string if the schema accepts nothing else, and JSON if it accepts something else and the value is that.
+    A value that does not fit is left as it is: the tool's own check explains best what is wrong.
+
+    Raises:
+        UsageError: A word is neither key=value nor one JSON object, or a key is unknown or given twice.
+    """
+    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        return _object(words[0])
+    arguments: dict[str, Any] = {}
+    for word in words:
+        key, separator, text = word.partition("=")
+        if not separator or not key:
+            raise UsageError(f"'{word}' is not key=value; the tool is {signature(tool)}")
+        if key in arguments:
+            raise UsageError(f"'{key}' is given twice; a list is one JSON value: {key}='[\"a\", \"b\"]'")
+        arguments[key] = read_value(key, text, tool)
+    return arguments
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text, object_pairs_hook=_each_once)
+    except ValueError as error:
+        raise UsageError(f"the arguments are not a JSON object: {error}") from None
+    assert isinstance(value, dict), "what begins with { and is JSON is an object"
+    return value
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in read:
+            raise UsageError(f"'{name}' is given twice")
+        read[name] = value
+    return read
+
+
+def read_value(key: str, text: str, tool: ToolDefinition) -> Any:
+    """Return the value of one argument; see read_arguments.
+
+    Raises:
+        UsageError: The tool has no such parameter, or the value should be JSON and is not.
+    """
+    properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
+    if key not in properties and properties and not tool.parameters.get("additionalProperties"):
+        hint = did_you_mean(key, properties)
+        raise UsageError(f"{tool.name} has no parameter '{key}'{hint}; the tool is {signature(tool)}")
+    schema = _resolved(properties.get(key), tool.parameters)
+    kinds = _kinds(schema, tool.parameters)
+    if kinds == {"string"}:
+        return text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        if kinds and kinds <= {"array", "object"}:
+            raise UsageError(
+                f"{key} is {type_of(schema)}: give it as JSON, as in {key}='{_EXAMPLES[min(kinds)]}'"
+            ) from None
+        return text
+    if not kinds:  # the schema gives no type: one of its text choices, or the value as JSON
+        return text if text in (schema.get("enum") or ()) else value
+    wanted = any(type(value) in _TYPES[kind] for kind in kinds if kind != "string")
+    return value if wanted or "string" not in kinds else text
+
+
+_EXAMPLES = {"array": '["a", "b"]', "object": '{"a": 1}'}
+
+
+def _kinds(schema: Mapping[str, Any], root: Mapping[str, Any]) -> set[str]:
+    """Return the types a schema plainly allows; empty if it does not say."""
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        return {kind} & {*_TYPES, "string"}
+    if isinstance(kind, (list, tuple)):
+        return {*kind} & {*_TYPES, "string"}
+    several = [_kinds(_resolved(s, root), root) for word in ("anyOf", "oneOf") for s in schema.get(word) or ()]
+    return set().union(*several) if all(several) else set()
+
+
+def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema, or what it refers to in the same document."""
+    if not isinstance(schema, Mapping):
+        return {}
+    reference = schema.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return schema
+    found: Any = root
+    for key in reference[2:].split("/"):
+        found = found.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}

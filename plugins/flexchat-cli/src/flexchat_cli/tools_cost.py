@@ -1,0 +1,94 @@
+"""flexchat tools cost: what each rule's tools cost in every request, in tokens and dollars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from flexchat.calls.rule_cost import rule_cost
+from flexchat.domain.prices import Cost
+from flexchat.domain.text import counted
+from flexchat.errors import did_you_mean
+from flexchat.tools.cost import BYTES_PER_TOKEN, ToolsCost
+
+from .context import CommandContext
+from .terminal import Terminal
+from .usage import UsageError
+
+if TYPE_CHECKING:
+    from flexchat.app import FlexChat
+
+_MOST_SHOWN = 10
+
+
+def _complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    rules = ctx.obj.open_tools()[0].config.responses
+    return [rule.name for rule in rules if rule.name and rule.name.startswith(incomplete)]
+
+
+@click.command
+@click.option(
+    "--rule", metavar="RULE", shell_complete=_complete_rule, help="only this rule: its number, from 0, or its name"
+)
+@click.pass_obj
+def cost(context: CommandContext, rule: str | None) -> None:
+    """Estimate what each rule's tools cost in every request.
+
+    The dearest tools come first; -v shows all.
+    """
+    terminal = context.terminal
+    chat, _ = context.open_tools()
+    costs: list[tuple[int, str, ToolsCost, Cost]] = []
+    for index in _rules(chat, rule):
+        wanted = chat.config.responses[index]
+        form, found = rule_cost(wanted, chat.tools, chat.llms)
+        llm, model = chat.llms.resolve(wanted.llm, wanted.model)
+        costs.append((index, form, found, llm.cost_of_reading(model, found.tokens)))
+    if context.json:
+        terminal.json(
+            [
+                {"rule": index, "name": chat.config.responses[index].name, "format": form}
+                | {"tokens": found.tokens, "cost": cost.to_dict()}
+                | {"tools": found.by_tool, "unsendable": found.unsendable}
+                for index, form, found, cost in costs
+            ]
+        )
+        return
+    for each in costs:
+        _show(terminal, chat, *each)
+    for state in chat.tools.sources.states():
+        if not state.accepted:
+            terminal.say(f"without the tools of source '{state.name}', which nobody has opened yet", "dim")
+    terminal.say(f"estimates: {BYTES_PER_TOKEN} bytes of JSON a token, not cached; services count differently", "dim")
+
+
+def _show(terminal: Terminal, chat: FlexChat, index: int, form: str, cost: ToolsCost, price: Cost) -> None:
+    rule = chat.config.responses[index]
+    called = f"rule {index} '{rule.name}'" if rule.name else f"rule {index}"
+    if cost.unsendable:
+        names = ", ".join(cost.unsendable)
+        terminal.say(f"{called}: {form} cannot be sent {names}; flexchat tools lint says why", "red")
+    if not cost.by_tool:
+        terminal.out(f"{called}: no tools", "dim")
+        return
+    tools = counted(len(cost.by_tool), "tool")
+    terminal.out(f"{called}: {tools}, about {counted(cost.tokens, 'token')} as sent to {form}, {price}", "bold")
+    shown = [*cost.by_tool.items()][: None if terminal.verbose else _MOST_SHOWN]
+    width = len(f"{shown[0][1]:,}")
+    for name, tokens in shown:
+        terminal.out(f"  {tokens:{width},}  {name}")
+    if len(shown) < len(cost.by_tool):
+        more = counted(len(cost.by_tool) - len(shown), "cheaper one")
+        terminal.out(f"  {' ' * width}  and {more}; -v shows all", "dim")
+
+
+def _rules(chat: FlexChat, wanted: str | None) -> list[int]:
+    rules = chat.config.responses
+    if wanted is None:
+        return [*range(len(rules))]
+    found = [index for index, rule in enumerate(rules) if wanted in (str(index), rule.name)]
+    if not found:
+        names = [rule.name for rule in rules if rule.name]
+        last = f"rules are numbered 0 to {len(rules) - 1}" if rules else "there are no rules"
+        raise UsageError(f"--rule {wanted}: no such rule{did_you_mean(wanted, names)} ({last})")
+    return found

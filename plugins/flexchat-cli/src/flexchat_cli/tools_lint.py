@@ -1,0 +1,280 @@
+"""flexchat tools lint: what each service does with each tool."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+from flexchat.domain import Implementation, SchemaDialect, SchemaNote, ToolDefinition
+from flexchat.domain.text import counted
+from flexchat.errors import ToolDefinitionError, did_you_mean
+from flexchat.files import read_file
+from flexchat.installing import how_to_install
+from flexchat.schema.limits import schema_problems
+from flexchat_sdk.dialects.lint import ToolFinding, lint_tools, portable_definition
+
+from .context import CommandContext
+from .parameters import FILE_NAME
+from .terminal import Style, Terminal
+from .usage import FAILED, OK, UsageError
+
+if TYPE_CHECKING:
+    from flexchat.plugin.host import PluginHost
+
+_STYLES: dict[str, Style] = {"refused": "red", "rewritten": "plain", "accepted": "dim"}
+_PLACES = 3  # most places named in a line
+_NO_TOOLS = "no tools: the configuration has none, or tools.enabled is false"
+
+
+@attrs.frozen(kw_only=True)
+class Unusable:
+    """An entry of a file that FlexChat itself does not accept as a tool."""
+
+    name: str
+    reason: str
+
+
+@click.command
+@click.option(
+    "--provider",
+    "providers",
+    metavar="NAME",
+    multiple=True,
+    help="a provider (openai), one of its modes (openai.strict), or all; repeatable (default: those of the config)",
+)
+@click.option(
+    "--tools",
+    "file",
+    metavar="FILE",
+    type=FILE_NAME,
+    help="check the tools in a JSON file (a list, as sent to OpenAI or from MCP) instead",
+)
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="print the definitions that can be improved, as a JSON list to paste; no file is changed, and "
+    "nothing is rewritten that would weaken the check of a call",
+)
+@click.pass_obj
+def lint(context: CommandContext, providers: tuple[str, ...], file: str | None, fix: bool) -> int:
+    """Show what each service does with the tools.
+
+    The exit status is 1 if a provider refuses one in every mode.
+    """
+    terminal = context.terminal
+    tools, unusable, host, used = _tools(context, file)
+    modes = _modes(host, providers, used)
+    dialects = {name: dialect for name, (_, dialect) in modes.items()}
+    fixed = []
+    if fix:
+        portable = {tool.name: portable_definition(tool) for tool in tools}
+        fixed = [_as_data(tool) for tool, notes in portable.values() if notes]
+        tools = [tool for tool, _ in portable.values()]
+    findings = [*lint_tools(tools, dialects), *_of_unusable(unusable, dialects)]
+    refused = _refused(findings, modes)
+    if context.json:
+        terminal.json(_report(findings, modes, refused) | ({"fixed": fixed} if fix else {}))
+    elif fix:
+        terminal.json(fixed)
+        for finding in findings:
+            if finding.sentence:
+                terminal.say(finding.sentence)
+    else:
+        none = f"no tools: {file} has none" if file else _NO_TOOLS
+        _print(findings, terminal, none)
+    return FAILED if refused else OK
+
+
+# ---- what is linted, and for whom
+
+
+def _tools(
+    context: CommandContext, file: str | None
+) -> tuple[list[ToolDefinition], list[Unusable], PluginHost, list[str]]:
+    """Return the tools, the unusable entries, the plugins, and the names of the providers the configuration uses."""
+    if file:
+        tools, unusable = _read(Path(file))
+        return tools, unusable, context.installed_plugins(context.read_config()), []
+    chat, host = context.open_tools()
+    used = [*dict.fromkeys(entry.provider for entry in chat.config.llms.values())]
+    return chat.tools.get_registry().list(), [], host, used
+
+
+def _modes(host: PluginHost, wanted: Sequence[str], used: Sequence[str]) -> dict[str, tuple[str, SchemaDialect]]:
+    """Return the selected dialects by name, each with the name of its provider.
+
+    Raises:
+        UsageError: A name is unknown, or no installed provider declares what it accepts.
+    """
+    known: dict[str, dict[str, tuple[str, SchemaDialect]]] = {}
+    for name, kind in host.providers.by_name.items():
+        if kind.schema_dialects:
+            known[name] = {mode: (name, dialect) for mode, dialect in kind.schema_dialects.items()}
+    everything = {mode: found for modes in known.values() for mode, found in modes.items()}
+    if not everything:
+        raise UsageError(
+            f"no installed provider declares which schemas it accepts: {how_to_install('flexchat-openai')} installs one"
+        )
+    if not wanted:
+        return {mode: found for name in used for mode, found in known.get(name, {}).items()} or everything
+    selected: dict[str, tuple[str, SchemaDialect]] = {}
+    for name in wanted:
+        if name == "all":
+            selected |= everything
+        elif name in everything and name not in known:
+            selected[name] = everything[name]
+        elif name in known:
+            selected |= known[name]
+        elif name in host.providers.by_name:
+            raise UsageError(f"the provider '{name}' does not declare which schemas it accepts")
+        else:
+            names = [*known, *everything, "all"]
+            there = ", ".join(dict.fromkeys(names))
+            raise UsageError(f"--provider {name}: unknown{did_you_mean(name, names)}; there are: {there}")
+    return selected
+
+
+def _read(file: Path) -> tuple[list[ToolDefinition], list[Unusable]]:
+    from flexchat.config.document import MAX_BYTES
+
+    try:
+        data = json.loads(read_file(file, most=MAX_BYTES).decode("utf-8-sig"))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+    except RecursionError:
+        raise UsageError(f"{file} is nested too deeply") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8 text") from None
+    except ValueError as error:
+        raise UsageError(f"{file} is not JSON: {error}") from None
+    entries = data.get("tools") if isinstance(data, dict) else data
+    if not isinstance(entries, list):
+        raise UsageError(f"{file} must contain a list of tools, or an object with such a list under 'tools'")
+    tools, unusable, names = [], [], set()
+    for index, entry in enumerate(entries):
+        tool = _definition(entry, f"tool {index + 1}")
+        if tool.name in names:
+            reason = (
+                tool.reason
+                if isinstance(tool, Unusable)
+                else "an earlier tool already has this name; rename one of them"
+            )
+            tool = Unusable(name=f"{tool.name} (tool {index + 1})", reason=reason)
+        names.add(tool.name)
+        if isinstance(tool, Unusable):
+            unusable.append(tool)
+        else:
+            tools.append(tool)
+    return tools, unusable
+
+
+def _definition(entry: Any, otherwise: str) -> ToolDefinition | Unusable:
+    table = entry.get("function", entry) if isinstance(entry, dict) else None
+    if not isinstance(table, dict):
+        return Unusable(name=otherwise, reason="a tool must be an object with name, description and parameters")
+    name, description = table.get("name"), table.get("description")
+    parameters = next((table[key] for key in ("parameters", "inputSchema", "input_schema") if key in table), None)
+    name = name if isinstance(name, str) and name else otherwise
+    try:
+        tool = ToolDefinition(
+            name=name,
+            description=description if isinstance(description, str) else "",
+            parameters={"type": "object", "properties": {}} if parameters is None else parameters,
+            implementation=Implementation(type="mock"),
+        )
+    except ToolDefinitionError as error:
+        return Unusable(name=name, reason=str(error))
+    problems = schema_problems(tool.parameters)
+    return Unusable(name=name, reason="; ".join(problems)) if problems else tool
+
+
+def _of_unusable(unusable: Iterable[Unusable], dialects: Iterable[str]) -> list[ToolFinding]:
+    return [
+        ToolFinding(
+            tool=entry.name,
+            dialect=dialect,
+            outcome="refused",
+            notes=(SchemaNote(severity="error", pointer="", keyword="", message=entry.reason),),
+        )
+        for entry in unusable
+        for dialect in dialects
+    ]
+
+
+# ---- the results
+
+
+def _refused(findings: Iterable[ToolFinding], modes: Mapping[str, tuple[str, SchemaDialect]]) -> list[tuple[str, str]]:
+    """Return the tools a provider refuses in all of its selected modes, each with the provider."""
+    takes: dict[tuple[str, str], bool] = {}
+    for finding in findings:
+        key = finding.tool, modes[finding.dialect][0]
+        takes[key] = takes.get(key, False) or finding.outcome != "refused"
+    return [key for key, taken in takes.items() if not taken]
+
+
+def _print(findings: Sequence[ToolFinding], terminal: Terminal, none: str) -> None:
+    for tool, of_tool in itertools.groupby(findings, lambda finding: finding.tool):
+        terminal.out(tool or "all tools together", "bold")
+        alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for finding in of_tool:
+            lines = tuple(_lines(finding.notes, every=terminal.verbose))
+            alike.setdefault((finding.outcome, lines), []).append(finding.dialect)
+        for (outcome, lines), dialects in alike.items():
+            terminal.out(f"  {outcome:9}  {', '.join(dialects)}", _STYLES[outcome])
+            for line in lines:
+                terminal.paragraph(line, indent="      ")
+    outcomes = [finding.outcome for finding in findings if finding.tool]
+    counts = ", ".join(f"{outcomes.count(name)} {name}" for name in ("accepted", "rewritten", "refused"))
+    tools = len({finding.tool for finding in findings if finding.tool})
+    if tools:
+        terminal.out(f"{counted(tools, 'tool')}: {counts}", "bold")
+    else:
+        terminal.say(none)
+
+
+def _lines(notes: Sequence[SchemaNote], *, every: bool) -> list[str]:
+    """Return one line for each message about something lost or wrong; for the rest, only the keywords."""
+    by_message: dict[tuple[str, str], list[str]] = {}
+    for note in notes:
+        if every or note.severity != "info":
+            by_message.setdefault((note.severity, note.message), []).append(note.pointer)
+    lines = []
+    for severity in ("error", "warning", "info"):
+        for (kind, message), places in by_message.items():
+            if kind == severity:
+                named = [place for place in dict.fromkeys(places) if place]
+                more = f" and {len(named) - _PLACES} more" if len(named) > _PLACES else ""
+                where = f"{', '.join(named[:_PLACES])}{more}: " if named else ""
+                lines.append(f"{where}{message}")
+    harmless = [] if every else [*dict.fromkeys(note.keyword for note in notes if note.severity == "info")]
+    return lines + ([f"without loss: {', '.join(harmless)}"] if harmless else [])
+
+
+def _report(
+    findings: Iterable[ToolFinding],
+    modes: Mapping[str, tuple[str, SchemaDialect]],
+    refused: Iterable[tuple[str, str]],
+) -> dict[str, Any]:
+    return {
+        "findings": [
+            {
+                "tool": finding.tool or None,
+                "provider": modes[finding.dialect][0],
+                "dialect": finding.dialect,
+                "outcome": finding.outcome,
+                "notes": [attrs.asdict(note) for note in finding.notes],
+            }
+            for finding in findings
+        ],
+        "refused": [{"tool": tool, "provider": provider} for tool, provider in refused],
+    }
+
+
+def _as_data(tool: ToolDefinition) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}

@@ -1,0 +1,192 @@
+"""flexchat tools diff and accept: what has changed in tool sources, and what of it is to be used."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+from flexchat.app import FlexChat
+from flexchat.domain.sourced import SourcedTool, ToolChange
+from flexchat.domain.text import counted
+from flexchat.errors import FlexChatError, ToolSourceError
+from flexchat.tools.differences import MISSING, Difference, differences
+from flexchat.tools.sources import SourceState
+
+from .context import CommandContext
+from .parameters import argument
+from .terminal import Style, Terminal
+from .tool_text import signature
+from .usage import FAILED, OK, UsageError
+
+_MOST_PLACES = 12
+_MOST_TOOLS = 50
+_LONGEST = 160
+_STYLES: dict[str, Style] = {"new": "plain", "changed": "plain", "gone": "red"}
+_KINDS = ("new", "changed", "gone")
+
+
+def _complete_source(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in ctx.obj.open_tools()[0].tools.sources.by_name if name.startswith(incomplete)]
+
+
+@click.command
+@argument(
+    "source",
+    metavar="SOURCE",
+    required=False,
+    shell_complete=_complete_source,
+    help="only this source (default: all)",
+)
+@click.pass_obj
+def diff(context: CommandContext, source: str | None) -> int:
+    """Show what has changed in tool sources since it was accepted.
+
+    The exit status is 1 if anything has.
+    """
+    terminal = context.terminal
+    chat, _ = context.open_tools()
+    if source is not None:
+        chat.tools.sources.state(source)  # a wrong name is told before anything is opened
+    wanted = [source] if source is not None else [*chat.tools.sources.by_name]
+    if not wanted:
+        raise UsageError("no tool sources: the configuration has no [[tools.TYPE]] tables, or tools.enabled is false")
+    known = {state.name for state in chat.tools.sources.states() if state.accepted}
+    looked = asyncio.run(_looked(chat, wanted))
+    if context.json:
+        terminal.json([_as_data(name, found) for name, found in looked.items()])
+    else:
+        for name, found in looked.items():
+            _show(terminal, name, found, is_first=name not in known)
+    failed = any(isinstance(found, FlexChatError) or found.changes for found in looked.values())
+    return FAILED if failed else OK
+
+
+@click.command
+@argument("source", metavar="SOURCE", shell_complete=_complete_source, help="the source's name")
+@argument("tools", metavar="TOOL", nargs=-1, help="only these tools (default: all)")
+@click.pass_obj
+def accept(context: CommandContext, source: str, tools: tuple[str, ...]) -> None:
+    """Accept the tools of a source as they are now.
+
+    The source is opened, and what that changes is printed.
+    """
+    terminal = context.terminal
+    chat, _ = context.open_tools()
+    sources = chat.tools.sources
+    is_first = not sources.state(source).accepted
+    changes = asyncio.run(_accepted(chat, source, [*tools]))
+    state = sources.state(source)
+    if context.json:
+        terminal.json({"source": source, "accepted": [_change(change) for change in changes]})
+        return
+    for change in changes:
+        terminal.out(f"accepted  {change.kind:7}  {change.name}")
+    if is_first:
+        terminal.out(f"{counted(len(state.tools), 'tool')} of {source} accepted")
+    elif not changes:
+        terminal.out(f"{source}: nothing has changed")
+    for name, why in state.left_out.items():
+        terminal.say(f"{name} is left out: {why}")
+    terminal.say(f"kept in {sources.lock.path}", "dim")
+
+
+async def _looked(chat: FlexChat, names: Iterable[str]) -> dict[str, SourceState | FlexChatError]:
+    async def look(name: str) -> SourceState | FlexChatError:
+        try:
+            return await chat.tools.sources.look(name)
+        except ToolSourceError as error:
+            return error
+
+    async with chat:
+        return {name: await look(name) for name in names}
+
+
+async def _accepted(chat: FlexChat, name: str, tools: list[str]) -> list[ToolChange]:
+    async with chat:
+        return await chat.tools.sources.accept(name, tools)
+
+
+def _show(terminal: Terminal, name: str, found: SourceState | FlexChatError, *, is_first: bool) -> None:
+    if isinstance(found, FlexChatError):
+        terminal.error(str(found))
+        return
+    counts = [f"{number} {kind}" for kind in _KINDS if (number := sum(c.kind == kind for c in found.changes))]
+    if is_first and not found.changes:
+        counts = [f"opened for the first time: {counted(len(found.tools), 'tool')} accepted"]
+    terminal.out(f"{name}: {', '.join(counts) or 'as accepted'}", "bold")
+    for change in found.changes[:_MOST_TOOLS]:
+        terminal.out(f"  {change.kind:7}  {change.name}", _STYLES[change.kind])
+        for warning in change.warnings:
+            terminal.out(f"           {_shown(warning)}", "red")
+        for line in _lines(change):
+            terminal.out(f"           {line}", "dim")
+    if len(found.changes) > _MOST_TOOLS:
+        terminal.out(f"  and {len(found.changes) - _MOST_TOOLS} more; --json shows all", "dim")
+    for tool, why in found.left_out.items():
+        terminal.out(f"  left out {tool}: {why}", "dim")
+    if found.changes:
+        terminal.say(f"flexchat tools accept {name} uses them as they are now", "dim")
+
+
+def _lines(change: ToolChange) -> Iterator[str]:
+    """Yield what a person needs to decide."""
+    if change.kind == "gone":
+        yield "still offered: it can still be called" if change.offered else "not offered any more"
+    elif change.accepted is None or change.now is None:
+        yield from _new(change.now)
+    else:
+        found = differences(change.accepted, change.now)
+        for each in found[:_MOST_PLACES]:
+            yield from _difference(each)
+        if len(found) > _MOST_PLACES:
+            yield f"and {len(found) - _MOST_PLACES} more places; --json shows all"
+        left_out = "left out until you accept this: it can no longer be called"
+        yield "offered as accepted until you accept this" if change.offered else left_out
+
+
+def _new(tool: SourcedTool | None) -> Iterator[str]:
+    if tool is not None:
+        yield f"{signature(tool.definition('', ''))} [{tool.effect}]"
+        yield _shown(tool.description)
+
+
+def _difference(found: Difference) -> Iterator[str]:
+    before, now = found.before, found.now
+    if before is MISSING:
+        yield f"+ {found.place}: {_shown(now)}"
+    elif now is MISSING:
+        yield f"- {found.place}: {_shown(before)}"
+    elif max(len(_shown(before)), len(_shown(now))) < 40:
+        yield f"~ {found.place}: {_shown(before)} → {_shown(now)}"
+    else:
+        yield f"~ {found.place}:"
+        yield f"    - {_shown(before)}"
+        yield f"    + {_shown(now)}"
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _as_data(name: str, found: SourceState | FlexChatError) -> dict[str, Any]:
+    if isinstance(found, FlexChatError):
+        return {"source": name, "error": str(found)}
+    return {
+        "source": name,
+        "changes": [_change(change) for change in found.changes],
+        "left_out": dict(found.left_out),
+    }
+
+
+def _change(change: ToolChange) -> dict[str, Any]:
+    data: dict[str, Any] = {"tool": change.name, "kind": change.kind, "offered": change.offered}
+    if change.accepted is not None and change.now is not None:
+        data["differences"] = [found.to_dict() for found in differences(change.accepted, change.now)]
+    if change.now is not None:
+        data |= {"now": change.now.to_dict(), "warnings": [*change.warnings]}
+    return data

@@ -1,0 +1,139 @@
+"""The public names of ``flexchat_sdk``, for type checkers and for the module itself."""
+
+from flexchat.domain import (
+    AnswerEnd as AnswerEnd,
+    AssistantMessage as AssistantMessage,
+    AssistantPart as AssistantPart,
+    ChatEvent as ChatEvent,
+    ChatOptions as ChatOptions,
+    ChatResult as ChatResult,
+    Embeddings as Embeddings,
+    MediaPart as MediaPart,
+    Message as Message,
+    ModelInfo as ModelInfo,
+    OpaquePart as OpaquePart,
+    ProviderData as ProviderData,
+    Reasoning as Reasoning,
+    ReasoningDelta as ReasoningDelta,
+    ReasoningPart as ReasoningPart,
+    RefusalPart as RefusalPart,
+    ResponseFormat as ResponseFormat,
+    RewrittenSchema as RewrittenSchema,
+    SchemaDialect as SchemaDialect,
+    SchemaNote as SchemaNote,
+    SystemMessage as SystemMessage,
+    TextDelta as TextDelta,
+    TextPart as TextPart,
+    ToolCall as ToolCall,
+    ToolCallDelta as ToolCallDelta,
+    ToolCallEnd as ToolCallEnd,
+    ToolCallStart as ToolCallStart,
+    ToolDefinition as ToolDefinition,
+    ToolMessage as ToolMessage,
+    Usage as Usage,
+    UserMessage as UserMessage,
+    events_of as events_of,
+    result_of as result_of,
+)
+from flexchat.domain.events import CharacterJoiner as CharacterJoiner
+from flexchat.domain.keys import key as key, secret_key as secret_key, web_address as web_address
+from flexchat.domain.media import as_shown as as_shown
+from flexchat.domain.prices import ModelPrice as ModelPrice, Price as Price
+from flexchat.domain.text import storable as storable
+from flexchat.errors import (
+    ContentFilterError as ContentFilterError,
+    ContextLengthError as ContextLengthError,
+    ModelNotFoundError as ModelNotFoundError,
+    ProviderAuthError as ProviderAuthError,
+    ProviderConnectionError as ProviderConnectionError,
+    ProviderError as ProviderError,
+    ProviderOverloadedError as ProviderOverloadedError,
+    ProviderProtocolError as ProviderProtocolError,
+    ProviderRateLimitError as ProviderRateLimitError,
+    ProviderRequestError as ProviderRequestError,
+    ProviderTimeoutError as ProviderTimeoutError,
+)
+from flexchat.plugin.contracts import (
+    ChatProvider as ChatProvider,
+    EmbeddingProvider as EmbeddingProvider,
+    MediaInResultsProvider as MediaInResultsProvider,
+    PricedProvider as PricedProvider,
+    ProviderType as ProviderType,
+    StandInProvider as StandInProvider,
+    StreamingProvider as StreamingProvider,
+    ToolEncoder as ToolEncoder,
+    ToolsOrFormatProvider as ToolsOrFormatProvider,
+)
+from flexchat.plugin.foreign import error_name as error_name, error_text as error_text
+from flexchat.plugin.hookspecs import hookimpl as hookimpl
+from flexchat.plugin.threads import run_in_thread as run_in_thread
+from .body import Body as Body
+from .building import AnswerParts as AnswerParts, usage_of as usage_of
+from .dialects.lint import lint_tools as lint_tools
+from .dialects.rewrite import rewrite as rewrite
+from .embedding import Batches as Batches
+from .history import (
+    History as History,
+    Ids as Ids,
+    PerTools as PerTools,
+    Said as Said,
+    WireTools as WireTools,
+    leading_instructions as leading_instructions,
+    media_behind_results as media_behind_results,
+    replayed as replayed,
+    short_id as short_id,
+)
+from .http.answer_shape import (
+    FirstAnswer as FirstAnswer,
+    WireIds as WireIds,
+    WrongShape as WrongShape,
+    known_count as known_count,
+    known_number as known_number,
+    known_text as known_text,
+    list_in as list_in,
+    number_in as number_in,
+    object_in as object_in,
+    object_of as object_of,
+    objects_of as objects_of,
+    text_in as text_in,
+    type_name as type_name,
+)
+from .http.client import HttpAnswer as HttpAnswer, HttpClient as HttpClient, Timeouts as Timeouts
+from .http.deadline import Deadline as Deadline
+from .http.ndjson import NdjsonDecoder as NdjsonDecoder
+from .http.refusal import LONGEST_CODE as LONGEST_CODE, refusal_data as refusal_data, refusal_text as refusal_text
+from .http.retry_after import retry_after_s as retry_after_s, should_retry as should_retry
+from .http.settings import HttpSettings as HttpSettings
+from .http.sse import SseDecoder as SseDecoder
+from .http.time_left import TimeLeft as TimeLeft
+from .http.wire_json import (
+    finite as finite,
+    from_bytes as from_bytes,
+    to_bytes as to_bytes,
+    to_text as to_text,
+    utf8 as utf8,
+)
+from .options import said as said, unsaid as unsaid, unsaid_media as unsaid_media
+from .prices import PriceTable as PriceTable
+from .reading import (
+    Answer as Answer,
+    AnswerReader as AnswerReader,
+    Decoder as Decoder,
+    Framing as Framing,
+    NDJSON as NDJSON,
+    RefusableAnswer as RefusableAnswer,
+    Reported as Reported,
+    SSE as SSE,
+    SSE_DONE as SSE_DONE,
+    Unreadable as Unreadable,
+)
+from .refusals import (
+    Refusals as Refusals,
+    Report as Report,
+    Row as Row,
+    read_report as read_report,
+    said_in as said_in,
+    word_in as word_in,
+)
+from .service import Key as Key, Refusal as Refusal, Service as Service, Write as Write
+from .http.trouble import NO_CONNECTION as NO_CONNECTION

@@ -1,0 +1,49 @@
+"""A request's body, assembled from fields and cached JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from flexchat.errors import ProviderRequestError
+
+from .http.wire_json import to_bytes
+
+
+class Body(NamedTuple):
+    """A request's body, ready to send.
+
+    Attributes:
+        content: JSON in UTF-8.
+        warnings: What could not be honoured, one sentence each.
+    """
+
+    content: bytes
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, fields: Mapping[str, Any], spliced: Mapping[str, bytes] | None = None, warnings: Sequence[str] = ()
+    ) -> Body:
+        """Return a body with these fields.
+
+        Args:
+            spliced: More fields, whose values are already JSON: what History and WireTools cache. One that
+                ``fields`` has, too, from the user's extra_body, is left out.
+
+        Raises:
+            ProviderRequestError: A field cannot be written as JSON.
+        """
+        try:
+            parts = [to_bytes(fields)[:-1]]
+        except (TypeError, ValueError, RecursionError) as error:
+            raise not_json(error) from error
+        for name, value in (spliced or {}).items():
+            if name not in fields:
+                parts += (b',"' if len(parts[0]) > 1 or len(parts) > 1 else b'"', name.encode(), b'":', value)
+        return cls(b"".join((*parts, b"}")), tuple(warnings))
+
+
+def not_json(error: Exception) -> ProviderRequestError:
+    """Return the error for a request that cannot be written as JSON."""
+    return ProviderRequestError(f"the request cannot be written as JSON: {error}")

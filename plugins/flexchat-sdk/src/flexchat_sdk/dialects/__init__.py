@@ -1,0 +1,1 @@
+"""JSON Schema in the dialects of services: rewriting, and what is lost by it."""

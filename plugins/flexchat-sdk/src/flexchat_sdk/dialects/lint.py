@@ -1,0 +1,123 @@
+"""Predicts, before any request, what services will do with tools: accept, rewrite or refuse them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import attrs
+from flexchat.domain import RewrittenSchema, SchemaDialect, SchemaNote, ToolDefinition
+from flexchat.tools.wire_names import wire_names
+
+from .rewrite import rewrite
+
+Outcome = Literal["accepted", "rewritten", "refused"]
+
+_MOST = 3  # most notes named in a sentence
+
+
+@attrs.frozen(kw_only=True)
+class ToolFinding:
+    """What a service in one mode does with one tool.
+
+    Attributes:
+        tool: Its name; empty if it concerns all tools together.
+        dialect: Name of the SchemaDialect: "openai.strict".
+        outcome: "accepted" as it is, "rewritten" (the notes say what is lost), "refused" (they say why, and what to
+            write instead).
+    """
+
+    tool: str
+    dialect: str
+    outcome: Outcome
+    notes: tuple[SchemaNote, ...] = ()
+
+    @property
+    def sentence(self) -> str | None:
+        """What a person should know, in one sentence; None if nothing is lost."""
+        errors = [note for note in self.notes if note.severity == "error"]
+        notes = errors or [note for note in self.notes if note.severity == "warning"]
+        if not notes:
+            return None
+        first: dict[str, SchemaNote] = {}
+        for note in notes:
+            first.setdefault(note.message, note)
+        texts = [f"at {n.pointer}: {n.message}" if n.pointer else n.message for n in first.values()]
+        more = f" (and {len(texts) - _MOST} more: flexchat tools lint)" if len(texts) > _MOST else ""
+        verb = f"cannot be sent to {self.dialect}" if errors else f"is changed for {self.dialect}"
+        who = f"tool '{self.tool}' {verb}" if self.tool else f"the tools for {self.dialect}"
+        return f"{who}: {'; '.join(texts[:_MOST])}{more}"
+
+
+def lint_tools(tools: Iterable[ToolDefinition], dialects: Mapping[str, SchemaDialect]) -> tuple[ToolFinding, ...]:
+    """Return what each dialect does with each tool: tool by tool, in the order of the dialects.
+
+    Args:
+        tools: All that may be sent together.
+        dialects: By name, as in ProviderType.schema_dialects.
+    """
+    tools = [*tools]
+    sent = wire_names(tool.name for tool in tools)
+    found = []
+    for tool in tools:
+        renamed = _renamed(tool.name, sent[tool.name])
+        for name, dialect in dialects.items():
+            rewritten = rewrite(tool.parameters, dialect)
+            notes = renamed + _too_long(tool, dialect) + rewritten.notes
+            found.append(ToolFinding(tool=tool.name, dialect=name, outcome=_outcome(rewritten, notes), notes=notes))
+    for name, dialect in dialects.items():
+        if dialect.max_tools is not None and len(tools) > dialect.max_tools:
+            text = f"there are {len(tools)}, a request accepts {dialect.max_tools}; let each rule allow fewer"
+            note = SchemaNote(severity="warning", pointer="", keyword="", message=text)
+            found.append(ToolFinding(tool="", dialect=name, outcome="accepted", notes=(note,)))
+    return tuple(found)
+
+
+def portable_definition(tool: ToolDefinition) -> tuple[ToolDefinition, tuple[SchemaNote, ...]]:
+    """Return a tool with its parameters written as every service understands them best, and notes on the changes.
+
+    Nothing is rewritten that would weaken a check: constraints stay, because calls are checked against them here,
+    whatever a service is sent. What cannot be made portable stays, too: lint_tools reports it.
+    """
+    rewritten = rewrite(tool.parameters, PORTABLE)
+    if rewritten.schema is None or any(note.severity == "warning" for note in rewritten.notes):
+        return tool, ()
+    return attrs.evolve(tool, parameters=rewritten.schema), rewritten.notes
+
+
+def _renamed(name: str, sent: str) -> tuple[SchemaNote, ...]:
+    if name == sent:
+        return ()
+    return (SchemaNote(severity="info", pointer="", keyword="name", message=f"is sent under the name {sent}"),)
+
+
+def _too_long(tool: ToolDefinition, dialect: SchemaDialect) -> tuple[SchemaNote, ...]:
+    most = dialect.max_description
+    if most is None or len(tool.description) <= most:
+        return ()
+    text = f"the tool's description has {len(tool.description)} characters, the service accepts {most}; shorten it"
+    return (SchemaNote(severity="warning", pointer="", keyword="description", message=text),)
+
+
+def _outcome(rewritten: RewrittenSchema, notes: tuple[SchemaNote, ...]) -> Outcome:
+    if rewritten.schema is None:
+        return "refused"
+    return "rewritten" if notes else "accepted"
+
+
+PORTABLE = SchemaDialect(
+    name="portable",
+    keywords={
+        "const": "as enum",
+        "nullable": "as type",
+        "allOf": "merge",
+        "$ref": "alone",
+        **dict.fromkeys(("title", "$schema", "$comment", "discriminator", "xml", "externalDocs"), "drop"),
+    },
+    root={"$ref": "write out"},
+    formats={},
+    fold_enums=True,
+    bare_array="any",
+    empty_properties="add",
+)
+"""The spelling every service understands without loss."""

@@ -1,0 +1,398 @@
+"""Rewrites a JSON Schema for a provider's dialect.
+
+One walk. A schema is first merged into one piece ($ref, allOf, unions that cannot stay: Rewriting._in_one_piece), then
+each of its keywords is treated as the dialect says (rewrite_keywords.py), then its inner schemas are visited. Keywords
+are distinguished from names by position: a property may be called ``title``, ``$ref`` or ``properties``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from flexchat.domain import RewrittenSchema, SchemaDialect, SchemaNote
+from flexchat.schema.wording import quoted
+
+from .keywords import ACTIONS, FIRST, Draft, Severity
+from .merge import beside, distinct, merged, one_enum, one_object
+from .references import References
+from .references import places as places_of
+from .shape import LISTS, SINGLE, TABLES, sound
+from .types import ANNOTATIONS, is_null, listed, or_null
+from .values import give_items, give_root_type, give_type, treat_object, with_single_type
+
+MAX_NODES = 5_000
+"""Most parts of a rewritten schema. Writing out $refs may multiply a small schema without limit."""
+
+MAX_DEPTH = 64
+MAX_REFERENCES = 32
+"""Most schemas that lead to one another, by $ref or allOf, without a property between them."""
+
+# A placeholder where an error is already noted; causes no further notes.
+_REFUSED = {"type": "boolean"}
+
+_COMPOSED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
+
+
+def rewrite(schema: Mapping[str, Any], dialect: SchemaDialect) -> RewrittenSchema:
+    """Return schema as the dialect can express it, and notes on what was changed.
+
+    Leaves its input alone, shares what it need not change, and never raises, whatever JSON value it gets. A schema
+    that already fits the dialect is returned unchanged.
+    """
+    if not isinstance(schema, Mapping):
+        note = SchemaNote(severity="error", pointer="", keyword="", message="a schema must be an object")
+        return RewrittenSchema(schema=None, notes=(note,))
+    work = Rewriting(schema if type(schema) is dict else dict(schema), dialect)
+    try:
+        made = work.run()
+        notes = tuple(dict.fromkeys(work.notes))
+    except (_TooLargeError, RecursionError) as error:
+        text = str(error) if isinstance(error, _TooLargeError) else "the schema is nested too deeply; flatten it"
+        return RewrittenSchema(schema=None, notes=(SchemaNote(severity="error", pointer="", keyword="", message=text),))
+    if any(note.severity == "error" for note in notes):
+        return RewrittenSchema(schema=None, notes=notes)
+    return RewrittenSchema(schema=schema if made == schema else made, notes=notes)
+
+
+class _TooLargeError(Exception):
+    """The schema exceeds this module's limits; the text says which."""
+
+
+@attrs.define
+class Size:
+    """How much of a schema was produced so far; level is that of the current object."""
+
+    level: int = 0
+    nodes: int = 0
+    properties: int = 0
+    values: int = 0
+    text: int = 0
+
+
+class Rewriting:
+    """The rewriting of one schema for one dialect.
+
+    Attributes:
+        notes: What was done so far.
+        references: The $refs of the schema.
+        size: How much was produced so far.
+    """
+
+    def __init__(self, root: dict[str, Any], dialect: SchemaDialect) -> None:
+        self.dialect = dialect
+        self.notes: list[SchemaNote] = []
+        self.references = References(root)
+        self.size = Size()
+        self._root = root
+        self._actions = dialect.keywords
+        self._root_actions = {**dialect.keywords, **dialect.root}
+        self._keeps_references = dialect.keywords.get("$ref", "keep") == "keep"
+        self._trail: list[Any] = []  # the schemas being visited, outermost first
+        # Targets of $refs: those we are inside of, and those whose schemas are being merged right now.
+        self._open = [id(root)]
+        self._inside_of = 1  # how many of _open there were before the current schema
+        self._chain: list[int] = []
+        self._places: dict[int, str] | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Return the rewritten schema."""
+        made: dict[str, Any] = self.visit(self._root)
+        definitions = {}
+        while self.references.waiting:
+            name, target = self.references.waiting.pop(0)
+            self._open, self._trail, self.size.level = [id(target)], [self._root], 0
+            self.size.text += len(name)
+            definitions[name] = self.visit(target)
+        if definitions:
+            made["$defs"] = definitions
+        self._check_size()
+        return made
+
+    def note(self, severity: Severity, keyword: str, message: str, at: object = None) -> None:
+        """Note what was done to a keyword of the current schema, or of one inside it."""
+        places = self._places
+        if places is None:
+            places = self._places = places_of(self._root)
+        known = (places.get(id(schema)) for schema in (at, *reversed(self._trail)))
+        pointer = next((place for place in known if place is not None), "")
+        self.notes.append(SchemaNote(severity=severity, pointer=pointer, keyword=keyword, message=message))
+
+    @property
+    def is_mute(self) -> bool:
+        """Whether the current schema's description does not reach the model."""
+        return len(self._trail) == 1 and not self.dialect.root_description
+
+    # ---- one schema
+
+    def visit(self, schema: Any) -> Any:
+        """Return a schema, with everything inside it, rewritten for the dialect."""
+        dialect = self.dialect
+        if type(schema) is not dict:
+            if dialect.boolean_schemas:
+                return schema
+            if schema is False:
+                self.note("error", "false", "a schema that allows nothing cannot be expressed; remove it")
+            schema = {}
+        self._count()
+        at_root = not self._trail
+        self._trail.append(schema)
+        if len(self._trail) > MAX_DEPTH:
+            raise _TooLargeError(f"the schema is nested more than {MAX_DEPTH} levels deep; flatten it")
+        outside, self._inside_of = self._inside_of, len(self._open)
+        actions = self._root_actions if at_root else self._actions
+        said: list[str] = []
+        draft = self._in_one_piece(schema, actions, said)
+        if self._keeps_references or "$ref" not in draft:
+            draft = self._treated(draft, actions, said, at_root)
+        self._trail.pop()
+        del self._open[self._inside_of :]
+        self._inside_of = outside
+        return draft
+
+    def _treated(self, draft: Draft, actions: Mapping[str, str], said: list[str], at_root: bool) -> Draft:
+        dialect, other = self.dialect, self.dialect.other_keywords
+        if not self._keeps_references:  # the needed ones are collected in run
+            draft.pop("$defs", None)
+            draft.pop("definitions", None)
+        if at_root:
+            give_root_type(self, draft)
+        is_nullable = False
+        if "nullable" in draft and actions.get("nullable") == "as type":
+            is_nullable = draft.pop("nullable")
+            self.note("info", "nullable", "nullable is sent as a type")
+        for keyword in [*draft]:
+            if actions.get(keyword) in FIRST:
+                ACTIONS[actions[keyword]](self, draft, keyword, said)
+        if dialect.untyped != "keep" and "type" not in draft and "anyOf" not in draft:
+            give_type(self, draft)
+        for keyword in [*draft]:
+            action = actions.get(keyword, other)
+            if action != "keep":
+                ACTIONS[action](self, draft, keyword, said)
+        if dialect.null == "nullable" and type(draft.get("type")) is list:
+            draft = with_single_type(self, draft)
+        if draft.get("items") is False and not dialect.boolean_schemas:
+            del draft["items"]
+            self.note("warning", "items", "an array without items cannot be expressed")
+        kinds = listed(draft.get("type"))
+        if "array" in kinds and "items" not in draft and "prefixItems" not in draft:
+            give_items(self, draft)
+        if "object" in kinds or "properties" in draft:
+            treat_object(self, draft, at_root=at_root)
+        if "enum" in draft:
+            self.size.values += len(draft["enum"])
+            self.size.text += sum(len(value) for value in draft["enum"] if type(value) is str)
+        self._inside(draft)
+        if said and not self.is_mute:
+            told = f"({', '.join(said)})"
+            draft["description"] = f"{draft['description']} {told}" if draft.get("description") else told
+        if dialect.upper_case_types and "type" in draft:
+            draft["type"] = draft["type"].upper()
+        return or_null(draft) if is_nullable else draft
+
+    def _inside(self, draft: Draft) -> None:
+        """Visit everything inside a schema except properties."""
+        for keyword in [*draft]:
+            value = draft[keyword]
+            if keyword in SINGLE:
+                draft[keyword] = value if type(value) is bool and keyword != "items" else self.visit(value)
+            elif keyword == "anyOf":
+                self._forms(draft)
+            elif keyword in LISTS:
+                draft[keyword] = [self.visit(form) for form in value]
+            elif keyword in TABLES and keyword != "properties":
+                draft[keyword] = {name: self.visit(inner) for name, inner in value.items()}
+
+    def _forms(self, draft: Draft) -> None:
+        """Visit the forms of a union; different forms may become the same in the dialect."""
+        given = draft["anyOf"]
+        kept = [form for form in given if form is not False or self.dialect.boolean_schemas]
+        made = [self.visit(form) for form in kept or given[:1]]
+        made = distinct(made)
+        if self.dialect.null == "nullable" and len(made) > 1 and any(map(is_null, made)):
+            others = [form for form in made if not is_null(form)]
+            draft["nullable"] = bool(others)
+            made = others or made[:1]
+        draft["anyOf"] = made
+        if len(made) == 1 and not self.dialect.union_siblings and "$ref" not in made[0]:
+            del draft["anyOf"]
+            for keyword, value in made[0].items():
+                draft.setdefault(keyword, value)
+
+    # ---- in one piece
+
+    def _in_one_piece(self, schema: dict[str, Any], actions: Mapping[str, str], said: list[str]) -> Draft:
+        """Return a copy with its $ref, its allOf and its unions as the dialect can express them."""
+        draft, wrong = sound(schema)
+        for keyword, text in wrong:
+            self.note("error", keyword, text, at=schema)
+        if "type" in draft and draft["type"] != schema["type"] and not self.dialect.upper_case_types:
+            self.note("info", "type", f"type is sent as {quoted(draft['type'])}", at=schema)
+        if "prefixItems" in draft and "prefixItems" not in schema:
+            self.note("info", "items", "a list of items is sent as prefixItems", at=schema)
+        if _COMPOSED.isdisjoint(draft):
+            return draft
+        if actions.get("allOf") == "merge":
+            draft = self._without_all_of(draft, said)
+        if "$ref" in draft:
+            draft = self._without_reference(draft, actions.get("$ref", "keep"), said)
+        return self._unions(draft, actions, said)
+
+    def _without_all_of(self, draft: Draft, said: list[str]) -> Draft:
+        branches = draft.pop("allOf", ())
+        if len(branches) == 1 and "$ref" not in draft and type(branches[0]) is dict and branches[0].keys() == {"$ref"}:
+            return {**branches[0], **draft}  # how some libraries add a description to a $ref
+        for branch in branches:
+            target = self._target(branch.get("$ref")) if type(branch) is dict and "$ref" in branch else None
+            if self._is_open(target) and self._actions.get("$ref") == "alone":
+                self.note("warning", "allOf", "allOf with a schema that contains this one: only its $ref is sent")
+                return self._wrapped(draft, branch["$ref"])
+            draft = self._both(draft, branch, said)
+        if branches:
+            self.note("info", "allOf", "allOf is sent as one schema")
+        return draft
+
+    def _without_reference(self, draft: Draft, action: str, said: list[str]) -> Draft:
+        reference = draft["$ref"]
+        target = self._target(reference)
+        if action == "keep" and target is not None:
+            return draft
+        del draft["$ref"]
+        if target is None:
+            return dict(_REFUSED)
+        if action == "alone" and type(target) is dict:
+            if not draft.keys() - {"$defs", "definitions"}:
+                return self._in_defs(reference, target)
+            if self._is_open(target):
+                return self._wrapped(draft, reference)
+        self.note("info", "$ref", "$ref is written out")
+        return self._both(draft, target, said, reference=reference)
+
+    def _wrapped(self, draft: Draft, reference: str) -> Draft:
+        """Return a $ref to a schema that contains this one, with the annotations next to it."""
+        forms = [{"$ref": reference}]
+        if draft.pop("nullable", False):
+            forms.append({"type": "null"})
+        lost = [keyword for keyword in draft if keyword not in ANNOTATIONS]
+        if lost:
+            self.note("warning", lost[0], f"{', '.join(lost)} next to a $ref that leads back: left out")
+        return {"anyOf": forms, **{key: value for key, value in draft.items() if key not in lost}}
+
+    def _both(self, draft: Draft, other: Any, said: list[str], *, reference: str = "") -> Draft:
+        """Return a schema that combines both."""
+        if type(other) is not dict:
+            if other is False:
+                self.note("error", "false", "a schema that allows nothing cannot be expressed; remove it")
+            return draft
+        self._count()
+        if reference and self._is_open(other):
+            self.note("error", "$ref", _endless(reference, self.dialect.name))
+            return dict(_REFUSED)
+        if len(self._chain) > MAX_REFERENCES:
+            raise _TooLargeError(f"more than {MAX_REFERENCES} schemas lead to one another; write some of them out")
+        self._chain.append(id(other))
+        inner = self._in_one_piece(other, {"$ref": "write out", "allOf": "merge"}, said)
+        self._chain.pop()
+        self._open.append(id(other))
+        if not self._keeps_references:
+            inner.pop("$defs", None)
+            inner.pop("definitions", None)
+        both, lost = merged(draft, inner)
+        for keyword in lost:
+            self.note("warning", keyword, f"{keyword} is given twice with different values: only the last is sent")
+        return both
+
+    def _unions(self, draft: Draft, actions: Mapping[str, str], said: list[str]) -> Draft:
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in draft:
+                draft = self._union(draft, keyword, actions.get(keyword, "keep"), said)
+        return draft
+
+    def _union(self, draft: Draft, keyword: str, action: str, said: list[str]) -> Draft:
+        dialect = self.dialect
+        if action == "flatten":
+            return self._flattened(draft, keyword, said)
+        if not dialect.fold_enums and dialect.union_siblings:
+            return draft
+        forms = draft[keyword]
+        if dialect.null == "nullable" and any(map(is_null, forms)):
+            forms = [form for form in forms if not is_null(form)]
+            draft["nullable"] = True
+            self.note("info", keyword, "null among the forms is sent as nullable")
+        if not forms:
+            del draft[keyword], draft["nullable"]
+            return {**draft, "type": "null"}
+        folded = one_enum(forms) if dialect.fold_enums else None
+        if folded is not None or (len(forms) == 1 and not dialect.union_siblings and not self._is_loop(forms[0])):
+            if folded is not None:
+                said += folded[1]
+                self.note("info", keyword, f"{keyword} of single values is sent as one enum")
+            del draft[keyword]
+            return self._unions(self._both(draft, forms[0] if folded is None else folded[0], said), {}, said)
+        draft[keyword] = forms
+        if not dialect.union_siblings and (apart := beside(draft, keyword)) is not None:
+            self.note("info", keyword, f"the keywords next to {keyword} are sent in each of its forms")
+            return apart
+        return draft
+
+    def _is_open(self, target: Any) -> bool:
+        """Return whether a $ref to this target leads back."""
+        return id(target) in self._chain or id(target) in self._open[: self._inside_of]
+
+    def _is_loop(self, form: Any) -> bool:
+        """Return whether a form is a $ref that stays one."""
+        return type(form) is dict and "$ref" in form and self.dialect.keywords.get("$ref") == "alone"
+
+    def _flattened(self, draft: Draft, keyword: str, said: list[str]) -> Draft:
+        forms = draft.pop(keyword)
+        branches = [self._both({}, form, said) for form in forms if type(form) is dict]
+        objects = [form for form in branches if "object" in listed(form.get("type", "object"))]
+        if not objects:
+            self.note("error", keyword, f"{keyword} at the root has no form that is an object; write one object")
+            return draft
+        one, told = one_object(draft, objects)
+        said += [told] if told else []
+        self.note(
+            "warning",
+            keyword,
+            f"{keyword} is impossible at the root: one object with the properties of all its forms is sent",
+        )
+        return one
+
+    def _target(self, reference: Any) -> Any:
+        """Return what a $ref leads to; None, with an error noted, if nothing."""
+        target, problem = self.references.target(reference)
+        if problem:
+            self.note("error", "$ref", problem)
+            return None
+        return target
+
+    def _in_defs(self, reference: str, target: dict[str, Any]) -> dict[str, Any]:
+        sent = self.references.in_defs(reference, target)
+        if sent != reference:
+            self.note("info", "$ref", f"{reference} is sent as {sent}")
+        return {"$ref": sent}
+
+    def _count(self) -> None:
+        self.size.nodes += 1
+        if self.size.nodes > MAX_NODES:
+            raise _TooLargeError(f"with its $refs written out the schema has more than {MAX_NODES} parts; repeat less")
+
+    def _check_size(self) -> None:
+        dialect = self.dialect
+        for most, count, what in (
+            (dialect.max_properties, self.size.properties, "properties"),
+            (dialect.max_enum_values, self.size.values, "enum values"),
+            (dialect.max_text, self.size.text, "characters in names and enum values"),
+        ):
+            if most is not None and count > most:
+                self.note("error", "", f"the schema has {count} {what}, more than {most}; split the tool")
+
+
+def _endless(reference: str, dialect: str) -> str:
+    return (
+        f"$ref {quoted(reference)} leads back to itself, which {dialect} cannot express; write out as many levels as "
+        "needed, or take the value as JSON text in a string"
+    )

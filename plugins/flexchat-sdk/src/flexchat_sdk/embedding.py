@@ -1,0 +1,92 @@
+"""Texts as vectors, in as many requests as it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+import attrs
+from flexchat.domain.chat import Embeddings, Usage
+from flexchat.errors import ProviderProtocolError
+
+from .http.time_left import TimeLeft
+from .http.wire_json import utf8
+
+# For an estimate on the high side: English has four letters per token, other scripts up to one token per letter of
+# two or three bytes.
+_BYTES_PER_TOKEN = 2.5
+# The most HttpClient reads of one answer.
+_MOST_BYTES = 16 * 2**20
+_LONGEST_VECTOR = 4096
+
+
+@attrs.frozen(kw_only=True)
+class Batches:
+    """What a service accepts in one request.
+
+    Attributes:
+        most_texts: Maximum number of texts.
+        most_tokens: Maximum number of tokens in total, estimated.
+        bytes_per_number: The most bytes a number of a vector takes in the answer, on average.
+    """
+
+    most_texts: int
+    most_tokens: float = math.inf
+    bytes_per_number: int = 24
+
+    async def embed(
+        self,
+        texts: Sequence[str],
+        ask: Callable[[Sequence[str], float | None], Awaitable[Embeddings]],
+        unreadable: Callable[[str], ProviderProtocolError],
+        *,
+        dimensions: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Embeddings:
+        """Return one vector for each text.
+
+        Args:
+            ask: Embeds one batch, within the given seconds.
+            unreadable: Makes an error from a text that starts with a verb: Service.unreadable.
+            dimensions: Length of the vectors, if known: more short ones fit into one answer.
+
+        Raises:
+            ProviderError: As for ask; or an answer is not one vector of numbers per text, all of the same length.
+        """
+        left = TimeLeft(timeout_s)
+        vectors: list[Sequence[float]] = []
+        usage: Usage | None = None
+        model: str | None = None
+        for batch in self._cut(texts, vectors, dimensions):
+            made = await ask(batch, left())
+            if len(made.vectors) != len(batch):
+                raise unreadable(f"sent {len(made.vectors)} embeddings for {len(batch)} texts")
+            if not all(
+                {*map(type, vector)} <= {float, int} for vector in made.vectors if isinstance(vector, list | tuple)
+            ):
+                raise unreadable("sent embeddings that contain more than numbers")
+            vectors += made.vectors
+            if len({len(vector) for vector in (*made.vectors, vectors[0])}) > 1:
+                raise unreadable("sent embeddings of different lengths")
+            model = made.model or model
+            if made.usage is not None:
+                usage = made.usage if usage is None else usage + made.usage
+        return Embeddings(vectors=tuple(vectors), model=model, usage=usage)
+
+    def _cut(
+        self, texts: Sequence[str], vectors: Sequence[Sequence[float]], dimensions: int | None
+    ) -> Iterator[list[str]]:
+        """Yield texts in batches whose answers can be read, judging by the length of the vectors so far."""
+        batch: list[str] = []
+        tokens = 0.0
+        for text in texts:
+            cost = len(utf8(text)) / _BYTES_PER_TOKEN + 1
+            length = len(vectors[0]) if vectors else dimensions or _LONGEST_VECTOR
+            readable = max(1, _MOST_BYTES // (self.bytes_per_number * max(length, 1)))
+            if batch and (len(batch) >= min(self.most_texts, readable) or tokens + cost > self.most_tokens):
+                yield batch
+                batch, tokens = [], 0.0
+            batch.append(text)
+            tokens += cost
+        if batch:
+            yield batch

@@ -1,0 +1,368 @@
+"""The client all provider packages share: one request, its deadlines and limits, and errors people can act on."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import httpx
+from flexchat.errors import ProviderError, ProviderProtocolError, ProviderRequestError, ProviderTimeoutError
+
+from .connections import AiohttpTransport, BodyStream
+from .deadline import Deadline
+from .secrets import header_problem, key_mask
+from .settings import HttpSettings
+from .trouble import connection_trouble
+
+MAX_BODY_BYTES = 16 * 2**20
+MAX_STREAM_BYTES = 64 * 2**20
+MAX_ERROR_BYTES = 64 * 2**10
+_HOST = re.compile(rb"[A-Za-z0-9._:-]+")
+# Compressed data is unpacked in steps of this many bytes: a few KiB may contain many MiB.
+_STEP_BYTES = 256 * 2**10
+# A stream's last bytes follow its last event at once, or the connection cannot be reused.
+_FINISH_S = 0.2
+
+
+@attrs.frozen(kw_only=True)
+class Timeouts:
+    """How long to wait, in seconds.
+
+    Attributes:
+        connect_s: For a connection, TLS included.
+        first_byte_s: For a stream's first bytes. A model that thinks first may be silent for minutes. Does not
+            apply to an answer that comes whole: only the total does.
+        idle_s: Between two pieces of a stream.
+        total_s: For everything together.
+    """
+
+    connect_s: float = 5.0
+    first_byte_s: float = 60.0
+    idle_s: float = 30.0
+    total_s: float = 120.0
+
+    @classmethod
+    def of(cls, settings: HttpSettings) -> Timeouts:
+        """Return the timeouts from a provider's settings."""
+        return cls(
+            connect_s=settings.connect_timeout_s,
+            first_byte_s=settings.first_byte_timeout_s,
+            idle_s=settings.idle_timeout_s,
+            total_s=settings.timeout_s,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class HttpAnswer:
+    """A whole answer. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class HttpClient:
+    """Talks to one service. Holds connections: close it after use.
+
+    Attributes:
+        host: host[:port] of the service, for texts.
+        origin: scheme://host[:port], for ProviderData.
+        mask: Removes keys from a text.
+
+    Args:
+        provider: The provider type's name, for errors.
+        base_url: Where all paths start; its query is appended to each of them.
+        headers: Sent with every request, including the key.
+        secrets: Texts that no error may contain.
+        transport: None for real connections; httpx.MockTransport or similar in tests.
+
+    Raises:
+        ProviderRequestError: base_url or a header cannot be used.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        base_url: str,
+        headers: Mapping[str, str],
+        *,
+        timeouts: Timeouts | None = None,
+        secrets: Sequence[str] = (),
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.provider = provider
+        self.timeouts = timeouts or Timeouts()
+        self.mask = key_mask(secrets)
+        address, mark, query = base_url.partition("?")
+        self._address, self._query = address.rstrip("/"), mark + query  # Azure wants ?api-version=… everywhere
+        try:
+            url = httpx.URL(self._address)
+        except (httpx.InvalidURL, ValueError, TypeError):
+            url = httpx.URL("")
+        if url.scheme not in ("http", "https") or not _HOST.fullmatch(url.raw_host):
+            raise ProviderRequestError(
+                f"base_url {self.mask(base_url)!r} is not an http or https address", provider=provider
+            )
+        problem = header_problem(headers)
+        if problem:
+            raise ProviderRequestError(problem, provider=provider)
+        self.host = url.netloc.decode("ascii")
+        self.origin = f"{url.scheme}://{self.host}"
+        identity = {"host": self.host, "accept-encoding": "identity", "user-agent": "flexchat", **headers}
+        self._headers = httpx.Headers(list(identity.items()))
+        self._extensions = {"timeout": {"connect": self.timeouts.connect_s}}
+        self._urls: dict[str, httpx.URL] = {}
+        self._transport = transport or AiohttpTransport()
+
+    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> HttpAnswer:
+        """Send body and return the whole answer, whatever its status.
+
+        Raises:
+            ProviderError: No answer, none in time, or one that no service of this kind gives: a redirect, a
+                web page, more than 16 MiB.
+        """
+        return await self._whole(HttpStream(self, self._request("POST", path, body), timeout_s, whole=True))
+
+    async def get(self, path: str, *, timeout_s: float | None = None) -> HttpAnswer:
+        """Send a GET request for path. Otherwise the same as post."""
+        return await self._whole(HttpStream(self, self._request("GET", path, b""), timeout_s, whole=True))
+
+    async def send(self, method: str, path: str, body: bytes = b"", *, timeout_s: float | None = None) -> HttpAnswer:
+        """Send a request with any method: "PUT", "DELETE". Otherwise the same as post."""
+        return await self._whole(HttpStream(self, self._request(method, path, body), timeout_s, whole=True))
+
+    def stream(self, path: str, body: bytes, *, timeout_s: float | None = None) -> HttpStream:
+        """Send body; ``async with`` gives the answer as it arrives. Raises the same errors as post."""
+        return HttpStream(self, self._request("POST", path, body), timeout_s, whole=False)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._transport.aclose()
+
+    def unreadable(self, what: str, **rest: Any) -> ProviderProtocolError:
+        """Return the error for an answer that makes no sense; what: a sentence that starts with a verb."""
+        return ProviderProtocolError(f"{self.host} {self.mask(what)}", provider=self.provider, **rest)
+
+    async def _whole(self, stream: HttpStream) -> HttpAnswer:
+        async with stream as answer:
+            return HttpAnswer(status=answer.status, headers=answer.headers, body=await answer.read())
+
+    def _request(self, method: str, path: str, body: bytes) -> httpx.Request:
+        url = self._urls.get(path)
+        if url is None:
+            if len(self._urls) >= 64:
+                self._urls.clear()
+            url = self._urls[path] = httpx.URL(self._address + path + self._query)
+        request = httpx.Request(
+            method, url, headers=self._headers, stream=BodyStream(body), extensions=self._extensions
+        )
+        if body:
+            request.headers["content-type"] = "application/json"
+            request.headers["content-length"] = str(len(body))
+        return request
+
+
+class HttpStream:
+    """An answer being received: a context manager, and an asynchronous iterator over its bytes.
+
+    Attributes:
+        status, headers: The answer's, once entered. Header names are in lower case.
+    """
+
+    status: int
+    headers: dict[str, str]
+
+    def __init__(self, client: HttpClient, request: httpx.Request, timeout_s: float | None, *, whole: bool) -> None:
+        self._client, self._request, self._whole = client, request, whole
+        total_s = client.timeouts.total_s
+        self._total_s = total_s if timeout_s is None else min(timeout_s, total_s)
+        self._cap = MAX_BODY_BYTES if whole else MAX_STREAM_BYTES
+        self._size = 0
+        self._is_packed = False
+        self._packed: bytes | None = None  # received but not unpacked yet
+        self._response: httpx.Response | None = None
+
+    async def __aenter__(self) -> HttpStream:
+        timeouts = self._client.timeouts
+        self._deadline = Deadline(self._total_s)
+        self._patience_s = self._total_s if self._whole else timeouts.first_byte_s
+        try:
+            due = self._deadline.wait(self._patience_s)
+            response = await self._client._transport.handle_async_request(self._request)
+            self._deadline.rest()
+            if not self._whole:
+                self._patience_s = due - asyncio.get_running_loop().time()  # headers alone are not a byte of an answer
+        except asyncio.CancelledError:
+            self._deadline.close()
+            if self._deadline.passed():
+                raise self._too_late() from None
+            raise
+        except httpx.TransportError as error:
+            self._deadline.close()
+            raise self._broken(error) from error
+        except BaseException:
+            self._deadline.close()
+            raise
+        self._response = response
+        self.status = response.status_code
+        self.headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in response.headers.raw}
+        self._pieces = aiter(response.stream)  # type: ignore[arg-type]  # of an asynchronous transport
+        try:
+            self._inflate = self._decoder()
+            self._check()
+        except ProviderError:
+            await self._close()
+            raise
+        if self.status >= 400:
+            self._cap = MAX_ERROR_BYTES
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._close()
+
+    def __aiter__(self) -> HttpStream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return the next bytes as they arrived; compressed ones in steps."""
+        if self._packed is not None:
+            return self._counted(self._inflated(self._packed))
+        deadline = self._deadline
+        try:
+            deadline.wait(self._patience_s)
+            piece = await self._pieces.__anext__()
+            deadline.rest()
+        except StopAsyncIteration:
+            deadline.rest()
+            if self._is_packed and not self._inflate.eof:
+                raise self._client.unreadable(
+                    "sent compressed data that was cut off", status=self.status, retryable=self._whole
+                ) from None
+            raise
+        except asyncio.CancelledError:
+            deadline.close()
+            if deadline.passed():
+                raise self._too_late() from None
+            raise
+        except httpx.TransportError as error:
+            deadline.close()
+            raise self._broken(error) from error
+        if not self._size and not self._whole:
+            self._patience_s = self._client.timeouts.idle_s
+        return self._counted(piece if self._inflate is None else self._inflated(piece))
+
+    def _counted(self, piece: bytes) -> bytes:
+        self._size += len(piece)
+        if self._size > self._cap and self.status < 400:
+            raise self._client.unreadable(f"sent more than {self._cap // 2**20} MiB in one answer", status=self.status)
+        return piece
+
+    async def read(self) -> bytes:
+        """Return everything left. Of an error's body, only the first 64 KiB are read, or as much as can be."""
+        pieces = []
+        try:
+            async for piece in self:
+                pieces.append(piece)
+                if self._size >= self._cap and self.status >= 400:
+                    break
+        except ProviderError:
+            if self.status < 400:
+                raise  # an error's status says more than a failure to read its text
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def finish(self) -> None:
+        """Briefly try to read to the end: then the connection can be reused."""
+        self._deadline.shorten(_FINISH_S)
+        self._patience_s = _FINISH_S
+        try:
+            async for _ in self:
+                pass
+        except ProviderError:
+            pass  # nothing of value was left; the connection is closed instead
+
+    async def _close(self) -> None:
+        self._deadline.close()
+        if self._response is not None:
+            response, self._response = self._response, None
+            await response.stream.aclose()  # type: ignore[union-attr]  # of an asynchronous transport
+
+    def _check(self) -> None:
+        """Refuse an answer that indicates a wrong base URL."""
+        client, kind = self._client, self.headers.get("content-type", "").strip().lower()
+        if self.status < 200:
+            raise client.unreadable("wants to speak another protocol: is base_url right?", status=self.status)
+        if 300 <= self.status < 400:
+            target = self.headers.get("location", "")
+            to = f" to {httpx.URL(target).netloc.decode() or target[:200]}" if _is_address(target) else ""
+            raise client.unreadable(
+                f"redirects {self._request.url.path}{to}: is base_url right? Redirects are not followed",
+                status=self.status,
+            )
+        if self.status < 400 and kind.startswith("text/html"):
+            raise client.unreadable(
+                f"answered {self._request.url.path} with a web page: is base_url right? (An API like OpenAI's often "
+                "ends in /v1)",
+                status=self.status,
+            )
+
+    def _decoder(self) -> Any:
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if encoding in ("identity", ""):
+            return None
+        if encoding in ("gzip", "x-gzip", "deflate"):
+            return zlib.decompressobj(wbits=47)  # detects on its own which of the two it is
+        raise self._client.unreadable(f"sent content-encoding {encoding[:40]!r}, which was not asked for")
+
+    def _inflated(self, piece: bytes) -> bytes:
+        """Unpack the next step of a piece, but barely more than the answer's remaining limit."""
+        self._is_packed = True
+        room = max(self._cap - self._size, 0) + 1
+        step = min(room, _STEP_BYTES)
+        try:
+            if self._inflate.eof and piece:  # some proxies compress each piece separately
+                self._inflate = zlib.decompressobj(wbits=47)
+            inflated: bytes = self._inflate.decompress(piece, step)
+        except zlib.error:
+            raise self._client.unreadable("sent compressed data that is damaged", status=self.status) from None
+        rest = self._inflate.unused_data or self._inflate.unconsumed_tail
+        # After a full step there may be more, even if all of the input is consumed.
+        self._packed = rest if rest or len(inflated) == step else None
+        return inflated
+
+    def _too_late(self) -> ProviderTimeoutError:
+        """Return the error that says which deadline has passed, and how to move it."""
+        host, timeouts = self._client.host, self._client.timeouts
+        if self._deadline.is_total:
+            text, retryable = f"{host} did not finish its answer within {self._total_s:g} s (timeout_s)", False
+        elif self._size:
+            text, retryable = f"{host} stopped in the middle of its answer: nothing for {timeouts.idle_s:g} s", False
+            text += " (idle_timeout_s)"
+        else:
+            text, retryable = f"{host} sent nothing for {timeouts.first_byte_s:g} s (first_byte_timeout_s)", True
+        return ProviderTimeoutError(text, provider=self._client.provider, retryable=retryable)
+
+    def _broken(self, error: httpx.TransportError) -> ProviderError:
+        client, answered = self._client, self._response is not None
+        received = self._size > 0
+        found = connection_trouble(
+            error,
+            client.host,
+            client.timeouts.connect_s,
+            answered=answered,
+            received=received,
+            passed_on=received and not self._whole,
+        )
+        found.args = (client.mask(str(found)),)
+        found.provider, found.status = client.provider, self.status if answered else None
+        return found
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return bool(httpx.URL(text))
+    except (httpx.InvalidURL, ValueError):
+        return False

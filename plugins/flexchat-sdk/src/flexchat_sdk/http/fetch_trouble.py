@@ -1,0 +1,56 @@
+"""What a transport's error means for a request to the world, in words that tell a person or a model what to do."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable
+
+import httpx
+from flexchat.errors import FetchAnswerError, FetchConnectionError, FetchError, FetchTimeoutError
+
+from .connections import ForbiddenAddressError
+from .guard import CheckedUrl, refused
+from .trouble import causes
+
+
+def fetch_trouble(
+    error: httpx.TransportError, url: CheckedUrl, mask: Callable[[str], str], *, is_connected: bool
+) -> FetchError:
+    """Return the FetchError for a transport's error.
+
+    Args:
+        mask: Removes secrets from what the system or a proxy said.
+        is_connected: Whether there was a connection, so that the service may have got the request.
+    """
+    found = list(causes(error))
+    if any(isinstance(cause, ForbiddenAddressError) for cause in found):
+        return refused(url.host, url.port)
+    if isinstance(error, httpx.TimeoutException):
+        return FetchTimeoutError(f"no connection to {url.host} in time", may_have_arrived=is_connected)
+    if isinstance(error, httpx.RemoteProtocolError):
+        return FetchAnswerError(f"{url.host} does not answer in HTTP", may_have_arrived=is_connected)
+    why = mask(" ".join(str(error).split())[:200])
+    if isinstance(error, httpx.UnsupportedProtocol):
+        return FetchConnectionError(
+            f"{url.host} cannot be asked: {why}", retryable=False, may_have_arrived=is_connected
+        )
+    for cause in found:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            reason = getattr(cause, "verify_message", "")
+            text = f"the certificate of {url.host} is not trusted: {reason}"
+            return FetchConnectionError(text, retryable=False, may_have_arrived=is_connected)
+    if any(isinstance(cause, ssl.SSLError) for cause in found):
+        text = f"no TLS connection with {url.host}"
+        return FetchConnectionError(text, retryable=False, may_have_arrived=is_connected)
+    if is_connected:
+        text = f"{url.host} closed the connection before its answer was complete"
+    elif isinstance(error, httpx.ProxyError):
+        text = f"the proxy named in the environment does not lead to {url.host}: {why}"
+    elif any(isinstance(cause, socket.gaierror) for cause in found):
+        text = f"the name {url.host} cannot be resolved"
+    elif any(isinstance(cause, ConnectionRefusedError) for cause in found):
+        text = f"nothing listens at {url.host}:{url.port}"
+    else:
+        text = f"no connection to {url.host}: {why}"
+    return FetchConnectionError(text, may_have_arrived=is_connected)

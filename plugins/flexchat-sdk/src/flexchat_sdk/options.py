@@ -1,0 +1,40 @@
+"""A turn's options in a service's format, and a warning for each option it does not support."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flexchat.domain.chat import ChatOptions
+from flexchat.domain.messages import Message, UserMessage
+
+_ABSENT: tuple[Any, ...] = (None, ())
+
+
+def said(options: ChatOptions, *same: str, **theirs: str) -> dict[str, Any]:
+    """Return the options that are set, as fields: None means "the service's default", 0 is a value.
+
+    Args:
+        same: Options with the same name as ours.
+        theirs: The service's names for others: ``max_tokens="max_output_tokens"``.
+    """
+    names = {**{name: name for name in same}, **theirs}
+    return {field: value for name, field in names.items() if (value := getattr(options, name)) not in _ABSENT}
+
+
+def unsaid(options: ChatOptions, *names: str) -> tuple[str, ...]:
+    """Return a warning for each of these options that is set, because the service does not support it.
+
+    ``parallel_tool_calls`` is ignored if no tools are offered.
+    """
+    found = [name for name in names if getattr(options, name) not in _ABSENT]
+    if not options.tools:
+        found = [name for name in found if name != "parallel_tool_calls"]
+    return tuple(f"the service does not support {name}: left out" for name in found)
+
+
+def unsaid_media(messages: Sequence[Message]) -> tuple[str, ...]:
+    """Return a warning if a user's message contains media: the service accepts none."""
+    if any(message.media for message in messages if type(message) is UserMessage):
+        return ("the service does not accept pictures or files: left out",)
+    return ()

@@ -1,0 +1,82 @@
+"""Registers the guarded fetcher, and the checks of [network] and of tools' schemas. Light: httpx loads later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flexchat.plugin import ConfigCheck, FetcherType, hookimpl
+
+if TYPE_CHECKING:
+    from flexchat.assembly import Reviewed
+    from flexchat.config.reading import ReadConfig
+    from flexchat.domain import SchemaDialect
+    from flexchat.domain.masking import Mask
+
+    from .http.late_fetcher import LateFetcher
+
+FLEXCHAT_API = (0, 1)
+
+
+@hookimpl
+def flexchat_register_fetchers() -> Iterable[FetcherType]:
+    """Offer the fetcher that reaches public addresses only, and those of ``network.allow``."""
+    yield FetcherType(create=create_fetcher)
+
+
+@hookimpl
+def flexchat_register_checks() -> Iterable[ConfigCheck]:
+    """Offer the checks of addresses in [network] and of tools that services change or refuse."""
+    yield ConfigCheck(name="network", run=check_network, at_start=True)
+    yield ConfigCheck(name="tools for services", review=note_schemas)
+
+
+def create_fetcher(allow: Sequence[str], domains: Sequence[str] | None, mask: Mask) -> LateFetcher:
+    """Create the fetcher of one chat."""
+    from .http.late_fetcher import LateFetcher
+
+    return LateFetcher(allow, domains, mask)
+
+
+def check_network(reading: ReadConfig) -> None:
+    """Report entries of [network] that are no addresses or hosts."""
+    network = reading.config.network if reading.config is not None else None
+    if network is None or (not network.allow and not network.domains):
+        return
+    from .http.guard import allow_problem, domain_problem
+
+    for name, entries, problem_with in (
+        ("allow", network.allow, allow_problem),
+        ("domains", network.domains or (), domain_problem),
+    ):
+        for index, entry in enumerate(entries):
+            if problem := problem_with(entry):
+                reading.problem(("network", name, index), problem)
+
+
+def note_schemas(reading: Any, parts: Reviewed) -> None:
+    """Note which tools the rules' services change or refuse."""
+    registry = parts.tools.get_registry()
+    entries = {entry.name: index for index, entry in enumerate(parts.config.tools.registry)}
+    offered: dict[str, tuple[SchemaDialect, set[str]]] = {}
+    for rule in parts.config.responses:
+        allowed = parts.tools.offered_to(rule)
+        if not allowed or rule.llm not in parts.llms:
+            continue
+        llm, model = parts.llms.resolve(rule.llm, rule.model)
+        provider = llm.provider
+        kind = parts.plugins.providers.by_name.get(provider.name)
+        known = kind.schema_dialects if kind is not None else {}
+        dialect = known.get(provider.tool_format(model)) or known.get(provider.name)
+        if dialect is not None:
+            offered.setdefault(dialect.name, (dialect, set()))[1].update(allowed)
+    if not offered:
+        return
+    from .dialects.lint import lint_tools
+
+    for name, (dialect, names) in offered.items():
+        tools = [tool for tool in registry.list() if tool.name in names]
+        for finding in lint_tools(tools, {name: dialect}):
+            if finding.sentence:
+                place = ("tools", "registry", entries[finding.tool]) if finding.tool in entries else ("tools",)
+                reading.note(place, finding.sentence)

@@ -1,0 +1,256 @@
+"""The bytes of an answer as JSON, streamed or whole. Uses no network and no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+import attrs
+from flexchat.domain.events import CharacterJoiner, ChatEvent
+from flexchat.errors import ProviderError, ProviderProtocolError
+
+from .http.answer_shape import WrongShape
+from .http.ndjson import NdjsonDecoder
+from .http.sse import SseDecoder
+from .http.wire_json import from_bytes
+
+
+class Decoder(Protocol):
+    """Splits the bytes of a stream into frames: one instance per answer."""
+
+    def feed(self, piece: bytes) -> Iterable[tuple[bytes, str]]:
+        """Return the frames this piece completes, each with its name; "" for none.
+
+        Raises:
+            ValueError: A frame is longer than allowed, or is not one.
+        """
+
+    def close(self) -> Iterable[tuple[bytes, str]]:
+        """Return the frame the stream ended in, if any."""
+
+
+class _Lines:
+    """Lines of JSON as frames without a name."""
+
+    def __init__(self) -> None:
+        self._decoder = NdjsonDecoder()
+
+    def feed(self, piece: bytes) -> list[tuple[bytes, str]]:
+        return [(line, "") for line in self._decoder.feed(piece)]
+
+    def close(self) -> list[tuple[bytes, str]]:
+        return [(line, "") for line in self._decoder.close()]
+
+
+@attrs.frozen(kw_only=True)
+class Framing:
+    """How a service splits a stream into JSON values.
+
+    Attributes:
+        decoder: Makes the decoder of one stream.
+        done: The frame, not JSON, that ends a stream; b"" if [DONE] comes from a proxy and means nothing.
+        tells_whole: Whether a stream that starts with a brace or a bracket is a whole answer: no frame starts with one.
+        values: What a frame may contain.
+        frame: The name for a frame in errors, with its article.
+        more_follows: Returns whether a line is not the last; None for any other framing. A whole answer may come in
+            lines, too.
+    """
+
+    decoder: Callable[[], Decoder]
+    done: bytes = b""
+    tells_whole: bool = True
+    values: tuple[type, ...] = (dict,)
+    frame: str = "an event"
+    more_follows: Callable[[Mapping[str, Any]], bool] | None = None
+
+
+SSE = Framing(decoder=SseDecoder)
+"""Server-sent events; the service's own event ends the stream."""
+
+SSE_DONE = Framing(decoder=SseDecoder, done=b"[DONE]")
+"""Server-sent events that end in ``[DONE]``, as OpenAI's do."""
+
+NDJSON = Framing(decoder=_Lines, tells_whole=False, frame="a line", more_follows=lambda line: False)
+"""One JSON value per line, as Ollama's."""
+
+
+class Answer(Protocol):
+    """What a provider implements: one answer being read. Made for each answer; reads JSON, yields events.
+
+    Each method raises WrongShape for a value of the wrong type instead of text or calls, Reported for an error the
+    service reports inside an answer, and Unreadable for anything that makes no sense.
+
+    Attributes:
+        is_over: The service has said that nothing follows. The reader sets it at ``Framing.done``.
+    """
+
+    is_over: bool
+
+    def take(self, value: Any, name: str) -> Iterable[ChatEvent]:
+        """Return what a frame of a stream adds. name: the server-sent event's name."""
+
+    def whole(self, value: Any) -> Iterable[ChatEvent]:
+        """Return the events of an answer that came whole, which may be any JSON; the last one is AnswerEnd."""
+
+    def end(self) -> Iterable[ChatEvent]:
+        """Return what is left when a stream has ended; the last event is AnswerEnd, unless ``take`` gave it."""
+
+
+class RefusableAnswer(Answer, Protocol):
+    """An answer of a service that reports some answers as errors: a call its model wrote badly."""
+
+    def refused(self, body: object, error: ProviderError) -> Iterable[ChatEvent] | None:
+        """Return the end of the answer if the error is really one; None if it is an error."""
+
+
+class Reported(Exception):
+    """A service reports an error inside an answer. The kit makes a ProviderError of its body: see Refusals."""
+
+    def __init__(self, body: object) -> None:
+        super().__init__("the service reports an error")
+        self.body = body
+
+
+class Unreadable(ValueError):
+    """An answer makes no sense. The text starts with a verb, because the service's name goes before it.
+
+    Args:
+        cut_off: Whether it broke off; the next one may be complete.
+    """
+
+    def __init__(self, text: str, *, cut_off: bool = False) -> None:
+        super().__init__(text)
+        self.cut_off = cut_off
+
+
+class AnswerReader:
+    """Reads one answer: ``feed`` it every piece, then ``end`` it; or the ``whole`` of it at once.
+
+    Also reads a whole answer when a stream was requested: some servers do not stream.
+
+    Args:
+        failed: Makes the error for a body that reports one.
+        unreadable: Makes the error for anything that makes no sense; its text starts with a verb.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        failed: Callable[[object], ProviderError],
+        unreadable: Callable[[str], ProviderProtocolError],
+        framing: Framing = SSE,
+    ) -> None:
+        self._answer, self._failed, self._unreadable, self._framing = answer, failed, unreadable, framing
+        self._decoder = framing.decoder()
+        self._characters = CharacterJoiner()
+        self._pieces: list[bytes] | None = None
+        self._is_first = framing.tells_whole
+        self._is_refused = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the server has said that nothing follows."""
+        return self._answer.is_over
+
+    def feed(self, piece: bytes) -> Iterator[ChatEvent]:
+        """Yield what a piece adds, however the network split it.
+
+        Raises:
+            ProviderError: The server reports one, or what it sent cannot be read.
+        """
+        return self._passed(self._fed(piece))
+
+    def end(self) -> Iterator[ChatEvent]:
+        """Yield what is left; the last event is AnswerEnd. Raises the same as feed."""
+        return self._passed(self._left())
+
+    def whole(self, body: bytes) -> Iterator[ChatEvent]:
+        """Yield the events of an answer that came whole; the last one is AnswerEnd. Raises the same as feed."""
+        return self._passed(self._at_once(body))
+
+    def refused(self, body: object, error: ProviderError) -> Iterator[ChatEvent]:
+        """Yield the end of the answer if the error is really one, or raise the error."""
+        refused = getattr(self._answer, "refused", None)
+        end = None if refused is None else refused(body, error)
+        if end is None:
+            raise error
+        self._is_refused = self._answer.is_over = True
+        yield from end
+
+    def _passed(self, events: Iterable[ChatEvent]) -> Iterator[ChatEvent]:
+        try:
+            yield from self._characters.joined(events)
+        except Reported as report:
+            yield from self._characters.joined(self.refused(report.body, self._failed(report.body)))
+        except WrongShape as error:
+            raise self._broken(f"sent an answer that cannot be read: {error}", cut_off=True) from error
+        except Unreadable as error:
+            raise self._broken(str(error), cut_off=error.cut_off) from error
+
+    def _broken(self, text: str, *, cut_off: bool) -> ProviderProtocolError:
+        """Return the error for an unreadable answer. The next may be fine, but nothing is retried once passed on."""
+        made = self._unreadable(text)
+        if cut_off:
+            made.retryable = True
+        return made
+
+    def _fed(self, piece: bytes) -> Iterator[ChatEvent]:
+        if self._is_first and (start := piece.lstrip(b"\xef\xbb\xbf \r\n\t")):
+            self._is_first = False
+            if start.startswith((b"{", b"[")):
+                self._pieces, piece = [], start
+        if self._pieces is not None:
+            self._pieces.append(piece)
+            return
+        try:
+            frames = self._decoder.feed(piece)
+        except ValueError as error:
+            raise Unreadable(f"sent a stream that cannot be read: {error}") from error
+        answer = self._answer
+        for data, name in frames:
+            if not answer.is_over and (value := self._decoded(data)) is not None:
+                yield from answer.take(value, name)
+
+    def _left(self) -> Iterator[ChatEvent]:
+        if self._pieces is not None:
+            yield from self._at_once(b"".join(self._pieces))
+            return
+        answer = self._answer
+        for data, name in self._decoder.close():
+            if not answer.is_over and (value := self._decoded(data)) is not None:
+                yield from answer.take(value, name)
+        if not self._is_refused:
+            yield from answer.end()
+
+    def _at_once(self, body: bytes) -> Iterator[ChatEvent]:
+        more_follows = self._framing.more_follows
+        try:
+            value = from_bytes(body)
+        except ValueError as error:
+            if more_follows is None or b"\n" not in body.strip():
+                is_begun = body.lstrip().startswith((b"{", b"["))
+                text = f"sent an answer that is not JSON, or was cut off: {error}; is base_url right?"
+                raise Unreadable(text, cut_off=is_begun) from error
+        else:
+            is_line = more_follows is not None and body.endswith(b"\n") and isinstance(value, dict)
+            if not is_line or not more_follows(value):  # type: ignore[misc]  # a line has it
+                yield from self._answer.whole(value)
+                return
+        yield from self._fed(body)  # a server that streams unasked
+        yield from self._left()
+
+    def _decoded(self, data: bytes) -> Any:
+        """Return a frame's JSON; None for the frame that ends the stream, or one without data."""
+        if not data.strip():
+            return None
+        try:
+            value = from_bytes(data)
+        except ValueError as error:
+            if (mark := data.strip()) in (self._framing.done, b"[DONE]"):
+                self._answer.is_over = mark == self._framing.done
+                return None
+            text = f"sent a stream with {self._framing.frame} that is not JSON, or was cut off: {error}"
+            raise Unreadable(text, cut_off=True) from error
+        if not isinstance(value, self._framing.values):
+            raise Unreadable(f"sent a stream with {self._framing.frame} that is not a JSON object")
+        return value

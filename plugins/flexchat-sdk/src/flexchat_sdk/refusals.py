@@ -1,0 +1,279 @@
+"""What a service's refusal means: a table of the vendor's own codes, then one ladder of statuses for all.
+
+Pure: turns status, headers and body into a ProviderError.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+import attrs
+from flexchat.errors import (
+    ContentFilterError,
+    ContextLengthError,
+    ModelNotFoundError,
+    ProviderAuthError,
+    ProviderConnectionError,
+    ProviderError,
+    ProviderOverloadedError,
+    ProviderProtocolError,
+    ProviderRateLimitError,
+    ProviderRequestError,
+    ProviderTimeoutError,
+)
+
+from .http.refusal import LONGEST_CODE, refusal_text
+from .http.retry_after import bounded_wait, retry_after_s, should_retry
+
+_STATUS = re.compile(r"[45][0-9]{2}")
+# Where the text is in a body without a table for the error.
+_TEXTS = ("error", "message", "detail", "errors", "msg")
+
+SHORTER = (
+    "; begin a new conversation, send less (stores.NAME.top_k, tools.max_result_chars, fewer tools), or ask a model "
+    "that reads more"
+)
+"""The advice of an error about a request that is too long."""
+
+KINDS: Mapping[str, tuple[type[ProviderError], str, Mapping[str, Any]]] = {
+    "too_long": (ContextLengthError, "the conversation is too long for the model: {text}" + SHORTER, {}),
+    "filtered": (ContentFilterError, "{host} refused the prompt: {text}", {}),
+    "no_model": (ModelNotFoundError, "{host} has no model {model}: {text}", {}),
+    "quota": (ProviderRateLimitError, "the budget at {host} is used up: {text}", {"kind": "quota"}),
+    "key": (ProviderAuthError, "{host} refuses the key ({key}): {text}", {}),
+    "forbidden": (ProviderAuthError, "{host} does not allow this: {text}", {}),
+    "rate": (ProviderRateLimitError, "{host} gets too many requests: {text}", {}),
+    "no_api": (ProviderProtocolError, "{host} has no {path} here: is base_url right?", {}),
+    "not_found": (
+        ProviderRequestError,
+        "{host} found nothing here (is base_url right?): {text}",
+        {"kind": "not_found"},
+    ),
+    "timeout": (ProviderTimeoutError, "{host} gave up waiting: {text}", {"retryable": True}),
+    "conflict": (ProviderRequestError, "{host} reports a conflict: {text}", {"kind": "conflict"}),
+    "connection": (ProviderConnectionError, "{host} broke off: {text}", {}),
+    "overloaded": (ProviderOverloadedError, "{host} failed{status}: {text}", {}),
+    "unsupported": (ProviderRequestError, "{host} cannot do this: {text}", {"kind": "unsupported_feature"}),
+    "request": (ProviderRequestError, "{host} refused the request: {text}", {}),
+}
+"""The kinds a Row may name: the error, its sentence, and its other fields."""
+
+
+@attrs.frozen(kw_only=True)
+class Report:
+    """What an error's body says. Codes are in lower case.
+
+    Attributes:
+        code, type: The service's codes for the error.
+        codes: More of them.
+        param: The field of the request it is about.
+        retry_s: How long to wait, in seconds, if the body says so.
+        is_json: Whether the body was JSON: a wrong address answers with a page.
+    """
+
+    text: str
+    code: str = ""
+    type: str = ""
+    codes: tuple[str, ...] = ()
+    param: str | None = None
+    request_id: str = ""
+    retry_s: float | None = None
+    is_json: bool = True
+
+    def names(self, *codes: str) -> bool:
+        """Return whether one of its codes is among these, in which a star matches anything."""
+        return any(fnmatchcase(word, code) for word in (self.code, self.type, *self.codes) if word for code in codes)
+
+    def says(self, *phrases: str) -> bool:
+        """Return whether its text contains one of these. Phrases are in lower case."""
+        text = self.text.lower()
+        return any(phrase in text for phrase in phrases)
+
+
+def read_report(body: object, *, code: str = "code") -> Report:
+    """Read an error's body in the forms most services use: a table ``error``, one of a few keys, plain text, a page.
+
+    Args:
+        code: That table's key for its code.
+    """
+    if isinstance(body, list) and body:
+        body = body[0]
+    if not isinstance(body, dict):
+        text = body if isinstance(body, str) else ""
+        return Report(text="a web page" if text.lstrip().startswith("<") else text, is_json=not isinstance(body, str))
+    error = body.get("error")
+    if isinstance(error, dict):
+        return Report(
+            text=said_in(error.get("message")),
+            code=word_in(error.get(code)),
+            type=word_in(error.get("type")),
+            param=param if isinstance(param := error.get("param"), str) else None,
+            request_id=word if isinstance(word := body.get("request_id"), str) else "",
+        )
+    text = next((t for key in _TEXTS if (t := said_in(body.get(key)))), "")
+    return Report(text=text, code=word_in(body.get("code") or body.get("error_code")), type=word_in(body.get("type")))
+
+
+def said_in(value: object) -> str:
+    """Return a text, or the texts in a table or a list (FastAPI's detail, Cloudflare's errors)."""
+    items = value if isinstance(value, list) else [value]
+    found = [item.get("message") or item.get("msg") if isinstance(item, dict) else item for item in items]
+    return "; ".join([text for text in found if text and isinstance(text, str)])
+
+
+def word_in(value: object) -> str:
+    """Return a code in lower case; empty if it is not one."""
+    return str(value).lower() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+@attrs.frozen
+class Row:
+    """One line of a vendor's table: when it fits, the refusal is of this kind.
+
+    It fits if every given condition does; of ``codes``, ``says`` and ``matches``, one is enough.
+
+    Attributes:
+        kind: A key of KINDS. "no_model" fits only if a model was requested.
+        status: One of these; None stands for an error in the middle of a stream, without a status.
+        codes: Codes of the report, see Report.names.
+        says: Phrases of its text, in lower case.
+        matches: A pattern found in its text, in lower case. One that begins with ``.*`` or a lookahead needs a ``^``,
+            or a long text takes time in the square of its length.
+        path: The requested path starts with it.
+        param: The field it is about.
+        is_json: Whether the body is JSON.
+        text: Its sentence, instead of that of KINDS; it may name {host}, {text}, {model}, {path} and {key}.
+        retryable: Whether repeating the request may help; None for the default of that kind of error.
+        known: Fields of the error in addition to those of KINDS, such as ``{"kind": "invalid_schema"}``.
+    """
+
+    kind: str = attrs.field(validator=attrs.validators.in_(KINDS))
+    status: tuple[int | None, ...] = attrs.field(default=(), kw_only=True)
+    codes: tuple[str, ...] = attrs.field(default=(), kw_only=True)
+    says: tuple[str, ...] = attrs.field(default=(), kw_only=True)
+    matches: str = attrs.field(default="", kw_only=True)
+    path: str = attrs.field(default="", kw_only=True)
+    param: str | None = attrs.field(default=None, kw_only=True)
+    is_json: bool | None = attrs.field(default=None, kw_only=True)
+    text: str = attrs.field(default="", kw_only=True)
+    retryable: bool | None = attrs.field(default=None, kw_only=True)
+    known: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True)
+
+    def fits(self, report: Report, status: int | None, path: str, model: str | None) -> bool:
+        """Return whether it fits a refusal."""
+        return (
+            (not self.status or status in self.status)
+            and (self.kind != "no_model" or model is not None)
+            and (self.is_json is None or report.is_json == self.is_json)
+            and path.startswith(self.path)
+            and (self.param is None or report.param == self.param)
+            and self._is_said(report)
+        )
+
+    def _is_said(self, report: Report) -> bool:
+        if not (self.codes or self.says or self.matches):
+            return True
+        if report.names(*self.codes) or report.says(*self.says):
+            return True
+        return bool(self.matches) and re.search(self.matches, report.text.lower(), re.DOTALL) is not None
+
+
+_LADDER = (
+    Row("too_long", status=(413,)),
+    Row("key", status=(401,)),
+    Row("quota", status=(402,)),
+    Row("forbidden", status=(403,)),
+    Row("no_api", status=(404,), is_json=False),
+    Row("no_model", status=(404,), says=("model",)),
+    Row("not_found", status=(404,)),
+    Row("timeout", status=(408,)),
+    Row("conflict", status=(409,)),
+    Row("rate", status=(429,)),
+    Row("overloaded", status=(None, *range(500, 600))),
+    Row("request"),
+)
+
+
+@attrs.frozen(kw_only=True)
+class Refusals:
+    """The refusals of one service.
+
+    Attributes:
+        provider: The provider type's name.
+        rows: The vendor's own, tried in order; if none fits, the status decides.
+        read: Reads a body, JSON data or text.
+        status_of: The status a code stands for, in an error without a status.
+        key: The settings' name for the key.
+        request_id: The header with the request's id.
+    """
+
+    provider: str
+    rows: tuple[Row, ...] = ()
+    read: Callable[[object], Report] = read_report
+    status_of: Mapping[str, int] = attrs.field(factory=dict)
+    key: str = "api_key"
+    request_id: str = "x-request-id"
+
+    def error(
+        self,
+        body: object,
+        *,
+        status: int | None,
+        headers: Mapping[str, str],
+        host: str,
+        path: str,
+        model: str | None,
+        mask: Callable[[str], str],
+    ) -> ProviderError:
+        """Return the error for a refusal.
+
+        Args:
+            body: JSON data, or text.
+            status: None for an error in the middle of a stream; its code stands in for it.
+            headers: Names in lower case.
+            host: The service's name in texts.
+            path: The requested path: "/chat/completions".
+            mask: Removes keys from a text. A refusal of a key quotes part of it.
+        """
+        report = self.read(body)
+        if status is None or status < 400:
+            status = self._status(report)
+        row = next(row for row in (*self.rows, *_LADDER) if row.fits(report, status, path, model))
+        error_class, sentence, more = KINDS[row.kind]
+        said = {
+            "host": host,
+            "text": refusal_text(report.text, mask) or "no reason given",
+            "model": model or "the model",
+            "path": path[1:],
+            "key": self.key,
+            "status": "" if status is None else f" with status {status}",
+        }
+        known: dict[str, Any] = {
+            "provider": self.provider,
+            "model": model,
+            "status": status,
+            "code": self._short(next((w for w in (*report.codes, report.code, report.type) if w), ""), mask),
+            "request_id": headers.get(self.request_id) or self._short(report.request_id, mask),
+            "retry_after_s": bounded_wait(report.retry_s or 0)
+            or retry_after_s(headers)
+            or None,  # 0 stands for "some time"
+        }
+        if row.kind == "request":
+            known["param"] = self._short(report.param or "", mask)
+        error = error_class((row.text or sentence).format_map(said), **{**known, **more, **row.known})
+        for wish in (row.retryable, should_retry(headers)):
+            if wish is not None:
+                error.retryable = wish
+        return error
+
+    def _status(self, report: Report) -> int | None:
+        if _STATUS.fullmatch(report.code):
+            return int(report.code)
+        return next((s for word in (report.code, report.type) if (s := self.status_of.get(word)) is not None), None)
+
+    @staticmethod
+    def _short(word: str, mask: Callable[[str], str]) -> str | None:
+        return refusal_text(word, mask, LONGEST_CODE) or None  # gateways put whole sentences there

@@ -1,0 +1,3 @@
+"""The public names of ``flexchat_sqlite``, for type checkers and for the module itself."""
+
+from .database import Database as Database

@@ -1,0 +1,308 @@
+"""The built-in ConversationStore: one SQLite file."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from flexchat.domain import ConversationInfo, ConversationTurn, TurnStatus
+from flexchat.domain.journal import TurnEnd
+from flexchat.domain.message_json import turn_from_json, turn_to_json
+from flexchat.domain.prices import Cost
+from flexchat.domain.text import storable
+from flexchat.errors import StorageError, UnknownConversationError
+from flexchat.files import data_folder, located
+
+from . import keys as sqlite_keys
+from . import ledger as sqlite_ledger
+from .config import SqliteSettings
+from .database import Database
+from .journal import EVENT_TABLES, SqliteJournal, delete_turns_of, ended
+from .journal import TABLES as JOURNAL_TABLES
+
+FILE_NAME = "conversations.db"
+APPLICATION_ID = 0x666C7863  # "flxc"
+
+# last_turn, not a time, says which conversation was used last: clocks go back, and two turns may share a moment.
+_TABLES = """
+CREATE TABLE conversations (
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    title TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    turns INTEGER NOT NULL,
+    started_at TEXT NOT NULL,
+    used_at TEXT NOT NULL,
+    last_turn INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+CREATE INDEX conversations_by_use ON conversations (tenant, last_turn);
+CREATE TABLE turns (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT NOT NULL,
+    conversation TEXT NOT NULL,
+    id TEXT NOT NULL,
+    turn TEXT NOT NULL,
+    folded_text TEXT NOT NULL,
+    UNIQUE (tenant, conversation, id),
+    FOREIGN KEY (tenant, conversation) REFERENCES conversations (tenant, id) ON DELETE CASCADE
+        DEFERRABLE INITIALLY DEFERRED
+);
+"""
+# A column in addition to the turn's JSON, for the list of conversations. Turns in old files are all done.
+_STATUS = "ALTER TABLE turns ADD COLUMN status TEXT NOT NULL DEFAULT 'done';"
+# What all turns cost, in trillionths of a dollar (NULL if none is priced), and how many are not fully priced. Not a
+# column of turns: a list of conversations would read all their texts to get at it.
+_COST = """
+ALTER TABLE conversations ADD COLUMN cost INTEGER;
+ALTER TABLE conversations ADD COLUMN unpriced INTEGER NOT NULL DEFAULT 0;
+UPDATE conversations SET unpriced = turns;
+"""
+_MIGRATIONS = (
+    _TABLES,
+    _STATUS,
+    sqlite_ledger.TABLES,
+    JOURNAL_TABLES,
+    EVENT_TABLES,
+    sqlite_keys.TABLES,
+    _COST,
+    sqlite_ledger.HANDLE,
+    sqlite_ledger.HONOURS_KEY,
+)
+
+_MOST = 9 * 10**18  # a sum stays an integer: beyond 64 bits SQLite would go on with a float
+
+_INFO = (
+    "id, title, turns, started_at, used_at, topic, (SELECT status FROM turns WHERE number = conversations.last_turn), "
+    "cost, unpriced"
+)
+
+
+class SqliteConversations:
+    """Keeps conversations in a SQLite file; see ConversationStore.
+
+    Attributes:
+        database: The file, which has the tables of conversations, of effects and of the journal.
+        journal: The steps of the turns; see JournalingStore.
+
+    Ids and tenants are compared exactly, and one with NUL or half of a surrogate pair is refused. A search compares
+    without regard to case, and a word also occurs inside a longer one.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.database = Database(
+            path, kind="conversations", application_id=APPLICATION_ID, migrations=_MIGRATIONS, prepare=_add_functions
+        )
+        self.journal = SqliteJournal(self.database)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.database.path
+
+    def ledger(self) -> sqlite_ledger.SqliteLedger:
+        """Return the ledger of effects in the same file; see KeepingEffects."""
+        return sqlite_ledger.SqliteLedger(self.database)
+
+    async def append(
+        self, conversation: str, turn: ConversationTurn, *, tenant: str, end: TurnEnd | None = None
+    ) -> None:
+        """Add a turn at the end; see JournalingStore."""
+        add, write_end = _added(conversation, turn, tenant), None if end is None else ended(end)
+
+        def write(database: sqlite3.Connection) -> None:
+            if write_end is not None:
+                write_end(database)
+            add(database)
+
+        await self.database.write(write)
+
+    async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
+        """Return a conversation's turns, oldest first; see ConversationStore."""
+        key = _key(tenant, conversation)
+        most = -1 if last is None else max(last, 0)
+
+        def read(database: sqlite3.Connection) -> list[str]:
+            rows = database.execute(
+                "SELECT turn FROM turns WHERE tenant = ? AND conversation = ? ORDER BY number DESC LIMIT ?",
+                (*key, most),
+            ).fetchall()
+            if not rows:
+                _found(database, key)
+            return [row[0] for row in rows]
+
+        # Every turn of a conversation begins with this, and a change of threads costs more than the read.
+        written = await self.database.read_soon(read)
+        try:
+            return [turn_from_json(text) for text in reversed(written)]
+        except ValueError as error:
+            raise StorageError(
+                f"conversations: '{self.path}' has a turn of '{conversation}' that cannot be read: {error}"
+            ) from None
+
+    async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
+        """Return what is known of a conversation; see ConversationStore."""
+        key = _key(tenant, conversation)
+        return await self.database.read(lambda database: _found(database, key))
+
+    async def list(
+        self, *, tenant: str, search: str | None = None, limit: int = 50, before: str | None = None
+    ) -> Sequence[ConversationInfo]:
+        """Return conversations, most recently used first; see ConversationStore.
+
+        Raises:
+            UnknownConversationError: There is no conversation ``before``.
+        """
+        (whose,) = _key(tenant)
+        conditions, values = ["tenant = :tenant"], {"tenant": whose, "limit": max(limit, 0)}
+        if before is not None:
+            conditions.append("last_turn < (SELECT last_turn FROM conversations WHERE tenant = :tenant AND id = :id)")
+            (values["id"],) = _key(before)
+        words = storable(search or "").casefold().split()
+        if words:
+            conditions.append(_HAS_WORDS)
+            values["words"] = json.dumps(words)
+
+        def read(database: sqlite3.Connection) -> list[ConversationInfo]:
+            if before is not None:
+                _found(database, (whose, before))
+            rows = database.execute(
+                f"SELECT {_INFO} FROM conversations WHERE {' AND '.join(conditions)} "
+                "ORDER BY last_turn DESC LIMIT :limit",
+                values,
+            )
+            return [_info(row) for row in rows]
+
+        return await self.database.read(read)
+
+    async def rename(self, conversation: str, title: str, *, tenant: str) -> None:
+        """Rename a conversation; see ConversationStore."""
+        key = _key(tenant, conversation)
+
+        def rename(database: sqlite3.Connection) -> None:
+            changed = database.execute(
+                "UPDATE conversations SET title = ? WHERE tenant = ? AND id = ?", (storable(title), *key)
+            )
+            _refuse_none(changed, conversation)
+
+        await self.database.write(rename)
+
+    async def delete(self, conversation: str, *, tenant: str) -> None:
+        """Delete a conversation with all its turns, and its effects' texts; see ConversationStore."""
+        key = _key(tenant, conversation)
+
+        def delete(database: sqlite3.Connection) -> None:
+            changed = database.execute("DELETE FROM conversations WHERE tenant = ? AND id = ?", key)
+            delete_turns_of(database, *key)
+            _refuse_none(changed, conversation)
+            sqlite_ledger.forget_texts(database, *key)
+
+        await self.database.write(delete)
+        await self.database.empty_log()
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        await self.database.aclose()
+
+
+def default_ledger() -> sqlite_ledger.SqliteLedger:
+    """Return a ledger in the default file, for a program whose conversations are kept elsewhere or not at all."""
+    return sqlite_ledger.SqliteLedger(SqliteConversations(data_folder() / FILE_NAME).database, closes=True)
+
+
+def default_journal() -> SqliteJournal:
+    """Return a journal in the default file, for a store of conversations that has none."""
+    return SqliteJournal(SqliteConversations(data_folder() / FILE_NAME).database, closes=True)
+
+
+def _added(conversation: str, turn: ConversationTurn, tenant: str) -> Callable[[sqlite3.Connection], None]:
+    """Return what adds a turn at the end of a conversation, inside a transaction.
+
+    Raises:
+        StorageError: It cannot be kept as it is.
+    """
+    key = _key(tenant, conversation)
+    _key(turn.id)
+    try:
+        written = turn_to_json(turn)
+    except ValueError as error:
+        raise StorageError(f"conversations: {error}") from None
+    title, topic, folded = turn.title, storable(turn.topic), turn.text.casefold()
+    paid = turn.cost.summand
+    at = storable(turn.at) or datetime.now(UTC).isoformat(timespec="milliseconds")
+
+    def add(database: sqlite3.Connection) -> None:
+        added = database.execute(
+            "INSERT INTO turns (tenant, conversation, id, turn, folded_text, status) VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT DO NOTHING RETURNING number",
+            (*key, turn.id, written, folded, turn.status),
+        ).fetchall()
+        for (number,) in added:
+            database.execute(
+                "INSERT INTO conversations "
+                "(tenant, id, title, topic, turns, started_at, used_at, last_turn, cost, unpriced) "
+                "VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET turns = turns + 1, "
+                "topic = excluded.topic, used_at = excluded.used_at, last_turn = excluded.last_turn, "
+                "unpriced = unpriced + excluded.unpriced, cost = CASE WHEN excluded.cost IS NULL THEN cost "
+                f"ELSE min(coalesce(cost, 0) + excluded.cost, {_MOST}) END",
+                (*key, title, topic, at, at, number, *paid),
+            )
+
+    return add
+
+
+def sqlite_conversations(settings: SqliteSettings, folder: Path | None) -> SqliteConversations:
+    """Return the store a config describes, or the default one for a program without a config."""
+    if settings.path is None:
+        return SqliteConversations(data_folder() / FILE_NAME)
+    return SqliteConversations(located(settings.path, folder))
+
+
+_HAS_WORDS = """(
+    NOT EXISTS (SELECT 1 FROM json_each(:words) WHERE instr(casefold(conversations.title), value) = 0)
+    OR EXISTS (
+        SELECT 1 FROM turns WHERE turns.tenant = :tenant AND turns.conversation = conversations.id
+        AND NOT EXISTS (SELECT 1 FROM json_each(:words) WHERE instr(turns.folded_text, value) = 0)
+    )
+)"""
+
+
+def _add_functions(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA secure_delete = ON")  # what a person deletes must be gone from the file, too
+    connection.create_function("casefold", 1, str.casefold, deterministic=True)
+
+
+def _key(*names: str) -> tuple[str, ...]:
+    for name in names:
+        if not isinstance(name, str) or not name or name != storable(name):
+            raise StorageError(f"conversations: {name!r} cannot be a key: it is empty, or not text a database accepts")
+    return names
+
+
+def _found(database: sqlite3.Connection, key: tuple[str, ...]) -> ConversationInfo:
+    row = database.execute(f"SELECT {_INFO} FROM conversations WHERE tenant = ? AND id = ?", key).fetchone()
+    if row is None:
+        raise UnknownConversationError(key[1])
+    return _info(row)
+
+
+def _info(row: tuple[str, str, int, str, str, str, TurnStatus, int | None, int]) -> ConversationInfo:
+    id, title, turns, started_at, used_at, topic, status, cost, unpriced = row
+    return ConversationInfo(
+        id=id,
+        title=title,
+        turns=turns,
+        started_at=started_at,
+        used_at=used_at,
+        topic=topic,
+        status=status,
+        cost=Cost.of_turns(cost, unpriced),
+    )
+
+
+def _refuse_none(changed: sqlite3.Cursor, conversation: str) -> None:
+    if not changed.rowcount:
+        raise UnknownConversationError(conversation)

@@ -1,0 +1,437 @@
+"""One SQLite file, used from asyncio: one connection that writes and several that read, each in its own thread.
+
+Write-ahead log and full synchronisation: once a write returns, it survives ``kill -9`` and power loss, and readers
+never wait for a writer. Several processes may use one file. A damaged file is put aside, and a new one started.
+
+Source: sqlite.org/wal.html and pragma.html; durability figures from our own measurements.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from flexchat.errors import StorageError
+from flexchat.files import IN_MEMORY, refuse_other
+
+from .damage import Place, is_damage, place_of, put_aside
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Migration = str | Callable[[sqlite3.Connection], None]
+
+BUSY_S = 5.0
+"""Seconds a write waits for another process's write."""
+
+READERS = 4
+
+
+class Database:
+    """A SQLite file, opened on first use: creating a Database costs nothing and touches no disk.
+
+    Args:
+        path: The file; its folder is created. New files are readable by their owner only. ":memory:" for none: all is
+            gone when it is closed, and only this process sees it.
+        kind: What it holds, for errors: "documents".
+        application_id: A 32-bit number stored in the file to mark it as ours: other programs' databases are refused.
+        migrations: Steps from an empty file to the newest schema: SQL, or functions of a connection. Only ever append
+            steps; the file's user_version counts those applied.
+        prepare: Sets up each new connection, for example with custom functions.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        kind: str,
+        application_id: int,
+        migrations: Sequence[Migration],
+        prepare: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self._in_memory = str(path) == IN_MEMORY
+        self._kind = kind
+        self._application_id = application_id
+        self._migrations = tuple(migrations)
+        self._prepare = prepare
+        self._writing = ThreadPoolExecutor(1, thread_name_prefix=f"flexchat {kind} writer")
+        # Each connection would have a memory of its own, so one thread and one connection do everything.
+        self._reading = (
+            self._writing
+            if self._in_memory
+            else ThreadPoolExecutor(READERS, thread_name_prefix=f"flexchat {kind} reader")
+        )
+        self._writer: sqlite3.Connection | None = None
+        self._local = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._opened: Place | None = None  # the file the writer has open
+        self._was_opened = False  # and nothing but its own damage has moved it away since
+        self._quick: sqlite3.Connection | None = None
+        self._quick_opened: Place | None = None
+        self._quick_lock = threading.Lock()
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run work in a transaction and return its result once that is on disk.
+
+        If work raises, everything is rolled back. Cancelling the wait does not stop the work.
+
+        Raises:
+            StorageError: The file cannot be used.
+        """
+        return await self._run(self._writing, lambda: self._write(work))
+
+    async def write_soon(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        """Run work in a transaction that survives the end of the process, and return once that is so.
+
+        It does not wait for the disk: a loss of power takes it back, unless a later ``write`` has returned. It runs in
+        the calling thread if nobody else is writing, since a change of threads costs more than most work: work must
+        be short. It may be run twice, with nothing kept of the first run.
+
+        Raises:
+            StorageError: The file cannot be used.
+        """
+        if not self._did_at_once(lambda connection: self._in_transaction(connection, work)):
+            await self.write(work)
+
+    async def read_soon(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do as read does, in the calling thread if the file is open: for one short look.
+
+        Raises:
+            StorageError: The file cannot be used.
+        """
+        found: list[T] = []
+        if self._did_at_once(lambda connection: found.append(work(connection))):
+            return found[-1]
+        return await self.read(work)
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run work on one consistent snapshot of the data and return its result.
+
+        Raises:
+            StorageError: The file cannot be used.
+        """
+        if self._is_new():  # only the writer creates a file and migrates it
+            await self._run(self._writing, lambda: self._guarded(self._connection))
+        return await self._run(self._reading, lambda: self._read(work))
+
+    def write_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do the same as write for synchronous code: blocks the calling thread."""
+        return self._submit(self._writing, lambda: self._write(work)).result()
+
+    def read_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do the same as read for synchronous code: blocks the calling thread."""
+        if self._is_new():
+            self._submit(self._writing, lambda: self._guarded(self._connection)).result()
+        return self._submit(self._reading, lambda: self._read(work)).result()
+
+    async def empty_log(self) -> None:
+        """Checkpoint and empty the write-ahead log, unless somebody is reading; deleted text would stay in it.
+
+        Raises:
+            StorageError: The file cannot be used.
+        """
+
+        def take_over() -> None:
+            self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+        await self._run(self._writing, lambda: self._guarded(take_over))
+
+    async def aclose(self) -> None:
+        """Close the file after finishing pending writes. May be called twice."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self.close)
+
+    def close(self) -> None:
+        """Do the same as aclose for synchronous code."""
+        self._writing.shutdown(wait=True)
+        self._reading.shutdown(wait=True)
+        with contextlib.suppress(sqlite3.Error):
+            for connection in self._readers:
+                connection.close()
+            for each in (self._writer, self._quick):
+                if each is not None:
+                    each.close()
+        self._readers, self._writer, self._quick, self._opened = [], None, None, None
+
+    async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        running = asyncio.wrap_future(self._submit(threads, work))
+        running.add_done_callback(_looked_at)  # nobody may wait for it any more
+        return await asyncio.shield(running)  # cancelling would withdraw work that waits for its thread
+
+    def _submit(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> Future[T]:
+        try:
+            return threads.submit(work)
+        except RuntimeError:
+            raise StorageError(f"{self._kind}: '{self.path}' is closed") from None
+
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return self._guarded(lambda: self._in_transaction(self._connection(), work))
+
+    def _did_at_once(self, work: Callable[[sqlite3.Connection], object]) -> bool:
+        """Run work in this thread, if nobody has to be waited for; return whether it was done."""
+        if self._in_memory or self._is_new() or not self._quick_lock.acquire(blocking=False):
+            return False
+        try:
+            if self._quick is None or self._quick_opened != self._opened:
+                self._open_quick()
+            assert self._quick is not None
+            work(self._quick)
+        except sqlite3.Error:
+            return False
+        finally:
+            self._quick_lock.release()
+        return True
+
+    def _open_quick(self) -> None:
+        """Open the connection of _did_at_once: it waits neither for locks nor for the disk, and moves no log."""
+        if self._quick is not None:
+            self._quick.close()
+        self._quick, self._quick_opened = self._connect(timeout=0), self._opened
+        self._quick.execute("PRAGMA synchronous = NORMAL")
+        self._quick.execute("PRAGMA wal_autocheckpoint = 0")
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        def view() -> T:
+            connection = self._reader()
+            connection.execute("BEGIN")
+            try:
+                return work(connection)
+            finally:
+                connection.execute("ROLLBACK")
+
+        return self._guarded(view)
+
+    def _reader(self) -> sqlite3.Connection:
+        """Return this thread's reading connection to the file the writer has open."""
+        if self._in_memory:
+            return self._connection()
+        kept: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if kept is not None and self._local.opened == self._opened:
+            return kept
+        connection = self._connect()
+        connection.execute("PRAGMA query_only = ON")
+        with self._lock:
+            self._readers = [*(each for each in self._readers if each is not kept), connection]
+        if kept is not None:
+            kept.close()
+        self._local.connection, self._local.opened = connection, self._opened
+        return connection
+
+    def _is_new(self) -> bool:
+        """Return whether the path holds a different file than the opened one, or none was opened."""
+        if self._in_memory:
+            return self._writer is None
+        return self._opened is None or place_of(self.path) != self._opened
+
+    @staticmethod
+    def _in_transaction(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            result = work(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):  # a full disk may have rolled back already
+                connection.execute("ROLLBACK")
+            raise
+        return result
+
+    def _connection(self) -> sqlite3.Connection:
+        """Return the writing connection; at first create and migrate the file.
+
+        Raises:
+            StorageError: The file was deleted: a new one in its place would hide that what it held is lost.
+        """
+        if self._writer is not None and not self._is_new():
+            return self._writer
+        self._close_writer()
+        if self._in_memory:
+            self._writer = self._connect()
+            self._migrate(self._writer)
+            return self._writer
+        refuse_other(self.path)
+        if self._was_opened:
+            self._check_deleted()
+            _log.warning("%s: '%s' was replaced while in use; the new file is used", self._kind, self.path)
+        try:
+            return self._begin()
+        except sqlite3.Error as error:
+            if not is_damage(error) or self._put_aside(place_of(self.path)) is None:
+                raise
+        return self._begin()
+
+    def _check_deleted(self) -> None:
+        if self._was_opened and not self.path.exists():
+            raise StorageError(f"{self._kind}: '{self.path}' {_DELETED}")
+
+    def _begin(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self.path.exists():
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        connection = self._connect()
+        try:
+            self._check_owner(connection)
+            _switch_to_wal(connection)
+            connection.execute("PRAGMA synchronous = FULL")
+            self._migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._writer, self._opened, self._was_opened = connection, place_of(self.path), True
+        return connection
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._writer.close()  # SQLite leaves the log alone if the file has moved
+        self._writer, self._opened = None, None
+
+    def _put_aside(self, damaged: Place | None) -> Path | None:
+        """Put the file aside, in the writer's thread, and return its new path; None if it has to stay."""
+        self._close_writer()
+        try:
+            aside = put_aside(self.path, damaged, self._application_id)
+        except OSError as error:
+            _log.error(
+                "%s: '%s' is damaged and cannot be put aside: %s", self._kind, self.path, error.strerror or error
+            )
+            return None
+        if aside is not None:
+            self._was_opened = False
+            _log.error(
+                "%s: '%s' is damaged: it was put aside as '%s', and a new one was started; restore a copy, or see what "
+                "can still be read: sqlite3 '%s' .recover",
+                *(self._kind, self.path, aside, aside),
+            )
+        return aside
+
+    def _told_damaged(self) -> str:
+        """Put aside a file that turned out damaged while in use, and return what happened to it."""
+        damaged = self._opened
+        if threading.current_thread().name.startswith(f"flexchat {self._kind} writer"):
+            aside = self._put_aside(damaged)
+        else:
+            aside = self._submit(self._writing, lambda: self._put_aside(damaged)).result()
+        return f"is damaged: it was put aside as '{aside}', and a new one was started" if aside is not None else ""
+
+    def _connect(self, timeout: float = BUSY_S) -> sqlite3.Connection:
+        # Only _begin creates a file: a reader that came after the deletion of one would start an empty database.
+        place = IN_MEMORY if self._in_memory else f"{self.path.absolute().as_uri()}?mode=rw"
+        try:
+            connection = sqlite3.connect(
+                place, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True
+            )
+        except sqlite3.OperationalError:
+            self._check_deleted()
+            raise
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            if self._prepare is not None:
+                self._prepare(connection)
+        except BaseException:  # sqlite3 in Python 3.13 warns of connections that nobody closes
+            connection.close()
+            raise
+        return connection
+
+    def _check_owner(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN")  # one consistent look: another process may be filling the file
+        try:
+            found = connection.execute("PRAGMA application_id").fetchone()[0]
+            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        finally:
+            connection.execute("ROLLBACK")
+        if found != self._application_id and (found or tables):
+            raise StorageError(f"'{self.path}' is a database of something else, not of FlexChat's {self._kind}")
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        def bring_up_to_date(connection: sqlite3.Connection) -> None:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > len(self._migrations):
+                raise StorageError(f"'{self.path}' was written by a newer FlexChat: update this one")
+            for step in self._migrations[version:]:
+                if callable(step):
+                    step(connection)
+                    continue
+                for statement in _statements(step):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {self._application_id}")
+            connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
+
+        if connection.execute("PRAGMA user_version").fetchone()[0] != len(self._migrations):
+            self._in_transaction(connection, bring_up_to_date)
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except sqlite3.Error as error:
+            told = self._told_damaged() if self._opened is not None and is_damage(error) else ""
+            raise StorageError(f"{self._kind}: '{self.path}' {told or _explained(error)}") from error
+        except OSError as error:
+            raise StorageError(f"{self._kind}: '{self.path}' cannot be used: {error.strerror or error}") from error
+        except (OverflowError, UnicodeEncodeError) as error:
+            raise StorageError(f"{self._kind}: '{self.path}' cannot hold this: {error}") from error
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log; the file keeps this setting.
+
+    SQLite does not wait for other processes doing the same at that moment, so we do.
+    """
+    end = time.monotonic() + BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+        time.sleep(0.01)
+
+
+def _statements(script: str) -> list[str]:
+    """Split a script at the semicolons that end its statements (executescript would commit in between)."""
+    found, statement = [], ""
+    for piece in re.split("(?<=;)", script):
+        statement += piece
+        if sqlite3.complete_statement(statement):
+            found.append(statement.strip())
+            statement = ""
+    return [*found, statement.strip()] if statement.strip() else found
+
+
+_DELETED = "was deleted or moved while in use: put it back, or restart this program, which then begins a new one"
+
+_REASONS = {
+    "SQLITE_NOTADB": "is not a SQLite database, or is damaged",
+    "SQLITE_CORRUPT": "is damaged; restore it from a copy, or fill a new one",
+    "SQLITE_FULL": "cannot grow: the disk is full",
+    "SQLITE_READONLY": "cannot be written: the file or its folder is read-only",
+    "SQLITE_CANTOPEN": "cannot be opened: does its folder exist, and is it writable?",
+    "SQLITE_BUSY": f"is in use: another process has been writing for {BUSY_S:g} seconds",
+    "SQLITE_IOERR": "cannot be read or written: the disk reports an error",
+}
+
+
+def _explained(error: sqlite3.Error) -> str:
+    name = getattr(error, "sqlite_errorname", "")
+    for known, reason in _REASONS.items():
+        if name.startswith(known):
+            return reason
+    return f"refused: {error}"
+
+
+def _looked_at(running: asyncio.Future[T]) -> None:
+    if not running.cancelled():
+        running.exception()

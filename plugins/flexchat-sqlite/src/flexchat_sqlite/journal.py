@@ -1,0 +1,357 @@
+"""The journal of turns, in the conversations' file: a turn's end and its conversation change in one transaction."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import attrs
+from flexchat.conversations.effect_rows import seconds_since_boot
+from flexchat.domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
+from flexchat.domain.text import storable
+from flexchat.errors import LostTurnError, StorageError, TurnNotWaitingError, UnknownTurnError
+
+from . import keys as sqlite_keys
+from .database import Database
+from .ledger import renew
+
+TABLES = """
+CREATE TABLE journal_turns (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    tenant TEXT NOT NULL,
+    conversation TEXT NOT NULL,
+    state TEXT NOT NULL,
+    message TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    fence INTEGER NOT NULL,
+    began_at TEXT NOT NULL,
+    ended_at TEXT NOT NULL DEFAULT '',
+    error TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX journal_turns_by_conversation ON journal_turns (tenant, conversation);
+CREATE INDEX journal_turns_running ON journal_turns (owner) WHERE state = 'running';
+CREATE TABLE journal_entries (
+    turn TEXT NOT NULL REFERENCES journal_turns (id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    data TEXT NOT NULL,
+    at TEXT NOT NULL,
+    PRIMARY KEY (turn, number)
+) WITHOUT ROWID;
+"""
+
+EVENT_TABLES = """
+CREATE TABLE journal_events (
+    turn TEXT NOT NULL REFERENCES journal_turns (id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    data TEXT NOT NULL,
+    PRIMARY KEY (turn, number)
+) WITHOUT ROWID;
+"""
+
+_STATE = (
+    "CASE WHEN state = 'running' AND NOT EXISTS (SELECT 1 FROM owners WHERE owners.owner = journal_turns.owner "
+    "AND renewed <= :now AND renewed + lease > :now) THEN 'interrupted' ELSE state END"
+)
+_WAITING = (
+    "SELECT id FROM journal_turns WHERE tenant = :tenant AND conversation = :conversation AND state = 'running' "
+    f"AND {_STATE} = 'interrupted' ORDER BY number"
+)
+_COLUMNS = f"id, tenant, conversation, {_STATE} AS now_state, message, owner, fence, began_at, ended_at, error, key"
+_LEFT = (
+    f"SELECT {_COLUMNS} FROM journal_turns WHERE state = 'running' AND error = '' AND now_state = 'interrupted' "
+    "ORDER BY number LIMIT :limit"
+)
+_ENDED = "FROM journal_turns WHERE ended_at != '' AND ended_at < ?"
+
+
+class SqliteJournal:
+    """See TurnJournal.
+
+    Args:
+        database: Has TABLES, and those of the ledger.
+        closes: Whether closing this closes the database.
+    """
+
+    def __init__(self, database: Database, *, closes: bool = False) -> None:
+        self._database = database
+        self._closes = closes
+
+    async def write(self, turn: JournaledTurn, entries: Sequence[JournalEntry], *, lease_s: float | None) -> None:
+        """Add steps to a turn; see TurnJournal. They survive the end of the process, but not a loss of power."""
+        rows = [_row(turn.id, entry) for entry in entries]
+
+        def add(database: sqlite3.Connection) -> None:
+            _begin_or_check(database, turn, entries[0].number == 1, lease_s)
+            database.executemany("INSERT INTO journal_entries VALUES (?, ?, ?, ?, ?)", rows)
+
+        await self._database.write_soon(add)
+
+    async def bind(
+        self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: TurnKey | None = None
+    ) -> TurnKey:
+        """Bind a caller's key to a turn; see TurnJournal."""
+        new = TurnKey(key=key, tenant=tenant, turn=turn, digest=digest, bound_at=_now())
+        return await self._database.write(
+            lambda database: sqlite_keys.bound(database, new, free_before=_ago(keep_s), instead_of=instead_of)
+        )
+
+    async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
+        """Take up a turn that was interrupted; see TurnJournal."""
+
+        def take(database: sqlite3.Connection) -> JournaledTurn:
+            found = _found(database, id, tenant)
+            if found.state != "interrupted":
+                raise TurnNotWaitingError(found.id, found.state)
+            renew(database, owner, lease_s)
+            database.execute(
+                "UPDATE journal_turns SET owner = ?, fence = fence + 1, error = '' WHERE id = ?", (owner, found.id)
+            )
+            return attrs.evolve(found, owner=owner, fence=found.fence + 1, state="running", error="")
+
+        return await self._database.write(take)
+
+    async def release(self, turn: JournaledTurn, *, error: str = "") -> None:
+        """Let somebody else take up a turn; see TurnJournal."""
+
+        def release(database: sqlite3.Connection) -> None:
+            database.execute(
+                "UPDATE journal_turns SET owner = '', error = ? WHERE id = ? AND fence = ? AND state = 'running'",
+                (storable(error), turn.id, turn.fence),
+            )
+
+        await self._database.write(release)
+
+    async def left(self, *, limit: int) -> Sequence[JournaledTurn]:
+        """Return the interrupted turns of all tenants; see TurnJournal."""
+        values = {"now": seconds_since_boot(), "limit": limit}
+
+        def read(database: sqlite3.Connection) -> builtins.list[JournaledTurn]:
+            return [_turn(row) for row in database.execute(_LEFT, values)]
+
+        return await self._database.read_soon(read)
+
+    async def add_events(self, turn: JournaledTurn, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
+        """Keep events of a turn; see TurnJournal."""
+        rows = [(turn.id, event.number, storable(event.name), storable(event.data)) for event in events]
+
+        def add(database: sqlite3.Connection) -> None:
+            ours = database.execute("SELECT 1 FROM journal_turns WHERE id = ? AND fence = ?", (turn.id, turn.fence))
+            if ours.fetchone() is None:
+                raise LostTurnError(turn.id)
+            database.executemany("INSERT INTO journal_events VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
+            if forget:
+                database.execute("DELETE FROM journal_events WHERE turn = ? AND number <= ?", (turn.id, forget))
+
+        await self._database.write_soon(add)
+
+    async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
+        """Return a turn and its events; see TurnJournal."""
+
+        def read(database: sqlite3.Connection) -> tuple[JournaledTurn, builtins.list[ToldEvent]]:
+            found = _found(database, id, tenant)
+            if found.id != id:
+                raise UnknownTurnError(id)
+            rows = database.execute(
+                "SELECT number, name, data FROM journal_events WHERE turn = ? AND number > ? ORDER BY number",
+                (id, after),
+            )
+            return found, [ToldEvent(*row) for row in rows]
+
+        return await self._database.read(read)
+
+    async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
+        """Return a turn with its steps; see TurnJournal."""
+
+        def read(database: sqlite3.Connection) -> tuple[JournaledTurn, list[tuple[int, str, str, str]]]:
+            found = _found(database, id, tenant)
+            rows = database.execute(
+                "SELECT number, kind, data, at FROM journal_entries WHERE turn = ? ORDER BY number", (found.id,)
+            )
+            return found, rows.fetchall()
+
+        turn, rows = await self._database.read(read)
+        try:
+            return turn, [JournalEntry(number=n, kind=kind, data=json.loads(data), at=at) for n, kind, data, at in rows]
+        except ValueError as error:
+            raise StorageError(f"turns: the steps of {id} cannot be read: {error}") from None
+
+    async def list(
+        self,
+        *,
+        tenant: str,
+        states: Sequence[TurnState] | None = None,
+        conversation: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[JournaledTurn]:
+        """Return turns, the newest first; see TurnJournal."""
+        conditions = ["tenant = :tenant"]
+        values: dict[str, object] = {"tenant": tenant, "limit": max(limit, 0), "now": seconds_since_boot()}
+        if states is not None:
+            conditions.append("now_state IN (SELECT value FROM json_each(:states))")
+            values["states"] = json.dumps([*states])
+        if conversation is not None:
+            conditions.append("conversation = :conversation")
+            values["conversation"] = conversation
+        if before is not None:
+            conditions.append("number < (SELECT number FROM journal_turns WHERE tenant = :tenant AND id = :before)")
+
+        def read(database: sqlite3.Connection) -> list[JournaledTurn]:
+            if before is not None:
+                values["before"] = _found(database, before, tenant).id
+            rows = database.execute(
+                f"SELECT {_COLUMNS} FROM journal_turns WHERE {' AND '.join(conditions)} "
+                "ORDER BY number DESC LIMIT :limit",
+                values,
+            )
+            return [_turn(row) for row in rows]
+
+        return await self._database.read(read)
+
+    async def waiting(self, conversation: str, *, tenant: str) -> Sequence[str]:
+        """Return the interrupted turns of a conversation; see TurnJournal."""
+        values = {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot()}
+
+        def read(database: sqlite3.Connection) -> builtins.list[str]:
+            return [row[0] for row in database.execute(_WAITING, values)]
+
+        return await self._database.read_soon(read)
+
+    def renew(self, owner: str, lease_s: float) -> None:
+        """Let an owner's lease run from now on; see TurnJournal."""
+        self._database.write_blocking(lambda database: renew(database, owner, lease_s))
+
+    async def end(self, end: TurnEnd) -> None:
+        """End a turn whose conversation is kept elsewhere, once it is there.
+
+        Raises:
+            StorageError: It cannot be written.
+            LostTurnError: The turn has ended, or has been taken up by another owner.
+        """
+        await self._database.write(ended(end))
+
+    async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
+        """Delete the turns of a deleted conversation that is kept elsewhere."""
+        await self._database.write(lambda database: delete_turns_of(database, tenant, conversation))
+
+    async def aclose(self) -> None:
+        """Close the file, if nobody else uses it."""
+        if self._closes:
+            await self._database.aclose()
+
+    async def forget(self, *, older_than_s: float, events_older_than_s: float) -> int:
+        """Delete turns that ended long ago; see TurnJournal."""
+        until, until_told = _ago(older_than_s), _ago(events_older_than_s)
+
+        def forget(database: sqlite3.Connection) -> int:
+            database.execute(f"DELETE FROM journal_events WHERE turn IN (SELECT id {_ENDED})", (until_told,))
+            return database.execute(f"DELETE {_ENDED}", (until,)).rowcount
+
+        return await self._database.write(forget)
+
+
+def ended(end: TurnEnd) -> Callable[[sqlite3.Connection], None]:
+    """Return what writes the last steps of a turn and its end, inside a transaction.
+
+    Raises:
+        StorageError: A step is not JSON data.
+    """
+    turn, entries = end.turn, end.entries
+    rows = [_row(turn.id, entry) for entry in entries]
+
+    def write(database: sqlite3.Connection) -> None:
+        _begin_or_check(database, turn, bool(entries) and entries[0].number == 1, end.lease_s)
+        database.executemany("INSERT INTO journal_entries VALUES (?, ?, ?, ?, ?)", rows)
+        database.execute(
+            "UPDATE journal_turns SET state = ?, ended_at = ?, error = ? WHERE id = ?",
+            (end.state, _now(), storable(end.error), turn.id),
+        )
+
+    return write
+
+
+def delete_turns_of(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
+    """Delete the turns of a conversation with their steps, but for one that is running."""
+    database.execute(
+        f"DELETE FROM journal_turns WHERE tenant = :tenant AND conversation = :conversation AND {_STATE} != 'running'",
+        {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot()},
+    )
+
+
+def _begin_or_check(database: sqlite3.Connection, turn: JournaledTurn, is_new: bool, lease_s: float | None) -> None:
+    """Add the turn's row, or see that the turn is still ours."""
+    if lease_s is not None:
+        renew(database, turn.owner, lease_s)
+    if is_new:
+        place = turn.id, turn.tenant, turn.conversation
+        database.execute(
+            "INSERT INTO journal_turns (id, tenant, conversation, state, message, owner, fence, began_at, key) "
+            "VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?)",
+            (*place, storable(turn.message), turn.owner, turn.fence, turn.began_at or _now(), turn.key),
+        )
+        if turn.key:
+            sqlite_keys.begin(database, turn)
+        return
+    row = database.execute(
+        "SELECT 1 FROM journal_turns WHERE id = ? AND fence = ? AND state = 'running'", (turn.id, turn.fence)
+    ).fetchone()
+    if row is None:
+        raise LostTurnError(turn.id)
+
+
+def _row(turn: str, entry: JournalEntry) -> tuple[str, int, str, str, str]:
+    try:
+        # What a document store put into its metadata may be more than JSON says: it must not cost the turn.
+        return turn, entry.number, entry.kind, json.dumps(entry.data, separators=(",", ":"), default=str), entry.at
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StorageError(f"turns: step {entry.number} of {turn} cannot be written as JSON: {error}") from None
+
+
+def _found(database: sqlite3.Connection, id: str, tenant: str) -> JournaledTurn:
+    """Return the turn whose id is this, or starts with it."""
+    if not id or id != storable(id):
+        raise UnknownTurnError(id)
+    rows = database.execute(
+        f"SELECT {_COLUMNS} FROM journal_turns WHERE tenant = :tenant AND id >= :id AND id < :end ORDER BY id LIMIT 2",
+        {"tenant": tenant, "id": id, "end": id + "g", "now": seconds_since_boot()},  # ids are hexadecimal
+    ).fetchall()
+    if not rows:
+        raise UnknownTurnError(id)
+    if len(rows) > 1 and rows[0][0] != id:
+        raise UnknownTurnError(id, several=True)
+    return _turn(rows[0])
+
+
+def _turn(row: tuple[str, str, str, TurnState, str, str, int, str, str, str, str]) -> JournaledTurn:
+    id, tenant, conversation, state, message, owner, fence, began_at, ended_at, error, key = row
+    return JournaledTurn(
+        id=id,
+        tenant=tenant,
+        conversation=conversation,
+        state=state,
+        message=message,
+        owner=owner,
+        fence=fence,
+        began_at=began_at,
+        ended_at=ended_at,
+        error=error,
+        key=key,
+    )
+
+
+def _now() -> str:
+    return _text(datetime.now(UTC))
+
+
+def _ago(seconds: float) -> str:
+    return _text(datetime.fromtimestamp(datetime.now(UTC).timestamp() - seconds, UTC))
+
+
+def _text(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds")

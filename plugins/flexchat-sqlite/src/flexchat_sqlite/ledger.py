@@ -1,0 +1,282 @@
+"""The ledger of effects in the conversations' SQLite file."""
+
+from __future__ import annotations
+
+import builtins
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+import attrs
+from flexchat.conversations.effect_rows import claimed_anew, now_text, outcome_of, seconds_since_boot, settled, told
+from flexchat.domain import Claim, Effect, EffectCall, EffectState
+from flexchat.domain.text import storable
+from flexchat.errors import UnknownEffectError
+
+from .database import Database
+
+# Long columns come last, so that reading many rows need not load them.
+TABLES = """
+CREATE TABLE effects (
+    number INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    tenant TEXT NOT NULL,
+    conversation TEXT,
+    turn TEXT NOT NULL,
+    place TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    state TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    fence INTEGER NOT NULL,
+    claimed_at TEXT NOT NULL,
+    ended_at TEXT NOT NULL,
+    settled_by TEXT NOT NULL,
+    note TEXT NOT NULL,
+    arguments TEXT NOT NULL,
+    result TEXT
+);
+CREATE INDEX effects_of_conversations ON effects (tenant, conversation) WHERE conversation IS NOT NULL;
+CREATE INDEX effects_not_ended ON effects (tenant, state) WHERE state IN ('claimed', 'unknown');
+CREATE INDEX effects_by_end ON effects (ended_at) WHERE ended_at <> '';
+CREATE TABLE owners (owner TEXT PRIMARY KEY, renewed REAL NOT NULL, lease REAL NOT NULL) WITHOUT ROWID;
+"""
+HANDLE = "ALTER TABLE effects ADD COLUMN handle TEXT;"
+HONOURS_KEY = "ALTER TABLE effects ADD COLUMN honours_key INTEGER NOT NULL DEFAULT 0;"
+
+_FIELDS = tuple(field.name for field in attrs.fields(Effect))
+_COLUMNS = ", ".join(_FIELDS)
+_INSERT = f"INSERT INTO effects ({_COLUMNS}) VALUES ({', '.join('?' * len(_FIELDS))}) ON CONFLICT DO NOTHING"
+_REMEMBER = (
+    "UPDATE effects SET handle = ? WHERE key = ? AND fence = ? AND owner <> '' AND state IN ('claimed', 'unknown')"
+)
+_FINISH = (
+    "UPDATE effects SET state = ?, result = ?, note = ?, ended_at = ? "
+    "WHERE key = ? AND fence = ? AND owner <> '' AND state IN ('claimed', 'unknown')"
+)
+_RELEASE = (
+    "UPDATE effects SET state = 'failed', owner = '', note = ?, ended_at = ? "
+    "WHERE key = ? AND fence = ? AND state = 'claimed' AND handle IS NULL"
+)
+_UPDATE = f"UPDATE effects SET {', '.join(f'{name} = ?' for name in _FIELDS)} WHERE key = ?"
+_RENEW = (
+    "INSERT INTO owners VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET renewed = excluded.renewed, lease = excluded.lease"
+)
+_TOLD_STATE = (
+    "CASE WHEN state = 'claimed' AND NOT EXISTS (SELECT 1 FROM owners WHERE owners.owner = effects.owner "
+    "AND renewed <= ? AND renewed + lease > ?) THEN 'unknown' ELSE state END"
+)
+# A turn that has not ended may be taken up at any time, and its calls asked for again.
+_OVER = "NOT EXISTS (SELECT 1 FROM journal_turns WHERE journal_turns.id = effects.turn AND ended_at = '')"
+_NO_TEXTS = "arguments = '', result = NULL, note = '', handle = NULL"
+_DAY_S = 24 * 3600.0
+
+
+class SqliteLedger:
+    """Keeps effects in a SQLite file; see EffectLedger.
+
+    Leases are measured by the time since boot, which all processes of the machine share and nobody sets; the wall clock
+    may jump. Owners from before a restart are dead.
+
+    Args:
+        database: Has TABLES, and those of the conversations.
+        closes: Whether closing this closes the database.
+    """
+
+    def __init__(self, database: Database, *, closes: bool = False) -> None:
+        self._database = database
+        self._closes = closes
+
+    async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
+        """Claim an effect; see EffectLedger."""
+        call = attrs.evolve(call, arguments=storable(call.arguments), place=storable(call.place))
+
+        new = claimed_anew(call, None, owner, now_text())
+        values = _values(new)
+
+        def claim(database: sqlite3.Connection) -> Claim:
+            if database.execute(_INSERT, values).rowcount:
+                renew(database, owner, lease_s)
+                return Claim("yours", new)
+            row = _row(database, call.key)
+            assert row is not None
+            outcome = outcome_of(row, call, _lives(database, row.owner), take_over)
+            if outcome == "yours":
+                row = claimed_anew(call, row, owner, now_text())
+                _write(database, row)
+                renew(database, owner, lease_s)
+            return Claim(outcome, row)
+
+        return await self._database.write(claim)
+
+    def renew(self, owner: str, lease_s: float) -> None:
+        """Renew an owner's lease; see EffectLedger."""
+        self._database.write_blocking(lambda database: renew(database, owner, lease_s))
+
+    async def remember(self, key: str, fence: int, *, handle: str) -> bool:
+        """Keep a handle with a claim; see EffectLedger."""
+        values = (handle, key, fence)
+        return await self._database.write(lambda database: database.execute(_REMEMBER, values).rowcount > 0)
+
+    async def finish(
+        self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
+    ) -> bool:
+        """Record how a claim ended; see EffectLedger."""
+
+        values = (state, result, storable(note), now_text(), key, fence)
+        return await self._database.write(lambda database: database.execute(_FINISH, values).rowcount > 0)
+
+    async def release(self, key: str, fence: int, *, note: str) -> bool:
+        """Give a claim back; see EffectLedger."""
+
+        values = (storable(note), now_text(), key, fence)
+        return await self._database.write(lambda database: database.execute(_RELEASE, values).rowcount > 0)
+
+    async def settle(
+        self,
+        key: str,
+        *,
+        tenant: str,
+        state: Literal["done", "failed"],
+        by: str,
+        note: str = "",
+        result: str | None = None,
+    ) -> Effect:
+        """Replace "unknown" with a person's verdict; see EffectLedger."""
+
+        def settle(database: sqlite3.Connection) -> Effect:
+            row = _found(database, key, tenant)
+            lives = _lives(database, row.owner)
+            changed = settled(row, lives, state, storable(by), storable(note), result, now_text())
+            _write(database, changed)
+            return changed
+
+        return await self._database.write(settle)
+
+    async def get(self, key: str, *, tenant: str) -> Effect:
+        """Return an effect; see EffectLedger."""
+
+        def read(database: sqlite3.Connection) -> Effect:
+            row = _found(database, key, tenant)
+            return told(row, _lives(database, row.owner))
+
+        return await self._database.read(read)
+
+    async def list(
+        self,
+        *,
+        tenant: str,
+        states: Iterable[EffectState] | None = None,
+        conversation: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[Effect]:
+        """Return effects, the newest first; see EffectLedger."""
+        wanted = None if states is None else [*states]
+        conditions: builtins.list[str] = ["tenant = ?"]
+        values: builtins.list[object] = [tenant]
+        if wanted is not None:
+            marks, now = ", ".join("?" * len(wanted)), seconds_since_boot()
+            # The first condition can use an index; the second counts a claim whose owner is dead as unknown.
+            conditions.append(f"(state IN ({marks}) OR state = 'claimed') AND {_TOLD_STATE} IN ({marks})")
+            values += [*wanted, now, now, *wanted]
+        if conversation is not None:
+            conditions.append("conversation = ?")
+            values.append(conversation)
+
+        def read(database: sqlite3.Connection) -> Sequence[Effect]:
+            where, given = [*conditions], [*values]
+            if before is not None:
+                where.append("number < (SELECT number FROM effects WHERE key = ?)")
+                given.append(_found(database, before, tenant).key)
+            rows = database.execute(
+                f"SELECT {_COLUMNS} FROM effects WHERE {' AND '.join(where)} ORDER BY number DESC LIMIT ?",
+                (*given, max(limit, 0)),
+            )
+            return [told(each, _lives(database, each.owner)) for each in map(_effect, rows)]
+
+        return await self._database.read(read)
+
+    async def forget(self, *, older_than_s: float) -> None:
+        """Forget what ended long ago; see EffectLedger."""
+
+        def forget(database: sqlite3.Connection) -> None:
+            database.execute(
+                f"UPDATE effects SET {_NO_TEXTS} WHERE state IN ('done', 'failed') "
+                f"AND ended_at <> '' AND ended_at < ? AND {_OVER} "
+                "AND (arguments <> '' OR note <> '' OR result IS NOT NULL OR handle IS NOT NULL)",
+                (_ago(older_than_s),),
+            )
+            database.execute(
+                f"DELETE FROM effects WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < ? "
+                f"AND {_OVER} AND NOT EXISTS (SELECT 1 FROM conversations WHERE conversations.tenant = effects.tenant "
+                "AND conversations.id = effects.conversation)",
+                (_ago(max(older_than_s, _DAY_S)),),
+            )
+            database.execute(
+                "DELETE FROM owners WHERE NOT (renewed <= :now AND :now < renewed + lease) AND NOT EXISTS "
+                "(SELECT 1 FROM effects WHERE state = 'claimed' AND effects.owner = owners.owner)",
+                {"now": seconds_since_boot()},
+            )
+
+        await self._database.write(forget)
+
+    async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
+        """Forget the texts of a conversation; see EffectLedger."""
+        await self._database.write(lambda database: forget_texts(database, tenant, conversation))
+
+    async def aclose(self) -> None:
+        """Close the file, if nobody else uses it."""
+        if self._closes:
+            await self._database.aclose()
+
+
+def forget_texts(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
+    """Forget the texts of a conversation's effects, in the caller's transaction."""
+    database.execute(f"UPDATE effects SET {_NO_TEXTS} WHERE tenant = ? AND conversation = ?", (tenant, conversation))
+
+
+def _row(database: sqlite3.Connection, key: str) -> Effect | None:
+    row = database.execute(f"SELECT {_COLUMNS} FROM effects WHERE key = ?", (key,)).fetchone()
+    return None if row is None else _effect(row)
+
+
+def _found(database: sqlite3.Connection, key: str, tenant: str) -> Effect:
+    prefix = storable(key)
+    if not prefix or prefix != key:
+        raise UnknownEffectError(key)
+    rows = database.execute(
+        f"SELECT {_COLUMNS} FROM effects WHERE key >= ? AND key < ? AND tenant = ? LIMIT 3",
+        (prefix, prefix + "g", tenant),  # keys are hexadecimal
+    ).fetchall()
+    found = [_effect(row) for row in rows]
+    if len(found) != 1:
+        raise UnknownEffectError(key, [row.key for row in found])
+    return found[0]
+
+
+def _effect(row: tuple[object, ...]) -> Effect:
+    return Effect(**dict(zip(_FIELDS, row, strict=True)))  # type: ignore[arg-type]  # the columns have these types
+
+
+def _values(row: Effect) -> tuple[object, ...]:
+    return tuple(getattr(row, name) for name in _FIELDS)
+
+
+def _write(database: sqlite3.Connection, row: Effect) -> None:
+    database.execute(_UPDATE, (*_values(row), row.key))
+
+
+def renew(database: sqlite3.Connection, owner: str, lease_s: float) -> None:
+    """Let an owner's lease run from now on, in a transaction of the caller's."""
+    database.execute(_RENEW, (owner, seconds_since_boot(), lease_s))
+
+
+def _lives(database: sqlite3.Connection, owner: str) -> bool:
+    row = database.execute("SELECT renewed, lease FROM owners WHERE owner = ?", (owner,)).fetchone()
+    return row is not None and row[0] <= seconds_since_boot() < row[0] + row[1]
+
+
+def _ago(seconds: float) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="milliseconds")

@@ -1,0 +1,67 @@
+"""The built-in conversation store, its journal, and the ledgers keep the laws of the kit."""
+
+from pathlib import Path
+
+from flexchat.conversations.memory_ledger import MemoryLedger
+from flexchat_sqlite.conversations import SqliteConversations
+from flexchat_sqlite.ledger import SqliteLedger
+from flexchat_testing import ConversationStoreConformance, JournalConformance, LedgerConformance
+
+
+class TestSqliteConversations(ConversationStoreConformance):
+    """One SQLite file."""
+
+    supports = frozenset({"search", "durable", "shared"})
+    plugin = "flexchat_sqlite.conversations"
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(folder / "conversations.db")
+
+
+class TestMemoryLedger(LedgerConformance):
+    """A process's own."""
+
+    def make_ledger(self, folder: Path) -> MemoryLedger:
+        return MemoryLedger()
+
+
+class TestSqliteLedger(LedgerConformance):
+    """In the conversations' file."""
+
+    supports = frozenset({"durable", "shared"})
+
+    def make_ledger(self, folder: Path) -> SqliteLedger:
+        return SqliteLedger(SqliteConversations(folder / "conversations.db").database, closes=True)
+
+
+class TestSqliteJournal(JournalConformance):
+    """In the conversations' file."""
+
+    supports = frozenset({"durable", "shared"})
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(folder / "conversations.db")
+
+
+class TestConversationsInMemory(ConversationStoreConformance):
+    """Without a file."""
+
+    supports = frozenset({"search"})
+    plugin = "flexchat.conversations.sqlite_store"
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(":memory:")
+
+
+class TestLedgerInMemory(LedgerConformance):
+    """Of a store without a file."""
+
+    def make_ledger(self, folder: Path) -> SqliteLedger:
+        return SqliteLedger(SqliteConversations(":memory:").database, closes=True)
+
+
+class TestJournalInMemory(JournalConformance):
+    """Of a store without a file."""
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(":memory:")
