@@ -13,6 +13,9 @@ there is an answer. The clock of every second process is 20 hours ahead or behin
 service of its own, which knows nothing of FlexChat's ledger. HTTP tools reach it over HTTP, and it answers them late,
 twice, never, or breaks off: effects_http.py. Others belong to an MCP server that does so, too, or dies: effects_mcp.py.
 
+Once a call has been claimed, every second process declares the tools in another way: as ones that read, are idempotent,
+or honour keys that the first attempt did not send. The row in the ledger has to decide all the same.
+
 PostgreSQL is a server of this driver's own, of Debian's package if that is installed, in a temporary folder. In one run
 of ten it is stopped and started again while the processes work: half of the times as a crash would stop it.
 """
@@ -35,6 +38,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "servers"))
 
+import attrs
 import effects_http
 import effects_mcp
 from flexchat import EffectUnknownError, FlexChat, FlexChatError, StuckTurnError, ToolContext, tool
@@ -48,9 +52,11 @@ STEPS = ("bind", "write", "model", "claim", "tool", "remember", "finish", "appen
 POINTS = tuple(f"{step} {when}" for step in STEPS for when in ("before", "after"))
 TURNS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die", *effects_http.TURNS, *effects_mcp.TURNS)
 KINDS = (*TURNS, *(f"{tool}, delivered twice" for tool in TURNS), "by hand", "by hand, with key")
-BREAKS = ("claim", "finish", "journal")
+BREAKS = ("claim", "finish", "journal", "effect")
 RESTARTS = 0.1
 """Part of the rounds in which the server is restarted."""
+CHANGES = 0.5
+"""Part of the processes after the first claim whose configuration declares the tools in another way."""
 CLOCKS = (0, 0, 20 * 3600, -20 * 3600)
 """By how many seconds the clock of a process is ahead: it jumps from one process to the next."""
 IN_THE_WINDOW = (
@@ -299,6 +305,25 @@ def model(run, kind, kill, kept, service):
     return ScriptedProvider([reply], repeat=True)
 
 
+def is_claimed(kept, run):
+    """Return whether a tool of the run may have acted: before that, a declaration alone decides."""
+    statement = "SELECT count(*) FROM effects WHERE coalesce(conversation, place) IN (?, ?) AND owner <> ''"
+    ((count,),) = kept.ask(statement, run, f"key:{run}")
+    return count > 0
+
+
+def redeclared(made):
+    """Return a tool as a configuration changed between kill and resumption may declare it."""
+    said = random.choice(
+        (
+            {"effect": "read", "honours_key": False, "verify": None},
+            {"effect": "idempotent", "honours_key": False, "verify": None},
+            {"honours_key": True, "verify": None},
+        )
+    )
+    return attrs.evolve(made.definition, **said) if made.definition.effect == "write" else made.definition
+
+
 def chat_of(folder, kept, service, run, kind, kill):
     """The chat of one process, which tells its owners' ids to whoever buries it."""
     config = {
@@ -315,6 +340,8 @@ def chat_of(folder, kept, service, run, kind, kill):
         config["responses"][0]["tools"]["allowed_tools"] = [f"{tables[0]['name']}/*", "look"]
         effects_mcp.watch_calls(kill)
     given = tools(service, run, kill)
+    if not run.startswith("warm-up") and is_claimed(kept, run) and random.random() < CHANGES:
+        given = [redeclared(each) for each in given]
     store = kept.store()
     answers = model(run, kind, kill, kept, service)
     chat = FlexChat.from_config(config, tools=given, providers={"bot": answers}, plugins=PLUGINS)
@@ -371,6 +398,12 @@ def break_order(what):
             return result
 
         ClaimEffect._finish = never
+    elif what == "effect":
+
+        async def as_declared(self, call, rest):
+            return await rest()
+
+        ClaimEffect._as_recorded = as_declared
     elif what == "journal":
 
         async def later(self):
