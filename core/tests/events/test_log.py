@@ -66,6 +66,20 @@ async def test_a_reader_that_goes_while_it_waits_leaves_the_others():
     assert await stays == [(1, TextDelta(0, "a"))]
 
 
+async def test_a_reader_that_waits_for_whole_answers_takes_the_pieces_once_it_no_longer_does():
+    """At ``recheck``: the next piece may be long in coming."""
+    log, is_whole = EventLog(), True
+    reader = asyncio.ensure_future(taken(log.after(0, waits=lambda: is_whole), 1))
+    log.open_answer()
+    log.add(1, TextDelta(0, "a"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not reader.done()
+    is_whole = False
+    log.recheck()
+    assert await asyncio.wait_for(reader, 5) == [(1, TextDelta(0, "a"))]
+
+
 @pytest.mark.parametrize("limits", [{"most_events": 40}, {"most_characters": 40 * 7}])
 async def test_very_many_events_have_the_oldest_forgotten(limits):
     """A reader who needs them is told; one who is further goes on."""

@@ -110,6 +110,10 @@ class EventLog(Generic[T]):
         del self._events[-count:]
         return True
 
+    def recheck(self) -> None:
+        """Make readers call their ``waits`` again."""
+        self._wake()
+
     def end(self) -> None:
         """End the log: readers stop once they have read everything."""
         self.is_ended = True
@@ -121,7 +125,8 @@ class EventLog(Generic[T]):
         """Yield all events after that number, each with its own number, until the last one has arrived.
 
         Args:
-            waits: While it returns True, the pieces of an answer are yielded only once the answer is settled.
+            waits: While it returns True, the pieces of an answer are yielded only once the answer is settled. It is
+                called at each event and at ``recheck``.
 
         Raises:
             ForgottenEventsError: Some of them are no longer kept.

@@ -81,13 +81,18 @@ class TurnHandle:
         Args:
             after: Number of the last event already known; 0 for none.
             waits: While it returns True, the pieces of an answer come only once the answer is complete. An answer of
-                which nothing has been read is asked for again if it breaks off.
+                which nothing has been read is asked for again if it breaks off. It is called at each event and at
+                ``recheck``.
 
         Raises:
             ForgottenEventsError: Some of those events are no longer kept: a turn keeps its last 100,000, and 8 Mi
                 characters of its answers.
         """
         return self._log.after(after, waits=waits)
+
+    def recheck(self) -> None:
+        """Make readers of ``events`` call their ``waits`` again, after what it returns has changed."""
+        self._log.recheck()
 
     async def result(self) -> Turn:
         """Wait until the turn has ended, and return it: done or cancelled, see its ``status``.

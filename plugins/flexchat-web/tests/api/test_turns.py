@@ -30,10 +30,12 @@ class Slowly(ScriptedProvider):
 
 
 class Waiting:
-    """A model that says "Once " and then waits until it may go on."""
+    """A model that says "Once ", unless ``begin`` was cleared, and then waits until it may go on."""
 
     def __init__(self):
         self.asked, self.go, self.gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.begin = asyncio.Event()
+        self.begin.set()
 
     def provider(self):
         outer = self
@@ -41,6 +43,7 @@ class Waiting:
         class Provider(ScriptedProvider):
             async def stream_chat(self, messages, model, options):
                 pieces = super().stream_chat(messages, model, options)
+                await outer.begin.wait()
                 yield await anext(pieces)
                 outer.asked.set()
                 try:
@@ -153,6 +156,23 @@ async def test_a_lost_connection_leaves_the_turn_running(told, waiting, listenin
     rest = await join(client, found[0][2]["id"], found[-1][0])
     assert rest[-1][2]["content"] == "Once upon a time"
     assert rest[-1][2]["status"] == "done"
+
+
+@pytest.mark.parametrize("body", [{}, {"conversation": "c"}])
+async def test_an_answer_that_began_without_readers_reaches_those_that_join(told, waiting, listening, body):
+    """At once, not with the next piece or the end of the answer."""
+    waiting.begin.clear()
+    client = await listening()
+    found = await begin(client, 3, **body)
+    turn = Turns.of(client.app.serving).find(found[0][2]["id"], "default")
+    await until(lambda: not turn.readers)
+    waiting.begin.set()
+    await waiting.asked.wait()
+    await until(lambda: turn.handle.number > turn.log.number)
+    async with asyncio.timeout(5):
+        assert (await join(client, turn.handle.id, found[-1][0], 1))[0][1:] == ("text", {"index": 0, "text": "Once "})
+    waiting.go.set()
+    assert (await join(client, turn.handle.id))[-1][2]["content"] == "Once upon a time"
 
 
 async def test_who_has_the_last_event_is_told_that_no_more_come(listening):

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 from flexchat import (
@@ -91,6 +91,16 @@ class ServedTurn:
         """Whether its listeners can be told how it ended. One that ended without that goes on in another process."""
         last = self.log.last
         return last is not None and last.name in LAST
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[None]:
+        """Count one more reader; the pieces of an answer that has begun are passed on to it at once."""
+        self.readers += 1
+        self.handle.recheck()
+        try:
+            yield
+        finally:
+            self.readers -= 1
 
     async def run(self) -> None:
         """Pass on what happens, until the turn has ended."""

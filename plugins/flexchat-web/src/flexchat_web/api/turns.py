@@ -264,14 +264,10 @@ class Turns:
 
     async def _listen(self, turn: ServedTurn, after: int) -> AsyncGenerator[ToldEvent, None]:
         """Yield the events of a turn; while somebody reads them, it is not alone."""
-        with self.heard(turn):
-            turn.readers += 1
-            try:
-                async with aclosing(turn.log.after(after)) as events:
-                    async for _, event in events:
-                        yield event
-            finally:
-                turn.readers -= 1
+        with self.heard(turn), turn.read():
+            async with aclosing(turn.log.after(after)) as events:
+                async for _, event in events:
+                    yield event
 
     async def aclose(self) -> None:
         """End all, and wait for them: those that are kept can be resumed."""
