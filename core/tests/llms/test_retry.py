@@ -5,8 +5,7 @@ import asyncio
 import pytest
 from flexchat.domain import AnswerEnd, AssistantMessage, ChatOptions, ChatResult, Embeddings, TextDelta, TextPart
 from flexchat.errors import ProviderAuthError, ProviderConnectionError, ProviderOverloadedError, ProviderRateLimitError
-from flexchat.llms.llm import LLM
-from flexchat.llms.retry import LONGEST_WAIT_S
+from flexchat.llms.llm import LLM, LONGEST_WAIT_S
 from flexchat.services.breaker import CIRCUIT_OPEN, FEWEST_CALLS
 from flexchat.services.endpoints import Endpoint
 from flexchat_sdk.http.retry_after import LONGEST_S

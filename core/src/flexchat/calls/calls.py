@@ -8,11 +8,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
 from ..domain import ToolDefinition, ToolResult
+from ..domain.fetching import Fetcher
 from ..domain.masking import Mask
 from ..domain.media import DEFAULT_MAX_BYTES
 from ..errors import PluginConflictError, PluginLoadError
 from ..plugin.call import PLACES, Call, PluginStep, Rest, Step, Tell, wrong_place
-from ..plugin.contracts import Fetcher, ImplementationType, Retriever, ToolHandler
+from ..plugin.contracts import ImplementationType, Retriever, ToolHandler
 from ..plugin.foreign import contained
 from ..plugin.hooks import Hooks
 from ..tools.registry import ToolRegistry

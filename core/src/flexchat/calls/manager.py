@@ -11,9 +11,10 @@ import attrs
 
 from ..config.model import ResponseRule, ToolEntry, ToolsTable
 from ..domain import Implementation, ToolDefinition
+from ..domain.fetching import Fetcher
 from ..domain.masking import Mask
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
-from ..plugin.contracts import Fetcher, ImplementationType, Retriever, ToolEncoder, ToolHandler
+from ..plugin.contracts import ImplementationType, Retriever, ToolEncoder, ToolHandler
 from ..plugin.hooks import Hooks
 from ..plugin.host import PluginHost
 from ..plugin.in_process import hooks_of_chat

@@ -28,11 +28,12 @@ import attrs
 
 from ..config.wording import printable
 from ..domain import ToolResult, ToolRetry
+from ..domain.fetching import Fetcher
 from ..domain.masking import Mask
 from ..domain.text import is_encodable, scrub_json
 from ..errors import ArgumentsError, ToolError, nearest
 from ..plugin.call import Call, Deadline, Place, Rest, Tell
-from ..plugin.contracts import Fetcher, Retriever, ToolContext, ToolHandler
+from ..plugin.contracts import Retriever, ToolContext, ToolHandler
 from ..plugin.current import current_call
 from ..plugin.foreign import contained
 from ..plugin.hooks import HookCall, ToolGate

@@ -11,7 +11,6 @@ from .chat import (
     ResponseFormat,
     Round,
     ToolChoice,
-    Usage,
 )
 from .conversation import ConversationInfo, ConversationTurn
 from .dialects import RewrittenSchema, SchemaDialect, SchemaNote
@@ -73,6 +72,7 @@ from .retrieval import (
 )
 from .tools import Implementation, ToolCallRecord, ToolDefinition, ToolResult, ToolRetry
 from .turn import DEFAULT_TENANT, ChatRequest, CollectionChoice, PhaseRecord, Turn, TurnInfo, TurnStatus
+from .usage import Usage
 
 __all__ = [
     "DEFAULT_TENANT",

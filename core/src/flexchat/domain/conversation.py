@@ -7,13 +7,14 @@ from typing import Any
 
 import attrs
 
-from .chat import Round, Usage
+from .chat import Round
 from .messages import AssistantMessage, Message, UserMessage
 from .prices import Cost
 from .retrieval import Citation
 from .text import storable
 from .tools import ToolCallRecord
 from .turn import PhaseRecord, TurnStatus, cost_of
+from .usage import Usage
 
 LONGEST_TITLE = 80
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
 import attrs
 
@@ -78,3 +80,44 @@ class FetchedStream:
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     pieces: AsyncIterator[bytes] = attrs.field(repr=False)
     url: str = ""
+
+
+class Fetcher(Protocol):
+    """The guarded client for whatever a user, a model or a document names; ToolContext.fetcher."""
+
+    async def fetch(
+        self,
+        request: FetchRequest,
+        *,
+        timeout_s: float = 10.0,
+        max_bytes: int = 8 * 2**20,
+        max_redirects: int = 5,
+        is_repeat: bool = False,
+    ) -> Fetched:
+        """Send a request and return the whole answer, whatever its status.
+
+        Only addresses of the public network are reached, and those the operator allows; so it is for each redirect.
+        Redirects are followed only for methods that change nothing, and headers that may hold a key do not go along to
+        another origin. Nothing is sent twice, except as the request allows.
+
+        Args:
+            timeout_s: For everything together, in seconds.
+            max_bytes: The longest body, unpacked.
+            is_repeat: Whether the same was sent before: then it takes from the origin's retry budget.
+
+        Raises:
+            FetchError: No usable answer; its ``may_have_arrived`` says whether the service may have acted.
+        """
+
+    def stream(self, request: FetchRequest, *, timeout_s: float = 10.0) -> AbstractAsyncContextManager[FetchedStream]:
+        """Send a request and give its answer as it arrives, for bodies that have no end (server-sent events).
+
+        The same addresses are reached as by ``fetch``; redirects are not followed. Leaving the context closes the
+        connection. How long the body may take and how long it may be is up to the reader.
+
+        Args:
+            timeout_s: Until the answer's headers are there, in seconds.
+
+        Raises:
+            FetchError: As fetch; entering the context does, and reading the pieces.
+        """

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_args
 
 import attrs
 
-from .chat import ChatResponse, ChatResult, Reasoning, ResponseFormat, Round, Usage
+from .chat import ChatResponse, ChatResult, Reasoning, ResponseFormat, Round
 from .conversation import ConversationTurn
 from .messages import (
     AssistantMessage,
@@ -36,6 +36,7 @@ from .questions import Question, Reply
 from .retrieval import Citation, CollectionHits, Document, Profile, RagResults
 from .tools import ToolCallRecord, ToolResult
 from .turn import ChatRequest, CollectionChoice, PhaseRecord, Turn, TurnStatus
+from .usage import Usage
 
 T = TypeVar("T")
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import attrs
 
-if TYPE_CHECKING:
-    from .chat import Usage
+from .usage import Usage
 
 CURRENCY = "USD"
 PLACES = 6

@@ -8,12 +8,13 @@ from typing import Any, Generic, Literal
 import attrs
 
 from ..errors import TurnDataError
-from .chat import ChatResponse, Effort, Parsed, Reasoning, Round, ToolChoice, Usage
+from .chat import ChatResponse, Effort, Parsed, Reasoning, Round, ToolChoice
 from .messages import Message
 from .prices import Cost
 from .questions import OnQuestion
 from .retrieval import Citation, Profile
 from .tools import ToolCallRecord
+from .usage import Usage
 
 DEFAULT_TENANT = "default"
 """The default tenant."""

@@ -14,7 +14,12 @@ from ..domain import (
     TurnInfo as TurnInfo,
     WithMedia as WithMedia,
 )
-from ..domain.fetching import FetchRequest as FetchRequest, Fetched as Fetched, FetchedStream as FetchedStream
+from ..domain.fetching import (
+    Fetcher as Fetcher,
+    FetchRequest as FetchRequest,
+    Fetched as Fetched,
+    FetchedStream as FetchedStream,
+)
 from ..domain.keys import key as key, secret_key as secret_key
 from ..domain.questions import Question as Question, Reply as Reply
 from ..domain.sourced import SourcedTool as SourcedTool
@@ -31,7 +36,6 @@ from .contracts import (
     CheckedConfig as CheckedConfig,
     ConfigCheck as ConfigCheck,
     ConfigTable as ConfigTable,
-    Fetcher as Fetcher,
     FetcherType as FetcherType,
     ImplementationType as ImplementationType,
     ToolContext as ToolContext,

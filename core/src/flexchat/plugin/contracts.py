@@ -8,7 +8,6 @@ import json
 import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -38,7 +37,7 @@ from ..domain import (
     TurnInfo,
     Where,
 )
-from ..domain.fetching import Fetched, FetchedStream, FetchRequest
+from ..domain.fetching import Fetcher
 from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
 from ..domain.prices import ModelPrice
 from ..domain.questions import NOBODY, Reply
@@ -718,47 +717,6 @@ class FetcherType:
     """
 
     create: Callable[[Sequence[str], Sequence[str] | None, Mask], ClosableFetcher]
-
-
-class Fetcher(Protocol):
-    """The guarded client for whatever a user, a model or a document names; ToolContext.fetcher."""
-
-    async def fetch(
-        self,
-        request: FetchRequest,
-        *,
-        timeout_s: float = 10.0,
-        max_bytes: int = 8 * 2**20,
-        max_redirects: int = 5,
-        is_repeat: bool = False,
-    ) -> Fetched:
-        """Send a request and return the whole answer, whatever its status.
-
-        Only addresses of the public network are reached, and those the operator allows; so it is for each redirect.
-        Redirects are followed only for methods that change nothing, and headers that may hold a key do not go along to
-        another origin. Nothing is sent twice, except as the request allows.
-
-        Args:
-            timeout_s: For everything together, in seconds.
-            max_bytes: The longest body, unpacked.
-            is_repeat: Whether the same was sent before: then it takes from the origin's retry budget.
-
-        Raises:
-            FetchError: No usable answer; its ``may_have_arrived`` says whether the service may have acted.
-        """
-
-    def stream(self, request: FetchRequest, *, timeout_s: float = 10.0) -> AbstractAsyncContextManager[FetchedStream]:
-        """Send a request and give its answer as it arrives, for bodies that have no end (server-sent events).
-
-        The same addresses are reached as by ``fetch``; redirects are not followed. Leaving the context closes the
-        connection. How long the body may take and how long it may be is up to the reader.
-
-        Args:
-            timeout_s: Until the answer's headers are there, in seconds.
-
-        Raises:
-            FetchError: As fetch; entering the context does, and reading the pieces.
-        """
 
 
 @attrs.frozen(kw_only=True)

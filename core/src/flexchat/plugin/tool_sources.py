@@ -12,7 +12,7 @@ from ..domain.sourced import SourcedTool
 from .summaries import summary_from
 
 if TYPE_CHECKING:
-    from .contracts import Fetcher
+    from ..domain.fetching import Fetcher
 
 
 def _as_tuple(lines: Iterable[str]) -> tuple[str, ...]:

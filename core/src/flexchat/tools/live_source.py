@@ -14,9 +14,9 @@ from typing import Any
 import attrs
 
 from ..domain import DEFAULT_TENANT
+from ..domain.fetching import Fetcher
 from ..domain.sourced import SourcedTool
 from ..errors import ToolSourceError
-from ..plugin.contracts import Fetcher
 from ..plugin.foreign import contained, error_name
 from ..plugin.tool_sources import OpenSource, SourceServer, ToolSource, ToolSourceContext
 

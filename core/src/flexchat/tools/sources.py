@@ -12,6 +12,7 @@ from typing import Literal
 import attrs
 
 from ..domain import DEFAULT_TENANT, ToolDefinition
+from ..domain.fetching import Fetcher
 from ..domain.hidden import clean_schema, cleaned, hidden_places
 from ..domain.masking import Mask
 from ..domain.sourced import SourcedTool, ToolChange
@@ -24,7 +25,6 @@ from ..errors import (
     UnknownToolSourceError,
     did_you_mean,
 )
-from ..plugin.contracts import Fetcher
 from ..plugin.tool_sources import SourceServer
 from ..schema.limits import schema_problems
 from .live_source import LiveSource, SourceSetup

@@ -36,8 +36,7 @@ from .budget import refuse_beyond_limits
 from .journal import Journal, go_on
 
 if TYPE_CHECKING:
-    from ..llms.llm import LLM
-    from ..llms.retry import Attempts
+    from ..llms.llm import LLM, Attempts
 
 log = logging.getLogger(__name__)
 

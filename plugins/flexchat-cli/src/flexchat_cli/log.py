@@ -44,7 +44,7 @@ def one_note_for_each_service() -> Iterator[None]:
         said.add(service)
         return not known
 
-    retries, breakers = map(logging.getLogger, ("flexchat.llms.retry", "flexchat.services.breaker"))
+    retries, breakers = map(logging.getLogger, ("flexchat.llms.llm", "flexchat.services.breaker"))
     retries.addFilter(is_new)
     breakers.addFilter(_nothing)
     try:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat.domain.chat import ChatResult, Usage
+from flexchat.domain.chat import ChatResult
 from flexchat.domain.events import (
     AnswerEnd,
     ChatEvent,
@@ -26,6 +26,7 @@ from flexchat.domain.messages import (
     TextPart,
     ToolCall,
 )
+from flexchat.domain.usage import Usage
 
 from .http.answer_shape import WireIds, known_count
 from .http.wire_json import finite, to_text

@@ -6,7 +6,8 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import attrs
-from flexchat.domain.chat import Embeddings, Usage
+from flexchat.domain.chat import Embeddings
+from flexchat.domain.usage import Usage
 from flexchat.errors import ProviderProtocolError
 
 from .http.time_left import TimeLeft
