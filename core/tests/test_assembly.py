@@ -784,7 +784,7 @@ class Dice:
     @hookimpl
     def flexchat_register_tool_handlers(self):
         def roll(params, context):
-            return [context.settings.sides, context.settings.key]
+            return [context.settings.sides, context.settings.key.upper()]
 
         yield ToolHandler(kind="builtin", name="roll", call=roll, settings_class=DiceSettings)
         yield ToolHandler(kind="builtin", name="plain", call=lambda params, context: context.settings)
@@ -810,7 +810,7 @@ async def test_a_handler_gets_its_settings():
     async with FlexChat.from_config(a_tool(handler="plain"), plugins=host) as other:
         plain = await other.tools.get_executor().execute("roll", {})
 
-    assert [result.result for result in results] == [[20, "hushhush"], [2, ""]]
+    assert [result.result for result in results] == [[20, "HUSHHUSH"], [2, ""]]
     assert chat.mask("the hushhush") == "the ***"
     assert (plain.success, plain.result) == (True, None)
 

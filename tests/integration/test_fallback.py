@@ -1,5 +1,7 @@
 """A rule's fallback: other services stand in while the first does not answer, and never where that could do harm."""
 
+import asyncio
+
 import pytest
 from flexchat import ConfigError, FlexChat, TextDelta, TurnFinished, tool
 from flexchat_sdk import ProviderAuthError, ProviderConnectionError, ProviderOverloadedError, ProviderRateLimitError
@@ -111,14 +113,31 @@ async def test_a_stream_falls_back_before_its_first_piece():
 class Breaking(ScriptedProvider):
     """A service whose stream breaks after its first piece."""
 
+    def __init__(self, *, pause):
+        super().__init__([])
+        self.pause = pause
+
     async def stream_chat(self, messages, model, options):
         yield TextDelta(0, "He")
+        if self.pause:  # the reader takes the piece
+            for _ in range(5):
+                await asyncio.sleep(0)
         raise DOWN
+
+
+async def test_a_stream_whose_first_piece_was_not_delivered_falls_back():
+    """The piece is taken back, and the reader gets one answer."""
+    made, _ = chat(Breaking(pause=False), [says("Hello")])
+
+    events = [event async for event in made.stream("Hi")]
+
+    assert events[-1].turn.response.llm == "two"
+    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "Hello"
 
 
 async def test_a_stream_that_has_begun_does_not_fall_back():
     """Half an answer of one model and half of another is none."""
-    made, (_, second, _) = chat(Breaking([]), [says("Hello")])
+    made, (_, second, _) = chat(Breaking(pause=True), [says("Hello")])
 
     with pytest.raises(ProviderOverloadedError):
         _ = [event async for event in made.stream("Hi")]

@@ -1,5 +1,7 @@
 """A turn repeats what its service failed to answer: not after the first event, nor while the breaker is open."""
 
+import asyncio
+
 import attrs
 import pytest
 from flexchat import AnswerEnd, AssistantMessage, FlexChat, TextDelta
@@ -36,6 +38,8 @@ class Flaky:
     async def stream_chat(self, messages, model, options):
         if self.after_text:
             yield TextDelta(0, "h")
+            for _ in range(5):  # the reader takes the piece
+                await asyncio.sleep(0)
         result = await self.generate_chat(messages, model, options)
         yield TextDelta(0, "hi")
         yield AnswerEnd(result)

@@ -87,6 +87,8 @@ class Streaming(Model):
         reply = await self._next(model)
         for piece in events_of(reply) if isinstance(reply, ChatResult) else reply:
             if isinstance(piece, BaseException):
+                for _ in range(5):  # the reader takes the pieces before it
+                    await asyncio.sleep(0)
                 raise piece
             if piece is HANG:
                 await self.stage.hang()

@@ -231,7 +231,7 @@ async def test_a_server_without_oauth_in_its_table_says_what_is_missing(guarded,
         await chat.call_tool("add", {"a": 1})
         (why,) = chat.tools.sources.missing(["calc/*"])
 
-    assert "it lets nobody in who has no token; set auth = { oauth = true } in its table" in why
+    assert "it needs a token: set auth = { oauth = true } in its table" in why
 
 
 async def test_a_server_that_needs_no_login_is_said(guarded, command, tmp_path):

@@ -47,7 +47,7 @@ class TestConversationsInMemory(ConversationStoreConformance):
     """Without a file."""
 
     supports = frozenset({"search"})
-    plugin = "flexchat.conversations.sqlite_store"
+    plugin = "flexchat_sqlite.conversations"
 
     def make_store(self, folder: Path) -> SqliteConversations:
         return SqliteConversations(":memory:")
