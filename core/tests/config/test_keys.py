@@ -218,6 +218,7 @@ def test_values_that_are_no_keys(value, why):
         store_key("ACME_KEY", value)
     assert not value or value not in str(caught.value)
     assert stored_keys() == []
+    assert not value or value not in secrets_of_environment()  # a word such as "password" would be masked everywhere
 
 
 def test_the_environment_comes_before_stored_keys(monkeypatch):

@@ -127,9 +127,9 @@ def store_key(name: str, value: str, *, in_file: bool = False) -> tuple[StoredKe
     if not is_key_name(name):
         raise KeyStorageError("a key is stored under a variable's name: 3 to 128 capital letters, digits and _")
     value = value.strip()
-    remember_secret(value)
     if trouble := _trouble(value):
         raise KeyStorageError(f"this cannot be a key: {trouble}")
+    remember_secret(value)
     file = _folder() / name
     why = "as asked for" if in_file else _write_keyring(name, value)
     with _in_words(file):
