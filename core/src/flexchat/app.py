@@ -104,7 +104,7 @@ class FlexChat:
         packages: For each service in llms, the distribution whose plugin talks to it: "flexchat-openai 0.1.0".
         mask: Removes the config's secrets from texts.
         notes: Things worth noting from its assembly, none of them an error.
-        keys: What it remembers of keys whose turns are not kept. A chat that takes its place can be given it.
+        keys: What it remembers of keys whose turns are not kept.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -250,6 +250,17 @@ class FlexChat:
         chat = FlexChat(parts)
         chat.keys, chat._keyed = self.keys, chat._keyed_turns(about=repr(rule))
         return chat
+
+    def take_over(self, old: FlexChat) -> None:
+        """Continue for a chat that this one replaces: its keys, and its open tool sources.
+
+        A source whose table is the same is not opened again if something runs behind it: a server goes on running,
+        and is closed with the last chat that uses it. All are opened again if ``[network]`` has changed. Call it before
+        this chat is used, on the same event loop, and close the other one when its turns have ended.
+        """
+        self.keys = old.keys
+        if self.config.network == old.config.network:
+            self.tools.sources.take_over(old.tools.sources)
 
     @overload
     async def respond(

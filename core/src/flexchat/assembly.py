@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Iterable, Mapping
@@ -138,6 +139,7 @@ def assemble(
         mask=mask,
         effects=effects,
         fetcher=fetcher,
+        create_fetcher=functools.partial(create_fetcher, host, config, mask),
         sources=sources,
         lock=ToolsLock(lock_file(reading, config.tools)) if sources else None,
     )

@@ -343,3 +343,146 @@ async def test_a_source_that_cannot_warn_warns(chat, shop):
     (first, _) = (await chat.tools.sources.look("shop", accept_first=False)).changes
 
     assert first.warnings == ("whether it is suspicious cannot be checked: ZeroDivisionError: division by zero",)
+
+
+def next_chat(chat, host, change=lambda config: None):
+    """Return a chat of the same file, changed, that takes the place of another."""
+    path = chat.tools.sources.lock.path.with_name("flexchat.json")
+    config = json.loads(path.read_text())
+    change(config)
+    path.write_text(json.dumps(config))
+    made = FlexChat.from_config(path, plugins=host, providers={"bot": ScriptedProvider([says("Hello.")] * 5)})
+    made.take_over(chat)
+    return made
+
+
+async def changed(chat):
+    """Wait until a chat has noticed a change of the source."""
+    async with asyncio.timeout(5):
+        while not chat.tools.sources.state("shop").changes:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+def _prompt(config):
+    config["responses"][0]["prompt"] = "Be brief."
+
+
+def _prefix(config):
+    config["tools"]["scripted"][0] |= {"prefix": "s_", "timeout_ms": 3_000}
+
+
+def _others(config):
+    config["tools"]["listed"] = []
+    config["tools"]["scripted"].insert(0, {"name": "another"})
+
+
+@pytest.mark.parametrize(("change", "names"), [(_prompt, {"find"}), (_prefix, {"s_find"}), (_others, {"find"})])
+async def test_a_server_outlives_the_chat_if_its_table_stays(chat, shop, host, change, names):
+    await chat.respond("Hello.")
+    async with next_chat(chat, host, change) as after:
+        await chat.aclose()
+        assert (shop.opened, shop.closed) == (1, 0)
+
+        await after.respond("Hello.")
+
+        assert (shop.opened, shop.closed) == (1, 0)
+        tools = {tool.name for tool in after.tools.sources.state("shop").tools}
+        assert names <= tools
+        assert after.tools.sources.state("shop").status == "open"
+        shop.change(sourced("find"))
+        await changed(after)
+        assert [each.name for each in after.tools.sources.state("shop").changes] == ["order"]
+    assert shop.closed == 1
+
+
+def _settings(config):
+    config["tools"]["scripted"][0]["token"] = "another token"
+
+
+def _name(config):
+    config["tools"]["scripted"][0]["name"] = "store"
+    config["responses"][0]["tools"]["allowed_tools"] = ["store/*"]
+
+
+def _removed(config):
+    del config["tools"]["scripted"]
+    config["responses"][0]["tools"]["allowed_tools"] = ["calculator"]
+
+
+def _network(config):
+    config["network"] = {"allow": ["10.0.0.1"]}
+
+
+def _off(config):
+    config["tools"]["enabled"] = False
+
+
+@pytest.mark.parametrize("change", [_settings, _name, _removed, _network, _off])
+async def test_a_server_ends_with_its_chat_if_its_table_changes(chat, shop, host, change):
+    await chat.respond("Hello.")
+    async with next_chat(chat, host, change) as after:
+        assert shop.closed == 0
+        await chat.aclose()
+        assert (shop.opened, shop.closed) == (1, 1)
+
+        await after.respond("Hello.")
+
+        assert shop.opened == (2 if change in (_settings, _name, _network) else 1)
+
+
+@pytest.mark.parametrize("state", [None, SourceServer(status="broken"), _raise, "running"])
+async def test_a_document_is_read_again_and_a_broken_server_starts_anew(chat, shop, host, state):
+    await chat.respond("Hello.")
+    shop.state = state
+    async with next_chat(chat, host) as after:
+        await chat.aclose()
+        assert shop.closed == 1
+        await after.respond("Hello.")
+        assert shop.opened == 2
+
+
+async def test_a_source_nobody_has_opened_is_opened_by_the_next_chat(chat, shop, host):
+    async with next_chat(chat, host) as after:
+        await chat.aclose()
+        assert shop.opened == 0
+        await after.respond("Hello.")
+    assert (shop.opened, shop.closed) == (1, 1)
+
+
+async def test_chats_that_overlap_share_a_server_and_the_last_one_closes_it(chat, shop, host):
+    """Whatever the order in which they end; both notice a change."""
+    await chat.respond("Hello.")
+    second = next_chat(chat, host)
+    third = next_chat(second, host)
+    await second.aclose()
+    shop.change(sourced("find"))
+    for each in (chat, third):
+        await changed(each)
+    await third.aclose()
+    assert shop.closed == 0
+    assert (await chat.call_tool("find", {"q": "x"})).success
+    await chat.aclose()
+    assert (shop.opened, shop.closed) == (1, 1)
+
+
+async def test_a_chat_that_never_took_over_leaves_the_server_alone(chat, shop, host):
+    """One that was built and could not be used."""
+    await chat.respond("Hello.")
+    path = chat.tools.sources.lock.path.with_name("flexchat.json")
+    await FlexChat.from_config(path, plugins=host, providers={"bot": ScriptedProvider([])}).aclose()
+    assert shop.closed == 0
+    assert (await chat.call_tool("find", {"q": "x"})).success
+
+
+async def test_the_client_of_a_server_is_not_closed_with_the_chat_that_opened_it(chat, shop, host, monkeypatch):
+    await chat.respond("Hello.")
+    closed = []
+
+    async def close():
+        closed.append(1)
+
+    monkeypatch.setattr(shop.context.fetcher, "aclose", close)
+    async with next_chat(chat, host):
+        await chat.aclose()
+        assert closed == []
+    assert closed == [1]

@@ -14,7 +14,7 @@ from ..domain import Implementation, ToolDefinition
 from ..domain.fetching import Fetcher
 from ..domain.masking import Mask
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
-from ..plugin.contracts import ImplementationType, Retriever, ToolEncoder, ToolHandler
+from ..plugin.contracts import ClosableFetcher, ImplementationType, Retriever, ToolEncoder, ToolHandler
 from ..plugin.hooks import Hooks
 from ..plugin.host import PluginHost
 from ..plugin.in_process import hooks_of_chat
@@ -41,6 +41,7 @@ class ToolManager:
         offered: The plugins' ready-made tools, which an entry switches on by name.
         effects: The ledger of what tools change; None for one in memory.
         fetcher: What tools send requests with.
+        create_fetcher: Creates what a source sends requests with.
         sources: The configured tool sources.
         lock: Where the tools accepted from them are kept; needed if there are any.
 
@@ -66,6 +67,7 @@ class ToolManager:
         mask: Mask | None = None,
         effects: Effects | None = None,
         fetcher: Fetcher | None = None,
+        create_fetcher: Callable[[], ClosableFetcher | None] = lambda: None,
         sources: Iterable[SourceSetup] = (),
         lock: ToolsLock | None = None,
         open_sources: ToolSources | None = None,
@@ -93,7 +95,7 @@ class ToolManager:
             adjust=self._adjusted,
             adjusted=self._adjusting.keys(),
             mask=mask,
-            fetcher=fetcher,
+            create_fetcher=create_fetcher,
         )
         self.calls = Calls(
             self._registry,
@@ -123,6 +125,7 @@ class ToolManager:
         mask: Mask | None = None,
         effects: Effects | None = None,
         fetcher: Fetcher | None = None,
+        create_fetcher: Callable[[], ClosableFetcher | None] = lambda: None,
         sources: Iterable[SourceSetup] = (),
         lock: ToolsLock | None = None,
     ) -> ToolManager:
@@ -133,6 +136,7 @@ class ToolManager:
             hooks: Event hooks and gates for calls; None for the plugins'.
             effects: The ledger of what tools change; None for one in memory.
             fetcher: What tools send requests with.
+            create_fetcher: Creates what a source sends requests with.
             sources, lock: The tool sources, whose tools it has once ``load_sources_later`` was called.
         """
         return cls(
@@ -146,6 +150,7 @@ class ToolManager:
             mask=mask,
             effects=effects,
             fetcher=fetcher,
+            create_fetcher=create_fetcher,
             sources=sources,
             lock=lock,
         )

@@ -55,7 +55,8 @@ class ToolSource(Protocol):
       (None if it has none), returns whether calls by the accepted definition still work. Without it, they do if the
       source has a tool of that name whose implementation is of the same type.
     - ``server_state(tenant)`` returns a SourceServer: what runs behind it; None if nothing does. ``tenant`` matters to
-      a source that runs one for each.
+      a source that runs one for each. A source behind which something runs stays open when a configuration that does
+      not change its table takes over.
     - ``async restart(tenant)`` ends what runs, and forgets why it could not be used. ``tools`` is called next, and
       starts it. Calls under way fail as if it had died.
     - ``left_out``, an attribute, has the reasons for tools that ``tools`` left out, by their names: a broken definition

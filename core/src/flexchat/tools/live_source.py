@@ -1,4 +1,4 @@
-"""One configured tool source: opened when it is needed, asked again when it has changed, closed with the chat."""
+"""One configured tool source: opened when it is needed, asked again when it has changed, closed with its last chat."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 import attrs
 
 from ..domain import DEFAULT_TENANT
-from ..domain.fetching import Fetcher
 from ..domain.sourced import SourcedTool
 from ..errors import ToolSourceError
+from ..plugin.contracts import ClosableFetcher
 from ..plugin.foreign import contained, error_name
 from ..plugin.tool_sources import OpenSource, SourceServer, ToolSource, ToolSourceContext
 
@@ -55,6 +55,46 @@ class SourceSetup:
     configured: Callable[[Any, SourcedTool, SourcedTool | None], SourcedTool] | None = None
 
 
+@attrs.frozen(kw_only=True)
+class ConfiguredOpening:
+    """Opens a source of a type with its settings; equal for tables of equal content."""
+
+    open: Callable[[Any, ToolSourceContext], Awaitable[ToolSource]]
+    settings: Any = attrs.field(repr=False)
+
+    async def __call__(self, context: ToolSourceContext) -> ToolSource:
+        """Open it."""
+        return await self.open(self.settings, context)
+
+
+@attrs.define(eq=False)
+class _Opened:
+    """A source while it is open: of several chats after a reload, closed by the last of them.
+
+    Attributes:
+        fetcher: Its own client, because it may outlive the chat that opened it.
+        users: The live sources that use it.
+        reading: Held while its tools are read: each of its users may want them.
+    """
+
+    fetcher: ClosableFetcher | None
+    users: set[LiveSource]
+    source: ToolSource | None = None
+    reading: asyncio.Lock = attrs.field(factory=asyncio.Lock)
+
+    def changed(self) -> None:
+        for user in [*self.users]:
+            user.changed()
+
+    async def aclose(self) -> None:
+        for each in (self.source, self.fetcher):
+            if each is not None:
+                with contextlib.suppress(Exception):  # nothing can be done about a source that breaks now
+                    async with asyncio.timeout(CLOSING_S):
+                        with contained():
+                            await each.aclose()
+
+
 class LiveSource:
     """A source while the chat runs; what a call sees as ``ToolContext.source``.
 
@@ -72,7 +112,7 @@ class LiveSource:
         setup: SourceSetup,
         accepted_fingerprint: Callable[[], str],
         when_read: Callable[[LiveSource, list[SourcedTool] | None], Awaitable[None]],
-        fetcher: Fetcher | None = None,
+        create_fetcher: Callable[[], ClosableFetcher | None] = lambda: None,
     ) -> None:
         self.setup = setup
         self.now: Mapping[str, SourcedTool] | None = None
@@ -82,8 +122,8 @@ class LiveSource:
         self.left_out: Mapping[str, str] = {}
         self._accepted_fingerprint = accepted_fingerprint
         self._when_read = when_read
-        self._fetcher = fetcher
-        self._source: ToolSource | None = None
+        self._create_fetcher = create_fetcher
+        self._opened: _Opened | None = None
         self._opening = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self._restarting: dict[str, asyncio.Task[str]] = {}
@@ -103,6 +143,10 @@ class LiveSource:
         """Its settings, an instance of its type's config_class."""
         return self.setup.settings
 
+    @property
+    def _source(self) -> ToolSource | None:
+        return self._opened.source if self._opened is not None else None
+
     async def opened(self) -> ToolSource:
         """Return it, opened.
 
@@ -114,6 +158,21 @@ class LiveSource:
                 return await self._open()
         except TimeoutError:
             raise ToolSourceError(f"{self._called()} did not open within {self.setup.timeout_s:g} s") from None
+
+    def take_over(self, old: LiveSource) -> None:
+        """Share what another chat has open, if its table is the same and something runs behind it.
+
+        A document is read again instead, and a broken server gets a new start.
+        """
+        if self._opened is not None or self._opening.locked() or not _is_same(old.setup, self.setup):
+            return
+        server = old.server_state(DEFAULT_TENANT)
+        if old._opened is None or server is None or server.status == "broken":
+            return
+        self._opened = old._opened
+        self._opened.users.add(self)
+        if server.status == "running":
+            self.look()
 
     def look(self, *, at_once: bool = False) -> asyncio.Task[None] | None:
         """Return the task that opens it and reads its tools; None if there is nothing to do, or not yet again.
@@ -219,35 +278,47 @@ class LiveSource:
         self._is_closed = True
         if self._again is not None:
             self._again.cancel()
-        source, self._source = self._source, None
+        opened, self._opened = self._opened, None
         tasks = [*self._restarting.values(), *([self._looking] if self._looking is not None else [])]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSING_S)
-        if source is not None:
-            with contextlib.suppress(Exception):  # nothing can be done about a source that breaks now
-                async with asyncio.timeout(CLOSING_S):
-                    with contained():
-                        await source.aclose()
+        if opened is not None:
+            opened.users.discard(self)
+            if not opened.users:
+                await opened.aclose()
 
     async def _open(self) -> ToolSource:
         async with self._opening:
             if self._is_closed:
                 raise ToolSourceError(f"{self._called()} is closed")
-            if self._source is None:
-                setup = self.setup
-                context = ToolSourceContext(
-                    name=setup.name, folder=setup.folder, fetcher=self._fetcher, changed=self.changed
-                )
+            source = self._source
+            if source is None:
+                opened = _Opened(None, {self})
                 try:
-                    with contained():
-                        self._source = await setup.open(context)
-                except (ToolSourceError, TimeoutError):
-                    raise
-                except Exception as error:
-                    raise ToolSourceError(f"{self._called()} cannot be opened: {error_name(error)}") from error
-            return self._source
+                    source = await self._open_new(opened)
+                finally:
+                    if opened.source is None or self._is_closed:
+                        await opened.aclose()
+                    else:
+                        self._opened = opened
+            return source
+
+    async def _open_new(self, opened: _Opened) -> ToolSource:
+        setup = self.setup
+        try:
+            with contained():
+                opened.fetcher = self._create_fetcher()
+                context = ToolSourceContext(
+                    name=setup.name, folder=setup.folder, fetcher=opened.fetcher, changed=opened.changed
+                )
+                opened.source = source = await setup.open(context)
+        except (ToolSourceError, TimeoutError):
+            raise
+        except Exception as error:
+            raise ToolSourceError(f"{self._called()} cannot be opened: {error_name(error)}") from error
+        return source
 
     async def _restart(self, tenant: str) -> str:
         limit_s = self.setup.timeout_s
@@ -279,12 +350,13 @@ class LiveSource:
         try:
             async with asyncio.timeout(self.setup.timeout_s):
                 source = await self._open()
-                with contained():
-                    fingerprint = source.fingerprint
-                    same = bool(fingerprint) and fingerprint == self._accepted_fingerprint()
-                    tools = None if same else [*await source.tools()]
-                    left_out = getattr(source, "left_out", None) or {}
-                    self.left_out = {str(name): str(reason) for name, reason in left_out.items()}
+                async with self._reading():
+                    with contained():
+                        fingerprint = source.fingerprint
+                        same = bool(fingerprint) and fingerprint == self._accepted_fingerprint()
+                        tools = None if same else [*await source.tools()]
+                        left_out = getattr(source, "left_out", None) or {}
+                        self.left_out = {str(name): str(reason) for name, reason in left_out.items()}
             self.trouble, self.is_known = "", True
             await self._when_read(self, tools)
             self.fingerprint = fingerprint
@@ -294,6 +366,9 @@ class LiveSource:
             self._failed(str(error))
         except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
             self._failed(f"its tools cannot be read: {error_name(error)}")
+
+    def _reading(self) -> contextlib.AbstractAsyncContextManager[Any]:
+        return self._opened.reading if self._opened is not None else contextlib.nullcontext()
 
     def _failed(self, trouble: str) -> None:
         if trouble != self.trouble:
@@ -311,3 +386,14 @@ class LiveSource:
 
     def _called(self) -> str:
         return f"tool source '{self.name}'"
+
+
+def _is_same(one: SourceSetup, other: SourceSetup) -> bool:
+    """Return whether two configurations have the same source, as far as it concerns what is open."""
+    try:
+        with contained():
+            return bool(
+                (one.name, one.type, one.folder, one.open) == (other.name, other.type, other.folder, other.open)
+            )
+    except Exception:  # noqa: BLE001  a plugin's settings may raise anything
+        return False

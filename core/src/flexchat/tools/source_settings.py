@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from ..files import data_folder, located
 from ..plugin.host import PluginHost
 from ..plugin.packages import package_with
 from ..plugin.tool_sources import OpenSource
-from .live_source import SourceSetup
+from .live_source import ConfiguredOpening, SourceSetup
 from .lock import LOCK_NAME
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def read_sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, Open
             type=kind,
             prefix=entry.prefix,
             timeout_s=entry.timeout_ms / 1000,
-            open=functools.partial(found.open, settings),
+            open=ConfiguredOpening(open=found.open, settings=settings),
             settings=settings,
             folder=folder,
             configured=found.configured,

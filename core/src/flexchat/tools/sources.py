@@ -12,7 +12,6 @@ from typing import Literal
 import attrs
 
 from ..domain import DEFAULT_TENANT, ToolDefinition
-from ..domain.fetching import Fetcher
 from ..domain.hidden import clean_schema, cleaned, hidden_places
 from ..domain.masking import Mask
 from ..domain.sourced import SourcedTool, ToolChange
@@ -25,6 +24,7 @@ from ..errors import (
     UnknownToolSourceError,
     did_you_mean,
 )
+from ..plugin.contracts import ClosableFetcher
 from ..plugin.tool_sources import SourceServer
 from ..schema.limits import schema_problems
 from .live_source import LiveSource, SourceSetup
@@ -80,7 +80,7 @@ class ToolSources:
         adjust: Applies what the config says about one tool (tools.registry).
         adjusted: The names of the tools about which it says something.
         mask: Knows the secrets that no kept tool may contain.
-        fetcher: What sources send requests with.
+        create_fetcher: Creates what a source sends requests with.
 
     Attributes:
         by_name: The sources, in the order of the config.
@@ -95,7 +95,7 @@ class ToolSources:
         adjust: Callable[[ToolDefinition], ToolDefinition] = lambda tool: tool,
         adjusted: Collection[str] = (),
         mask: Mask | None = None,
-        fetcher: Fetcher | None = None,
+        create_fetcher: Callable[[], ClosableFetcher | None] = lambda: None,
     ) -> None:
         self.lock = lock
         self._unreadable = self._unwritable = ""
@@ -109,11 +109,11 @@ class ToolSources:
         self._warnings: dict[str, dict[str, tuple[str, ...]]] = {}  # by the digest of a tool
         self._in_memory: dict[str, KeptSource] = {}
         self._told: dict[str, str] = {}
-        self._fetcher = fetcher
+        self._create_fetcher = create_fetcher
         self.by_name = {setup.name: self._live(setup) for setup in setups}
 
     def _live(self, setup: SourceSetup) -> LiveSource:
-        return LiveSource(setup, lambda: self._accepted_fingerprint(setup.name), self._read, self._fetcher)
+        return LiveSource(setup, lambda: self._accepted_fingerprint(setup.name), self._read, self._create_fetcher)
 
     @property
     def trouble(self) -> str:
@@ -309,8 +309,14 @@ class ToolSources:
         self._publish()
         return chosen
 
+    def take_over(self, old: ToolSources) -> None:
+        """Share the open sources of a chat that this one replaces; see LiveSource.take_over."""
+        for name, source in self.by_name.items():
+            if name in old.by_name:
+                source.take_over(old.by_name[name])
+
     async def aclose(self) -> None:
-        """Close every source that was opened."""
+        """Close every source that was opened, unless another chat uses it."""
         await asyncio.gather(*(source.aclose() for source in self.by_name.values()))
 
     # ---- what is accepted

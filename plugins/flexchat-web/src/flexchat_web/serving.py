@@ -339,7 +339,7 @@ class Serving:
 
     async def _exchange(self, chat: FlexChat, plugins: PluginHost) -> None:
         self.plugins = plugins
-        chat.keys = self._current.chat.keys
+        chat.take_over(self._current.chat)
         old, self._current = self._current, self._put_in_force(chat)
         old.replaced = True
         await self._close_if_done(old)
