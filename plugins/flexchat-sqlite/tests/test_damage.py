@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from flexchat.errors import StorageError
-from flexchat_sqlite.damage import place_of, put_aside
+from flexchat_sqlite.damage import file_id, put_aside
 from flexchat_sqlite.database import Database
 
 OURS = 0x12345
@@ -102,7 +102,7 @@ def test_the_log_goes_with_the_file(filled):
     filled.write_bytes(b"\0" * 5000)
     filled.with_name("t.db-wal").write_bytes(b"old log")
 
-    kept = put_aside(filled, place_of(filled), OURS)
+    kept = put_aside(filled, file_id(filled), OURS)
     assert kept.with_name(kept.name + "-wal").read_bytes() == b"old log"
     assert list(filled.parent.glob("t.db*")) == []
 
@@ -111,7 +111,7 @@ def test_two_that_find_the_same_damage_put_aside_one_file(filled):
     """The second sees that there is a new one at the path."""
     filled.write_bytes(b"\0" * 5000)
     first, second = database(filled), database(filled)
-    seen = place_of(filled)
+    seen = file_id(filled)
     first.write_blocking(put("kept"))
     assert put_aside(filled, seen, OURS) is None
     assert second.read_blocking(everything) == ["kept"]

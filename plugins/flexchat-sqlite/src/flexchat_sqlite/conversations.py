@@ -20,13 +20,13 @@ from . import keys as sqlite_keys
 from . import ledger as sqlite_ledger
 from .config import SqliteSettings
 from .database import Database
-from .journal import EVENT_TABLES, SqliteJournal, delete_turns_of, ended
+from .journal import EVENT_TABLES, SqliteJournal, delete_turns_of, end_writer
 from .journal import TABLES as JOURNAL_TABLES
 
 FILE_NAME = "conversations.db"
 APPLICATION_ID = 0x666C7863  # "flxc"
 
-# last_turn, not a time, says which conversation was used last: clocks go back, and two turns may share a moment.
+# Ordered by last_turn rather than by a time: clocks go back, and two turns may share a millisecond.
 _TABLES = """
 CREATE TABLE conversations (
     tenant TEXT NOT NULL,
@@ -73,7 +73,7 @@ _MIGRATIONS = (
     sqlite_ledger.HONOURS_KEY,
 )
 
-_MOST = 9 * 10**18  # a sum stays an integer: beyond 64 bits SQLite would go on with a float
+_MAX_COST = 9 * 10**18  # keeps the sum an integer: beyond 64 bits SQLite would continue with a float
 
 _INFO = (
     "id, title, turns, started_at, used_at, topic, (SELECT status FROM turns WHERE number = conversations.last_turn), "
@@ -82,14 +82,14 @@ _INFO = (
 
 
 class SqliteConversations:
-    """Keeps conversations in a SQLite file; see ConversationStore.
+    """ConversationStore in a SQLite file.
+
+    Ids and tenants are compared exactly; NUL and unpaired surrogates in them are refused. A search ignores case, and a
+    word also matches inside a longer one.
 
     Attributes:
-        database: The file, which has the tables of conversations, of effects and of the journal.
+        database: The file, with the tables of conversations, effects and the journal.
         journal: The steps of the turns; see JournalingStore.
-
-    Ids and tenants are compared exactly, and one with NUL or half of a surrogate pair is refused. A search compares
-    without regard to case, and a word also occurs inside a longer one.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -111,8 +111,10 @@ class SqliteConversations:
         self, conversation: str, turn: ConversationTurn, *, tenant: str, end: TurnEnd | None = None
     ) -> None:
         """Add a turn at the end; see JournalingStore."""
-        add, write_end = _added(conversation, turn, tenant), None if end is None else ended(end)
+        add, write_end = _turn_writer(conversation, turn, tenant), None if end is None else end_writer(end)
 
+        # One transaction: a kill leaves either an unfinished turn to resume, or a finished one in its conversation.
+        # The end first: it checks the fence, so that an owner which lost the turn adds nothing.
         def write(database: sqlite3.Connection) -> None:
             if write_end is not None:
                 write_end(database)
@@ -123,30 +125,30 @@ class SqliteConversations:
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
         """Return a conversation's turns, oldest first; see ConversationStore."""
         key = _key(tenant, conversation)
-        most = -1 if last is None else max(last, 0)
+        limit = -1 if last is None else max(last, 0)
 
         def read(database: sqlite3.Connection) -> list[str]:
             rows = database.execute(
                 "SELECT turn FROM turns WHERE tenant = ? AND conversation = ? ORDER BY number DESC LIMIT ?",
-                (*key, most),
+                (*key, limit),
             ).fetchall()
             if not rows:
-                _found(database, key)
+                _find(database, key)  # raises if there is no such conversation
             return [row[0] for row in rows]
 
         # Every turn of a conversation begins with this, and a change of threads costs more than the read.
-        written = await self.database.read_soon(read)
+        texts = await self.database.read_soon(read)
         try:
-            return [turn_from_json(text) for text in reversed(written)]
+            return [turn_from_json(text) for text in reversed(texts)]
         except ValueError as error:
             raise StorageError(
                 f"conversations: '{self.path}' has a turn of '{conversation}' that cannot be read: {error}"
             ) from None
 
     async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
-        """Return what is known of a conversation; see ConversationStore."""
+        """Return a conversation's title, topic, times and cost; see ConversationStore."""
         key = _key(tenant, conversation)
-        return await self.database.read(lambda database: _found(database, key))
+        return await self.database.read(lambda database: _find(database, key))
 
     async def list(
         self, *, tenant: str, search: str | None = None, limit: int = 50, before: str | None = None
@@ -156,8 +158,8 @@ class SqliteConversations:
         Raises:
             UnknownConversationError: There is no conversation ``before``.
         """
-        (whose,) = _key(tenant)
-        conditions, values = ["tenant = :tenant"], {"tenant": whose, "limit": max(limit, 0)}
+        (tenant_key,) = _key(tenant)
+        conditions, values = ["tenant = :tenant"], {"tenant": tenant_key, "limit": max(limit, 0)}
         if before is not None:
             conditions.append("last_turn < (SELECT last_turn FROM conversations WHERE tenant = :tenant AND id = :id)")
             (values["id"],) = _key(before)
@@ -168,7 +170,7 @@ class SqliteConversations:
 
         def read(database: sqlite3.Connection) -> list[ConversationInfo]:
             if before is not None:
-                _found(database, (whose, before))
+                _find(database, (tenant_key, before))
             rows = database.execute(
                 f"SELECT {_INFO} FROM conversations WHERE {' AND '.join(conditions)} "
                 "ORDER BY last_turn DESC LIMIT :limit",
@@ -209,20 +211,22 @@ class SqliteConversations:
 
 
 def default_ledger() -> sqlite_ledger.SqliteLedger:
-    """Return a ledger in the default file, for a program whose conversations are kept elsewhere or not at all."""
+    """Create a ledger in the default file, for a program with another conversation store or none."""
     return sqlite_ledger.SqliteLedger(SqliteConversations(data_folder() / FILE_NAME).database, closes=True)
 
 
 def default_journal() -> SqliteJournal:
-    """Return a journal in the default file, for a store of conversations that has none."""
+    """Create a journal in the default file, for a conversation store that has none."""
     return SqliteJournal(SqliteConversations(data_folder() / FILE_NAME).database, closes=True)
 
 
-def _added(conversation: str, turn: ConversationTurn, tenant: str) -> Callable[[sqlite3.Connection], None]:
-    """Return what adds a turn at the end of a conversation, inside a transaction.
+def _turn_writer(conversation: str, turn: ConversationTurn, tenant: str) -> Callable[[sqlite3.Connection], None]:
+    """Prepare appending a turn to a conversation; the function returned does so in the caller's transaction.
+
+    Encoding happens here, outside the transaction, which holds the write lock.
 
     Raises:
-        StorageError: It cannot be kept as it is.
+        StorageError: The turn cannot be stored without change.
     """
     key = _key(tenant, conversation)
     _key(turn.id)
@@ -240,6 +244,7 @@ def _added(conversation: str, turn: ConversationTurn, tenant: str) -> Callable[[
             "ON CONFLICT DO NOTHING RETURNING number",
             (*key, turn.id, written, folded, turn.status),
         ).fetchall()
+        # No row if the turn is stored already: appending it again, after a lost answer, must not count it twice.
         for (number,) in added:
             database.execute(
                 "INSERT INTO conversations "
@@ -247,7 +252,7 @@ def _added(conversation: str, turn: ConversationTurn, tenant: str) -> Callable[[
                 "VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET turns = turns + 1, "
                 "topic = excluded.topic, used_at = excluded.used_at, last_turn = excluded.last_turn, "
                 "unpriced = unpriced + excluded.unpriced, cost = CASE WHEN excluded.cost IS NULL THEN cost "
-                f"ELSE min(coalesce(cost, 0) + excluded.cost, {_MOST}) END",
+                f"ELSE min(coalesce(cost, 0) + excluded.cost, {_MAX_COST}) END",
                 (*key, title, topic, at, at, number, *paid),
             )
 
@@ -255,7 +260,7 @@ def _added(conversation: str, turn: ConversationTurn, tenant: str) -> Callable[[
 
 
 def sqlite_conversations(settings: SqliteSettings, folder: Path | None) -> SqliteConversations:
-    """Return the store a config describes, or the default one for a program without a config."""
+    """Create the store that *settings* describe; without a path, in the user's data folder."""
     if settings.path is None:
         return SqliteConversations(data_folder() / FILE_NAME)
     return SqliteConversations(located(settings.path, folder))
@@ -271,7 +276,7 @@ _HAS_WORDS = """(
 
 
 def _add_functions(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA secure_delete = ON")  # what a person deletes must be gone from the file, too
+    connection.execute("PRAGMA secure_delete = ON")  # overwrite deleted text in the file
     connection.create_function("casefold", 1, str.casefold, deterministic=True)
 
 
@@ -282,7 +287,7 @@ def _key(*names: str) -> tuple[str, ...]:
     return names
 
 
-def _found(database: sqlite3.Connection, key: tuple[str, ...]) -> ConversationInfo:
+def _find(database: sqlite3.Connection, key: tuple[str, ...]) -> ConversationInfo:
     row = database.execute(f"SELECT {_INFO} FROM conversations WHERE tenant = ? AND id = ?", key).fetchone()
     if row is None:
         raise UnknownConversationError(key[1])

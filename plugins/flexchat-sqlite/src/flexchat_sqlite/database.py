@@ -1,7 +1,7 @@
 """One SQLite file, used from asyncio: one connection that writes and several that read, each in its own thread.
 
 Write-ahead log and full synchronisation: once a write returns, it survives ``kill -9`` and power loss, and readers
-never wait for a writer. Several processes may use one file. A damaged file is put aside, and a new one started.
+never wait for a writer. Several processes may use one file. A damaged file is renamed, and a new one started.
 
 Source: sqlite.org/wal.html and pragma.html; durability figures from our own measurements.
 """
@@ -24,7 +24,7 @@ from typing import TypeVar
 from flexchat.errors import StorageError
 from flexchat.files import IN_MEMORY, refuse_other
 
-from .damage import Place, is_damage, place_of, put_aside
+from .damage import FileId, file_id, is_damage, put_aside
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 Migration = str | Callable[[sqlite3.Connection], None]
 
 BUSY_S = 5.0
-"""Seconds a write waits for another process's write."""
+"""Seconds that a write waits for another process's write before it fails."""
 
 READERS = 4
 
@@ -41,10 +41,10 @@ class Database:
     """A SQLite file, opened on first use: creating a Database costs nothing and touches no disk.
 
     Args:
-        path: The file; its folder is created. New files are readable by their owner only. ":memory:" for none: all is
-            gone when it is closed, and only this process sees it.
-        kind: What it holds, for errors: "documents".
-        application_id: A 32-bit number stored in the file to mark it as ours: other programs' databases are refused.
+        path: The file; its folder is created. New files are readable by their owner only. ":memory:" keeps the data
+            in this process until ``close``.
+        kind: The contents, for errors: "documents".
+        application_id: A 32-bit number stored in the file; databases of other programs are refused.
         migrations: Steps from an empty file to the newest schema: SQL, or functions of a connection. Only ever append
             steps; the file's user_version counts those applied.
         prepare: Sets up each new connection, for example with custom functions.
@@ -66,7 +66,7 @@ class Database:
         self._migrations = tuple(migrations)
         self._prepare = prepare
         self._writing = ThreadPoolExecutor(1, thread_name_prefix=f"flexchat {kind} writer")
-        # Each connection would have a memory of its own, so one thread and one connection do everything.
+        # Each connection to :memory: would open a database of its own, so one thread and one connection do everything.
         self._reading = (
             self._writing
             if self._in_memory
@@ -76,16 +76,17 @@ class Database:
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
-        self._opened: Place | None = None  # the file the writer has open
-        self._was_opened = False  # and nothing but its own damage has moved it away since
+        self._opened: FileId | None = None  # the file the writer has open
+        # Stays True when the file disappears, so that a deleted file is reported rather than replaced by an empty one.
+        self._was_opened = False
         self._quick: sqlite3.Connection | None = None
-        self._quick_opened: Place | None = None
+        self._quick_opened: FileId | None = None
         self._quick_lock = threading.Lock()
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run work in a transaction and return its result once that is on disk.
+        """Run *work* in a transaction and return its result once the data is on disk.
 
-        If work raises, everything is rolled back. Cancelling the wait does not stop the work.
+        If *work* raises, the transaction is rolled back. Cancelling the wait does not stop the work.
 
         Raises:
             StorageError: The file cannot be used.
@@ -93,31 +94,31 @@ class Database:
         return await self._run(self._writing, lambda: self._write(work))
 
     async def write_soon(self, work: Callable[[sqlite3.Connection], object]) -> None:
-        """Run work in a transaction that survives the end of the process, and return once that is so.
+        """Run *work* in a transaction that survives the end of the process, without waiting for the disk.
 
-        It does not wait for the disk: a loss of power takes it back, unless a later ``write`` has returned. It runs in
-        the calling thread if nobody else is writing, since a change of threads costs more than most work: work must
-        be short. It may be run twice, with nothing kept of the first run.
+        A power failure loses the transaction, unless a later ``write`` has returned. It runs in the calling thread
+        while no other writer is active, because switching threads costs more than most work does: *work* must be
+        short. It may run twice; the first run is then rolled back.
 
         Raises:
             StorageError: The file cannot be used.
         """
-        if not self._did_at_once(lambda connection: self._in_transaction(connection, work)):
+        if not self._run_inline(lambda connection: self._in_transaction(connection, work)):
             await self.write(work)
 
     async def read_soon(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do as read does, in the calling thread if the file is open: for one short look.
+        """Read in the calling thread if the file is open, otherwise as ``read`` does. *work* must be short.
 
         Raises:
             StorageError: The file cannot be used.
         """
-        found: list[T] = []
-        if self._did_at_once(lambda connection: found.append(work(connection))):
-            return found[-1]
+        results: list[T] = []
+        if self._run_inline(lambda connection: results.append(work(connection))):
+            return results[-1]
         return await self.read(work)
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run work on one consistent snapshot of the data and return its result.
+        """Run *work* on one consistent snapshot of the data and return its result.
 
         Raises:
             StorageError: The file cannot be used.
@@ -127,26 +128,28 @@ class Database:
         return await self._run(self._reading, lambda: self._read(work))
 
     def write_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do the same as write for synchronous code: blocks the calling thread."""
+        """Write from synchronous code: like ``write``, blocking the calling thread."""
         return self._submit(self._writing, lambda: self._write(work)).result()
 
     def read_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do the same as read for synchronous code: blocks the calling thread."""
+        """Read from synchronous code: like ``read``, blocking the calling thread."""
         if self._is_new():
             self._submit(self._writing, lambda: self._guarded(self._connection)).result()
         return self._submit(self._reading, lambda: self._read(work)).result()
 
     async def empty_log(self) -> None:
-        """Checkpoint and empty the write-ahead log, unless somebody is reading; deleted text would stay in it.
+        """Checkpoint and truncate the write-ahead log, in which deleted text would remain readable.
+
+        The log stays while a reader is active.
 
         Raises:
             StorageError: The file cannot be used.
         """
 
-        def take_over() -> None:
+        def truncate() -> None:
             self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
-        await self._run(self._writing, lambda: self._guarded(take_over))
+        await self._run(self._writing, lambda: self._guarded(truncate))
 
     async def aclose(self) -> None:
         """Close the file after finishing pending writes. May be called twice."""
@@ -154,7 +157,8 @@ class Database:
         await loop.run_in_executor(None, self.close)
 
     def close(self) -> None:
-        """Do the same as aclose for synchronous code."""
+        """Close from synchronous code: like ``aclose``, blocking the calling thread."""
+        # Threads first: a connection must not be closed while one of them uses it.
         self._writing.shutdown(wait=True)
         self._reading.shutdown(wait=True)
         with contextlib.suppress(sqlite3.Error):
@@ -167,8 +171,10 @@ class Database:
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         running = asyncio.wrap_future(self._submit(threads, work))
-        running.add_done_callback(_looked_at)  # nobody may wait for it any more
-        return await asyncio.shield(running)  # cancelling would withdraw work that waits for its thread
+        # A cancelled caller no longer awaits the future; asyncio would log its exception as never retrieved.
+        running.add_done_callback(_retrieve_exception)
+        # Without the shield, cancelling would withdraw work that is still queued for its thread.
+        return await asyncio.shield(running)
 
     def _submit(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> Future[T]:
         try:
@@ -179,8 +185,9 @@ class Database:
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return self._guarded(lambda: self._in_transaction(self._connection(), work))
 
-    def _did_at_once(self, work: Callable[[sqlite3.Connection], object]) -> bool:
-        """Run work in this thread, if nobody has to be waited for; return whether it was done."""
+    def _run_inline(self, work: Callable[[sqlite3.Connection], object]) -> bool:
+        """Run *work* in the calling thread if that needs no waiting; return whether it ran and was committed."""
+        # Never block here: this is the event loop's thread. A second caller goes through the writer's thread.
         if self._in_memory or self._is_new() or not self._quick_lock.acquire(blocking=False):
             return False
         try:
@@ -189,13 +196,14 @@ class Database:
             assert self._quick is not None
             work(self._quick)
         except sqlite3.Error:
+            # Rolled back, so running it again is safe. The thread of the writer waits, repairs or reports.
             return False
         finally:
             self._quick_lock.release()
         return True
 
     def _open_quick(self) -> None:
-        """Open the connection of _did_at_once: it waits neither for locks nor for the disk, and moves no log."""
+        """Open the connection of _run_inline: it waits for neither locks nor the disk, and never checkpoints."""
         if self._quick is not None:
             self._quick.close()
         self._quick, self._quick_opened = self._connect(timeout=0), self._opened
@@ -214,29 +222,31 @@ class Database:
         return self._guarded(view)
 
     def _reader(self) -> sqlite3.Connection:
-        """Return this thread's reading connection to the file the writer has open."""
+        """Return this thread's reading connection; reopen it if the writer has since opened another file."""
         if self._in_memory:
             return self._connection()
-        kept: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if kept is not None and self._local.opened == self._opened:
-            return kept
+        current: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if current is not None and self._local.opened == self._opened:
+            return current
         connection = self._connect()
         connection.execute("PRAGMA query_only = ON")
         with self._lock:
-            self._readers = [*(each for each in self._readers if each is not kept), connection]
-        if kept is not None:
-            kept.close()
+            self._readers = [*(each for each in self._readers if each is not current), connection]
+        if current is not None:
+            current.close()
         self._local.connection, self._local.opened = connection, self._opened
         return connection
 
     def _is_new(self) -> bool:
-        """Return whether the path holds a different file than the opened one, or none was opened."""
+        """Return whether no file is open, or the path now leads to another file than the open one."""
         if self._in_memory:
             return self._writer is None
-        return self._opened is None or place_of(self.path) != self._opened
+        return self._opened is None or file_id(self.path) != self._opened
 
     @staticmethod
     def _in_transaction(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+        # IMMEDIATE takes the write lock now: a transaction that reads first and writes later would fail at once with
+        # SQLITE_BUSY, without waiting, if another process wrote in between.
         connection.execute("BEGIN IMMEDIATE")
         try:
             result = work(connection)
@@ -248,10 +258,10 @@ class Database:
         return result
 
     def _connection(self) -> sqlite3.Connection:
-        """Return the writing connection; at first create and migrate the file.
+        """Return the writing connection; create and migrate the file on first use.
 
         Raises:
-            StorageError: The file was deleted: a new one in its place would hide that what it held is lost.
+            StorageError: The file was deleted. Creating a new one would hide the loss of its data.
         """
         if self._writer is not None and not self._is_new():
             return self._writer
@@ -267,7 +277,7 @@ class Database:
         try:
             return self._begin()
         except sqlite3.Error as error:
-            if not is_damage(error) or self._put_aside(place_of(self.path)) is None:
+            if not is_damage(error) or self._put_aside(file_id(self.path)) is None:
                 raise
         return self._begin()
 
@@ -278,6 +288,7 @@ class Database:
     def _begin(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self.path.exists():
+            # SQLite would create the file with the umask's permissions: other users could read it for a moment.
             with contextlib.suppress(FileExistsError):
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         connection = self._connect()
@@ -289,7 +300,8 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        self._writer, self._opened, self._was_opened = connection, place_of(self.path), True
+        # Published last: readers and _run_inline use the file only once it is migrated.
+        self._writer, self._opened, self._was_opened = connection, file_id(self.path), True
         return connection
 
     def _close_writer(self) -> None:
@@ -298,8 +310,8 @@ class Database:
                 self._writer.close()  # SQLite leaves the log alone if the file has moved
         self._writer, self._opened = None, None
 
-    def _put_aside(self, damaged: Place | None) -> Path | None:
-        """Put the file aside, in the writer's thread, and return its new path; None if it has to stay."""
+    def _put_aside(self, damaged: FileId | None) -> Path | None:
+        """Rename the damaged file, in the writer's thread, and return its new path; None if it must stay."""
         self._close_writer()
         try:
             aside = put_aside(self.path, damaged, self._application_id)
@@ -317,21 +329,22 @@ class Database:
             )
         return aside
 
-    def _told_damaged(self) -> str:
-        """Put aside a file that turned out damaged while in use, and return what happened to it."""
+    def _recover_from_damage(self) -> str | None:
+        """Rename a file that turned out damaged while in use; return the clause for the error, None if it stays."""
         damaged = self._opened
+        # Only the writer's thread renames; from that thread itself, waiting for it would never end.
         if threading.current_thread().name.startswith(f"flexchat {self._kind} writer"):
             aside = self._put_aside(damaged)
         else:
             aside = self._submit(self._writing, lambda: self._put_aside(damaged)).result()
-        return f"is damaged: it was put aside as '{aside}', and a new one was started" if aside is not None else ""
+        return f"is damaged: it was put aside as '{aside}', and a new one was started" if aside is not None else None
 
     def _connect(self, timeout: float = BUSY_S) -> sqlite3.Connection:
-        # Only _begin creates a file: a reader that came after the deletion of one would start an empty database.
-        place = IN_MEMORY if self._in_memory else f"{self.path.absolute().as_uri()}?mode=rw"
+        # mode=rw: only _begin creates a file. A reader that ran after a deletion would start an empty database.
+        address = IN_MEMORY if self._in_memory else f"{self.path.absolute().as_uri()}?mode=rw"
         try:
             connection = sqlite3.connect(
-                place, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True
+                address, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True
             )
         except sqlite3.OperationalError:
             self._check_deleted()
@@ -340,7 +353,7 @@ class Database:
             connection.execute("PRAGMA foreign_keys = ON")
             if self._prepare is not None:
                 self._prepare(connection)
-        except BaseException:  # sqlite3 in Python 3.13 warns of connections that nobody closes
+        except BaseException:  # sqlite3 in Python 3.13 warns about connections that are never closed
             connection.close()
             raise
         return connection
@@ -348,15 +361,16 @@ class Database:
     def _check_owner(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN")  # one consistent look: another process may be filling the file
         try:
-            found = connection.execute("PRAGMA application_id").fetchone()[0]
+            application_id = connection.execute("PRAGMA application_id").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         finally:
             connection.execute("ROLLBACK")
-        if found != self._application_id and (found or tables):
+        if application_id != self._application_id and (application_id or tables):
             raise StorageError(f"'{self.path}' is a database of something else, not of FlexChat's {self._kind}")
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         def bring_up_to_date(connection: sqlite3.Connection) -> None:
+            # Read again inside the transaction: another process may have migrated the file since the check below.
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version > len(self._migrations):
                 raise StorageError(f"'{self.path}' was written by a newer FlexChat: update this one")
@@ -376,8 +390,8 @@ class Database:
         try:
             return work()
         except sqlite3.Error as error:
-            told = self._told_damaged() if self._opened is not None and is_damage(error) else ""
-            raise StorageError(f"{self._kind}: '{self.path}' {told or _explained(error)}") from error
+            recovery = self._recover_from_damage() if self._opened is not None and is_damage(error) else None
+            raise StorageError(f"{self._kind}: '{self.path}' {recovery or _explain(error)}") from error
         except OSError as error:
             raise StorageError(f"{self._kind}: '{self.path}' cannot be used: {error.strerror or error}") from error
         except (OverflowError, UnicodeEncodeError) as error:
@@ -385,9 +399,9 @@ class Database:
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log; the file keeps this setting.
+    """Switch to the write-ahead log, a setting stored in the file.
 
-    SQLite does not wait for other processes doing the same at that moment, so we do.
+    SQLite ignores the busy timeout while another process switches, so the wait is here.
     """
     end = time.monotonic() + BUSY_S
     while True:
@@ -402,13 +416,13 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
 
 def _statements(script: str) -> list[str]:
     """Split a script at the semicolons that end its statements (executescript would commit in between)."""
-    found, statement = [], ""
+    statements, statement = [], ""
     for piece in re.split("(?<=;)", script):
         statement += piece
         if sqlite3.complete_statement(statement):
-            found.append(statement.strip())
+            statements.append(statement.strip())
             statement = ""
-    return [*found, statement.strip()] if statement.strip() else found
+    return [*statements, statement.strip()] if statement.strip() else statements
 
 
 _DELETED = "was deleted or moved while in use: put it back, or restart this program, which then begins a new one"
@@ -424,7 +438,7 @@ _REASONS = {
 }
 
 
-def _explained(error: sqlite3.Error) -> str:
+def _explain(error: sqlite3.Error) -> str:
     name = getattr(error, "sqlite_errorname", "")
     for known, reason in _REASONS.items():
         if name.startswith(known):
@@ -432,6 +446,6 @@ def _explained(error: sqlite3.Error) -> str:
     return f"refused: {error}"
 
 
-def _looked_at(running: asyncio.Future[T]) -> None:
+def _retrieve_exception(running: asyncio.Future[T]) -> None:
     if not running.cancelled():
         running.exception()

@@ -63,7 +63,7 @@ _WAITING = (
     f"AND {_STATE} = 'interrupted' ORDER BY number"
 )
 _COLUMNS = f"id, tenant, conversation, {_STATE} AS now_state, message, owner, fence, began_at, ended_at, error, key"
-_LEFT = (
+_INTERRUPTED = (
     f"SELECT {_COLUMNS} FROM journal_turns WHERE state = 'running' AND error = '' AND now_state = 'interrupted' "
     "ORDER BY number LIMIT :limit"
 )
@@ -83,7 +83,7 @@ class SqliteJournal:
         self._closes = closes
 
     async def write(self, turn: JournaledTurn, entries: Sequence[JournalEntry], *, lease_s: float | None) -> None:
-        """Add steps to a turn; see TurnJournal. They survive the end of the process, but not a loss of power."""
+        """Append steps to a turn; see TurnJournal. They survive the end of the process, but not a power failure."""
         rows = [_row(turn.id, entry) for entry in entries]
 
         def add(database: sqlite3.Connection) -> None:
@@ -95,19 +95,21 @@ class SqliteJournal:
     async def bind(
         self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: TurnKey | None = None
     ) -> TurnKey:
-        """Bind a caller's key to a turn; see TurnJournal."""
+        """Bind an idempotency key to a turn; see TurnJournal."""
         new = TurnKey(key=key, tenant=tenant, turn=turn, digest=digest, bound_at=_now())
         return await self._database.write(
-            lambda database: sqlite_keys.bound(database, new, free_before=_ago(keep_s), instead_of=instead_of)
+            lambda database: sqlite_keys.bind(database, new, free_before=_ago(keep_s), instead_of=instead_of)
         )
 
     async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
-        """Take up a turn that was interrupted; see TurnJournal."""
+        """Acquire an interrupted turn; see TurnJournal."""
 
         def take(database: sqlite3.Connection) -> JournaledTurn:
             found = _found(database, id, tenant)
             if found.state != "interrupted":
                 raise TurnNotWaitingError(found.id, found.state)
+            # Check, lease and fence are one transaction: of two processes that resume a turn, one gets it. The fence
+            # refuses later writes of the previous owner, which may be alive but was too slow to renew its lease.
             renew(database, owner, lease_s)
             database.execute(
                 "UPDATE journal_turns SET owner = ?, fence = fence + 1, error = '' WHERE id = ?", (owner, found.id)
@@ -117,7 +119,7 @@ class SqliteJournal:
         return await self._database.write(take)
 
     async def release(self, turn: JournaledTurn, *, error: str = "") -> None:
-        """Let somebody else take up a turn; see TurnJournal."""
+        """Release a turn, so that another owner can resume it; see TurnJournal."""
 
         def release(database: sqlite3.Connection) -> None:
             database.execute(
@@ -132,12 +134,12 @@ class SqliteJournal:
         values = {"now": seconds_since_boot(), "limit": limit}
 
         def read(database: sqlite3.Connection) -> builtins.list[JournaledTurn]:
-            return [_turn(row) for row in database.execute(_LEFT, values)]
+            return [_turn(row) for row in database.execute(_INTERRUPTED, values)]
 
         return await self._database.read_soon(read)
 
     async def add_events(self, turn: JournaledTurn, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
-        """Keep events of a turn; see TurnJournal."""
+        """Store events of a turn for replay; see TurnJournal."""
         rows = [(turn.id, event.number, storable(event.name), storable(event.data)) for event in events]
 
         def add(database: sqlite3.Connection) -> None:
@@ -224,40 +226,40 @@ class SqliteJournal:
         return await self._database.read_soon(read)
 
     def renew(self, owner: str, lease_s: float) -> None:
-        """Let an owner's lease run from now on; see TurnJournal."""
+        """Extend an owner's lease to *lease_s* seconds from now; see TurnJournal."""
         self._database.write_blocking(lambda database: renew(database, owner, lease_s))
 
     async def end(self, end: TurnEnd) -> None:
-        """End a turn whose conversation is kept elsewhere, once it is there.
+        """End a turn whose conversation is in another store, after that store has it.
 
         Raises:
-            StorageError: It cannot be written.
-            LostTurnError: The turn has ended, or has been taken up by another owner.
+            StorageError: The end cannot be written.
+            LostTurnError: The turn has ended, or another owner has resumed it.
         """
-        await self._database.write(ended(end))
+        await self._database.write(end_writer(end))
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
-        """Delete the turns of a deleted conversation that is kept elsewhere."""
+        """Delete the turns of a conversation that was deleted from another store."""
         await self._database.write(lambda database: delete_turns_of(database, tenant, conversation))
 
     async def aclose(self) -> None:
-        """Close the file, if nobody else uses it."""
+        """Close the file if this journal is its only user."""
         if self._closes:
             await self._database.aclose()
 
     async def forget(self, *, older_than_s: float, events_older_than_s: float) -> int:
         """Delete turns that ended long ago; see TurnJournal."""
-        until, until_told = _ago(older_than_s), _ago(events_older_than_s)
+        until, events_until = _ago(older_than_s), _ago(events_older_than_s)
 
         def forget(database: sqlite3.Connection) -> int:
-            database.execute(f"DELETE FROM journal_events WHERE turn IN (SELECT id {_ENDED})", (until_told,))
+            database.execute(f"DELETE FROM journal_events WHERE turn IN (SELECT id {_ENDED})", (events_until,))
             return database.execute(f"DELETE {_ENDED}", (until,)).rowcount
 
         return await self._database.write(forget)
 
 
-def ended(end: TurnEnd) -> Callable[[sqlite3.Connection], None]:
-    """Return what writes the last steps of a turn and its end, inside a transaction.
+def end_writer(end: TurnEnd) -> Callable[[sqlite3.Connection], None]:
+    """Prepare writing a turn's last steps and its end; the function returned does so in the caller's transaction.
 
     Raises:
         StorageError: A step is not JSON data.
@@ -277,7 +279,7 @@ def ended(end: TurnEnd) -> Callable[[sqlite3.Connection], None]:
 
 
 def delete_turns_of(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
-    """Delete the turns of a conversation with their steps, but for one that is running."""
+    """Delete the turns of a conversation with their steps, except a running one, whose owner ends it."""
     database.execute(
         f"DELETE FROM journal_turns WHERE tenant = :tenant AND conversation = :conversation AND {_STATE} != 'running'",
         {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot()},
@@ -285,15 +287,19 @@ def delete_turns_of(database: sqlite3.Connection, tenant: str, conversation: str
 
 
 def _begin_or_check(database: sqlite3.Connection, turn: JournaledTurn, is_new: bool, lease_s: float | None) -> None:
-    """Add the turn's row, or see that the turn is still ours."""
+    """Insert the turn's row, or check that its owner has not lost it.
+
+    Raises:
+        LostTurnError: Another owner has resumed the turn, or it has ended.
+    """
     if lease_s is not None:
         renew(database, turn.owner, lease_s)
     if is_new:
-        place = turn.id, turn.tenant, turn.conversation
+        ids = turn.id, turn.tenant, turn.conversation
         database.execute(
             "INSERT INTO journal_turns (id, tenant, conversation, state, message, owner, fence, began_at, key) "
             "VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?)",
-            (*place, storable(turn.message), turn.owner, turn.fence, turn.began_at or _now(), turn.key),
+            (*ids, storable(turn.message), turn.owner, turn.fence, turn.began_at or _now(), turn.key),
         )
         if turn.key:
             sqlite_keys.begin(database, turn)
@@ -307,14 +313,19 @@ def _begin_or_check(database: sqlite3.Connection, turn: JournaledTurn, is_new: b
 
 def _row(turn: str, entry: JournalEntry) -> tuple[str, int, str, str, str]:
     try:
-        # What a document store put into its metadata may be more than JSON says: it must not cost the turn.
+        # default=str: a document store may put values into its metadata that JSON lacks, such as dates. The turn
+        # must not fail because of them.
         return turn, entry.number, entry.kind, json.dumps(entry.data, separators=(",", ":"), default=str), entry.at
     except (TypeError, ValueError, RecursionError) as error:
         raise StorageError(f"turns: step {entry.number} of {turn} cannot be written as JSON: {error}") from None
 
 
 def _found(database: sqlite3.Connection, id: str, tenant: str) -> JournaledTurn:
-    """Return the turn whose id is this, or starts with it."""
+    """Find a turn by its id or an unambiguous prefix of it.
+
+    Raises:
+        UnknownTurnError: No turn of the tenant matches, or several do.
+    """
     if not id or id != storable(id):
         raise UnknownTurnError(id)
     rows = database.execute(

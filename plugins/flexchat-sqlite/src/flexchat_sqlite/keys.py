@@ -1,4 +1,4 @@
-"""The keys of callers, in the conversations' file: which turn each stands for."""
+"""Idempotency keys of callers, in the conversations' file: the turn that each is bound to."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ ALTER TABLE journal_turns ADD COLUMN key TEXT NOT NULL DEFAULT '';
 """
 
 
-def bound(database: sqlite3.Connection, new: TurnKey, *, free_before: str, instead_of: TurnKey | None) -> TurnKey:
-    """Bind a key, inside a transaction, and return what it stands for now; see TurnJournal.bind.
+def bind(database: sqlite3.Connection, new: TurnKey, *, free_before: str, instead_of: TurnKey | None) -> TurnKey:
+    """Bind an idempotency key inside the caller's transaction; return its binding, new or existing.
+
+    See TurnJournal.bind.
 
     Args:
-        free_before: Keys bound before this moment are free: they are deleted.
+        free_before: Bindings older than this ISO 8601 time have expired and are deleted first.
+        instead_of: The binding to replace; it is replaced only if it is still the current one.
     """
     database.execute("DELETE FROM turn_keys WHERE bound_at <= ?", (free_before,))
+    # Compare and swap: the binding is replaced only while it is the one the caller has seen. Comparing with NULL is
+    # never true, so that without instead_of an existing binding always stays.
     seen = (None, None) if instead_of is None else (instead_of.turn, instead_of.begun)
     row = database.execute(
         "INSERT INTO turn_keys VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT DO UPDATE SET turn = excluded.turn, "
@@ -45,10 +50,10 @@ def bound(database: sqlite3.Connection, new: TurnKey, *, free_before: str, inste
 
 
 def begin(database: sqlite3.Connection, turn: JournaledTurn) -> None:
-    """Note, in the transaction in which a turn begins, that it has.
+    """Mark a turn's key as begun, inside the transaction that inserts the turn.
 
     Raises:
-        LostTurnError: Its key stands for another turn by now.
+        LostTurnError: The key has since been bound to another turn.
     """
     changed = database.execute(
         "UPDATE turn_keys SET begun = 1 WHERE tenant = ? AND key = ? AND turn = ?", (turn.tenant, turn.key, turn.id)

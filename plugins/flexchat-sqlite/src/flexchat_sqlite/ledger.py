@@ -1,4 +1,4 @@
-"""The ledger of effects in the conversations' SQLite file."""
+"""The effect ledger, in the conversations' SQLite file."""
 
 from __future__ import annotations
 
@@ -63,25 +63,25 @@ _UPDATE = f"UPDATE effects SET {', '.join(f'{name} = ?' for name in _FIELDS)} WH
 _RENEW = (
     "INSERT INTO owners VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET renewed = excluded.renewed, lease = excluded.lease"
 )
-_TOLD_STATE = (
+_REPORTED_STATE = (
     "CASE WHEN state = 'claimed' AND NOT EXISTS (SELECT 1 FROM owners WHERE owners.owner = effects.owner "
     "AND renewed <= ? AND renewed + lease > ?) THEN 'unknown' ELSE state END"
 )
-# A turn that has not ended may be taken up at any time, and its calls asked for again.
+# An unfinished turn may be resumed at any time, and its calls looked up again: their effects must stay.
 _OVER = "NOT EXISTS (SELECT 1 FROM journal_turns WHERE journal_turns.id = effects.turn AND ended_at = '')"
 _NO_TEXTS = "arguments = '', result = NULL, note = '', handle = NULL"
 _DAY_S = 24 * 3600.0
 
 
 class SqliteLedger:
-    """Keeps effects in a SQLite file; see EffectLedger.
+    """EffectLedger in a SQLite file.
 
-    Leases are measured by the time since boot, which all processes of the machine share and nobody sets; the wall clock
-    may jump. Owners from before a restart are dead.
+    Leases are measured by the time since boot, which all processes of the machine share; the wall clock may jump.
+    Owners from before a restart count as dead.
 
     Args:
-        database: Has TABLES, and those of the conversations.
-        closes: Whether closing this closes the database.
+        database: A database with TABLES and the tables of the conversations.
+        closes: Whether ``aclose`` closes the database.
     """
 
     def __init__(self, database: Database, *, closes: bool = False) -> None:
@@ -96,6 +96,7 @@ class SqliteLedger:
         values = _values(new)
 
         def claim(database: sqlite3.Connection) -> Claim:
+            # The unique key decides between processes that claim at the same moment: one of the inserts has no effect.
             if database.execute(_INSERT, values).rowcount:
                 renew(database, owner, lease_s)
                 return Claim("yours", new)
@@ -103,6 +104,7 @@ class SqliteLedger:
             assert row is not None
             outcome = outcome_of(row, call, _lives(database, row.owner), take_over)
             if outcome == "yours":
+                # A higher fence: whatever the previous owner still writes to this row from now on is ignored.
                 row = claimed_anew(call, row, owner, now_text())
                 _write(database, row)
                 renew(database, owner, lease_s)
@@ -111,11 +113,11 @@ class SqliteLedger:
         return await self._database.write(claim)
 
     def renew(self, owner: str, lease_s: float) -> None:
-        """Renew an owner's lease; see EffectLedger."""
+        """Extend an owner's lease to *lease_s* seconds from now; see EffectLedger."""
         self._database.write_blocking(lambda database: renew(database, owner, lease_s))
 
     async def remember(self, key: str, fence: int, *, handle: str) -> bool:
-        """Keep a handle with a claim; see EffectLedger."""
+        """Store the handle of a call that continues elsewhere, under its claim's fence; see EffectLedger."""
         values = (handle, key, fence)
         return await self._database.write(lambda database: database.execute(_REMEMBER, values).rowcount > 0)
 
@@ -128,7 +130,7 @@ class SqliteLedger:
         return await self._database.write(lambda database: database.execute(_FINISH, values).rowcount > 0)
 
     async def release(self, key: str, fence: int, *, note: str) -> bool:
-        """Give a claim back; see EffectLedger."""
+        """Release a claim whose call never started; see EffectLedger."""
 
         values = (storable(note), now_text(), key, fence)
         return await self._database.write(lambda database: database.execute(_RELEASE, values).rowcount > 0)
@@ -146,7 +148,7 @@ class SqliteLedger:
         """Replace "unknown" with a person's verdict; see EffectLedger."""
 
         def settle(database: sqlite3.Connection) -> Effect:
-            row = _found(database, key, tenant)
+            row = _find(database, key, tenant)
             lives = _lives(database, row.owner)
             changed = settled(row, lives, state, storable(by), storable(note), result, now_text())
             _write(database, changed)
@@ -158,7 +160,7 @@ class SqliteLedger:
         """Return an effect; see EffectLedger."""
 
         def read(database: sqlite3.Connection) -> Effect:
-            row = _found(database, key, tenant)
+            row = _find(database, key, tenant)
             return told(row, _lives(database, row.owner))
 
         return await self._database.read(read)
@@ -173,33 +175,33 @@ class SqliteLedger:
         before: str | None = None,
     ) -> Sequence[Effect]:
         """Return effects, the newest first; see EffectLedger."""
-        wanted = None if states is None else [*states]
+        shown = None if states is None else [*states]
         conditions: builtins.list[str] = ["tenant = ?"]
         values: builtins.list[object] = [tenant]
-        if wanted is not None:
-            marks, now = ", ".join("?" * len(wanted)), seconds_since_boot()
+        if shown is not None:
+            marks, now = ", ".join("?" * len(shown)), seconds_since_boot()
             # The first condition can use an index; the second counts a claim whose owner is dead as unknown.
-            conditions.append(f"(state IN ({marks}) OR state = 'claimed') AND {_TOLD_STATE} IN ({marks})")
-            values += [*wanted, now, now, *wanted]
+            conditions.append(f"(state IN ({marks}) OR state = 'claimed') AND {_REPORTED_STATE} IN ({marks})")
+            values += [*shown, now, now, *shown]
         if conversation is not None:
             conditions.append("conversation = ?")
             values.append(conversation)
 
         def read(database: sqlite3.Connection) -> Sequence[Effect]:
-            where, given = [*conditions], [*values]
+            where, parameters = [*conditions], [*values]
             if before is not None:
                 where.append("number < (SELECT number FROM effects WHERE key = ?)")
-                given.append(_found(database, before, tenant).key)
+                parameters.append(_find(database, before, tenant).key)
             rows = database.execute(
                 f"SELECT {_COLUMNS} FROM effects WHERE {' AND '.join(where)} ORDER BY number DESC LIMIT ?",
-                (*given, max(limit, 0)),
+                (*parameters, max(limit, 0)),
             )
             return [told(each, _lives(database, each.owner)) for each in map(_effect, rows)]
 
         return await self._database.read(read)
 
     async def forget(self, *, older_than_s: float) -> None:
-        """Forget what ended long ago; see EffectLedger."""
+        """Delete the texts, then the rows, of effects that ended long ago; see EffectLedger."""
 
         def forget(database: sqlite3.Connection) -> None:
             database.execute(
@@ -223,17 +225,17 @@ class SqliteLedger:
         await self._database.write(forget)
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
-        """Forget the texts of a conversation; see EffectLedger."""
+        """Delete the texts of a conversation's effects; see EffectLedger."""
         await self._database.write(lambda database: forget_texts(database, tenant, conversation))
 
     async def aclose(self) -> None:
-        """Close the file, if nobody else uses it."""
+        """Close the file if this ledger is its only user."""
         if self._closes:
             await self._database.aclose()
 
 
 def forget_texts(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
-    """Forget the texts of a conversation's effects, in the caller's transaction."""
+    """Delete the texts of a conversation's effects in the caller's transaction; the rows still prevent repeats."""
     database.execute(f"UPDATE effects SET {_NO_TEXTS} WHERE tenant = ? AND conversation = ?", (tenant, conversation))
 
 
@@ -242,18 +244,19 @@ def _row(database: sqlite3.Connection, key: str) -> Effect | None:
     return None if row is None else _effect(row)
 
 
-def _found(database: sqlite3.Connection, key: str, tenant: str) -> Effect:
+def _find(database: sqlite3.Connection, key: str, tenant: str) -> Effect:
     prefix = storable(key)
+    # An empty prefix would match every effect, and an altered one another effect than the one named.
     if not prefix or prefix != key:
         raise UnknownEffectError(key)
     rows = database.execute(
         f"SELECT {_COLUMNS} FROM effects WHERE key >= ? AND key < ? AND tenant = ? LIMIT 3",
         (prefix, prefix + "g", tenant),  # keys are hexadecimal
     ).fetchall()
-    found = [_effect(row) for row in rows]
-    if len(found) != 1:
-        raise UnknownEffectError(key, [row.key for row in found])
-    return found[0]
+    matches = [_effect(row) for row in rows]
+    if len(matches) != 1:
+        raise UnknownEffectError(key, [row.key for row in matches])
+    return matches[0]
 
 
 def _effect(row: tuple[object, ...]) -> Effect:
@@ -269,12 +272,13 @@ def _write(database: sqlite3.Connection, row: Effect) -> None:
 
 
 def renew(database: sqlite3.Connection, owner: str, lease_s: float) -> None:
-    """Let an owner's lease run from now on, in a transaction of the caller's."""
+    """Extend an owner's lease to *lease_s* seconds from now, in the caller's transaction."""
     database.execute(_RENEW, (owner, seconds_since_boot(), lease_s))
 
 
 def _lives(database: sqlite3.Connection, owner: str) -> bool:
     row = database.execute("SELECT renewed, lease FROM owners WHERE owner = ?", (owner,)).fetchone()
+    # A renewal "in the future" is one from before a restart of the machine: its owner is dead.
     return row is not None and row[0] <= seconds_since_boot() < row[0] + row[1]
 
 

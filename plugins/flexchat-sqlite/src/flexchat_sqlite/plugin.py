@@ -1,4 +1,4 @@
-"""Registers the conversation store ``sqlite``. Light: sqlite3 loads later."""
+"""Registers the conversation store ``sqlite``; sqlite3 itself is imported when a store is created."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLEXCHAT_API = (0, 1)
 
 
 def create_conversations(settings: SqliteSettings, folder: Path | None) -> SqliteConversations:
-    """Create the store of the table conversations."""
+    """Create the conversation store described by ``[conversations]``; relative paths start at *folder*."""
     from .conversations import sqlite_conversations
 
     return sqlite_conversations(settings, folder)
@@ -42,7 +42,7 @@ def create_journal() -> SqliteJournal:
 
 @hookimpl
 def flexchat_register_conversation_stores() -> Iterable[ConversationStoreType]:
-    """Offer the store."""
+    """Register the store ``sqlite``, its ledger and its journal."""
     yield ConversationStoreType(
         name="sqlite",
         config_class=SqliteSettings,
