@@ -25,11 +25,11 @@ class Body(NamedTuple):
     def of(
         cls, fields: Mapping[str, Any], spliced: Mapping[str, bytes] | None = None, warnings: Sequence[str] = ()
     ) -> Body:
-        """Return a body with these fields.
+        """Build a body from fields and from values that are already encoded.
 
         Args:
-            spliced: More fields, whose values are already JSON: what History and WireTools cache. One that
-                ``fields`` has, too, from the user's extra_body, is left out.
+            spliced: Fields whose values are already JSON, as History and WireTools cache them. A field that is also
+                in ``fields``, from the user's extra_body, is omitted.
 
         Raises:
             ProviderRequestError: A field cannot be written as JSON.

@@ -178,8 +178,8 @@ class AnswerParts:
         Args:
             raw_finish: The service's finish reason; None if it gave none.
             finish: Our finish reason, if the service's does not decide it.
-            words: Maps the service's finish reasons to ours; one not listed stays as it is.
-            data: What goes back with the whole message.
+            words: Maps the service's finish reasons to ours; unlisted ones pass unchanged.
+            data: The service's data to send back with the whole message.
         """
         is_unclear = raw_finish is None and finish is None
         if is_unclear:
@@ -191,7 +191,7 @@ class AnswerParts:
         elif finish not in _STRONGER and self._has("refusal") and not self._has("text"):
             finish = "refusal"
         is_cut = finish == "length" or is_unclear
-        parts = [self._made(part, is_cut and [at] == calls[-1:]) for at, part in enumerate(self._parts)]
+        parts = [self._build_part(part, is_cut and [at] == calls[-1:]) for at, part in enumerate(self._parts)]
         for at in calls:
             if self._grows(at, "call"):
                 yield ToolCallEnd(at, parts[at])  # type: ignore[arg-type]  # a call
@@ -229,7 +229,7 @@ class AnswerParts:
     def _has(self, kind: str) -> bool:
         return any(self._grows(at, kind) for at in range(len(self._parts)))
 
-    def _made(self, part: _Piecewise | AssistantPart, is_cut: bool) -> AssistantPart:
+    def _build_part(self, part: _Piecewise | AssistantPart, is_cut: bool) -> AssistantPart:
         if type(part) is not _Piecewise:
             return part  # type: ignore[return-value]  # what does not grow
         match part.kind:

@@ -1,7 +1,7 @@
 """A conversation in a service's format, and the only place where its encoding is cached.
 
-A request in a long conversation is assembled from pieces: a message is encoded once, and its bytes stay with it
-(``message.memo``); a turn's tools are encoded once, too. A memo is not part of a message's value, and dies with it.
+A request in a long conversation is assembled from pieces: each message is encoded once, and its bytes stay with it
+(``message.memo``); so are a turn's tools. A memo is not part of a message's value, and is freed with the message.
 
 Why cache: building a Chat Completions body after 10, 50 and 100 tool iterations takes 15, 43 and 81 µs; re-encoding
 every message takes 164, 735 and 1,540 µs; re-encoding five tools adds some 20 µs (CPython 3.11).
@@ -50,7 +50,7 @@ def short_id(call_id: str) -> str:
 
 
 def replayed(said: Said) -> bytes:
-    """Return as JSON what a service said: null for numbers that are not valid JSON, which some services write."""
+    """Encode data a service sent, to send it back; numbers that JSON lacks, such as NaN, become null."""
     if said is None:
         return b""
     if not isinstance(said, Mapping):
@@ -125,14 +125,13 @@ class History:
 
     Args:
         scope: The API: see ProviderData.
-        origin: scheme://host[:port] of the service; what it once said goes back to it unchanged.
+        origin: scheme://host[:port] of the service; its own data is sent back to it unchanged.
         say: Converts one message to the service's format.
-        variant: What else the conversion depends on, such as a setting.
+        variant: Other values that the conversion depends on, such as a setting.
         own_id: Converts one of our ids into one the service accepts.
-        encode: Converts what ``say`` returned into what is cached, for a service that wants something other than one
-            array of messages.
-        legal_name: Pattern of the names of calls that the service takes in a history; None for any. One that a model
-            invented is sent with letters, digits, _ and - only.
+        encode: Converts the result of ``say`` into the cached form, for a service whose messages are not one array.
+        legal_name: Pattern of the call names that the service accepts in a history; None for any. An invented name is
+            reduced to letters, digits, _ and -.
     """
 
     def __init__(
@@ -159,7 +158,7 @@ class History:
         return b"[" + b",".join(self.pieces(messages)) + b"]"
 
     def pieces(self, messages: Sequence[Message]) -> list[Any]:
-        """Return what goes between the brackets, without empty messages. Raises the same as array."""
+        """Return the encoded messages, the empty ones left out. Raises the same as array."""
         return [piece for piece, _ in self.entries(messages) if piece]
 
     def entries(self, messages: Sequence[Message], *, renaming: bool = False) -> list[Entry]:
@@ -216,15 +215,15 @@ class History:
 def _with_legal_names(message: Message, legal: re.Pattern[str]) -> Message:
     """Return a message whose calls have names that the service accepts: a model may invent "f<|channel|>"."""
 
-    def named(name: str) -> str:
+    def make_legal(name: str) -> str:
         return name if legal.fullmatch(name) else re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "_"
 
     if type(message) is AssistantMessage:
         if not all(legal.fullmatch(call.name) for call in message.tool_calls):
-            parts = [attrs.evolve(p, name=named(p.name)) if isinstance(p, ToolCall) else p for p in message.parts]
+            parts = [attrs.evolve(p, name=make_legal(p.name)) if isinstance(p, ToolCall) else p for p in message.parts]
             return attrs.evolve(message, parts=tuple(parts))
     elif type(message) is ToolMessage and not legal.fullmatch(message.name):
-        return attrs.evolve(message, name=named(message.name))
+        return attrs.evolve(message, name=make_legal(message.name))
     return message
 
 
@@ -232,10 +231,10 @@ T = TypeVar("T")
 
 
 class PerTools(Generic[T]):
-    """Something made from a turn's tools only once: all the turn's requests pass the same tuple.
+    """A cache of values computed from a turn's tools; all requests of a turn pass the same tuple.
 
     Args:
-        make: Makes it from the tools and whatever else it depends on.
+        make: Computes the value from the tools and the other arguments of ``of``.
     """
 
     def __init__(self, make: Callable[..., T]) -> None:
@@ -243,13 +242,13 @@ class PerTools(Generic[T]):
         self._made: dict[tuple[Hashable, ...], tuple[Sequence[Mapping[str, Any]], T]] = {}
 
     def of(self, tools: Sequence[Mapping[str, Any]], *more: Hashable) -> T:
-        """Return what was made from these tools.
+        """Return the cached value for these tools, computing it on first use.
 
         Args:
-            more: What else it depends on; passed to ``make``.
+            more: Other values it depends on, passed to ``make``.
 
         Raises:
-            ProviderRequestError: They cannot be expressed.
+            ProviderRequestError: The tools cannot be expressed in the service's format.
         """
         key = (id(tools), *more)
         found = self._made.get(key)
@@ -284,12 +283,12 @@ class WireTools:
 
 
 def media_behind_results(messages: Sequence[Message], takes: Callable[[MediaPart], bool]) -> Sequence[Message]:
-    """Return the messages with the media of an answer's results in a user's message behind all of them.
+    """Move the media of tool results into a user message that follows all results of an answer.
 
-    For services whose results are text. The message says which tool returned what.
+    For services whose results are text. The message names the tool that returned each part.
 
     Args:
-        takes: Whether a user's message may hold a part; the others are described in the result.
+        takes: Whether a user message may hold a part; other parts are described in the result.
     """
     if not [message for message in messages if type(message) is ToolMessage and message.media]:
         return messages
@@ -320,7 +319,7 @@ def _media_of(results: Sequence[ToolMessage]) -> UserMessage:
 
 
 def leading_instructions(messages: Sequence[Message]) -> tuple[int, str]:
-    """Return how many system messages are at the start, and their text: some services accept only one."""
+    """Join the leading system messages, for services that accept one; return their number and the text."""
     texts: list[str] = []
     count = 0
     for message in messages:

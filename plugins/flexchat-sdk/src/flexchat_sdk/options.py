@@ -12,10 +12,10 @@ _ABSENT: tuple[Any, ...] = (None, ())
 
 
 def said(options: ChatOptions, *same: str, **theirs: str) -> dict[str, Any]:
-    """Return the options that are set, as fields: None means "the service's default", 0 is a value.
+    """Convert the options that are set into fields of a request; None is unset, 0 is a value.
 
     Args:
-        same: Options with the same name as ours.
+        same: Options whose name the service shares.
         theirs: The service's names for others: ``max_tokens="max_output_tokens"``.
     """
     names = {**{name: name for name in same}, **theirs}

@@ -33,7 +33,7 @@ class PriceTable:
         return iter(self._by_name)
 
     def find(self, model: str) -> ModelPrice | None:
-        """Return what is known of a model, or of the one whose dated version it is; None if nothing is."""
+        """Look up a model, or the model of which it is a dated version; None for an unlisted one."""
         name = model if model in self._by_name else _VERSION.sub("", model)
         if name not in self._read:
             row = self._by_name.get(name)

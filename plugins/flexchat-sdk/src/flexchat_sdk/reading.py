@@ -44,16 +44,17 @@ class _Lines:
 
 @attrs.frozen(kw_only=True)
 class Framing:
-    """How a service splits a stream into JSON values.
+    """The framing in which a service splits a stream into JSON values.
 
     Attributes:
-        decoder: Makes the decoder of one stream.
-        done: The frame, not JSON, that ends a stream; b"" if [DONE] comes from a proxy and means nothing.
-        tells_whole: Whether a stream that starts with a brace or a bracket is a whole answer: no frame starts with one.
-        values: What a frame may contain.
-        frame: The name for a frame in errors, with its article.
-        more_follows: Returns whether a line is not the last; None for any other framing. A whole answer may come in
-            lines, too.
+        decoder: Creates the decoder of one stream.
+        done: The frame, not JSON, that ends a stream; b"" if [DONE] comes from a proxy and is ignored.
+        tells_whole: Whether a stream that starts with a brace or a bracket is a whole answer, because no frame starts
+            with one.
+        values: The JSON types that a frame may contain.
+        frame: The name of a frame in errors, with its article.
+        more_follows: Returns whether a line is not the last; None for other framings. A whole answer may also consist
+            of lines.
     """
 
     decoder: Callable[[], Decoder]
@@ -75,25 +76,25 @@ NDJSON = Framing(decoder=_Lines, tells_whole=False, frame="a line", more_follows
 
 
 class Answer(Protocol):
-    """What a provider implements: one answer being read. Made for each answer; reads JSON, yields events.
+    """The parser of one answer, implemented by a provider: it takes JSON and yields events.
 
     Each method raises WrongShape for a value of the wrong type instead of text or calls, Reported for an error the
-    service reports inside an answer, and Unreadable for anything that makes no sense.
+    service reports inside an answer, and Unreadable for any other unusable data.
 
     Attributes:
-        is_over: The service has said that nothing follows. The reader sets it at ``Framing.done``.
+        is_over: The service has marked the end of the stream. The reader sets it at ``Framing.done``.
     """
 
     is_over: bool
 
     def take(self, value: Any, name: str) -> Iterable[ChatEvent]:
-        """Return what a frame of a stream adds. name: the server-sent event's name."""
+        """Convert one frame of a stream into events; *name* is the server-sent event's name."""
 
     def whole(self, value: Any) -> Iterable[ChatEvent]:
         """Return the events of an answer that came whole, which may be any JSON; the last one is AnswerEnd."""
 
     def end(self) -> Iterable[ChatEvent]:
-        """Return what is left when a stream has ended; the last event is AnswerEnd, unless ``take`` gave it."""
+        """Return the remaining events of an ended stream; the last is AnswerEnd, unless ``take`` yielded it."""
 
 
 class RefusableAnswer(Answer, Protocol):
@@ -149,7 +150,7 @@ class AnswerReader:
 
     @property
     def is_done(self) -> bool:
-        """Whether the server has said that nothing follows."""
+        """Whether the server has marked the end of the stream."""
         return self._answer.is_over
 
     def feed(self, piece: bytes) -> Iterator[ChatEvent]:
@@ -162,7 +163,7 @@ class AnswerReader:
 
     def end(self) -> Iterator[ChatEvent]:
         """Yield what is left; the last event is AnswerEnd. Raises the same as feed."""
-        return self._passed(self._left())
+        return self._passed(self._remaining_events())
 
     def whole(self, body: bytes) -> Iterator[ChatEvent]:
         """Yield the events of an answer that came whole; the last one is AnswerEnd. Raises the same as feed."""
@@ -183,12 +184,12 @@ class AnswerReader:
         except Reported as report:
             yield from self._characters.joined(self.refused(report.body, self._failed(report.body)))
         except WrongShape as error:
-            raise self._broken(f"sent an answer that cannot be read: {error}", cut_off=True) from error
+            raise self._protocol_error(f"sent an answer that cannot be read: {error}", cut_off=True) from error
         except Unreadable as error:
-            raise self._broken(str(error), cut_off=error.cut_off) from error
+            raise self._protocol_error(str(error), cut_off=error.cut_off) from error
 
-    def _broken(self, text: str, *, cut_off: bool) -> ProviderProtocolError:
-        """Return the error for an unreadable answer. The next may be fine, but nothing is retried once passed on."""
+    def _protocol_error(self, text: str, *, cut_off: bool) -> ProviderProtocolError:
+        """Create the error for an unreadable answer, retryable only while none of it has been passed on."""
         made = self._unreadable(text)
         if cut_off:
             made.retryable = True
@@ -211,7 +212,7 @@ class AnswerReader:
             if not answer.is_over and (value := self._decoded(data)) is not None:
                 yield from answer.take(value, name)
 
-    def _left(self) -> Iterator[ChatEvent]:
+    def _remaining_events(self) -> Iterator[ChatEvent]:
         if self._pieces is not None:
             yield from self._at_once(b"".join(self._pieces))
             return
@@ -237,7 +238,7 @@ class AnswerReader:
                 yield from self._answer.whole(value)
                 return
         yield from self._fed(body)  # a server that streams unasked
-        yield from self._left()
+        yield from self._remaining_events()
 
     def _decoded(self, data: bytes) -> Any:
         """Return a frame's JSON; None for the frame that ends the stream, or one without data."""

@@ -64,13 +64,13 @@ KINDS: Mapping[str, tuple[type[ProviderError], str, Mapping[str, Any]]] = {
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """What an error's body says. Codes are in lower case.
+    """The parsed body of an error. Codes are in lower case.
 
     Attributes:
         code, type: The service's codes for the error.
-        codes: More of them.
-        param: The field of the request it is about.
-        retry_s: How long to wait, in seconds, if the body says so.
+        codes: Further codes.
+        param: The field of the request that caused it.
+        retry_s: The delay before a retry in seconds, if the body contains one.
         is_json: Whether the body was JSON: a wrong address answers with a page.
     """
 
@@ -131,21 +131,21 @@ def word_in(value: object) -> str:
 
 @attrs.frozen
 class Row:
-    """One line of a vendor's table: when it fits, the refusal is of this kind.
+    """One row of a vendor's table: the conditions of a refusal, and its kind.
 
-    It fits if every given condition does; of ``codes``, ``says`` and ``matches``, one is enough.
+    A row matches if each of its conditions does; of ``codes``, ``says`` and ``matches``, one is enough.
 
     Attributes:
-        kind: A key of KINDS. "no_model" fits only if a model was requested.
-        status: One of these; None stands for an error in the middle of a stream, without a status.
+        kind: A key of KINDS. "no_model" matches only if a model was requested.
+        status: The accepted statuses; None is an error in the middle of a stream, without a status.
         codes: Codes of the report, see Report.names.
         says: Phrases of its text, in lower case.
-        matches: A pattern found in its text, in lower case. One that begins with ``.*`` or a lookahead needs a ``^``,
-            or a long text takes time in the square of its length.
-        path: The requested path starts with it.
-        param: The field it is about.
+        matches: A pattern searched in its text, in lower case. One that begins with ``.*`` or a lookahead needs a
+            ``^``; otherwise the search takes quadratic time.
+        path: A prefix of the requested path.
+        param: The field of the request that caused it.
         is_json: Whether the body is JSON.
-        text: Its sentence, instead of that of KINDS; it may name {host}, {text}, {model}, {path} and {key}.
+        text: The error's sentence, instead of that of KINDS; it may contain {host}, {text}, {model}, {path} and {key}.
         retryable: Whether repeating the request may help; None for the default of that kind of error.
         known: Fields of the error in addition to those of KINDS, such as ``{"kind": "invalid_schema"}``.
     """

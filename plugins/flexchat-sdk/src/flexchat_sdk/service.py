@@ -40,7 +40,7 @@ class Key:
 
 @attrs.frozen
 class Refusal:
-    """What a service said instead of an answer. body: JSON data, or text."""
+    """A service's error response. *body* is JSON data, or text."""
 
     status: int
     body: object
@@ -120,13 +120,13 @@ class Service:
         left = TimeLeft(timeout_s)
         try:
             self.check_key()
-            sent = await _written(body, None)
+            sent = await _next_body(body, None)
             while sent is not None:
                 came = await self.http.post(path, sent.content, timeout_s=left())
                 reader = self._reader(answer, came, path, model)
                 if came.status >= 400:
                     refusal = Refusal(came.status, refusal_data(came.body))
-                    if (again := await _written(body, refusal)) is not None:
+                    if (again := await _next_body(body, refusal)) is not None:
                         sent = again
                         continue
                     events = reader.refused(refusal.body, self._refused(refusal, came.headers, path, model))
@@ -136,7 +136,7 @@ class Service:
                     events = reader.whole(came.body)
                 return result_of(events).warned(sent.warnings)
         except ProviderError as error:
-            self._tell(error, model)
+            self._annotate(error, model)
             raise
         raise AssertionError("the first request has a body")
 
@@ -147,13 +147,13 @@ class Service:
         left = TimeLeft(timeout_s)
         try:
             self.check_key()
-            sent = await _written(body, None)
+            sent = await _next_body(body, None)
             while sent is not None:
                 async with self.http.stream(path, sent.content, timeout_s=left()) as came:
                     reader = self._reader(answer, came, path, model)
                     if came.status >= 400:
                         refusal = Refusal(came.status, refusal_data(await came.read()))
-                        if (again := await _written(body, refusal)) is not None:
+                        if (again := await _next_body(body, refusal)) is not None:
                             sent = again
                             continue
                         last = reader.refused(refusal.body, self._refused(refusal, came.headers, path, model))
@@ -173,7 +173,7 @@ class Service:
                     yield event
                 return
         except ProviderError as error:
-            self._tell(error, model)
+            self._annotate(error, model)
             raise
 
     async def get(
@@ -195,7 +195,7 @@ class Service:
         Raises:
             ProviderError: No JSON arrives, or it cannot be read.
         """
-        return await self._asked("GET", path, None, read, what, model, timeout_s)
+        return await self._request_json("GET", path, None, read, what, model, timeout_s)
 
     async def post(
         self,
@@ -208,7 +208,7 @@ class Service:
         timeout_s: float | None = None,
     ) -> T:
         """Send fields to a path and return what ``read`` makes of the JSON. Otherwise the same as get."""
-        return await self._asked("POST", path, fields, read, what, model, timeout_s)
+        return await self._request_json("POST", path, fields, read, what, model, timeout_s)
 
     def check_key(self) -> None:
         """Check that there is a key if one is needed.
@@ -223,7 +223,7 @@ class Service:
                 provider=self.provider,
             )
 
-    async def _asked(
+    async def _request_json(
         self,
         method: str,
         path: str,
@@ -253,11 +253,11 @@ class Service:
                 made.retryable = isinstance(error, WrongShape)
                 raise made from error
         except ProviderError as error:
-            self._tell(error, model)
+            self._annotate(error, model)
             raise
 
-    def _tell(self, error: ProviderError, model: str | None) -> None:
-        """Add to an error what it is about."""
+    def _annotate(self, error: ProviderError, model: str | None) -> None:
+        """Add the model and the provider to an error, and the provider's own explanation."""
         error.model = model
         error.provider = error.provider or self.provider
         if self._explain is not None:
@@ -280,8 +280,8 @@ class Service:
         )
 
 
-async def _written(body: Body | Write, refusal: Refusal | None) -> Body | None:
-    """Return the body to send after a refusal; None for no other."""
+async def _next_body(body: Body | Write, refusal: Refusal | None) -> Body | None:
+    """Return the body of the first attempt, or of the next one after a refusal; None to give up."""
     if isinstance(body, Body):
         return body if refusal is None else None
     made = body(refusal)

@@ -18,13 +18,13 @@ _MOST = 3  # most notes named in a sentence
 
 @attrs.frozen(kw_only=True)
 class ToolFinding:
-    """What a service in one mode does with one tool.
+    """The outcome of writing one tool in one dialect.
 
     Attributes:
-        tool: Its name; empty if it concerns all tools together.
+        tool: The tool's name; empty for a finding about all tools together.
         dialect: Name of the SchemaDialect: "openai.strict".
-        outcome: "accepted" as it is, "rewritten" (the notes say what is lost), "refused" (they say why, and what to
-            write instead).
+        outcome: "accepted" unchanged, "rewritten" (the notes list the losses) or "refused" (the notes give the reason
+            and an alternative).
     """
 
     tool: str
@@ -50,10 +50,10 @@ class ToolFinding:
 
 
 def lint_tools(tools: Iterable[ToolDefinition], dialects: Mapping[str, SchemaDialect]) -> tuple[ToolFinding, ...]:
-    """Return what each dialect does with each tool: tool by tool, in the order of the dialects.
+    """Check each tool against each dialect; findings are ordered by tool, then by dialect.
 
     Args:
-        tools: All that may be sent together.
+        tools: The tools that may be sent together.
         dialects: By name, as in ProviderType.schema_dialects.
     """
     tools = [*tools]
@@ -74,10 +74,10 @@ def lint_tools(tools: Iterable[ToolDefinition], dialects: Mapping[str, SchemaDia
 
 
 def portable_definition(tool: ToolDefinition) -> tuple[ToolDefinition, tuple[SchemaNote, ...]]:
-    """Return a tool with its parameters written as every service understands them best, and notes on the changes.
+    """Rewrite a tool's parameters into the form that most services accept; return it with notes on the changes.
 
-    Nothing is rewritten that would weaken a check: constraints stay, because calls are checked against them here,
-    whatever a service is sent. What cannot be made portable stays, too: lint_tools reports it.
+    No check is weakened: constraints stay, because calls are validated against them locally. Parts that cannot be made
+    portable also stay; lint_tools reports them.
     """
     rewritten = rewrite(tool.parameters, PORTABLE)
     if rewritten.schema is None or any(note.severity == "warning" for note in rewritten.notes):

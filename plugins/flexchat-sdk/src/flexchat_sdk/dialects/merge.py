@@ -75,7 +75,7 @@ def _common_types(ours: list[str], theirs: list[str]) -> Any:
 
 
 def one_object(base: Mapping[str, Any], branches: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], str]:
-    """Return an object with the properties of all branches, and a text saying which of them go together.
+    """Merge branches into one object with the properties of all, and a text that lists the combinations.
 
     Weaker than the union: only what all branches require is required.
     """

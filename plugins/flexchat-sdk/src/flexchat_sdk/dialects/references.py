@@ -25,7 +25,7 @@ class References:
         self._recursive: dict[int, bool] = {}
 
     def target(self, reference: Any) -> tuple[Any, str]:
-        """Return what a $ref leads to, and what is wrong with it, or an empty text."""
+        """Resolve a $ref; return its target and a description of the problem, empty if it resolves."""
         if type(reference) is not str or (reference != "#" and not reference.startswith("#/")):
             text = f'$ref {quoted(reference)} leaves the schema; copy its target into $defs and write "#/$defs/…"'
             return None, text

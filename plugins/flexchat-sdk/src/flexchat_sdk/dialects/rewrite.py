@@ -1,7 +1,7 @@
 """Rewrites a JSON Schema for a provider's dialect.
 
 One walk. A schema is first merged into one piece ($ref, allOf, unions that cannot stay: Rewriting._in_one_piece), then
-each of its keywords is treated as the dialect says (rewrite_keywords.py), then its inner schemas are visited. Keywords
+each of its keywords is treated according to the dialect (keywords.py), then its inner schemas are visited. Keywords
 are distinguished from names by position: a property may be called ``title``, ``$ref`` or ``properties``.
 """
 
@@ -57,7 +57,7 @@ def rewrite(schema: Mapping[str, Any], dialect: SchemaDialect) -> RewrittenSchem
 
 
 class _TooLargeError(Exception):
-    """The schema exceeds this module's limits; the text says which."""
+    """The schema exceeds one of this module's limits, which the text names."""
 
 
 @attrs.define
@@ -362,7 +362,7 @@ class Rewriting:
         return one
 
     def _target(self, reference: Any) -> Any:
-        """Return what a $ref leads to; None, with an error noted, if nothing."""
+        """Resolve a $ref; None, with an error noted, if it does not resolve."""
         target, problem = self.references.target(reference)
         if problem:
             self.note("error", "$ref", problem)

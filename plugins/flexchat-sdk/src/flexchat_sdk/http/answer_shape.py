@@ -29,7 +29,7 @@ class WrongShape(ValueError):
 
 
 def type_name(value: object) -> str:
-    """Return a JSON value's type in words: "an object", "text", "null"."""
+    """Return a JSON value's type with its article, for error texts: "an object", "text", "null"."""
     return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
 
 
@@ -49,7 +49,7 @@ def object_in(holder: Mapping[str, Any], key: str, where: str = "", *, needed: b
 
     Args:
         where: The holder's place in the answer, for the error: "choices[0]".
-        needed: Whether null is an error, too.
+        needed: Whether null is an error as well.
 
     Raises:
         WrongShape: It is something else.
@@ -81,7 +81,7 @@ def text_in(holder: Mapping[str, Any], key: str, where: str = "", *, needed: boo
 
 
 def number_in(holder: Mapping[str, Any], key: str, where: str = "") -> int | None:
-    """Return the number at a key that says where something belongs; None for null or a missing key.
+    """Return the index or position at a key; None for null or a missing key.
 
     Raises:
         WrongShape: It is something else; see known_number.

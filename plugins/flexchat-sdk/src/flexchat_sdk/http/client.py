@@ -1,4 +1,4 @@
-"""The client all provider packages share: one request, its deadlines and limits, and errors people can act on."""
+"""The HTTP client of all provider packages: deadlines and size limits per request, and errors that name a remedy."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _FINISH_S = 0.2
 
 @attrs.frozen(kw_only=True)
 class Timeouts:
-    """How long to wait, in seconds.
+    """The deadlines of a request, in seconds.
 
     Attributes:
         connect_s: For a connection, TLS included.
-        first_byte_s: For a stream's first bytes. A model that thinks first may be silent for minutes. Does not
-            apply to an answer that comes whole: only the total does.
+        first_byte_s: For a stream's first bytes: a model that reasons first may be silent for minutes. Answers that
+            are read as a whole are limited by the total only.
         idle_s: Between two pieces of a stream.
-        total_s: For everything together.
+        total_s: For the whole request.
     """
 
     connect_s: float = 5.0
@@ -66,7 +66,7 @@ class HttpAnswer:
 
 
 class HttpClient:
-    """Talks to one service. Holds connections: close it after use.
+    """A client of one service. Holds connections: close it after use.
 
     Attributes:
         host: host[:port] of the service, for texts.
@@ -75,7 +75,7 @@ class HttpClient:
 
     Args:
         provider: The provider type's name, for errors.
-        base_url: Where all paths start; its query is appended to each of them.
+        base_url: The prefix of all paths; its query is appended to each of them.
         headers: Sent with every request, including the key.
         secrets: Texts that no error may contain.
         transport: None for real connections; httpx.MockTransport or similar in tests.
@@ -119,16 +119,16 @@ class HttpClient:
         self._transport = transport or AiohttpTransport()
 
     async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> HttpAnswer:
-        """Send body and return the whole answer, whatever its status.
+        """POST *body* and return the whole answer; statuses of 400 and above do not raise.
 
         Raises:
-            ProviderError: No answer, none in time, or one that no service of this kind gives: a redirect, a
-                web page, more than 16 MiB.
+            ProviderError: No answer, none in time, or one that an API does not send: a redirect, a web page, more
+                than 16 MiB.
         """
         return await self._whole(HttpStream(self, self._request("POST", path, body), timeout_s, whole=True))
 
     async def get(self, path: str, *, timeout_s: float | None = None) -> HttpAnswer:
-        """Send a GET request for path. Otherwise the same as post."""
+        """GET *path*; otherwise the same as post."""
         return await self._whole(HttpStream(self, self._request("GET", path, b""), timeout_s, whole=True))
 
     async def send(self, method: str, path: str, body: bytes = b"", *, timeout_s: float | None = None) -> HttpAnswer:
@@ -144,7 +144,7 @@ class HttpClient:
         await self._transport.aclose()
 
     def unreadable(self, what: str, **rest: Any) -> ProviderProtocolError:
-        """Return the error for an answer that makes no sense; what: a sentence that starts with a verb."""
+        """Create the error for an unusable answer; *what* is a predicate whose subject is the host."""
         return ProviderProtocolError(f"{self.host} {self.mask(what)}", provider=self.provider, **rest)
 
     async def _whole(self, stream: HttpStream) -> HttpAnswer:
@@ -154,6 +154,7 @@ class HttpClient:
     def _request(self, method: str, path: str, body: bytes) -> httpx.Request:
         url = self._urls.get(path)
         if url is None:
+            # Paths may contain ids: without a bound, the cache would grow with each of them.
             if len(self._urls) >= 64:
                 self._urls.clear()
             url = self._urls[path] = httpx.URL(self._address + path + self._query)
@@ -195,15 +196,19 @@ class HttpStream:
             response = await self._client._transport.handle_async_request(self._request)
             self._deadline.rest()
             if not self._whole:
-                self._patience_s = due - asyncio.get_running_loop().time()  # headers alone are not a byte of an answer
+                # Some services send headers at once and then reason: what is left of the deadline is for the first
+                # byte of the body.
+                self._patience_s = due - asyncio.get_running_loop().time()
         except asyncio.CancelledError:
+            # __aexit__ does not run after a failed __aenter__, so each branch releases the timer itself.
             self._deadline.close()
+            # Only the deadline's own cancellation becomes a timeout: the caller's must go on.
             if self._deadline.passed():
-                raise self._too_late() from None
+                raise self._timeout_error() from None
             raise
         except httpx.TransportError as error:
             self._deadline.close()
-            raise self._broken(error) from error
+            raise self._connection_error(error) from error
         except BaseException:
             self._deadline.close()
             raise
@@ -218,6 +223,7 @@ class HttpStream:
             await self._close()
             raise
         if self.status >= 400:
+            # An error page without end must not be read to the limit of an answer.
             self._cap = MAX_ERROR_BYTES
         return self
 
@@ -228,7 +234,7 @@ class HttpStream:
         return self
 
     async def __anext__(self) -> bytes:
-        """Return the next bytes as they arrived; compressed ones in steps."""
+        """Return the next bytes in the pieces in which they arrive, compressed ones unpacked in steps."""
         if self._packed is not None:
             return self._counted(self._inflated(self._packed))
         deadline = self._deadline
@@ -246,11 +252,11 @@ class HttpStream:
         except asyncio.CancelledError:
             deadline.close()
             if deadline.passed():
-                raise self._too_late() from None
+                raise self._timeout_error() from None
             raise
         except httpx.TransportError as error:
             deadline.close()
-            raise self._broken(error) from error
+            raise self._connection_error(error) from error
         if not self._size and not self._whole:
             self._patience_s = self._client.timeouts.idle_s
         return self._counted(piece if self._inflate is None else self._inflated(piece))
@@ -262,7 +268,7 @@ class HttpStream:
         return piece
 
     async def read(self) -> bytes:
-        """Return everything left. Of an error's body, only the first 64 KiB are read, or as much as can be."""
+        """Read the rest of the body; of an error's, the first 64 KiB, or as much as arrives before a failure."""
         pieces = []
         try:
             async for piece in self:
@@ -271,27 +277,28 @@ class HttpStream:
                     break
         except ProviderError:
             if self.status < 400:
-                raise  # an error's status says more than a failure to read its text
+                raise  # an error is reported by its status, even if its text cannot be read
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def finish(self) -> None:
-        """Briefly try to read to the end: then the connection can be reused."""
+        """Read to the end for at most 0.2 s, so that the connection can be reused."""
         self._deadline.shorten(_FINISH_S)
         self._patience_s = _FINISH_S
         try:
             async for _ in self:
                 pass
         except ProviderError:
-            pass  # nothing of value was left; the connection is closed instead
+            pass  # the answer is complete already; the connection is closed instead of reused
 
     async def _close(self) -> None:
         self._deadline.close()
         if self._response is not None:
+            # Cleared before the await: a cancellation in it must not close the stream twice.
             response, self._response = self._response, None
             await response.stream.aclose()  # type: ignore[union-attr]  # of an asynchronous transport
 
     def _check(self) -> None:
-        """Refuse an answer that indicates a wrong base URL."""
+        """Check the status and content type; raise for an answer that suggests a wrong base URL."""
         client, kind = self._client, self.headers.get("content-type", "").strip().lower()
         if self.status < 200:
             raise client.unreadable("wants to speak another protocol: is base_url right?", status=self.status)
@@ -314,12 +321,13 @@ class HttpStream:
         if encoding in ("identity", ""):
             return None
         if encoding in ("gzip", "x-gzip", "deflate"):
-            return zlib.decompressobj(wbits=47)  # detects on its own which of the two it is
+            return zlib.decompressobj(wbits=47)  # 32 + 15: detects gzip and zlib headers
         raise self._client.unreadable(f"sent content-encoding {encoding[:40]!r}, which was not asked for")
 
     def _inflated(self, piece: bytes) -> bytes:
-        """Unpack the next step of a piece, but barely more than the answer's remaining limit."""
+        """Unpack the next step of a piece, at most one byte more than the answer's remaining limit."""
         self._is_packed = True
+        # A bomb of a few KiB unpacks to GiB: memory stays bounded because each step is.
         room = max(self._cap - self._size, 0) + 1
         step = min(room, _STEP_BYTES)
         try:
@@ -333,8 +341,11 @@ class HttpStream:
         self._packed = rest if rest or len(inflated) == step else None
         return inflated
 
-    def _too_late(self) -> ProviderTimeoutError:
-        """Return the error that says which deadline has passed, and how to move it."""
+    def _timeout_error(self) -> ProviderTimeoutError:
+        """Create the timeout error; it names the deadline that passed and the setting that moves it.
+
+        Only a missing first byte is retryable: after a piece, a second attempt would repeat text already passed on.
+        """
         host, timeouts = self._client.host, self._client.timeouts
         if self._deadline.is_total:
             text, retryable = f"{host} did not finish its answer within {self._total_s:g} s (timeout_s)", False
@@ -345,7 +356,7 @@ class HttpStream:
             text, retryable = f"{host} sent nothing for {timeouts.first_byte_s:g} s (first_byte_timeout_s)", True
         return ProviderTimeoutError(text, provider=self._client.provider, retryable=retryable)
 
-    def _broken(self, error: httpx.TransportError) -> ProviderError:
+    def _connection_error(self, error: httpx.TransportError) -> ProviderError:
         client, answered = self._client, self._response is not None
         received = self._size > 0
         found = connection_trouble(

@@ -1,7 +1,7 @@
 """The default transport: httpx's transport protocol over aiohttp's connections.
 
-httpx 0.28's own pool dies for good after a storm of cancelled requests, and is slow with hundreds of waiting ones;
-aiohttp's does neither. Not httpx_aiohttp: it reports a broken connection as a connect timeout, ignores the
+httpx 0.28's own pool never recovers from many simultaneous cancellations, and is slow with hundreds of waiting
+requests; aiohttp's does neither. Not httpx_aiohttp: it reports a broken connection as a connect timeout, ignores the
 environment's proxies, and costs some 50 µs more per request.
 """
 
@@ -27,7 +27,7 @@ from yarl import URL
 
 MAX_CONNECTIONS = 1024
 KEPT_S = 15.0
-"""How long an unused connection is kept."""
+"""Seconds that an unused connection stays open."""
 # aiohttp warns of larger bodies that are not files.
 _AS_FILE_BYTES = 2**20
 _STALE = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
@@ -45,27 +45,27 @@ class BodyStream(httpx.AsyncByteStream):
 
 
 class ForbiddenAddressError(OSError):
-    """The address a name leads to may not be connected to. No socket was made for it."""
+    """The address that a name resolves to is not permitted. No socket was created for it."""
 
     def __init__(self) -> None:
         super().__init__("the address may not be connected to")
 
 
 class AiohttpTransport(httpx.AsyncBaseTransport):
-    """Opens connections as they are needed and keeps them; used by one event loop at a time.
+    """An httpx transport over aiohttp's connection pool, for one event loop at a time.
 
-    Of a request's timeouts, only ``connect`` is used: all other deadlines are the caller's. Of its extensions:
-    ``repeatable``: False for one that must not be sent again when a kept connection turns out to be closed, and
-    ``connected``: called without arguments when a connection has been made or taken, before anything is sent.
+    Of a request's timeouts, only ``connect`` is used: the other deadlines are the caller's. Of its extensions,
+    ``repeatable`` (False: never send the request again when a reused connection turns out to be closed) and
+    ``connected`` (called without arguments once there is a connection, before anything is sent).
 
     Args:
-        permits: Asked before a socket is made for an address, (address, port), inside the task of the request. Not
-            asked about proxies, nor about what is behind them. None permits all.
-        keeps: Whether connections are kept for later requests.
-        resolver: Resolves names; None for the system.
+        permits: Called with (address, port) before a socket is created, inside the task of the request. Not called
+            for proxies or for addresses behind them. None permits all.
+        keeps: Whether connections are reused for later requests.
+        resolver: Resolves names; None for the system's.
 
     Attributes:
-        kept_until: Until when there may be a reusable connection.
+        kept_until: The time, by time.monotonic(), until which the pool may hold a reusable connection.
     """
 
     def __init__(
@@ -82,7 +82,10 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         self.kept_until = 0.0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request. The caller must read the answer's body and close its stream."""
+        """Send a request. The caller reads the answer's body and closes its stream.
+
+        A request is sent twice only if it is repeatable and a reused connection turned out to be closed.
+        """
         body = request.stream.body if isinstance(request.stream, BodyStream) else await request.aread()
         connect_s = request.extensions.get("timeout", {}).get("connect")
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
@@ -102,7 +105,8 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 )
                 break
             except _STALE as error:
-                # The server may have closed a kept connection just as we took it: retry once, at once.
+                # The server may have closed an idle connection at the moment it was reused: retry once, immediately.
+                # After kept_until no idle connection exists, so that a second request would be a real repetition.
                 if not may_be_stale or isinstance(error, aiohttp.ClientConnectorError):
                     raise _as_httpx(error, request) from error
             except _TROUBLE as error:
@@ -119,12 +123,14 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
     def _session(self, *, is_checked: bool) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
+        # Connections belong to the loop that opened them; the sessions of another loop, which may be closed, are
+        # dropped without closing.
         if self._loop is not loop:
             self._loop, self.kept_until, self._sessions = loop, 0.0, {}
-        found = self._sessions.get(is_checked)
-        if found is None:
-            found = self._sessions[is_checked] = self._open(is_checked)
-        return found
+        cached = self._sessions.get(is_checked)
+        if cached is None:
+            cached = self._sessions[is_checked] = self._open(is_checked)
+        return cached
 
     def _open(self, is_checked: bool) -> aiohttp.ClientSession:
         keeping: dict[str, Any] = {"keepalive_timeout": KEPT_S} if self._keeps else {"force_close": True}
@@ -143,25 +149,27 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         )
 
     def _checked_socket(self, info: tuple[Any, ...]) -> socket.socket:
+        # The last moment before a connection: the address is the one connected to, so that a name which resolves
+        # differently a second time (DNS rebinding) cannot pass the check.
         family, kind, protocol, _, address = info
         if self._permits is None or not self._permits(address[0], address[1]):
             raise ForbiddenAddressError
         return socket.socket(family, kind, protocol)
 
     def _target(self, url: str) -> tuple[URL, dict[str, Any]]:
-        found = self._targets.get(url)
-        if found is None:
+        cached = self._targets.get(url)
+        if cached is None:
             if len(self._targets) >= 64:
                 self._targets.clear()
-            found = self._targets[url] = (URL(url, encoded=True), proxy_arguments(url))
-        return found
+            cached = self._targets[url] = (URL(url, encoded=True), proxy_arguments(url))
+        return cached
 
 
 class _AnswerStream(httpx.AsyncByteStream):
-    """The body of an answer, in the pieces in which it arrived.
+    """The body of an answer, in the pieces in which it arrives.
 
-    aiohttp 3.14 with its C parser lets a reader wait forever if the framing of a body is broken, although the
-    connection is closed: the body is not notified. So the end of the connection is watched here.
+    With its C parser, aiohttp 3.14 does not notify the body when the connection closes after broken framing: a reader
+    would wait forever. Therefore the end of the connection is observed here.
     """
 
     def __init__(self, transport: AiohttpTransport, response: aiohttp.ClientResponse, request: httpx.Request) -> None:
@@ -171,8 +179,9 @@ class _AnswerStream(httpx.AsyncByteStream):
         if self._closed is None:
             self._lost(None)
         else:
-            self._closed.remove_done_callback(_hear)
-            self._closed.add_done_callback(_hear)
+            # Removed first, so that a connection reused a thousand times holds the callback once.
+            self._closed.remove_done_callback(_retrieve_exception)
+            self._closed.add_done_callback(_retrieve_exception)
             self._closed.add_done_callback(self._lost)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -188,7 +197,7 @@ class _AnswerStream(httpx.AsyncByteStream):
         return piece
 
     async def aclose(self) -> None:
-        # A connection whose answer has ended is back in the pool by now, read or not; this closes any other.
+        # If the answer has ended, its connection is already back in the pool and stays there; any other is closed.
         self._transport.kept_until = time.monotonic() + KEPT_S
         if self._closed is not None:
             self._closed.remove_done_callback(self._lost)
@@ -200,14 +209,14 @@ class _AnswerStream(httpx.AsyncByteStream):
             content.set_exception(HttpProcessingError(message="the framing of the body is broken"))
 
 
-def _hear(closed: asyncio.Future[None]) -> None:
-    """Retrieve what ended a connection, or asyncio complains that nobody did."""
+def _retrieve_exception(closed: asyncio.Future[None]) -> None:
+    """Retrieve a connection's exception, which asyncio would otherwise log as never retrieved."""
     if not closed.cancelled():
         closed.exception()
 
 
 def proxy_arguments(url: str) -> dict[str, Any]:
-    """Return aiohttp's arguments for the proxy the environment names for url; empty without one.
+    """Return aiohttp's arguments for the proxy that the environment names for *url*; empty without one.
 
     HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY are honoured; loopback is always reached directly.
     """
@@ -216,10 +225,10 @@ def proxy_arguments(url: str) -> dict[str, Any]:
     if _is_loopback(host) or urllib.request.proxy_bypass(host):
         return {}
     proxies = urllib.request.getproxies()
-    found = proxies.get(target.scheme) or proxies.get("all")
-    if not found:
+    address = proxies.get(target.scheme) or proxies.get("all")
+    if not address:
         return {}
-    proxy = URL(found if "://" in found else f"http://{found}")
+    proxy = URL(address if "://" in address else f"http://{address}")
     if proxy.scheme not in ("http", "https"):
         raise ValueError(f"a proxy of kind {proxy.scheme} cannot be used, only http and https")
     if proxy.user is None:
@@ -242,7 +251,7 @@ def _timeout(connect_s: float | None) -> aiohttp.ClientTimeout:
 
 @functools.cache
 def _tracing() -> aiohttp.TraceConfig:
-    """Return what tells a request's ``connected`` that there is a connection."""
+    """Create the trace that calls a request's ``connected`` once it has a connection, new or reused."""
 
     async def connected(session: object, context: Any, params: object) -> None:
         if context.trace_request_ctx is not None:
@@ -257,17 +266,20 @@ def _tracing() -> aiohttp.TraceConfig:
 
 @functools.cache
 def _tls() -> ssl.SSLContext | bool:
-    """Return the machine's certificates, or certifi's if it has none; made once, because it takes long."""
+    """Return the machine's certificates, or certifi's if it has none; cached, because loading them is slow."""
     paths = ssl.get_default_verify_paths()
     if os.name == "nt" or paths.cafile or (paths.capath and os.listdir(paths.capath)):
-        return True  # aiohttp has made this context already, for the whole program
+        return True  # aiohttp created this context at import, for the whole program
     import certifi
 
     return ssl.create_default_context(cafile=certifi.where())
 
 
 def _as_httpx(error: Exception, request: httpx.Request) -> httpx.TransportError:
-    """Convert an aiohttp error to httpx's; details are in its cause."""
+    """Convert an aiohttp error to httpx's; details are in its cause.
+
+    The first match counts: subclasses stand before their parents.
+    """
     kinds: tuple[tuple[type[Exception], type[httpx.TransportError]], ...] = (
         (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout),
         (aiohttp.ClientProxyConnectionError, httpx.ProxyError),

@@ -1,4 +1,4 @@
-"""Deadlines of a request, with one timer moved as rarely as possible."""
+"""The deadlines of one request, on a single timer that is rescheduled as rarely as possible."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 class Deadline:
-    """Limits the waiting of one request: call ``wait`` before each await, ``rest`` after it.
+    """Cancel a request's task when an await takes too long: call ``wait`` before each await, ``rest`` after it.
 
     asyncio.timeout around every chunk of a stream would cost microseconds each. Here, moving a deadline is an
-    assignment; the timer checks it when it fires, and sleeps again if the deadline has moved on.
+    assignment; the timer compares when it fires, and is rescheduled if the deadline has moved.
     """
 
     def __init__(self, total_s: float) -> None:
@@ -23,17 +23,19 @@ class Deadline:
         self._ended = False
 
     def wait(self, seconds: float) -> float:
-        """Let the current task wait at most this long, and never beyond the total; return when it is due."""
+        """Limit the current task's next await to *seconds*, and to the total; return the due time of the loop."""
         due = self._loop.time() + seconds
         self._due = due = due if due < self._end else self._end
         self._task = task = asyncio.current_task()
         if task is not None:
+            # Cancellations requested so far are the caller's; passed() compares with this count.
             self._cancelling = task.cancelling()
         timer = self._timer
+        # Only an earlier deadline needs a new timer; a later one is noticed when the timer fires.
         if timer is None or timer.when() > due:
             if timer is not None:
                 timer.cancel()
-            self._timer = self._loop.call_at(due, self._look)
+            self._timer = self._loop.call_at(due, self._check)
         return due
 
     def shorten(self, total_s: float) -> None:
@@ -41,7 +43,7 @@ class Deadline:
         self._end = min(self._end, self._loop.time() + total_s)
 
     def rest(self) -> None:
-        """Stop watching: the task got what it waited for."""
+        """Suspend the deadline: the await is over."""
         self._task = None
 
     def close(self) -> None:
@@ -52,21 +54,24 @@ class Deadline:
             self._timer = None
 
     def passed(self) -> bool:
-        """Return whether a caught CancelledError came from this deadline alone."""
+        """Return whether a caught CancelledError came from this deadline alone.
+
+        Call it at most once for each cancellation: it takes the deadline's request to cancel back from the task.
+        """
         task = asyncio.current_task()
         return self._ended and task is not None and task.uncancel() <= self._cancelling
 
     @property
     def is_total(self) -> bool:
-        """Whether the total ended it."""
+        """Whether the total, rather than the limit of one await, has passed."""
         return self._due >= self._end
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         if self._task is None:
-            return
+            return  # between two awaits: cancelling now would interrupt the caller's own work
         if self._loop.time() < self._due:
-            self._timer = self._loop.call_at(self._due, self._look)
+            self._timer = self._loop.call_at(self._due, self._check)
             return
         self._ended = True
         self._task.cancel()

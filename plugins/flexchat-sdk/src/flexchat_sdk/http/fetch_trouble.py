@@ -1,4 +1,4 @@
-"""What a transport's error means for a request to the world, in words that tell a person or a model what to do."""
+"""Converts a transport's errors during a guarded request into FetchErrors, with a remedy for people and models."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from .trouble import causes
 def fetch_trouble(
     error: httpx.TransportError, url: CheckedUrl, mask: Callable[[str], str], *, is_connected: bool
 ) -> FetchError:
-    """Return the FetchError for a transport's error.
+    """Convert a transport's error into a FetchError.
 
     Args:
-        mask: Removes secrets from what the system or a proxy said.
-        is_connected: Whether there was a connection, so that the service may have got the request.
+        mask: Removes secrets from texts of the system or of a proxy.
+        is_connected: Whether there was a connection, so that the service may have received the request.
     """
-    found = list(causes(error))
-    if any(isinstance(cause, ForbiddenAddressError) for cause in found):
+    # The refusal of an address first: httpx reports it as a failed connection, which would invite a retry.
+    chain = list(causes(error))
+    if any(isinstance(cause, ForbiddenAddressError) for cause in chain):
         return refused(url.host, url.port)
     if isinstance(error, httpx.TimeoutException):
         return FetchTimeoutError(f"no connection to {url.host} in time", may_have_arrived=is_connected)
@@ -35,21 +36,21 @@ def fetch_trouble(
         return FetchConnectionError(
             f"{url.host} cannot be asked: {why}", retryable=False, may_have_arrived=is_connected
         )
-    for cause in found:
+    for cause in chain:
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason = getattr(cause, "verify_message", "")
             text = f"the certificate of {url.host} is not trusted: {reason}"
             return FetchConnectionError(text, retryable=False, may_have_arrived=is_connected)
-    if any(isinstance(cause, ssl.SSLError) for cause in found):
+    if any(isinstance(cause, ssl.SSLError) for cause in chain):
         text = f"no TLS connection with {url.host}"
         return FetchConnectionError(text, retryable=False, may_have_arrived=is_connected)
     if is_connected:
         text = f"{url.host} closed the connection before its answer was complete"
     elif isinstance(error, httpx.ProxyError):
         text = f"the proxy named in the environment does not lead to {url.host}: {why}"
-    elif any(isinstance(cause, socket.gaierror) for cause in found):
+    elif any(isinstance(cause, socket.gaierror) for cause in chain):
         text = f"the name {url.host} cannot be resolved"
-    elif any(isinstance(cause, ConnectionRefusedError) for cause in found):
+    elif any(isinstance(cause, ConnectionRefusedError) for cause in chain):
         text = f"nothing listens at {url.host}:{url.port}"
     else:
         text = f"no connection to {url.host}: {why}"

@@ -1,4 +1,4 @@
-"""The guarded client, for whatever a user, a model or a document names: tools, documents, redirects, tokens."""
+"""The guarded client, for addresses that users, models and documents name: tools, documents, redirects, tokens."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ MAX_BYTES = 8 * 2**20
 MAX_REDIRECTS = 5
 _LOGGED_CHARS = 2_000
 _PACKING = 2**16
-"""What packing may add to an answer, in bytes."""
+"""Bytes that compression may add to an incompressible answer."""
 _SLICE = 4_096
-"""How much is unpacked at once, in bytes: with many packed parts in a row, the rest is copied for each of them."""
+"""Bytes unpacked at once. The unread rest is copied for each compressed member: with many, that would be quadratic."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-# What goes along to another origin: everything else may be a key.
+# Headers that a redirect may take to another origin: any other may hold a key.
 _SENT_ANYWHERE = frozenset({"accept", "accept-language", "user-agent"})
 _CREDENTIAL_HEADER = re.compile(r"(?:^|[-_])(?:api[-_]?key|access[-_]?key|token|secret|passw(?:or)?d)$")
 _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
@@ -46,7 +46,7 @@ _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", 
 
 @attrs.define(eq=False)
 class _Hop:
-    """One request to one address, and how far it came."""
+    """One request to one address, and whether it has reached a connection."""
 
     url: CheckedUrl
     is_connected: bool = False
@@ -55,23 +55,23 @@ class _Hop:
         self.is_connected = True
 
 
-# aiohttp asks about an address inside the task of the request, or in one that it starts: both see this.
+# aiohttp checks an address in the request's task or in one that it starts: a context variable reaches both.
 _hop: contextvars.ContextVar[_Hop | None] = contextvars.ContextVar("flexchat_hop", default=None)
 
 
 class GuardedFetcher:
-    """Sends requests to addresses that the rule permits, and nowhere else.
+    """An HTTP client for untrusted URLs: it connects only to addresses that *rule* permits.
 
-    Every address is checked when a socket is about to be made for it, so it does not matter what a name led to before.
-    If the environment names a proxy for a URL, the proxy decides where its name leads; addresses in the URL itself
-    are still checked. Requests to one origin share a circuit breaker and a retry budget.
+    Each address is checked when its socket is created, so earlier resolutions of a name do not matter. If the
+    environment names a proxy for a URL, the proxy resolves its name; addresses in the URL itself are still checked.
+    Requests to one origin share a circuit breaker and a retry budget.
 
     Loads aiohttp with the first request. Close it after use; it can be used again.
 
     Args:
         rule: Which addresses may be reached.
         mask: Removes secrets from errors and the log.
-        endpoints: What is known of the servers; default: nothing yet.
+        endpoints: Circuit breakers and retry budgets of the origins; default: new ones.
         resolver: An aiohttp resolver; None for the system's.
     """
 
@@ -97,25 +97,25 @@ class GuardedFetcher:
         max_redirects: int = MAX_REDIRECTS,
         is_repeat: bool = False,
     ) -> Fetched:
-        """Send a request and return the whole answer, whatever its status.
+        """Send a request and return the whole answer; error statuses do not raise.
 
-        Redirects are followed only for methods that change nothing, each hop through the guard, and without headers
-        that may hold a key if the origin changes. Nothing is sent twice, except by request.repeatable.
+        Redirects are followed for safe methods only. Each hop is checked by the guard, and loses headers that may
+        hold a key if the origin changes. Requests are never sent twice unless *request* permits it.
 
         Args:
-            timeout_s: For everything together, in seconds.
+            timeout_s: For all hops together, in seconds.
             max_bytes: The longest body, unpacked.
-            is_repeat: Whether the same was sent before: then it takes from the origin's retry budget.
+            is_repeat: Whether this repeats an earlier request: it then draws on the origin's retry budget.
 
         Raises:
-            FetchError: No usable answer; its ``may_have_arrived`` says whether the service may have acted.
+            FetchError: No usable answer; ``may_have_arrived`` is whether the service may have acted.
         """
         url = self._checked(request)
-        self._transport(keeps=request.may_repeat)  # loads the client: that is not the service's time
+        self._transport(keeps=request.may_repeat)  # imports the client, which must not count against the timeout
         until = time.monotonic() + timeout_s
         hops = 0
         while True:
-            answer = await self._watched(request, url, until, timeout_s, max_bytes, is_repeat)
+            answer = await self._send_recorded(request, url, until, timeout_s, max_bytes, is_repeat)
             target = answer.headers.get("location")
             if answer.status not in _REDIRECTS or not target or not request.is_safe:
                 return answer
@@ -124,18 +124,19 @@ class GuardedFetcher:
                 raise FetchAnswerError(f"{url.host} redirects more than {max_redirects} times", may_have_arrived=True)
             before, url = url, self._redirected(url, target, request.domains)
             if url.origin != before.origin:
-                kept = {name: text for name, text in request.headers.items() if name.lower() in _SENT_ANYWHERE}
-                request = attrs.evolve(request, headers=kept, body=b"")
+                # Chosen by what is harmless, not by what is secret: any header of a user may be a credential.
+                headers = {name: text for name, text in request.headers.items() if name.lower() in _SENT_ANYWHERE}
+                request = attrs.evolve(request, headers=headers, body=b"")
 
     @contextlib.asynccontextmanager
     async def stream(self, request: FetchRequest, *, timeout_s: float = 10.0) -> AsyncGenerator[FetchedStream, None]:
-        """Send a request and give its answer as it arrives, for bodies that have no end; no redirect is followed.
+        """Send a request and yield its answer while it arrives, for endless bodies; redirects are not followed.
 
         Args:
-            timeout_s: Until the answer's headers are there, in seconds.
+            timeout_s: Limit for the answer's headers, in seconds; the body has none.
 
         Raises:
-            FetchError: As fetch; reading the pieces raises it, too.
+            FetchError: As for fetch; also raised while reading the pieces.
         """
         url = self._checked(request)
         transport = self._transport(keeps=request.may_repeat)
@@ -148,7 +149,7 @@ class GuardedFetcher:
         except CircuitOpen as error:
             raise FetchConnectionError(self._mask(str(error)), retry_after_s=error.retry_after_s) from None
         with _Watch(call) as watch:
-            async with self._told(hop, timeout_s):
+            async with self._guarded(hop, timeout_s):
                 response = await transport.handle_async_request(self._as_httpx(request, hop))
             watch.has_failed = response.status_code >= 500
         try:
@@ -165,7 +166,11 @@ class GuardedFetcher:
             await transport.aclose()
 
     def _checked(self, request: FetchRequest) -> CheckedUrl:
-        """Return a request's URL, if the request may be sent."""
+        """Check that a request may be sent, and return its URL.
+
+        Raises:
+            AddressRefusedError: Its URL or a header is not permitted.
+        """
         url = checked_url(request.url)
         self._rule.check(url, request.domains)
         problem = header_problem(request.headers)
@@ -175,18 +180,18 @@ class GuardedFetcher:
 
     def _redirected(self, url: CheckedUrl, target: str, domains: tuple[str, ...] | None) -> CheckedUrl:
         try:
-            found = checked_url(urljoin(url.text, target))
-            self._rule.check(found, domains)
+            redirected = checked_url(urljoin(url.text, target))
+            self._rule.check(redirected, domains)
         except (FetchError, ValueError) as error:
             text = f"{url.host} redirects to where no request may go: {self._mask(str(error))}"
             hint = error.hint if isinstance(error, FetchError) else None
             raise AddressRefusedError(text, hint=hint, may_have_arrived=True) from None
-        return found
+        return redirected
 
-    async def _watched(
+    async def _send_recorded(
         self, request: FetchRequest, url: CheckedUrl, until: float, timeout_s: float, max_bytes: int, is_repeat: bool
     ) -> Fetched:
-        """Send one hop, and tell its endpoint how it went."""
+        """Send one hop, and record its outcome in the origin's circuit breaker and retry budget."""
         endpoint = self._endpoints.of(url.origin)
         if is_repeat and not endpoint.budget.take():
             raise FetchConnectionError(f"{url.host}: too many requests have been repeated already", retryable=False)
@@ -206,7 +211,7 @@ class GuardedFetcher:
     ) -> Fetched:
         hop, started = _Hop(url), time.monotonic()
         self._log_request(request, url)
-        async with self._told(hop, timeout_s, until=until):
+        async with self._guarded(hop, timeout_s, until=until):
             transport = self._transport(keeps=request.may_repeat)
             response = await transport.handle_async_request(self._as_httpx(request, hop))
             try:
@@ -217,14 +222,14 @@ class GuardedFetcher:
         return answer
 
     @contextlib.asynccontextmanager
-    async def _told(
+    async def _guarded(
         self, hop: _Hop, timeout_s: float | None, *, until: float | None = None
     ) -> AsyncGenerator[None, None]:
-        """Let the guard know the hop of the requests sent inside, and turn what happens to them into FetchErrors.
+        """Run the enclosed requests as part of *hop*: its guard applies, and their failures become FetchErrors.
 
         Args:
-            timeout_s: How long they may take, in seconds, and what is said if they take longer.
-            until: When they must have ended, by time.monotonic(); None for timeout_s from now.
+            timeout_s: The limit in seconds, as named in the error; None for no limit.
+            until: The end by time.monotonic(); None for timeout_s from now.
         """
         import httpx
 
@@ -236,6 +241,7 @@ class GuardedFetcher:
             async with deadline:
                 yield
         except TimeoutError:
+            # A timeout of the caller's that expires inside is not ours to convert.
             if not deadline.expired() or timeout_s is None:
                 raise
             if hop.is_connected:
@@ -255,7 +261,7 @@ class GuardedFetcher:
         unpack = _unpacker(response.headers.get("content-encoding", ""), hop.url)
         body = response.stream.__aiter__()  # type: ignore[union-attr]  # of an asynchronous transport
         while True:
-            async with self._told(hop, None):
+            async with self._guarded(hop, None):
                 try:
                     piece = await anext(body)
                 except StopAsyncIteration:
@@ -278,7 +284,7 @@ class GuardedFetcher:
         if request.body or not request.is_safe:
             sent["content-length"] = str(len(request.body))
         for secret in (*request.secrets, *_credentials(sent)):
-            self._mask.add(secret)  # the service may repeat it in its answer
+            self._mask.add(secret)  # the service may echo it in its answer
         extensions = {
             "timeout": {"connect": CONNECT_S},
             "repeatable": request.may_repeat,
@@ -288,14 +294,18 @@ class GuardedFetcher:
         return httpx.Request(request.method, hop.url.text, headers=sent, stream=stream, extensions=extensions)
 
     def _transport(self, *, keeps: bool) -> httpx.AsyncBaseTransport:
-        """Return the transport that keeps connections, or the one for requests that must not meet a closed one."""
-        found = self._transports.get(keeps)
-        if found is None:
+        """Return the pooled transport, or the one that opens a connection per request.
+
+        A request that must not be sent twice needs a new connection: on a reused one that the server has closed, a
+        failure does not show whether the request arrived.
+        """
+        transport = self._transports.get(keeps)
+        if transport is None:
             from .connections import AiohttpTransport
 
-            found = AiohttpTransport(permits=self._permits, keeps=keeps, resolver=self._resolver)
-            self._transports[keeps] = found
-        return found
+            transport = AiohttpTransport(permits=self._permits, keeps=keeps, resolver=self._resolver)
+            self._transports[keeps] = transport
+        return transport
 
     def _permits(self, address: str, port: int) -> bool:
         hop = _hop.get()
@@ -317,7 +327,7 @@ class GuardedFetcher:
 
 
 class _Watch:
-    """Tells a breaker how a call went: a status of 500 and more counts as the service's failure."""
+    """Reports a call's outcome to its circuit breaker; statuses of 500 and above count as failures of the service."""
 
     __slots__ = ("_call", "has_failed")
 
@@ -334,7 +344,11 @@ class _Watch:
 
 
 async def _read(response: httpx.Response, url: CheckedUrl, max_bytes: int) -> Fetched:
-    """Read an answer, at most max_bytes of it, packed and unpacked."""
+    """Read an answer, limited to *max_bytes* both before and after decompression.
+
+    Raises:
+        FetchAnswerError: The body is longer, damaged or cut off.
+    """
     headers = _headers(response.headers.raw)
     if response.status_code < 200:
         raise FetchAnswerError(f"{url.host} wants to speak another protocol", may_have_arrived=True)
@@ -347,7 +361,8 @@ async def _read(response: httpx.Response, url: CheckedUrl, max_bytes: int) -> Fe
         except zlib.error:
             raise FetchAnswerError(f"{url.host} sent compressed data that is damaged", may_have_arrived=True) from None
         size += len(plain)
-        if size > max_bytes or packed > max_bytes + _PACKING:  # packed without end, a bomb may be nothing unpacked
+        # Both limits: an endless compressed stream may unpack to nothing, and a short one to gigabytes.
+        if size > max_bytes or packed > max_bytes + _PACKING:
             raise FetchAnswerError(f"{url.host} sent more than {max_bytes} bytes in one answer", may_have_arrived=True)
         pieces.append(plain)
     if unpack is not None and pieces and not unpack.is_whole:
@@ -367,7 +382,7 @@ class _Unpacker:
     """Unpacks gzip and deflate, piece by piece."""
 
     def __init__(self) -> None:
-        self._inflate = zlib.decompressobj(wbits=47)  # detects on its own which of the two it is
+        self._inflate = zlib.decompressobj(wbits=47)  # 32 + 15: detects gzip and zlib headers
 
     def __call__(self, piece: bytes, at_most: int) -> bytes:
         plain = bytearray()

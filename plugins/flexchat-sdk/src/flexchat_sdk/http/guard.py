@@ -1,10 +1,10 @@
-"""Which addresses may be reached by what a user, a model or a document names (server-side request forgery).
+"""Protection against server-side request forgery: the addresses that untrusted URLs may reach.
 
-``checked_url`` reads a URL so that only one reading of it is possible; ``AddressRule`` decides about hosts before a
-name is resolved, and about addresses before a socket is made for them: connections.py asks it for each address it is
-about to connect to. So a name cannot lead elsewhere the second time it is resolved.
+``checked_url`` rejects URLs that two parsers could read differently. ``AddressRule`` checks hosts before a name is
+resolved, and addresses before a socket is created: connections.py calls it for each address it connects to, so that a
+name which resolves differently the second time is still refused.
 
-Pure, and light: no network, no client.
+Pure functions: no network, no client.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
 _HIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
 _SUBDOMAINS = re.compile(r"\*(\.[a-z0-9_-]{1,63})+")
-# Names that lead to this machine or to a cloud's metadata, wherever they are resolved (perhaps by a proxy).
+# Names of this machine and of the clouds' metadata services, refused by name because a proxy may resolve them.
 _NAMES = frozenset({"localhost", "metadata", "metadata.google.internal", "metadata.goog", "instance-data"})
 _SUFFIXES = (".localhost", ".metadata.google.internal", ".ec2.internal")
 _GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
@@ -62,10 +62,10 @@ class CheckedUrl:
 
 
 def checked_url(url: str) -> CheckedUrl:
-    """Read a URL.
+    """Parse a URL, and refuse one that two parsers could read differently.
 
-    Hosts written as numbers are read as resolvers and browsers do: "0x7f.1", "017700000001" and "2130706433" are
-    127.0.0.1 (WHATWG URL, section 3.5). Hosts in other scripts become what a resolver is asked for (UTS 46).
+    Numeric hosts are parsed as resolvers and browsers do: "0x7f.1", "017700000001" and "2130706433" are 127.0.0.1
+    (WHATWG URL, section 3.5). Hosts in other scripts are converted to ASCII (UTS 46).
 
     Raises:
         AddressRefusedError: It is not an absolute http or https URL, names a user, or can be read in two ways.
@@ -97,13 +97,13 @@ def checked_url(url: str) -> CheckedUrl:
 
 @attrs.frozen
 class AddressRule:
-    """Which addresses may be reached: the public ones, and those the operator allows.
+    """The reachable addresses: public ones, and those that the operator allows.
 
     Args:
-        allowed: Addresses that need not be public: "127.0.0.1:8080", "[::1]:8080", "10.0.0.0/8", and host names,
-            "intranet.example.com", whatever they lead to; each with a port or without. ``allow_problem`` says what is
-            wrong with an entry; a wrong one allows nothing.
-        domains: The only hosts that may be reached at all: "api.example.com", "*.example.com"; None for any.
+        allowed: Addresses that need not be public: "127.0.0.1:8080", "[::1]:8080", "10.0.0.0/8", and host names such
+            as "intranet.example.com" with all their addresses; each with or without a port. An invalid entry allows
+            nothing; ``allow_problem`` describes its fault.
+        domains: The only reachable hosts: "api.example.com", "*.example.com"; None for any.
     """
 
     allowed: tuple[str, ...] = ()
@@ -118,13 +118,13 @@ class AddressRule:
         object.__setattr__(self, "_hosts", frozenset((what, port) for what, port in entries if isinstance(what, str)))
 
     def check(self, url: CheckedUrl, domains: Iterable[str] | None = None) -> None:
-        """Decide about a URL before its name is resolved.
+        """Check a URL before its name is resolved.
 
         Args:
             domains: A further limit, as ``self.domains``.
 
         Raises:
-            AddressRefusedError: It must not be reached, wherever its name leads.
+            AddressRefusedError: The host is not permitted, regardless of its addresses.
         """
         for limit in (self.domains, domains):
             if limit is not None and not any(fits_domain(url.host, domain) for domain in limit):
@@ -142,16 +142,16 @@ class AddressRule:
         return (host, None) in self._hosts or (host, port) in self._hosts
 
     def permits(self, address: str, port: int, host: str = "") -> bool:
-        """Decide about an address that is about to be connected to.
+        """Return whether a connection to a resolved address is permitted.
 
         Args:
-            address: As the system writes it: "93.184.216.34", "fe80::1%eth0".
-            host: The name it was found by, in lower case.
+            address: In the system's notation: "93.184.216.34", "fe80::1%eth0".
+            host: The name that was resolved, in lower case.
         """
         try:
             ip = ipaddress.ip_address(address)
         except ValueError:
-            return False
+            return False  # refuse what cannot be parsed
         if host and self.names_host(host, port):
             return True
         if self._networks and self._is_allowed(ip, port):
@@ -159,6 +159,7 @@ class AddressRule:
         return is_public(ip)
 
     def _is_allowed(self, ip: Address, port: int) -> bool:
+        # ::ffff:10.0.0.1 connects to 10.0.0.1, so the operator's entry for that address applies.
         mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
         ip = mapped or ip
         return any(
@@ -185,7 +186,7 @@ def is_public(ip: Address) -> bool:
 
 
 def refused(host: str, port: int) -> AddressRefusedError:
-    """Return the error for a host that does not lead to the public network."""
+    """Create the error for a host outside the public network; its hint is the setting that allows it."""
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return AddressRefusedError(
         f"{place} may not be reached: it does not lead to the public network",
@@ -200,13 +201,13 @@ def fits_domain(host: str, domain: str) -> bool:
 
 
 def allow_problem(entry: str) -> str | None:
-    """Return what is wrong with an entry of ``allow``; None if nothing is."""
+    """Validate an entry of ``allow``; return the problem, or None."""
     read = _read_entry(entry)
     return read if isinstance(read, str) else None
 
 
 def domain_problem(domain: str) -> str | None:
-    """Return what is wrong with an entry of ``domains``; None if nothing is."""
+    """Validate an entry of ``domains``; return the problem, or None."""
     name = domain.lower().rstrip(".")
     if _NAME.fullmatch(name) or _SUBDOMAINS.fullmatch(name):
         return None
@@ -247,7 +248,7 @@ def _as_ascii(host: str) -> str:
 
 
 def _from_numbers(numbers: list[str]) -> ipaddress.IPv4Address:
-    """Read one to four numbers, decimal, octal (0…) or hexadecimal (0x…); the last one fills what is left."""
+    """Parse one to four numbers, decimal, octal (0…) or hexadecimal (0x…); the last one fills the remaining bytes."""
     values = []
     for number in numbers:
         if not _NUMBER.fullmatch(number) or len(number) > 40:
@@ -265,7 +266,7 @@ def _from_numbers(numbers: list[str]) -> ipaddress.IPv4Address:
 
 
 def _read_entry(entry: str) -> tuple[str | Network, int | None] | str:
-    """Return an entry's host or network and its port, or what is wrong with it."""
+    """Parse an entry into its host or network and its port; return the problem as text if it is invalid."""
     text = entry.strip().lower()
     try:
         return ipaddress.ip_network(text), None

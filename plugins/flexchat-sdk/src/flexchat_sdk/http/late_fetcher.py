@@ -1,4 +1,4 @@
-"""The guarded fetcher of a chat, loaded with the first request: most chats never send one."""
+"""A chat's guarded fetcher, imported with its first request, because most chats never send one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LateFetcher:
-    """Sends requests with a GuardedFetcher that it makes for the first one.
+    """A fetcher that creates its GuardedFetcher with the first request.
 
     Args:
         allow: Addresses that need not be public.
@@ -29,16 +29,17 @@ class LateFetcher:
 
     async def fetch(self, request: FetchRequest, **limits: Any) -> Fetched:
         """Send a request; see GuardedFetcher.fetch."""
+        # Imported in a thread, because importing aiohttp would block the event loop noticeably.
         if self._fetcher is None:
             await asyncio.to_thread(_load)
-        return await self._made().fetch(request, **limits)
+        return await self._ensure_fetcher().fetch(request, **limits)
 
     @contextlib.asynccontextmanager
     async def stream(self, request: FetchRequest, *, timeout_s: float = 10.0) -> AsyncGenerator[FetchedStream, None]:
         """Send a request; see GuardedFetcher.stream."""
         if self._fetcher is None:
             await asyncio.to_thread(_load)
-        async with self._made().stream(request, timeout_s=timeout_s) as streamed:
+        async with self._ensure_fetcher().stream(request, timeout_s=timeout_s) as streamed:
             yield streamed
 
     async def aclose(self) -> None:
@@ -46,7 +47,7 @@ class LateFetcher:
         if self._fetcher is not None:
             await self._fetcher.aclose()
 
-    def _made(self) -> GuardedFetcher:
+    def _ensure_fetcher(self) -> GuardedFetcher:
         if self._fetcher is None:
             from .fetcher import GuardedFetcher
             from .guard import AddressRule
@@ -57,6 +58,6 @@ class LateFetcher:
 
 
 def _load() -> None:
-    """Import all that the first request needs; if something is not installed, the request itself says so."""
+    """Import what the first request needs; a missing package is reported by the request itself."""
     with contextlib.suppress(ImportError):
         from . import connections, fetch_trouble, fetcher, guard  # noqa: F401

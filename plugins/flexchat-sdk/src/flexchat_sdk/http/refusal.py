@@ -1,4 +1,4 @@
-"""What a service says when it refuses, ready for an error: JSON data or text, short, and without keys."""
+"""Extracts the body of a refusal for an error: JSON data or text, shortened, and without keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service says about retrying."""
+"""Parses response headers about retrying."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_S = 365 * 86_400.0
 
 
 def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Return how long to wait, in seconds, from 0 to LONGEST_S; None if the service does not say.
+    """Return the delay before a retry in seconds, from 0 to LONGEST_S; None without a usable header.
 
     ``retry-after-ms`` wins; ``retry-after`` is seconds, possibly with a fraction, or an HTTP date.
 
@@ -37,7 +37,7 @@ def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float
 
 
 def should_retry(headers: Mapping[str, str]) -> bool | None:
-    """Return what ``x-should-retry`` says; None if it says nothing."""
+    """Parse ``x-should-retry``; None if the header is missing or neither true nor false."""
     return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
 
 

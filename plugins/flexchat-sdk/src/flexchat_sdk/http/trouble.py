@@ -1,4 +1,4 @@
-"""What a broken connection means, in words that tell a person what to do."""
+"""Converts a transport's errors into ProviderErrors with a remedy."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ NO_CONNECTION = "no_connection"
 def connection_trouble(
     error: httpx.TransportError, host: str, connect_s: float, *, answered: bool, received: bool, passed_on: bool
 ) -> ProviderError:
-    """Return the ProviderError for a transport's error. Its text may include what the system or a proxy said.
+    """Convert a transport's error into a ProviderError. Its text may quote the system or a proxy.
 
     Args:
         connect_s: The deadline for connections, for the text.
         answered: Whether an answer had begun.
         received: Whether part of its body had arrived.
-        passed_on: Whether the caller has part of it, so that retrying would repeat it. Never so for an answer read
-            as a whole.
+        passed_on: Whether the caller has received part of it, so that a retry would repeat text; False for an answer
+            read as a whole.
     """
-    found = list(causes(error))
+    chain = list(causes(error))
     why = " ".join(str(error).split())[:200]
     match error:
         case httpx.ConnectTimeout() | httpx.PoolTimeout():
@@ -38,19 +38,19 @@ def connection_trouble(
             return ProviderProtocolError(text, retryable=answered and not passed_on)
         case httpx.UnsupportedProtocol():
             return ProviderConnectionError(f"{host} cannot be asked: {why}", retryable=False)
-    for cause in found:
+    for cause in chain:
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason = getattr(cause, "verify_message", why)
             text = f"the certificate of {host} is not trusted: {reason}; SSL_CERT_FILE can name others"
             return ProviderConnectionError(text, retryable=False)
-    if any(isinstance(c, ssl.SSLError) for c in found):
+    if any(isinstance(c, ssl.SSLError) for c in chain):
         text = f"no TLS connection with {host}: does base_url say https where the server speaks http?"
         return ProviderConnectionError(text, retryable=False)
     if isinstance(error, httpx.ProxyError):
         text = f"the proxy named in the environment does not lead to {host}: {why}"
-    elif any(isinstance(c, socket.gaierror) for c in found):
+    elif any(isinstance(c, socket.gaierror) for c in chain):
         text = f"the name {host} cannot be resolved: is base_url right, and is there a network?"
-    elif any(isinstance(c, ConnectionRefusedError) for c in found):
+    elif any(isinstance(c, ConnectionRefusedError) for c in chain):
         text = f"nothing listens at {host}: is the server running, and is base_url right?"
     elif isinstance(error, httpx.ConnectError):
         text = f"no connection to {host}: {why}"
