@@ -17,7 +17,6 @@ names, those of ``FlexChat.from_config(…, hooks=[…])`` last: calls.py builds
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 import logging
 import time
@@ -28,6 +27,7 @@ import attrs
 
 from ..config.wording import printable
 from ..domain import ToolResult, ToolRetry
+from ..domain.copies import copied, read_only
 from ..domain.fetching import Fetcher
 from ..domain.masking import Mask
 from ..domain.text import is_encodable, scrub_json
@@ -154,7 +154,8 @@ class CheckArguments:
         if checked.findings:
             wrong = joined(checked.findings)
             return ToolResult.failed(call.name, f"Invalid parameters: {wrong.text}", hint=wrong.hint)
-        call.arguments = checked.params
+        # Nothing may change what was checked: gates and steps get a view, and Run compares it with what it is given.
+        call.arguments = call.checked = read_only(checked.params)
         return await rest()
 
 
@@ -280,6 +281,10 @@ class Run:
             limit_ms = min(limit_ms, round(left_s * 1000))
         if limit_ms <= 0:
             return ToolResult.failed(call.name, "Not executed: no time is left for this message"), None
+        if call.arguments is not call.checked:
+            log.error("%s: a step replaced its checked arguments; the call is refused", call.name)
+            text = "Not executed: a plugin changed the arguments after they had been checked"
+            return ToolResult.failed(call.name, text), None
         prepared = self.prepared.of(tool)
         context = ToolContext(
             tool=tool,
@@ -345,6 +350,5 @@ def _encodable(call: Call, arguments: Any) -> Any:
 
 def _own(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy: a tool may do what it likes with its arguments; the record keeps what the model wrote."""
-    if any(isinstance(value, (dict, list)) for value in params.values()):
-        return copy.deepcopy(dict(params))
-    return dict(params)
+    own: dict[str, Any] = copied(params)
+    return own

@@ -39,3 +39,45 @@ def with_own_tables(value: Any) -> Any:
         # Bypasses __init__ and frozen: converters have already run, and nobody else has this copy yet.
         object.__setattr__(own, field.name, with_own_tables(getattr(value, field.name)))
     return own
+
+
+def read_only(value: Any) -> Any:
+    """Copy JSON data into dicts and lists that raise TypeError when changed; ``copied`` gives plain ones again.
+
+    Raises:
+        RecursionError: It is nested too deeply.
+    """
+    if isinstance(value, dict):
+        return ReadOnlyDict({key: read_only(item) for key, item in value.items()})
+    return ReadOnlyList([read_only(item) for item in value]) if isinstance(value, list) else value
+
+
+def _refuse_change(self: object, *args: object, **kwargs: object) -> Any:
+    raise TypeError("these arguments are checked and cannot be changed: a step passes others to call.again")
+
+
+class ReadOnlyDict(dict[str, Any]):
+    """A dict that cannot be changed; equal to, and serialized like, a plain one."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse_change  # type: ignore[assignment]
+
+    def __deepcopy__(self, memo: object) -> dict[str, Any]:
+        return {key: copied(item) for key, item in self.items()}
+
+    def __reduce__(self) -> Any:
+        return dict, (copied(self),)
+
+
+class ReadOnlyList(list[Any]):
+    """A list that cannot be changed; equal to, and serialized like, a plain one."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = _refuse_change  # type: ignore[assignment]
+    insert = pop = remove = reverse = sort = _refuse_change  # type: ignore[assignment]
+
+    def __deepcopy__(self, memo: object) -> list[Any]:
+        return [copied(item) for item in self]
+
+    def __reduce__(self) -> Any:
+        return list, (copied(self),)

@@ -173,6 +173,7 @@ class Call:
         parent: The call of the tool that makes this one.
         key: The key of its effect: the same whenever this very call is repeated, for example after a crash. None
             before the place "claim", and for tools that change nothing.
+        checked: The arguments as they passed the check, the same object as ``arguments`` from then on; read-only.
         handle: What the tool has remembered of a job it started, as JSON; of an earlier call if that broke off.
         remember: Keeps a handle; None before the place "claim", and for tools that change nothing.
         says_it_failed: Whether the tool itself has said, with a ToolError, that it failed.
@@ -212,6 +213,7 @@ class Call:
     _path: str = ""
     key: str | None = None
     unsure: str = ""
+    checked: Any = attrs.field(default=None, init=False, repr=False)
     handle: str | None = attrs.field(default=None, init=False, repr=False)
     remember: Callable[[Any], Awaitable[None]] | None = attrs.field(default=None, init=False, repr=False)
     says_it_failed: bool = attrs.field(default=False, init=False, repr=False)

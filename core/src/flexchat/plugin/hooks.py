@@ -14,6 +14,7 @@ from ..domain import (
     ChatOptions,
     Happening,
     Message,
+    SystemMessage,
     ToolCall,
     ToolCallRecord,
     ToolDefinition,
@@ -23,6 +24,7 @@ from ..domain import (
     TurnInfo,
 )
 from ..domain.events import HAPPENINGS
+from ..domain.history import repair_history
 from ..errors import RequestRefusedError
 from .call import Call, PluginStep
 from .foreign import contained, error_text
@@ -185,7 +187,17 @@ def _why_unusable(answer: Any, request: ModelRequest) -> str:
         return "returned a request whose messages are not messages"
     if not isinstance(answer.options, ChatOptions):
         return f"returned a request whose options are {type(answer.options).__name__}, not ChatOptions"
-    return ""
+    return "" if messages is request.messages else _why_not_a_conversation(messages, request.messages)
+
+
+def _why_not_a_conversation(messages: Sequence[Message], before: Sequence[Message]) -> str:
+    """Return why a gate's messages cannot be sent, by the rules for a caller's history; empty if they can."""
+    if isinstance(before[0], SystemMessage) and not (messages and isinstance(messages[0], SystemMessage)):
+        return "returned a request without its system prompt"
+    if all(isinstance(message, SystemMessage) for message in messages):
+        return "returned a request without a message to answer"
+    _, notes = repair_history(tuple(messages))
+    return f"returned messages that do not belong together: {notes[0].removeprefix('history: ')}" if notes else ""
 
 
 @attrs.frozen

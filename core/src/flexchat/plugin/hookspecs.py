@@ -209,10 +209,11 @@ def flexchat_before_model_request(request: ModelRequest) -> Awaitable[ModelReque
     """A request is about to go to a model: for the answer, or for phase 1 or 3.
 
     Return None to let it pass, or a ModelRequest to send instead (``attrs.evolve(request, messages=…)``): without
-    personal data, or with a cheaper model of the same service. What is kept of the turn does not change. Raise
-    RequestRefusedError to refuse it: the turn fails with that error; phases 1 and 3 continue without an answer.
-    The plugin registered last is asked first, and the next one sees what it returned. If an implementation raises
-    anything else, the request is refused: a gate that breaks stays shut.
+    personal data, or with a cheaper model of the same service. The messages must keep the system prompt, and each tool
+    call its result, as in a caller's history; otherwise the request is refused. What is kept of the turn does not
+    change. Raise RequestRefusedError to refuse it: the turn fails with that error; phases 1 and 3 continue without an
+    answer. The plugin registered last is asked first, and the next one sees what it returned. If an implementation
+    raises anything else, the request is refused: a gate that breaks stays shut.
     """
 
 
@@ -246,6 +247,7 @@ def flexchat_before_tool_call(
     stays shut.
 
     Args:
+        params: The checked parameters, read-only. A step changes them with ``call.again``.
         call_id: The ToolCall's id. Calls of one answer run side by side: use it to pair before and after.
         call: Everything known about the call: who asks for it, the caller's context, the person to ask.
     """
