@@ -118,7 +118,7 @@ class Server:
             self.result(
                 asked,
                 supportedVersions=[MODERN],
-                capabilities={"tools": {"listChanged": "tell" in self.faults}, **self.further()},
+                capabilities=self.capabilities("tell" in self.faults),
                 ttlMs=0,
                 cacheScope="private",
             )
@@ -128,7 +128,7 @@ class Server:
             self.result(
                 asked,
                 protocolVersion=HANDSHAKE,
-                capabilities={"tools": {"listChanged": True}, **self.further()},
+                capabilities=self.capabilities(True),
                 serverInfo={"name": "fake", "version": "1"},
             )
         elif method == "ping":
@@ -145,6 +145,10 @@ class Server:
             self.listen(asked)
         else:
             self.error(asked, -32601, "Method not found")
+
+    def capabilities(self, tells):
+        tools = {} if "declare no tools" in self.faults else {"tools": {"listChanged": tells}}
+        return {**tools, **self.further()}
 
     def further(self):
         more = {"resources": {}, "prompts": {}} if "readable" in self.faults else {}

@@ -216,3 +216,12 @@ async def test_no_secret_gets_into_the_lock(chat_of, folder):
 
     assert json.loads(text)["sources"]["fake"]["tools"]["add"]["implementation"]["tool"] == "add"
     assert "very-secret" not in text
+
+
+@pytest.mark.parametrize("era", ["both", "handshake", "modern"])
+async def test_a_server_that_declares_no_tools_and_has_them_is_used(chat_of, era):
+    """Its answer to a list counts."""
+    chat = chat_of(era, "declare no tools")
+
+    assert {tool.name for tool in (await chat.tools.sources.look("fake")).tools} == {"add", "count"}
+    assert (await chat.call_tool("add", {"a": 1})).success

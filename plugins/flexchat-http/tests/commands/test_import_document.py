@@ -128,3 +128,39 @@ def test_a_server_on_the_command_line_is_printed(run):
 def test_json_says_whether_a_server_is_needed(run):
     assert json.loads(run("openapi.json", "--json", data=RELATIVE)[1])["needs_server"] is True
     assert json.loads(run("openapi.json", "--json")[1])["needs_server"] is False
+
+
+HIDDEN = "\u202e\u200b\U000e0041\x1b\x07\xad"
+
+
+def test_no_character_that_nobody_sees_is_printed(run):
+    """Of a description, a path, an id, a scheme, and of what cannot be a tool."""
+    schemes = {f"ke{HIDDEN}y": {"type": "apiKey", "in": "header", "name": "X-Key"}}
+    operation = {
+        "operationId": "list",
+        "description": f"List{HIDDEN} all.\r\nReally.",
+        "security": [{f"ke{HIDDEN}y": []}],
+    }
+    bad = {"get": {"operationId": f"ba{HIDDEN}d", "requestBody": {"required": True, "content": {}}}}
+    data = document({f"/a{HIDDEN}": {"get": operation}, f"/bad{HIDDEN}": bad}, components={"securitySchemes": schemes})
+    for words in (["--list"], [], ["--json"]):
+        status, out, err = run("openapi.json", *words, data=data)
+        assert status == 0
+        if words == ["--json"]:
+            out = json.dumps(json.loads(out), ensure_ascii=False)
+        assert not {*HIDDEN, "\N{REPLACEMENT CHARACTER}"} & {*out, *err}
+    assert "List all. Really." in run("openapi.json", "--list", data=data)[1]
+
+
+@pytest.mark.parametrize("name", ["flexchat.toml", "flexchat.yaml", "flexchat.json"])
+def test_a_credential_with_such_characters_keeps_its_name(run, tmp_path, name):
+    (tmp_path / name).write_text("{}" if name.endswith("json") else "")
+    key = "k\u202ee\U000e0041y"
+    schemes = {key: {"type": "apiKey", "in": "header", "name": "X-Key"}}
+    data = document(
+        {"/a": {"get": {"operationId": "a", "security": [{key: []}]}}}, components={"securitySchemes": schemes}
+    )
+    out = run("openapi.json", data=data)[1]
+
+    (table,) = parse_document(out, tmp_path / name).data["tools"]["openapi"]
+    assert [*table["auth"]] == [key]

@@ -223,3 +223,31 @@ async def test_a_key_of_the_config_that_the_document_does_not_know_is_said(chat_
     assert "auth.tokn: the document has no such security scheme (did you mean 'token'?)" in said
     assert "pets cannot be a tool: the path does not begin with /" in said
     assert "secret-1" not in said
+
+
+@pytest.mark.parametrize(("before", "after"), [("write", "read"), ("read", "write"), ("idempotent", "write")])
+async def test_an_operators_effects_are_in_force_without_being_accepted(chat_of, serve, before, after):
+    service = await serve()
+    first = chat_of(local(service), effect={"POST /pets": before})
+    await first.tools.sources.look("openapi")
+    assert {tool.name: tool.effect for tool in first.tools.sources.state("openapi").tools}["addPet"] == before
+    chat = chat_of(local(service), effect={"POST /pets": after})
+    await chat.respond("Hello.")
+
+    state = chat.tools.sources.state("openapi")
+    assert {tool.name: tool.effect for tool in state.tools}["addPet"] == after
+    assert chat.tools.get_registry().get("addPet").effect == after
+
+
+async def test_an_operators_effects_do_not_accept_a_changed_operation(chat_of, serve):
+    """What the operation sends has changed: its effect stays the stricter one until somebody accepts it."""
+    service = await serve()
+    await chat_of(local(service)).tools.sources.look("openapi")
+    changed = json.loads(json.dumps(PETS))
+    changed["/pets"]["post"]["requestBody"]["content"]["application/json"]["schema"] = {"properties": {"all": {}}}
+    chat = chat_of(local(service, changed), effect={"POST /pets": "read"})
+    await chat.respond("Hello.")
+
+    state = chat.tools.sources.state("openapi")
+    assert {tool.name: tool.effect for tool in state.tools}["addPet"] == "write"
+    assert [change.name for change in state.changes] == ["addPet"]

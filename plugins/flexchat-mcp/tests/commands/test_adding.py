@@ -198,3 +198,26 @@ def test_what_is_wrong_is_said(config, run, folder, words, said):
 
     assert status == 2
     assert said in err
+
+
+def test_what_nobody_sees_is_shown_before_it_runs(config, run, folder):
+    """As escapes, on the line it belongs to: in the command, the environment, a key, the name of what is left out."""
+    config()
+    servers = {
+        "time": {
+            "command": "uvx",
+            "args": ["mcp-server-time", "\u202eevil\u200b", "two\nfake: yes", "\U000e0041"],
+            "env": {"LE\u2066VEL": "a\rb"},
+            "o\u202edd": 1,
+        },
+        "b\u202ead\x1b[2K": {},
+    }
+    (folder.path / "claude.json").write_text(json.dumps({"mcpServers": servers}))
+    status, out, err = run("import", "claude.json", "--yes", "--later")
+
+    assert status == 0
+    assert r"  uvx mcp-server-time \u202eevil\u200b two\nfake: yes \U000e0041" in out.splitlines()
+    assert r"  LE\u2066VEL = a\rb" in out.splitlines()
+    assert r"not taken over: o\u202edd" in out
+    assert r"b\u202ead\x1b[2K is left out" in err
+    assert all(each.isprintable() for each in (out + err).replace("\n", ""))

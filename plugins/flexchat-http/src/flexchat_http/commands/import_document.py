@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 import click
-from flexchat.host import BYTES_PER_TOKEN, tokens_of
+from flexchat.host import BYTES_PER_TOKEN, cleaned, hidden, tokens_of, visible
 from flexchat.plugin import ToolSourceContext
 from flexchat_cli import FILE_NAME, CommandContext, Terminal, UsageError, argument
 
@@ -37,10 +37,10 @@ class Priced:
         return {
             "name": self.tool.name,
             "method": plan["method"],
-            "path": plan["path"],
+            "path": visible(plan["path"]),
             "effect": self.tool.effect,
             "tokens": self.tokens,
-            "description": self.tool.description[:_LONGEST],
+            "description": cleaned(self.tool.description)[:_LONGEST],
         }
 
 
@@ -75,7 +75,10 @@ def import_document(
     made, needs_server = asyncio.run(_read(context, document, include, exclude, server))
     priced = [Priced(tool=tool, tokens=_tokens(tool)) for tool in made.tools]
     if context.json:
-        left_out = [{"name": each.name, "place": each.place, "why": each.why} for each in made.left_out]
+        left_out = [
+            {"name": visible(each.name), "place": visible(each.place), "why": visible(each.why)}
+            for each in made.left_out
+        ]
         found = {"operations": [each.as_data() for each in priced], "left_out": left_out}
         terminal.json({**found, "needs_server": needs_server})
         return
@@ -98,7 +101,7 @@ def import_document(
     else:
         terminal.say(f"{len(priced)} operations, about {total:,} tokens in each request that offers them all", "dim")
     for each in made.left_out[:10]:
-        terminal.say(f"{each.place} cannot be a tool: {each.why}")
+        terminal.say(_on_a_line(f"{each.place} cannot be a tool: {each.why}"))
     if len(made.left_out) > 10:
         terminal.say(f"and {len(made.left_out) - 10} more cannot; --json names all")
 
@@ -137,8 +140,8 @@ def _list(terminal: Terminal, priced: list[Priced]) -> None:
     shown = priced if terminal.verbose else priced[:_MOST_SHOWN]
     width = max((len(each.tool.name) for each in shown), default=0)
     for each in shown:
-        about = " ".join(each.tool.description.split())
-        where = f"{each.tool.plan['method']} {each.tool.plan['path']}"
+        about = _on_a_line(each.tool.description)
+        where = _on_a_line(f"{each.tool.plan['method']} {each.tool.plan['path']}")
         line = f"{each.tool.name:{width}}  {where}" + (f"  {about}" if about != where else "")
         terminal.out(f"{each.tokens:6,}  {line if len(line) <= _LONGEST else line[: _LONGEST - 1] + '…'}")
     if len(shown) < len(priced):
@@ -176,7 +179,8 @@ def _config(terminal: Terminal, form: str, table: Mapping[str, Any], auth: Mappi
     given = [(_key(name), f'"${{{variables[name]}}}"', what) for name, what in auth.items()]
     if form == ".json":
         whole = {**table, **({"auth": {name: f"${{{variables[name]}}}" for name in auth}} if auth else {})}
-        terminal.out(json.dumps({"tools": {"openapi": [whole]}}, indent=2, ensure_ascii=False))
+        has_hidden = any(map(hidden, auth))
+        terminal.out(json.dumps({"tools": {"openapi": [whole]}}, indent=2, ensure_ascii=has_hidden))
         for name, what in auth.items():
             terminal.say(f"auth.{_key(name)}: {what}", "dim")
     elif form in (".yaml", ".yml"):
@@ -195,4 +199,14 @@ def _config(terminal: Terminal, form: str, table: Mapping[str, Any], auth: Mappi
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    if re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        return name
+    text = json.dumps(name, ensure_ascii=False)  # exact, or it would not be the document's
+    for each in {*hidden(text)}:
+        text = text.replace(each, f"\\u{ord(each):04x}" if ord(each) < 2**16 else f"\\U{ord(each):08x}")
+    return text
+
+
+def _on_a_line(text: str) -> str:
+    """Return a document's text as it is shown: on one line, without the characters that nobody sees."""
+    return " ".join(visible(text).split())

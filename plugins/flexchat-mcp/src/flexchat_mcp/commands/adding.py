@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flexchat.host import changed_yaml, copied, parse_document
+from flexchat.host import hidden as unseen
 from flexchat_cli import FAILED, OK, CommandContext, UsageError, one_line
 
 from ..secrets_in import hidden, is_secret, secrets_in
@@ -70,20 +71,32 @@ def _show(context: CommandContext, entry: Entry) -> None:
     secrets = [*in_runs, *(value for value in secret.values() if value and "${" not in value)]
     what = "reaches" if "url" in entry.table else "runs on this machine, with your rights"
     terminal.out(f"{entry.name} {what}:", "bold")
-    terminal.out(f"  {hidden(entry.runs, secrets)}")
+    terminal.out(f"  {escaped(hidden(entry.runs, secrets))}")
     for name in given:
-        terminal.out(
-            f"  {name} = {'***' if name in secret and '${' not in secret[name] else hidden(given[name], secrets)}"
-        )
+        value = "***" if name in secret and "${" not in secret[name] else hidden(given[name], secrets)
+        terminal.out(f"  {escaped(name)} = {escaped(value)}")
     for note in entry.notes:
-        terminal.out(f"  {one_line(note, _LONGEST)}")
+        terminal.out(f"  {one_line(escaped(note), _LONGEST)}")
     if in_runs:
         terminal.out("  *** will stand in the config; ${NAME} takes it from the environment")
     literal = [name for name, value in secret.items() if "${" not in value]
     if literal:
         owner = f"{entry.name}_" if "url" in entry.table else ""  # as flexchat check proposes it
         variable = re.sub(r"\W+", "_", owner + literal[0]).strip("_").upper()
-        terminal.out(f"  {', '.join(literal)} will stand in the config; ${{{variable}}} takes it from the environment")
+        terminal.out(
+            f"  {escaped(', '.join(literal))} will stand in the config; ${{{variable}}} takes it from the environment"
+        )
+
+
+def escaped(text: str) -> str:
+    """Return a text of a server's table on one line, with each character that nobody sees as its escape.
+
+    A person agrees to what is shown, so nothing of it may be left out.
+    """
+    ours = {*unseen(text)}
+    return "".join(
+        each.encode("unicode_escape").decode() if each in ours or not each.isprintable() else each for each in text
+    )
 
 
 def _known(data: Mapping[str, Any]) -> set[str]:
