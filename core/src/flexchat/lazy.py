@@ -33,9 +33,12 @@ def attach_stub(module: str, file: str) -> tuple[Callable[[str], Any], Callable[
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         home, original = homes[name]
-        found = getattr(importlib.import_module(home, package), original)
-        setattr(importlib.import_module(module), name, found)  # later accesses do not come here
-        return found
+        source = importlib.import_module(home, package)
+        if not hasattr(source, original):  # a submodule that nothing has imported yet
+            importlib.import_module(f"{source.__name__}.{original}")
+        value = getattr(source, original)
+        setattr(importlib.import_module(module), name, value)  # later accesses do not come here
+        return value
 
     def __dir__() -> list[str]:
         return sorted({*vars(importlib.import_module(module)), *homes})
