@@ -143,13 +143,13 @@ def breaking(connections, when, meanwhile=None, *, times=1):
     Args:
         meanwhile: Awaited before the transaction that is broken is made again.
     """
-    lent, left = connections._lent, [meanwhile] * times
+    acquire, left = connections._acquire, [meanwhile] * times
 
     @contextlib.asynccontextmanager
     async def broken(begin):
         breaks = bool(left)
         then = left.pop() if left else None
-        async with lent(begin) as connection:
+        async with acquire(begin) as connection:
             if breaks and when == "before" and begin is None:  # each statement commits itself
                 if then is not None:
                     await then()
@@ -163,11 +163,11 @@ def breaking(connections, when, meanwhile=None, *, times=1):
         if breaks:
             raise psycopg.OperationalError("the connection is lost")
 
-    connections._lent = broken
+    connections._acquire = broken
     try:
         yield
     finally:
-        del connections._lent
+        del connections._acquire
 
 
 @pytest.fixture

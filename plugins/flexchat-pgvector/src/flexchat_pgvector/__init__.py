@@ -1,1 +1,1 @@
-"""Documents of FlexChat in PostgreSQL with pgvector."""
+"""A document store for FlexChat in PostgreSQL with pgvector."""

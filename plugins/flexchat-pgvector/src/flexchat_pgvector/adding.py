@@ -1,4 +1,4 @@
-"""Adding documents: their vectors are made first, outside of any transaction; then all is stored in one."""
+"""Adding documents: embed first, outside any transaction, then store everything in one."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LONGEST_INDEXED = 4000
 
 
 class Adder:
-    """Adds documents to collections."""
+    """Adds documents and their vectors to collections."""
 
     def __init__(self, connections: Connections, embedder: Embedder | None, language: str, *, indexed: bool) -> None:
         self._connections, self._embedder, self._language, self._indexed = connections, embedder, language, indexed
         self._seen_indexes: set[int] = set()
 
     async def add(self, rows: Mapping[str, Row], collection: str, source: Source | None) -> int:
-        """Store documents, all or none, and return how many were new or had changed."""
+        """Store documents, all or none. Returns the number of new and changed ones."""
         vectors: dict[str, str] = {}  # by text
         while True:
             missing = await self._without_vectors(rows, collection)
@@ -41,7 +41,7 @@ class Adder:
                 stored = await lock_collection(self._connections, connection, collection, self._language)
                 changed = await self._store(connection, stored, rows, source, vectors)
             if changed is not None:
-                break  # else somebody changed a text meanwhile whose vector we counted on
+                break  # Otherwise a concurrent add replaced a text whose stored vector was to be reused: embed again.
         if self._indexed and changed:
             await self._index(stored.id)
         return changed
@@ -54,11 +54,11 @@ class Adder:
                 return list({row.read_as: None for row in rows.values()}) if self._embedder else []
             if not self._makes_vectors(stored):
                 return []
-            kept = await self._kept(connection, stored.id, rows)
+            kept = await self._stored_hashes(connection, stored.id, rows)
         return list({r.read_as: None for r in rows.values() if kept.get(r.id, (b"", b""))[0] != r.text_hash})
 
     def _makes_vectors(self, collection: StoredCollection) -> bool:
-        """Return whether documents of this collection have vectors: all have, or none."""
+        """Return True if this collection stores vectors: for all of its documents, or for none."""
         about, name = collection.about, self._embedder.name if self._embedder else None
         if about.embedding == name:
             return name is not None
@@ -91,7 +91,7 @@ class Adder:
             dimensions = dimensions or (len(made[0]) if made else None)
             vectors.update(zip(batch, vector_texts(made, len(batch), dimensions, self._embedder.name), strict=True))
 
-    async def _kept(
+    async def _stored_hashes(
         self, connection: Connection, collection_id: int, rows: Mapping[str, Row]
     ) -> dict[str, tuple[bytes, bytes]]:
         asked = "SELECT id, text_hash, hash FROM {s}.documents WHERE collection_id = %s AND id = ANY(%s)"
@@ -106,8 +106,8 @@ class Adder:
         source: Source | None,
         vectors: Mapping[str, str],
     ) -> int | None:
-        """Store all in this transaction; None, with nothing stored, where a vector is missing after all."""
-        kept = await self._kept(connection, collection.id, rows)
+        """Store everything in this transaction; return None and store nothing if a vector is missing."""
+        kept = await self._stored_hashes(connection, collection.id, rows)
         changed = [row for row in rows.values() if kept.get(row.id, (b"", b""))[1] != row.hash]
         new = [row for row in changed if kept.get(row.id, (b"", b""))[0] != row.text_hash]
         if self._makes_vectors(collection):
@@ -170,7 +170,11 @@ class Adder:
     async def _finish_source(
         self, connection: Connection, collection_id: int, source: Source, ids: Sequence[str]
     ) -> int:
-        """Remember the source; if it is complete, delete what it no longer has, and return how many those were."""
+        """Record the source and, if it is complete, delete the documents it no longer has.
+
+        Returns:
+            The number of deleted documents.
+        """
         name = stored_name("source", source.name)
         touched = "UPDATE {s}.documents SET digest = %s WHERE collection_id = %s AND id = ANY(%s)"
         await connection.execute(self._connections.sql(touched), (source.digest, collection_id, list(ids)))
@@ -184,7 +188,7 @@ class Adder:
         return (await connection.execute(self._connections.sql(left), (collection_id, name, source.digest))).rowcount
 
     async def _index(self, collection_id: int) -> None:
-        """Make the collection's index if it has none. Without it all is found as well, only slower."""
+        """Create the collection's vector index if missing. It only affects speed."""
         if collection_id in self._seen_indexes:
             return
         try:
@@ -206,13 +210,15 @@ class Adder:
         except RetrievalError as error:
             if not isinstance(error.__cause__, psycopg.Error):
                 raise
-            _LOG.warning("no index: %s", error)  # the documents are stored
+            _LOG.warning(
+                "no index: %s", error
+            )  # The documents are already stored, so a missing index must not fail the add.
         else:
             self._seen_indexes.add(collection_id)
 
 
 def index_name(collection_id: int) -> str:
-    """Return what a collection's index of vectors is called."""
+    """Name of a collection's vector index."""
     return f"vectors_hnsw_{collection_id}"
 
 

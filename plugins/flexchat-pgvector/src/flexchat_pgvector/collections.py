@@ -19,7 +19,7 @@ _COLUMNS = """
 
 @attrs.frozen(kw_only=True)
 class StoredCollection:
-    """A collection, and what only the tables know of it."""
+    """A collection with its columns that are internal to this store."""
 
     id: int
     language: str
@@ -27,16 +27,16 @@ class StoredCollection:
 
 
 async def all_collections(connections: Connections, connection: Connection) -> dict[str, StoredCollection]:
-    """Return them by name, in the order of the names."""
+    """Return all collections by name, sorted."""
     cursor = await connection.execute(connections.sql(_COLUMNS + " ORDER BY name"))
     return {found.about.name: found for found in map(_stored, await cursor.fetchall())}
 
 
 async def known_collection(connections: Connections, connection: Connection, name: str) -> StoredCollection:
-    """Return the collection of this name.
+    """Return the collection *name*.
 
     Raises:
-        UnknownCollectionError: There is none.
+        UnknownCollectionError: It does not exist.
     """
     cursor = await connection.execute(connections.sql(_COLUMNS + " WHERE name = %s"), (name,))
     row = await cursor.fetchone()
@@ -46,7 +46,7 @@ async def known_collection(connections: Connections, connection: Connection, nam
 
 
 async def metadata_fields(connections: Connections, connection: Connection, name: str) -> tuple[str, str]:
-    """Return title_field and source_field of a collection, as they are usual where there is none of that name."""
+    """Return a collection's title_field and source_field; the defaults if it does not exist."""
     asked = connections.sql("SELECT title_field, source_field FROM {s}.collections WHERE name = %s")
     row = await (await connection.execute(asked, (name,))).fetchone()
     return row or (TITLE_FIELD, SOURCE_FIELD)
@@ -55,13 +55,13 @@ async def metadata_fields(connections: Connections, connection: Connection, name
 async def lock_collection(
     connections: Connections, connection: Connection, name: str, language: str | None = None
 ) -> StoredCollection:
-    """Return the collection of this name, which nobody else changes until the transaction ends.
+    """Return the collection *name*, locked against changes until the transaction ends.
 
     Args:
-        language: If given, a collection that is not there is created.
+        language: If given, a missing collection is created with this language.
 
     Raises:
-        UnknownCollectionError: It is not there, and is not to be created.
+        UnknownCollectionError: It does not exist and *language* is None.
     """
     locked = connections.sql(_COLUMNS + " WHERE name = %s FOR UPDATE")
     row = await (await connection.execute(locked, (name,))).fetchone()
@@ -72,7 +72,7 @@ async def lock_collection(
         await connection.execute(connections.sql(created), (name, language))
         row = await (await connection.execute(locked, (name,))).fetchone()
     if row is None:
-        if language is not None:  # created and deleted again by others in this instant
+        if language is not None:  # Another process created and deleted it between the two statements.
             raise RetrievalError(f"the collection '{name}' is being deleted: try again")
         raise UnknownCollectionError(name, await all_collections(connections, connection))
     return _stored(row)

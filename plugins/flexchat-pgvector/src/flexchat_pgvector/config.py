@@ -1,4 +1,4 @@
-"""What a config may say of a document store in PostgreSQL."""
+"""Settings of a document store in PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What FlexChat's kit tries the store with.
+"""Conformance subject: the store that FlexChat's test kit exercises.
 
-Used by tests/test_conformance.py, and by ``flexchat plugins verify pgvector`` where FLEXCHAT_TEST_POSTGRES holds the
-dsn of a database to try things in.
+Used by tests/test_conformance.py, and by ``flexchat plugins verify pgvector`` if FLEXCHAT_TEST_POSTGRES holds the
+dsn of a scratch database.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ RERANKED = 30
 
 
 class PgvectorStore:
-    """Documents in PostgreSQL; see DocumentStore. Opens the database at the first use."""
+    """Documents in PostgreSQL; see DocumentStore. Connects on first use."""
 
     def __init__(self, config: PgvectorConfig, context: DocumentStoreContext) -> None:
         self._config, self._name, self._reranker = config, context.name, context.reranker
@@ -51,10 +51,10 @@ class PgvectorStore:
     async def query(
         self, text: str, *, collection: str | None, top_k: int, where: Where | None = None
     ) -> RetrievalHits:
-        """Return the passages that fit text best; see Retriever.
+        """Return the passages that best match *text*; see Retriever.
 
-        The distance of a hit is the cosine distance; where there are no vectors, how much of the question's words it
-        lacks, from 0 to 1.
+        The distance of a hit is the cosine distance or, without vectors, the weighted share of the question's words
+        that it lacks, from 0 to 1.
         """
         condition = condition_sql(read_filter(where))
         text = storable(text)
@@ -66,7 +66,7 @@ class PgvectorStore:
         self._check_embedder()
         is_vector, is_keyword = self._config.search == "vector", self._config.search == "keyword"
         vector, compared = None, list[int]()
-        if not is_keyword:  # outside of any transaction: it may take long
+        if not is_keyword:  # Outside any transaction: a network call must not hold locks or a connection.
             vector, compared = await question_vector(self._embedder, text, among, required=is_vector)
         question = SearchQuery(
             text=text,
@@ -100,14 +100,14 @@ class PgvectorStore:
         )
 
     async def collections(self) -> Sequence[Collection]:
-        """Return the collections there are, by name."""
+        """Return all collections, sorted by name."""
         async with self._connections.transaction() as connection:
             return [found.about for found in (await all_collections(self._connections, connection)).values()]
 
     async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
         """Store documents, all or none; see DocumentStore.
 
-        Each collection has vectors for all of its documents or for none: the first ones that are added decide.
+        A collection has vectors for all of its documents or for none; its first documents decide which.
         """
         self._check_embedder()
         if source is not None:
@@ -125,7 +125,7 @@ class PgvectorStore:
         sources: Sequence[str] | None = None,
         where: Where | None = None,
     ) -> int:
-        """Delete the documents that fit all that is given, and return how many those were."""
+        """Delete the documents that match all given criteria. Returns their number."""
         condition, parameters = condition_sql(read_filter(where))
         async with self._connections.transaction(write=True) as connection:
             stored = await lock_collection(self._connections, connection, storable(collection))
@@ -201,7 +201,7 @@ class PgvectorStore:
         ]
 
     async def save_collection(self, collection: Collection) -> None:
-        """Create a collection, or change what is said of it."""
+        """Create a collection, or update its description and settings."""
         name = stored_name("collection", collection.name)
         _, metadata = metadata_text(collection.metadata, f"the collection '{name}'")
         async with self._connections.transaction(write=True) as connection:

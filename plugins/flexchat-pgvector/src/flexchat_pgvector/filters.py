@@ -1,7 +1,7 @@
-"""Filters in SQL: exactly what ``flexchat.store.holds`` says, for the column ``d.facts``.
+"""Filters in SQL over the column ``d.facts``, equivalent to ``flexchat.store.holds``.
 
-Numbers are compared as numeric, which is exact; texts by their bytes, which is the order of code points, and lets a
-filter name characters that no stored text can have.
+Numbers are compared as numeric, which is exact. Texts are compared as bytes, which is code point order and accepts
+filter values with characters that PostgreSQL cannot store.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from psycopg import sql
 
 _OPERATORS = {"$gt": sql.SQL(">"), "$gte": sql.SQL(">="), "$lt": sql.SQL("<"), "$lte": sql.SQL("<=")}
 _EQUAL = sql.SQL("=")
-# CASE, because the parts of an AND may be computed in any order, and the cast fails for a text.
+# CASE guarantees the order of evaluation, AND does not, and the cast fails for a text.
 _OF_TEXT = sql.SQL(
     "CASE jsonb_typeof(d.facts -> %s) WHEN 'string' THEN convert_to(d.facts ->> %s, 'UTF8') {} %s ELSE false END"
 )
@@ -26,12 +26,12 @@ _NEVER, _ALWAYS = sql.SQL("false"), sql.SQL("true")
 
 
 def facts(metadata: Mapping[str, Any]) -> str:
-    """Return what filters can ask about, as JSON: texts, numbers and truth values, and no table or list."""
+    """Encode the metadata that filters can test as JSON: strings, numbers and booleans; no objects or arrays."""
     return json.dumps({k: _exact(v) for k, v in metadata.items() if isinstance(v, str | int | float)})
 
 
 def condition_sql(condition: Condition) -> tuple[sql.Composable, list[Any]]:
-    """Return a condition and its parameters."""
+    """Compile a condition to SQL and its parameters."""
     if isinstance(condition, Compare):
         return _comparison(condition)
     parts = [condition_sql(part) for part in condition.conditions]
@@ -45,7 +45,7 @@ def condition_sql(condition: Condition) -> tuple[sql.Composable, list[Any]]:
 def _comparison(condition: Compare) -> tuple[sql.Composable, list[Any]]:
     field, wanted = condition.field, condition.value
     is_negated = condition.operator in ("$ne", "$nin")
-    if storable(field) != field:  # no stored field is called that
+    if storable(field) != field:  # No stored field can have this name, because PostgreSQL could not hold it.
         return (_ALWAYS if is_negated else _NEVER), []
     values = wanted if condition.operator in ("$in", "$nin") else (wanted,)
     operator = _OPERATORS.get(condition.operator, _EQUAL)
@@ -69,5 +69,5 @@ def _test(field: str, operator: sql.SQL, value: Any) -> tuple[sql.Composable, li
 
 
 def _exact(value: Any) -> Any:
-    """Write a whole float as what it is: the shortest decimal for 2.0**60 names another number."""
+    """Convert an integral float to int: the shortest decimal of 2.0**60 denotes a different number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,4 +1,4 @@
-"""Registers the document store ``pgvector``. Light: psycopg loads later."""
+"""Registers the document store ``pgvector``. psycopg is imported on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .config import PgvectorConfig
 
 
 def create_documents(config: PgvectorConfig, context: DocumentStoreContext) -> DocumentStore:
-    """Return the store of a stores entry."""
+    """Create the store for one ``stores`` entry."""
     from .document_store import PgvectorStore
 
     return PgvectorStore(config, context)

@@ -1,4 +1,4 @@
-"""Documents, names and vectors as the tables take them, and as they come back."""
+"""Conversion of documents, names and vectors to and from table rows."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LONGEST_NAME = 2000
 
 @attrs.frozen(kw_only=True)
 class Row:
-    """A document as it is stored.
+    """The stored form of a document.
 
     Attributes:
-        text_hash: Of what its vector is made of.
-        hash: Of all that is stored of it.
+        text_hash: Digest of the text that is embedded.
+        hash: Digest of all stored columns.
     """
 
     id: str
@@ -39,12 +39,12 @@ class Row:
 
     @property
     def read_as(self) -> str:
-        """What is searched for words, and what its vector is made of."""
+        """The text that is embedded and indexed for word search."""
         return read_as(self.title, self.text)
 
 
 def read_as(title: str, text: str) -> str:
-    """Return a passage as models and searches read it: under its title, if it has one."""
+    """Join title, if any, and text into the passage that is embedded and searched."""
     return text if title in ("", UNTITLED) else f"{title}\n{text}"
 
 
@@ -54,24 +54,25 @@ def rows_of(
     title_field: str = TITLE_FIELD,
     source_field: str = SOURCE_FIELD,
 ) -> dict[str, Row]:
-    """Return the documents by their ids; of those with the same id the last one.
+    """Convert documents to rows by id; the last document with an id wins.
 
     Args:
-        title_field, source_field: Metadata whose texts are title and source instead of the document's own, unless
-            they are the usual fields. What was taken from a source keeps it: that is what it is replaced by.
+        source: The source the documents come from. It takes precedence over source_field, because a source replaces
+            its documents by name.
+        title_field, source_field: Metadata fields to read title and source from, if they are not the default ones.
 
     Raises:
-        RetrievalError: One cannot be stored.
+        RetrievalError: A document cannot be stored.
     """
     rows = (_row(document, source, title_field, source_field) for document in documents)
     return {row.id: row for row in rows}
 
 
 def stored_name(what: str, value: str) -> str:
-    """Return a name as it is stored.
+    """Validate a name and replace characters PostgreSQL cannot store.
 
     Raises:
-        RetrievalError: It is empty or too long.
+        RetrievalError: The name is empty or too long.
     """
     name = storable(value)
     if not name:
@@ -82,10 +83,10 @@ def stored_name(what: str, value: str) -> str:
 
 
 def metadata_text(metadata: Mapping[str, Any], what: str) -> tuple[dict[str, Any], str]:
-    """Return metadata as they are stored, and as JSON text.
+    """Normalize metadata for storage. Returns the data and their JSON text.
 
     Raises:
-        RetrievalError: They are not JSON data.
+        RetrievalError: The metadata are not JSON data.
     """
     try:
         data = _storable(dict(metadata))
@@ -95,15 +96,15 @@ def metadata_text(metadata: Mapping[str, Any], what: str) -> tuple[dict[str, Any
 
 
 def vector_texts(vectors: Sequence[Sequence[float]], count: int, dimensions: int | None, name: str) -> list[str]:
-    """Return vectors, scaled to length 1, as pgvector reads them.
+    """Normalize vectors to length 1 and format them as pgvector literals.
 
     Args:
-        count: How many there must be.
-        dimensions: How long each must be; None if that is not known yet.
-        name: Of the embedder, for errors.
+        count: Expected number of vectors.
+        dimensions: Expected length of each vector; None to accept any common length.
+        name: The embedder's name, for error texts.
 
     Raises:
-        RetrievalError: They cannot be right.
+        RetrievalError: The number, a length or a value is invalid.
     """
     if len(vectors) != count:
         raise RetrievalError(f"{name} made {len(vectors)} vectors of {count} texts")
@@ -115,14 +116,14 @@ def vector_texts(vectors: Sequence[Sequence[float]], count: int, dimensions: int
         length = math.hypot(*vector)
         if not math.isfinite(length):
             raise RetrievalError(f"{name} made a vector with a number that is not finite")
-        if not length:  # it has no direction, so that nothing would ever be near it
+        if not length:  # A zero vector has no direction: no query would ever be near it.
             raise RetrievalError(f"{name} made a vector of zeros for text {len(texts) + 1} of {count}")
         texts.append("[" + ",".join([format(value / length, ".9g") for value in vector]) + "]")
     return texts
 
 
 def document_of(collection: str, id: str, title: str, source: str | None, text: str, metadata: str) -> Document:
-    """Return what was stored."""
+    """Build a document from its columns."""
     return Document(id=id, collection=collection, title=title, source=source, text=text, metadata=json.loads(metadata))
 
 

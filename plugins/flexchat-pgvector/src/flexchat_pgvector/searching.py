@@ -1,4 +1,4 @@
-"""Searching: by words, by vectors, and by both."""
+"""Search by words, by vectors, and by both combined."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ Filter = tuple[sql.Composable, Sequence[Any]]
 
 @attrs.frozen(kw_only=True)
 class SearchQuery:
-    """What is searched for, and where.
+    """One search: the question, its scope and its limits.
 
     Attributes:
-        vector: As pgvector reads it; None to search by words alone.
-        compared: Ids of the collections whose vectors can be compared with it.
+        vector: The question's vector as a pgvector literal; None to search by words alone.
+        compared: Ids of the collections whose vectors are comparable with *vector*.
     """
 
     text: str
@@ -49,7 +49,7 @@ class SearchQuery:
 
 @attrs.frozen(kw_only=True)
 class Ranking:
-    """Keys of documents, best first, and what is known of their distances."""
+    """Document keys, best first, with their distances where computed."""
 
     keys: Sequence[int]
     distances: Mapping[int, float] = attrs.field(factory=dict)
@@ -58,12 +58,12 @@ class Ranking:
 async def question_vector(
     embedder: Embedder | None, text: str, collections: Iterable[StoredCollection], *, required: bool
 ) -> tuple[str | None, list[int]]:
-    """Return the question's vector, and the ids of the collections it can be compared with.
+    """Embed the question. Returns its vector and the ids of the collections with comparable vectors.
 
-    Where there is none, a search by words has to do, with a warning in the log.
+    The vector is None if embedding fails; this is logged as a warning, and the caller searches by words.
 
     Raises:
-        RetrievalError: There is none, and one is required.
+        RetrievalError: Embedding failed and *required* is set.
     """
 
     def without(problem: str, cause: Exception | None = None) -> None:
@@ -98,7 +98,7 @@ async def question_vector(
 async def by_vector(
     connections: Connections, connection: Connection, question: SearchQuery, *, indexed: bool
 ) -> Ranking:
-    """Return the nearest documents."""
+    """Rank documents by cosine distance, nearest first."""
     if question.vector is None or not question.compared:
         return Ranking(keys=())
     condition, parameters = question.filter
@@ -128,10 +128,10 @@ async def by_vector(
 
 
 async def by_words(connections: Connections, connection: Connection, question: SearchQuery) -> Ranking:
-    """Return the documents that share words with the question, ranked by BM25.
+    """Rank the documents that share words with the question by BM25.
 
-    A distance is how much of the question a document lacks: 0 where it has all of its words, 1 where none. A word
-    weighs what it does in BM25, and one that no document has weighs most.
+    The distance is the weighted share of the question's words that a document lacks: 0 if it has all of them, 1 if
+    none. Weights are those of BM25; a word that no document contains weighs most.
     """
     condition, parameters = question.filter
     scored: list[tuple[float, float, int]] = []
@@ -158,7 +158,7 @@ async def by_words(connections: Connections, connection: Connection, question: S
 async def hits_of(
     connections: Connections, connection: Connection, question: SearchQuery, keys: Sequence[int]
 ) -> dict[int, tuple[Any, ...]]:
-    """Return documents by key: cosine distance, or None, and the fields that document_of takes."""
+    """Fetch documents by key: cosine distance or None, then the arguments of document_of."""
     given = ([*question.compared], question.vector, [*keys])
     cursor = await connection.execute(connections.sql(_HITS), given)
     return {
@@ -168,7 +168,7 @@ async def hits_of(
 
 
 def _distance(value: float) -> float:
-    """Return a cosine distance; that of a vector of length 0, which has none, is 1."""
+    """Replace the undefined cosine distance of a zero vector by 1."""
     return 1.0 if math.isnan(value) else min(max(value, 0.0), 2.0)
 
 
@@ -185,9 +185,9 @@ _NEAREST = """(
 )"""
 _OF_SEVERAL = """
     SELECT key, embedding <=> %s::vector AS distance FROM ({parts}) nearest ORDER BY distance, key LIMIT %s"""
-# PostgreSQL's own rankings know nothing of how rare a word is. ts_rank of one word is, with all weights 1, the sum of
-# 1/j² for j up to the number n of its places, times 6/π²; what is missing to 1 is near 6/π² / (n + 1/2), and so n is
-# had back without unpacking every word of every document. k1 is 1.2 and b 0.75, as usual.
+# PostgreSQL's rankings ignore how rare a word is. With all weights 1, ts_rank of one word is 6/π² times the sum of 1/j²
+# for j from 1 to its number of occurrences n. The difference to 1 is close to 6/π² / (n + 1/2), which yields n without
+# unpacking the tsvector of each document. k1 is 1.2 and b 0.75, as usual.
 _BM25 = """
     WITH terms AS MATERIALIZED (
         SELECT (E'\\'' || replace(replace(lexeme, E'\\\\', E'\\\\\\\\'), E'\\'', E'\\'\\'') || E'\\'')::tsquery AS term

@@ -1,12 +1,12 @@
-"""The tables, step by step. Released steps are never changed: a change is another step."""
+"""Migrations of the document tables. Released steps are never edited: each change is a new step."""
 
 from __future__ import annotations
 
 from typing import LiteralString
 
-# Names are compared by code points (COLLATE "C"), as everywhere in FlexChat. Vectors are apart from the texts, so that
-# a search reads nothing else; words stay in their row, because every ranking reads them. Vectors of any length are in
-# one column: an index names the length and the collection.
+# Names are compared by code point (COLLATE "C"), as everywhere in FlexChat. Vectors are stored apart from the texts, so
+# that a vector search reads nothing else; tsvectors stay in the document's row, because each ranking reads both. One
+# column holds vectors of any length: each index is for one length and one collection.
 DOCUMENTS: tuple[LiteralString, ...] = (
     """
     CREATE EXTENSION IF NOT EXISTS vector;

@@ -1,6 +1,6 @@
-"""Conversations, turns and effects of FlexChat in PostgreSQL; and connections, for packages that keep more there.
+"""PostgreSQL storage for FlexChat's conversations, turns and effects.
 
-Public are PostgresConfig, the settings of a database, and Connections.
+PostgresConfig, the settings of a database, and Connections are public, for packages that add tables of their own.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""What a config may say of PostgreSQL."""
+"""Settings of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _schema(instance: object, attribute: attrs.Attribute[Any], value: str) -> No
 
 @attrs.frozen(kw_only=True)
 class PostgresConfig:
-    """A database of PostgreSQL, and how it is reached. Times are in seconds."""
+    """Connection settings of a PostgreSQL database. Times are in seconds."""
 
     dsn: str = _key("postgresql://USER:PASSWORD@HOST:5432/DATABASE.", secret=True, validator=_address)
     schema: str = _key("Schema of the tables; created if missing.", default="flexchat", validator=_schema)

@@ -1,7 +1,7 @@
-"""What FlexChat's kit tries the store with.
+"""Conformance subjects: the store, journal and ledger that FlexChat's test kit exercises.
 
-Used by tests/test_conformance.py, and by ``flexchat plugins verify postgresql`` where FLEXCHAT_TEST_POSTGRES holds the
-dsn of a database to try things in: each law gets a schema of its own, which is deleted at the end of the process.
+Used by tests/test_conformance.py, and by ``flexchat plugins verify postgresql`` if FLEXCHAT_TEST_POSTGRES holds the
+dsn of a scratch database: each law gets a schema of its own, which is dropped at the end of the process.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _LedgerAlone(PostgresqlLedger):
 
 
 def schema_of(folder: Path | None) -> tuple[str, str]:
-    """Return the dsn of the database to try things in, and a schema of its own for each folder."""
+    """Return the dsn of the scratch database, and a schema name that is unique to *folder*."""
     dsn = os.environ.get(DSN_VARIABLE)
     if not dsn:
         raise unittest.SkipTest(f"no database to try it with: set {DSN_VARIABLE}")
@@ -91,4 +91,4 @@ def _drop(dsn: str) -> None:
             for schema in _schemas:
                 connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema)))
     except psycopg.Error:
-        pass  # the server is gone, and the schemas with it or not: nobody is there to be told
+        pass  # The server is gone; a scratch schema that survives it is harmless.

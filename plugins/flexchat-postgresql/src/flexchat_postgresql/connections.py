@@ -1,7 +1,7 @@
-"""Connections to one database: opened when they are needed, kept, and replaced when the server was restarted.
+"""Connections to one database: opened on demand, pooled, and replaced after a restart of the server.
 
-Not psycopg_pool: it opens connections in tasks of its own, so that whoever waits for one learns only that it took too
-long, not why, and it belongs to one event loop for ever.
+psycopg_pool is not used: it opens connections in background tasks, so a caller waiting for one gets a timeout in place
+of the cause, and a pool is bound to one event loop for its lifetime.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _WRITE_SOON = _WRITE + "; SET LOCAL synchronous_commit = off"
 _ON_DISK = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-_LOCK = 0x666C6578  # whoever makes or changes tables holds it: several processes may start at once
+# Held while tables are created or migrated: several processes may start at the same time.
+_LOCK = 0x666C6578
 
 
 class Connections:
-    """The connections of one store. Used by one event loop at a time; in another one it starts anew.
+    """The connection pool of one store. Serves one event loop at a time; entering another loop empties the pool.
 
     Args:
-        name: Of the store, for errors.
-        part: Which tables: each part has a version of its own.
-        steps: From nothing to the newest tables of this part. Steps are only ever appended. ``{s}`` is the schema.
-        error: What is raised where the database cannot be used.
+        name: The store's name, for error texts.
+        part: The group of tables. Each part has a schema version of its own.
+        steps: Migrations from an empty schema to the newest tables of this part. Append only. ``{s}`` is the schema.
+        error: The exception raised when the database is unusable.
     """
 
     def __init__(
@@ -56,47 +57,48 @@ class Connections:
         self._is_ready = self._is_closed = False
 
     def sql(self, text: LiteralString, **parts: sql.Composable) -> sql.Composed:
-        """Return a statement with the schema in the place of {s}."""
+        """Compose a statement, replacing {s} with the schema."""
         return sql.SQL(text).format(s=self._schema, **parts)
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, write: bool = False) -> AsyncIterator[Connection]:
-        """Lend a connection for one transaction, committed at the end, or rolled back if anything is raised.
+        """Acquire a connection for one transaction: committed on exit, rolled back on an exception.
 
-        What only reads sees one unchanging state of the data.
+        A transaction that only reads is REPEATABLE READ, so all its statements see the same snapshot.
         """
         with self.explaining():
-            async with self._lent(_WRITE if write else _READ) as connection:
+            async with self._acquire(_WRITE if write else _READ) as connection:
                 yield connection
 
     async def repeated(
         self, work: Callable[[Connection, bool], Awaitable[T]], *, soon: bool = False, alone: bool = False
     ) -> T:
-        """Run work in a transaction and return its result once that is committed, across a restart of the server.
+        """Run *work* in a transaction and return its result once committed, retrying across a server restart.
 
-        If the connection breaks, even while it is committed, work is run again, for connect_timeout_s at most.
+        If the connection breaks, even during COMMIT, *work* is run again, for at most connect_timeout_s.
 
         Args:
-            work: Gets a connection, and whether it has been run before: then its changes may be there already.
-            alone: Each statement is a transaction by itself, which saves two trips to the server.
-            soon: Do not wait for the disk: if the server crashes, it may lose what it committed within the last second.
+            work: Takes a connection and whether this is a retry. On a retry the changes may already be committed.
+            alone: Run each statement in its own transaction, which saves two round trips.
+            soon: Commit asynchronously: a server crash may lose commits of the last second.
         """
         begin = None if alone else _WRITE_SOON if soon else _WRITE
         until, is_again, pause = time.monotonic() + self._config.connect_timeout_s, False, 0.02
         with self.explaining():
             while True:
                 try:
-                    async with self._lent(begin) as connection:
+                    async with self._acquire(begin) as connection:
                         result = await work(connection, is_again)
                     return result
                 except (psycopg.Error, OSError) as error:
+                    # A failure before the first success is a configuration problem: report it at once.
                     if not self._is_ready or not _may_pass(error) or time.monotonic() + pause > until:
                         raise
                 await asyncio.sleep(pause)
                 is_again, pause = True, min(2 * pause, 0.5)
 
     async def make_tables(self) -> None:
-        """Make the tables, or bring them up to date, over a connection of its own."""
+        """Create or migrate the tables, over a separate connection."""
         with self.explaining():
             connection = await self._connect()
             try:
@@ -105,35 +107,37 @@ class Connections:
                 await connection.close()
 
     async def aclose(self) -> None:
-        """Close what is open; what is lent is closed when it comes back. May be called twice."""
+        """Close idle connections; those in use are closed on release. Idempotent."""
         self._is_closed = True
         while self._idle:
             await self._idle.pop().close()
 
     @contextlib.asynccontextmanager
-    async def _lent(self, begin: LiteralString | None) -> AsyncIterator[Connection]:
+    async def _acquire(self, begin: LiteralString | None) -> AsyncIterator[Connection]:
         self._enter_loop()
         async with self._slots:
             if not self._is_ready:
                 await self._prepare()
-            connection = await self._begun(begin)
+            connection = await self._open(begin)
             try:
                 yield connection
                 if begin is not None:
                     await connection.execute("COMMIT")
             finally:
-                await self._give_back(connection)
+                await self._release(connection)
 
     def _enter_loop(self) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
+            # Their loop may be closed, so close() cannot be awaited; finish() closes the socket synchronously.
             for connection in self._idle:
                 connection.pgconn.finish()
             self._idle, self._loop = [], loop
             self._slots, self._preparing = asyncio.Semaphore(self._config.pool_size), asyncio.Lock()
 
-    async def _begun(self, begin: LiteralString | None) -> Connection:
-        """Return a connection in a new transaction, if any. One that broke while nobody used it is replaced."""
+    async def _open(self, begin: LiteralString | None) -> Connection:
+        """Take a connection from the pool, or connect, and execute *begin* unless it is None."""
+        # A connection may have broken while idle. Its first statement finds that out, before any work is done.
         while self._idle:
             connection = self._idle.pop()
             try:
@@ -154,12 +158,12 @@ class Connections:
             raise
         return connection
 
-    async def _give_back(self, connection: Connection) -> None:
+    async def _release(self, connection: Connection) -> None:
         try:
             if connection.pgconn.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
                 await connection.rollback()
         except psycopg.Error:
-            pass  # it is broken, and the error that broke it is on its way
+            pass  # The connection is broken; the error that broke it is already propagating.
         finally:
             if connection.pgconn.transaction_status == TransactionStatus.IDLE and not self._is_closed:
                 self._idle.append(connection)
@@ -168,7 +172,7 @@ class Connections:
 
     async def _connect(self) -> Connection:
         async with asyncio.timeout(self._config.connect_timeout_s):
-            # Plans are made anew each time: a prepared one would not know which collection, and so which index.
+            # No prepared statements: a generic plan does not depend on the collection, and so misses its index.
             connection = await psycopg.AsyncConnection.connect(
                 self._config.dsn, autocommit=True, prepare_threshold=None, application_name="flexchat"
             )
@@ -181,6 +185,7 @@ class Connections:
 
     async def _prepare(self) -> None:
         async with self._preparing:
+            # Another task may have prepared the tables while this one waited for the lock.
             if self._is_ready:
                 return
             if Place.of(self._config.dsn) is None:
@@ -212,7 +217,8 @@ class Connections:
             made = await (
                 await connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self._config.schema,))
             ).fetchone()
-            if made is None:  # IF NOT EXISTS asks for the right to create one even where it is there
+            # CREATE SCHEMA IF NOT EXISTS requires the CREATE privilege even if the schema exists.
+            if made is None:
                 await connection.execute(self.sql("CREATE SCHEMA {s}"))
             await connection.execute(
                 self.sql("CREATE TABLE IF NOT EXISTS {s}.versions (part text PRIMARY KEY, version int NOT NULL)")
@@ -235,7 +241,7 @@ class Connections:
 
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:
-        """Raise this store's error in the place of the database's."""
+        """Convert database errors to this store's error class."""
         try:
             yield
         except (psycopg.Error, TimeoutError, OSError) as error:
@@ -249,7 +255,7 @@ class Connections:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Return whether the same may succeed soon: the server was restarted, or two changes excluded each other."""
+    """Return True for transient errors: a server restart, a serialization failure or a deadlock."""
     code = getattr(error, "sqlstate", None) or ""
     is_broken = isinstance(error, (psycopg.OperationalError, OSError)) and not code
     return is_broken or code[:2] in ("08", "40") or code[:3] == "57P"

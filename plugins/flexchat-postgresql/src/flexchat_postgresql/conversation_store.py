@@ -36,13 +36,13 @@ _INFO = """
 
 
 class PostgresqlConversations:
-    """Conversations in PostgreSQL; see ConversationStore. Opens the database at the first use.
+    """Conversations in PostgreSQL; see ConversationStore. Connects on first use.
 
-    Ids and tenants are compared exactly, and one with NUL or half of a surrogate pair is refused.
+    Ids and tenants are compared exactly; ids with NUL or an unpaired surrogate are rejected.
 
     Attributes:
         journal: The steps of the turns; see JournalingStore.
-        connections, renewer: What the store, its journal and its ledger share.
+        connections, renewer: Shared by the store, its journal and its ledger.
     """
 
     def __init__(self, config: PostgresqlConfig) -> None:
@@ -59,10 +59,9 @@ class PostgresqlConversations:
     async def append(
         self, conversation: str, turn: ConversationTurn, *, tenant: str, end: TurnEnd | None = None
     ) -> None:
-        """Add a turn at the end; see JournalingStore. A conversation that is not there begins with it.
+        """Append a turn, creating the conversation if it does not exist; see JournalingStore.
 
-        Turns from several processes come one after the other: each in the order its append got hold of the
-        conversation.
+        Concurrent appends are serialized by a lock on the conversation's row.
         """
         who, which, id = _key("tenant", tenant), _key("conversation", conversation), _key("turn", turn.id)
         now = _now()
@@ -72,11 +71,13 @@ class PostgresqlConversations:
             raise StorageError(f"conversations: {error}") from error
 
         async def append(connection: Connection, is_again: bool) -> None:
+            # The end is written first: it fails on a lost fence, before a conversation shows a turn run elsewhere.
             if end is not None and not await self.journal.end(connection, end, now, is_again=is_again):
                 return
             await self._add(connection, who, which, id, turn, written, storable(turn.at) or now)
 
         await self.connections.repeated(append)
+        # Only after the commit: until then a retry may have to write the remembered steps again.
         if end is not None:
             self.journal.ended(end.turn)
 
@@ -88,6 +89,7 @@ class PostgresqlConversations:
             INSERT INTO {s}.conversations (tenant, id, title, folded_title, topic, turns, started_at, used_at, used)
             VALUES (%s, %s, %s, %s, '', 0, %s, %s, 0) ON CONFLICT DO NOTHING"""
         await connection.execute(self.connections.sql(begun), (who, which, title, title.casefold(), at, at))
+        # The row lock serializes appends, so turn numbers have neither gaps nor duplicates.
         locked = "SELECT turns FROM {s}.conversations WHERE tenant = %s AND id = %s FOR UPDATE"
         row = await (await connection.execute(self.connections.sql(locked), (who, which))).fetchone()
         if row is None:
@@ -96,6 +98,7 @@ class PostgresqlConversations:
             INSERT INTO {s}.turns (tenant, conversation, number, id, folded_text, turn, status)
             VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""
         given = (who, which, row[0] + 1, id, turn.text.casefold(), written, turn.status)
+        # No row is inserted if an earlier attempt was committed: its cost must not be added twice.
         if (await connection.execute(self.connections.sql(added), given)).rowcount:
             used = """
                 UPDATE {s}.conversations SET turns = turns + 1, used_at = %s, topic = %s,
@@ -108,7 +111,7 @@ class PostgresqlConversations:
             await connection.execute(self.connections.sql(used), told)
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
-        """Return its turns, oldest first; the last so many of them, if that is given."""
+        """Return the turns, oldest first; only the newest *last* of them if given."""
         who, which = _key("tenant", tenant), _key("conversation", conversation)
         async with self.connections.transaction() as connection:
             asked = self.connections.sql(
@@ -128,7 +131,7 @@ class PostgresqlConversations:
             raise StorageError(f"conversations: a turn of '{conversation}' cannot be read: {error}") from error
 
     async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
-        """Return what is known of a conversation."""
+        """Return a conversation's title, counts, times and cost; see ConversationStore."""
         given = (_key("tenant", tenant), _key("conversation", conversation))
         async with self.connections.transaction() as connection:
             asked = self.connections.sql(_INFO + " AND id = %s")
@@ -140,15 +143,14 @@ class PostgresqlConversations:
     async def list(
         self, *, tenant: str, search: str | None = None, limit: int = 50, before: str | None = None
     ) -> Sequence[ConversationInfo]:
-        """Return conversations, the last used one first.
+        """Return conversations, most recently used first.
 
         Args:
-            search: Words, or pieces of them, that must all occur in what was said in one turn, or in the title;
-                small and capital letters are the same.
-            before: Only those used before this conversation.
+            search: Words or fragments that must all occur in the text of one turn or in the title, ignoring case.
+            before: The id of the last conversation of the previous page.
 
         Raises:
-            UnknownConversationError: There is no conversation ``before``.
+            UnknownConversationError: The conversation *before* does not exist.
         """
         statement = _INFO
         given: list[object] = [_key("tenant", tenant)]
@@ -174,7 +176,7 @@ class PostgresqlConversations:
         return [_info(row) for row in rows]
 
     async def rename(self, conversation: str, title: str, *, tenant: str) -> None:
-        """Give it another title."""
+        """Replace a conversation's title."""
         renamed = "UPDATE {s}.conversations SET title = %s, folded_title = %s WHERE tenant = %s AND id = %s"
         kept = storable(title)
         given = (kept, kept.casefold(), _key("tenant", tenant), _key("conversation", conversation))
@@ -183,11 +185,11 @@ class PostgresqlConversations:
                 raise UnknownConversationError(conversation)
 
     async def delete(self, conversation: str, *, tenant: str) -> None:
-        """Delete it with all its turns, their steps, and its effects' texts; see ConversationStore."""
+        """Delete a conversation with its turns, their steps and the texts of its effects; see ConversationStore."""
         deleted = "DELETE FROM {s}.conversations WHERE tenant = %s AND id = %s"
         given = (_key("tenant", tenant), _key("conversation", conversation))
         async with self.connections.transaction(write=True) as connection:
-            # In the order in which an append takes hold of them: otherwise each would wait for the other.
+            # Lock the tables in the same order as append does; the opposite order would deadlock.
             await self.journal.delete_of(connection, *given)
             await forget_texts(self.connections, connection, *given)
             if not (await connection.execute(self.connections.sql(deleted), given)).rowcount:

@@ -1,4 +1,4 @@
-"""The journal of turns in PostgreSQL, with the conversations: a turn's end and its conversation change together."""
+"""The turn journal in PostgreSQL, beside the conversations: a turn's end and its conversation commit together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .owners import LIVES, Renewer, extend
 _STATE: LiteralString = f"CASE WHEN state = 'running' AND NOT {LIVES} THEN 'interrupted' ELSE state END"
 _FIELDS = tuple(field.name for field in attrs.fields(JournaledTurn))
 _COLUMNS: LiteralString = (
-    f"id, tenant, conversation, {_STATE}, message, owner, fence, began_at, ended_at, error, key"  # as _FIELDS
+    f"id, tenant, conversation, {_STATE}, message, owner, fence, began_at, ended_at, error, key"  # order of _FIELDS
 )
 _BEGIN: LiteralString = """
     INSERT INTO {s}.journal_turns (id, tenant, conversation, state, message, owner, fence, began_at, key)
@@ -43,7 +43,7 @@ _ENTRIES: LiteralString = """
     INSERT INTO {s}.journal_entries (turn, number, kind, data, at)
     SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
 _END: LiteralString = "UPDATE {s}.journal_turns SET state = %s, ended_at = %s, error = %s WHERE id = %s"
-_FOUND: LiteralString = f"""
+_FIND: LiteralString = f"""
     SELECT {_COLUMNS}, token FROM {{s}}.journal_turns e
     WHERE tenant = %(tenant)s AND id >= %(id)s AND id < %(end)s ORDER BY id LIMIT 2"""
 _TAKE: LiteralString = (
@@ -73,16 +73,16 @@ _BOUND: LiteralString = "SELECT turn, digest, begun, bound_at FROM {s}.turn_keys
 _KEY_BEGUN: LiteralString = "UPDATE {s}.turn_keys SET begun = true WHERE tenant = %s AND key = %s AND turn = %s"
 
 _LOST_WITHIN_S = 30.0
-"""What a server commits without waiting for the disk is there after three times its wal_writer_delay, 10 s at most."""
+"""Seconds until an asynchronous commit is on disk: at most three times wal_writer_delay, whose maximum is 10 s."""
 
 _Row = tuple[str, int, str, str, str]
 
 
 class PostgresqlJournal:
-    """See TurnJournal.
+    """A TurnJournal in PostgreSQL.
 
-    Steps are committed without waiting for the disk, and a server that crashes may lose those of the last moment, while
-    their process lives on. So a process remembers what it has just written, and writes it again if it is gone.
+    Steps are committed asynchronously, so a server crash may lose the newest ones while the process that wrote them
+    keeps running. The process therefore keeps its recent steps in memory and rewrites those that are missing.
     """
 
     def __init__(self, connections: Connections, renewer: Renewer) -> None:
@@ -98,18 +98,21 @@ class PostgresqlJournal:
                 await extend(self._connections, connection, turn.owner, lease_s)
             await self._add(connection, turn, rows)
 
+        # A step need not be durable before the next one: a crash of the server is repaired from memory, and the
+        # turn's end is committed synchronously.
         await self._connections.repeated(write, soon=True)
         self._remember(turn.id, rows)
 
     async def bind(
         self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: TurnKey | None = None
     ) -> TurnKey:
-        """Bind a caller's key to a turn; see TurnJournal."""
+        """Bind a caller's idempotency key to a turn; see TurnJournal."""
         now = datetime.now(UTC)
         seen = (None, None) if instead_of is None else (instead_of.turn, instead_of.begun)
         new = (tenant, key, turn, digest, _text(now), *seen)
 
         async def bind(connection: Connection, is_again: bool) -> TurnKey:
+            # Expired keys go first: otherwise one that has just expired would still block its reuse.
             await self._execute(connection, _FREE, (_text(now - timedelta(seconds=keep_s)),))
             await self._execute(connection, _BIND, new)
             row = await (await self._execute(connection, _BOUND, (tenant, key))).fetchone()
@@ -121,16 +124,16 @@ class PostgresqlJournal:
         return await self._connections.repeated(bind)
 
     async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
-        """Take up a turn that was interrupted; see TurnJournal."""
+        """Acquire an interrupted turn for *owner*; see TurnJournal."""
         token = secrets.token_hex(8)
 
         async def take(connection: Connection, is_again: bool) -> JournaledTurn:
-            found, _ = await self._found(connection, id, tenant)
-            # Whoever has waited for the lock must read the owners after that.
+            found, _ = await self._find(connection, id, tenant)
+            # Read the turn again under the lock: another process may have acquired it while this one waited.
             await self._execute(connection, _LOCKED, (found.id,))
-            found, its_token = await self._found(connection, found.id, tenant)
+            found, its_token = await self._find(connection, found.id, tenant)
             if is_again and its_token == token:
-                return found  # the first run was committed
+                return found  # An earlier attempt was committed.
             if found.state != "interrupted":
                 raise TurnNotWaitingError(found.id, found.state)
             await extend(self._connections, connection, owner, lease_s)
@@ -140,7 +143,7 @@ class PostgresqlJournal:
         return await self._connections.repeated(take)
 
     async def release(self, turn: JournaledTurn, *, error: str = "") -> None:
-        """Let somebody else take up a turn; see TurnJournal."""
+        """Clear a turn's owner, so that another process can acquire it; see TurnJournal."""
 
         async def release(connection: Connection, is_again: bool) -> None:
             await self._execute(connection, _RELEASE, (storable(error), turn.id, turn.fence))
@@ -149,18 +152,19 @@ class PostgresqlJournal:
         self._recent.pop(turn.id, None)
 
     async def left(self, *, limit: int) -> Sequence[JournaledTurn]:
-        """Return the interrupted turns of all tenants; see TurnJournal."""
+        """Return interrupted turns of all tenants, oldest first; see TurnJournal."""
         async with self._connections.transaction() as connection:
             return [_turn(row) for row in await (await self._execute(connection, _LEFT, (limit,))).fetchall()]
 
     async def add_events(self, turn: JournaledTurn, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
-        """Keep events of a turn; see TurnJournal."""
+        """Store events of a turn; see TurnJournal."""
         rows = [(turn.id, event.number, storable(event.name), storable(event.data)) for event in events]
 
         async def add(connection: Connection, is_again: bool) -> None:
             ours = "SELECT 1 FROM {s}.journal_turns WHERE id = %s AND fence = %s FOR SHARE"
             if await (await self._execute(connection, ours, (turn.id, turn.fence))).fetchone() is None:
-                await self._add(connection, turn, ())  # it is lost, or only its beginning, in a crash of the server
+                # Either another owner has the turn, or a server crash lost its first step. _add distinguishes the two.
+                await self._add(connection, turn, ())
             if rows:
                 await self._execute(connection, _EVENTS, tuple(map(list, zip(*rows, strict=True))))
             if forget:
@@ -170,11 +174,11 @@ class PostgresqlJournal:
         await self._connections.repeated(add, soon=True)
 
     async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
-        """Return a turn and its events; see TurnJournal."""
+        """Return a turn and its events after number *after*; see TurnJournal."""
         asked = """
             SELECT number, name, data FROM {s}.journal_events WHERE turn = %s AND number > %s ORDER BY number"""
         async with self._connections.transaction() as connection:
-            turn, _ = await self._found(connection, id, tenant)
+            turn, _ = await self._find(connection, id, tenant)
             if turn.id != id:
                 raise UnknownTurnError(id)
             rows = await (await self._execute(connection, asked, (id, after))).fetchall()
@@ -183,7 +187,7 @@ class PostgresqlJournal:
     async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
         """Return a turn with its steps; see TurnJournal."""
         async with self._connections.transaction() as connection:
-            turn, _ = await self._found(connection, id, tenant)
+            turn, _ = await self._find(connection, id, tenant)
             asked = "SELECT number, kind, data, at FROM {s}.journal_entries WHERE turn = %s ORDER BY number"
             rows = await (await self._execute(connection, asked, (turn.id,))).fetchall()
         try:
@@ -200,7 +204,7 @@ class PostgresqlJournal:
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[JournaledTurn]:
-        """Return turns, the newest first; see TurnJournal."""
+        """Return turns, newest first; see TurnJournal."""
         statement: LiteralString = f"SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE tenant = %(tenant)s"
         given: dict[str, object] = {"tenant": tenant, "limit": max(limit, 0)}
         if states is not None:
@@ -212,18 +216,18 @@ class PostgresqlJournal:
         async with self._connections.transaction() as connection:
             if before is not None:
                 statement += " AND number < (SELECT number FROM {s}.journal_turns WHERE id = %(before)s)"
-                given["before"] = (await self._found(connection, before, tenant))[0].id
+                given["before"] = (await self._find(connection, before, tenant))[0].id
             statement += " ORDER BY number DESC LIMIT %(limit)s"
             return [_turn(row) for row in await (await self._execute(connection, statement, given)).fetchall()]
 
     async def waiting(self, conversation: str, *, tenant: str) -> Sequence[str]:
-        """Return the interrupted turns of a conversation; see TurnJournal."""
+        """Return the ids of a conversation's interrupted turns, oldest first; see TurnJournal."""
         async with self._connections.transaction() as connection:
             rows = await (await self._execute(connection, _WAITING, (tenant, conversation))).fetchall()
         return [id for (id,) in rows]
 
     def renew(self, owner: str, lease_s: float) -> None:
-        """Let an owner's lease run from now on; see TurnJournal."""
+        """Renew an owner's lease, from now; see TurnJournal."""
         self._renewer.renew(owner, lease_s)
 
     async def forget(self, *, older_than_s: float, events_older_than_s: float) -> int:
@@ -243,15 +247,19 @@ class PostgresqlJournal:
         return await self._connections.repeated(forget)
 
     async def end(self, connection: Connection, end: TurnEnd, at: str, *, is_again: bool) -> bool:
-        """Write the last steps of a turn and its end, in the caller's transaction; False if an earlier run did that.
+        """Write the last steps of a turn and its end in the caller's transaction.
+
+        Returns:
+            False if an earlier attempt was committed.
 
         Raises:
-            LostTurnError: The turn has ended, or has been taken up by another owner.
+            LostTurnError: The turn has ended, or another owner has acquired it.
             StorageError: A step is not JSON data.
         """
         turn = end.turn
         rows = [_row(turn.id, entry) for entry in end.entries]
         if is_again:
+            # State, fence and time together identify this attempt: another owner would have a higher fence.
             found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
             if found is not None and (found[0], found[1], found[3]) == (end.state, turn.fence, at):
                 return False
@@ -262,20 +270,26 @@ class PostgresqlJournal:
         return True
 
     def ended(self, turn: JournaledTurn) -> None:
-        """Remember nothing more of a turn whose end is on the disk."""
+        """Drop the remembered steps of a turn whose end is committed."""
         self._recent.pop(turn.id, None)
 
     async def delete_of(self, connection: Connection, tenant: str, conversation: str) -> None:
-        """Delete the turns of a conversation with their steps, but for one that is running."""
+        """Delete the turns of a conversation with their steps, except a running one."""
         await self._execute(connection, _DELETE, (tenant, conversation))
 
     async def _add(self, connection: Connection, turn: JournaledTurn, rows: Sequence[_Row]) -> None:
-        """Add steps to a turn that is still ours; with step 1, and if the server has lost it, its row."""
+        """Add steps to a turn this process still owns, restoring rows that a server crash has lost.
+
+        Raises:
+            LostTurnError: The turn has ended, or another owner has acquired it.
+            StorageError: A lost step is no longer in memory.
+        """
         first = rows[0][1] if rows else None
         if first == 1:
             await self._begin(connection, turn)
         found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
         again = self._remembered(turn.id)
+        # The row is gone though it was committed: restore it, but only with all its steps, from the first one on.
         if found is None and again and again[0][1] == 1:
             await self._begin(connection, turn)
             found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
@@ -299,7 +313,8 @@ class PostgresqlJournal:
 
     def _remember(self, turn: str, rows: Sequence[_Row]) -> None:
         now = time.monotonic()
-        if len(self._recent) > 1000:  # turns that were lost to others have no end here
+        # Turns acquired by other processes never end here, so their steps have to expire.
+        if len(self._recent) > 1000:
             self._recent = {id: rows for id, rows in self._recent.items() if rows[-1][0] > now - _LOST_WITHIN_S}
         kept = [(at, row) for at, row in self._recent.get(turn, ()) if at > now - _LOST_WITHIN_S]
         self._recent[turn] = kept + [(now, row) for row in rows]
@@ -307,12 +322,16 @@ class PostgresqlJournal:
     def _remembered(self, turn: str) -> Sequence[_Row]:
         return [row for _, row in self._recent.get(turn, ())]
 
-    async def _found(self, connection: Connection, id: str, tenant: str) -> tuple[JournaledTurn, str]:
-        """Return the turn whose id is this, or starts with it, and its token."""
+    async def _find(self, connection: Connection, id: str, tenant: str) -> tuple[JournaledTurn, str]:
+        """Return the turn whose id is *id* or starts with it, and the token of its last acquisition.
+
+        Raises:
+            UnknownTurnError: No turn of the tenant matches, or several do.
+        """
         if not id or id != storable(id):
             raise UnknownTurnError(id)
         given = {"tenant": tenant, "id": id, "end": id + "g"}  # ids are hexadecimal
-        rows = await (await self._execute(connection, _FOUND, given)).fetchall()
+        rows = await (await self._execute(connection, _FIND, given)).fetchall()
         if not rows:
             raise UnknownTurnError(id)
         if len(rows) > 1 and rows[0][0] != id:
@@ -325,7 +344,7 @@ class PostgresqlJournal:
 
 def _row(turn: str, entry: JournalEntry) -> _Row:
     try:
-        # What a document store put into its metadata may be more than JSON says: it must not cost the turn.
+        # Document metadata may hold values that JSON lacks, such as dates. They must not fail the turn.
         return turn, entry.number, entry.kind, json.dumps(entry.data, separators=(",", ":"), default=str), entry.at
     except (TypeError, ValueError, RecursionError) as error:
         raise StorageError(f"turns: step {entry.number} of {turn} cannot be written as JSON: {error}") from None

@@ -33,7 +33,7 @@ _UPDATE: LiteralString = f"""
 _ROW: LiteralString = f"""
     SELECT {_COLUMNS}, token, o.renewals, o.lease_s, o.alive_until <= clock_timestamp()
     FROM {{s}}.effects e LEFT JOIN {{s}}.owners o USING (owner) WHERE key = %s"""
-# Whoever has waited for a row's lock must read the owners after that: the statement that waited does not see them.
+# A separate statement: one that waits for a row lock does not see owners that were committed while it waited.
 _LOCK: LiteralString = "SELECT FROM {s}.effects WHERE key = %s FOR UPDATE"
 _REMEMBER: LiteralString = """
     UPDATE {s}.effects SET handle = %(handle)s
@@ -47,11 +47,11 @@ _RELEASE: LiteralString = """
 _IS_WRITTEN: LiteralString = """
     SELECT 1 FROM {s}.effects
     WHERE key = %(key)s AND fence = %(fence)s AND state = %(state)s AND note = %(note)s AND ended_at = %(at)s"""
-_FOUND: LiteralString = f"""
+_FIND: LiteralString = f"""
     SELECT {_COLUMNS}, {LIVES} FROM {{s}}.effects e
     WHERE key >= %(key)s AND key < %(end)s AND tenant = %(tenant)s LIMIT 3"""
 _TOLD_STATE: LiteralString = f"CASE WHEN state = 'claimed' AND NOT {LIVES} THEN 'unknown' ELSE state END"
-# A turn that has not ended may be taken up at any time, and its calls asked for again.
+# Effects of an unfinished turn are kept: the turn may be resumed at any time and repeat its calls.
 _OVER: LiteralString = "NOT EXISTS (SELECT FROM {s}.journal_turns t WHERE t.id = e.turn AND t.ended_at = '')"
 _NO_TEXTS: LiteralString = "arguments = '', result = NULL, note = '', handle = NULL"
 _FORGET_TEXTS: LiteralString = f"""
@@ -70,13 +70,13 @@ _DAY_S = 24 * 3600.0
 
 
 class PostgresqlLedger:
-    """Keeps effects in PostgreSQL; see EffectLedger.
+    """An EffectLedger in PostgreSQL.
 
-    A restart of the server in the middle of a write is waited for, for connect_timeout_s; then it is found out whether
-    the write had happened before. Leases are measured by the server's clock; see Watch for when somebody sets it.
+    A write that a server restart interrupts is retried for connect_timeout_s; a retry first checks whether the write
+    was committed. Leases are measured by the server's clock; Watch covers a clock that is set.
 
     Args:
-        connections: To the tables of conversations; closed by whoever made them.
+        connections: The connections of the conversation store, which owns and closes them.
     """
 
     def __init__(self, connections: Connections, renewer: Renewer) -> None:
@@ -104,8 +104,10 @@ class PostgresqlLedger:
             if found is None:
                 raise _GoneError
             row, (its_token, *its_lease) = _effect(found), found[len(_FIELDS) :]
+            # The token identifies the attempt that wrote the row. Without it, a claim whose COMMIT was not confirmed
+            # would count as another owner's, and the call would end as "unknown" though it never ran.
             if its_token == token and row.state == "claimed":
-                return Claim("yours", row)  # an earlier run was committed
+                return Claim("yours", row)
             outcome = effect_rows.outcome_of(row, call, self._lives(row.owner, its_lease), take_over)
             if outcome == "yours":
                 row = effect_rows.claimed_anew(call, row, owner, now)
@@ -113,25 +115,26 @@ class PostgresqlLedger:
                 await extend(self._connections, connection, owner, lease_s)
             return Claim(outcome, row)
 
+        # Most claims are new, and one statement is one round trip. Everything else needs the row lock of claim.
         if await self._connections.repeated(claim_new, alone=True):
             return Claim("yours", new)
         while True:
             try:
                 return await self._connections.repeated(claim)
             except _GoneError:
-                continue  # it was forgotten between two looks
+                continue  # forget deleted the row between INSERT and SELECT.
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Renew an owner's lease; see EffectLedger."""
         self._renewer.renew(owner, lease_s)
 
     async def remember(self, key: str, fence: int, *, handle: str) -> bool:
-        """Keep a handle with a claim; see EffectLedger."""
+        """Store the handle of an external job with a claim; see EffectLedger."""
         given = {"handle": handle, "key": key, "fence": fence}
 
         async def remember(connection: Connection, is_again: bool) -> bool:
             written: int = (await self._execute(connection, _REMEMBER, given)).rowcount
-            return written > 0  # the same again if an earlier run was committed
+            return written > 0  # Idempotent: a retry updates the same row to the same value.
 
         return await self._connections.repeated(remember, alone=True)
 
@@ -140,12 +143,12 @@ class PostgresqlLedger:
     ) -> bool:
         """Record how a claim ended; see EffectLedger."""
         given = {"state": state, "result": result, "note": storable(note)}
-        return await self._ended(_FINISH, {**given, "key": key, "fence": fence, "at": effect_rows.now_text()})
+        return await self._end(_FINISH, {**given, "key": key, "fence": fence, "at": effect_rows.now_text()})
 
     async def release(self, key: str, fence: int, *, note: str) -> bool:
-        """Give a claim back; see EffectLedger."""
+        """Release a claim whose call has not run; see EffectLedger."""
         given = {"state": "failed", "note": storable(note)}
-        return await self._ended(_RELEASE, {**given, "key": key, "fence": fence, "at": effect_rows.now_text()})
+        return await self._end(_RELEASE, {**given, "key": key, "fence": fence, "at": effect_rows.now_text()})
 
     async def settle(
         self,
@@ -161,11 +164,12 @@ class PostgresqlLedger:
         token, now = secrets.token_hex(8), effect_rows.now_text()
 
         async def settle(connection: Connection, is_again: bool) -> Effect:
-            row, lives = await self._found(connection, key, tenant)
+            row, lives = await self._find(connection, key, tenant)
             await self._execute(connection, _LOCK, (row.key,))
-            row, lives = await self._found(connection, row.key, tenant)
+            # Read again under the lock: the call may have ended, or another person may have settled it meanwhile.
+            row, lives = await self._find(connection, row.key, tenant)
             if is_again and (row.state, row.settled_by, row.ended_at) == (state, storable(by), now):
-                return row  # the first run was committed
+                return row  # An earlier attempt was committed.
             changed = effect_rows.settled(row, lives, state, storable(by), storable(note), result, now)
             await self._execute(connection, _UPDATE, {**_values(changed), "token": token})
             return changed
@@ -175,7 +179,7 @@ class PostgresqlLedger:
     async def get(self, key: str, *, tenant: str) -> Effect:
         """Return an effect; see EffectLedger."""
         async with self._connections.transaction() as connection:
-            return effect_rows.told(*await self._found(connection, key, tenant))
+            return effect_rows.told(*await self._find(connection, key, tenant))
 
     async def list(
         self,
@@ -186,11 +190,11 @@ class PostgresqlLedger:
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[Effect]:
-        """Return effects, the newest first; see EffectLedger."""
+        """Return effects, newest first; see EffectLedger."""
         statement = f"SELECT {_COLUMNS}, {LIVES} FROM {{s}}.effects e WHERE tenant = %(tenant)s"
         given: dict[str, object] = {"tenant": tenant, "limit": max(limit, 0)}
         if states is not None:
-            # The first condition can use an index; the second counts a claim whose owner is dead as unknown.
+            # The first condition can use an index; the second treats a claim of a dead owner as unknown.
             statement += f" AND (state = ANY(%(states)s) OR state = 'claimed') AND {_TOLD_STATE} = ANY(%(states)s)"
             given["states"] = [*states]
         if conversation is not None:
@@ -199,13 +203,13 @@ class PostgresqlLedger:
         async with self._connections.transaction() as connection:
             if before is not None:
                 statement += " AND number < (SELECT number FROM {s}.effects WHERE key = %(before)s)"
-                given["before"] = (await self._found(connection, before, tenant))[0].key
+                given["before"] = (await self._find(connection, before, tenant))[0].key
             statement += " ORDER BY number DESC LIMIT %(limit)s"
             rows: builtins.list[Any] = await (await self._execute(connection, statement, given)).fetchall()
         return [effect_rows.told(_effect(row), row[-1]) for row in rows]
 
     async def forget(self, *, older_than_s: float) -> None:
-        """Forget what ended long ago; see EffectLedger."""
+        """Delete the texts and rows of effects that ended long ago; see EffectLedger."""
         given = {"texts": _ago(older_than_s), "rows": _ago(max(older_than_s, _DAY_S))}
 
         async def forget(connection: Connection, is_again: bool) -> None:
@@ -215,7 +219,7 @@ class PostgresqlLedger:
         await self._connections.repeated(forget)
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
-        """Forget the texts of a conversation; see EffectLedger."""
+        """Delete the texts of a conversation's effects; see EffectLedger."""
 
         async def forget(connection: Connection, is_again: bool) -> None:
             await forget_texts(self._connections, connection, tenant, conversation)
@@ -223,24 +227,28 @@ class PostgresqlLedger:
         await self._connections.repeated(forget)
 
     async def aclose(self) -> None:
-        """Nothing is closed: the store has lent its connections."""
+        """Do nothing: the store owns the connections."""
 
-    async def _ended(self, statement: LiteralString, given: dict[str, object]) -> bool:
+    async def _end(self, statement: LiteralString, given: dict[str, object]) -> bool:
         async def end(connection: Connection, is_again: bool) -> bool:
             if (await self._execute(connection, statement, given)).rowcount:
                 return True
-            # The first run may have been committed: then the row is as that one wrote it, to the millisecond.
+            # An earlier attempt may have been committed: then the row holds its values, to the millisecond.
             return is_again and (await self._execute(connection, _IS_WRITTEN, given)).rowcount > 0
 
         return await self._connections.repeated(end, alone=True)
 
-    async def _found(self, connection: Connection, key: str, tenant: str) -> tuple[Effect, bool]:
-        """Return the effect whose key starts with this, and whether its owner lives."""
+    async def _find(self, connection: Connection, key: str, tenant: str) -> tuple[Effect, bool]:
+        """Return the effect whose key is *key* or starts with it, and whether its owner is alive.
+
+        Raises:
+            UnknownEffectError: No effect of the tenant matches, or several do.
+        """
         prefix = storable(key)
         if not prefix or prefix != key:
             raise UnknownEffectError(key)
         given = {"key": prefix, "end": prefix + "g", "tenant": tenant}  # keys are hexadecimal
-        rows: builtins.list[Any] = await (await self._execute(connection, _FOUND, given)).fetchall()
+        rows: builtins.list[Any] = await (await self._execute(connection, _FIND, given)).fetchall()
         if len(rows) != 1:
             raise UnknownEffectError(key, [row[0] for row in rows])
         return _effect(rows[0]), rows[0][-1]
@@ -254,12 +262,12 @@ class PostgresqlLedger:
 
 
 async def forget_texts(connections: Connections, connection: Connection, tenant: str, conversation: str) -> None:
-    """Forget the texts of a conversation's effects, in the caller's transaction."""
+    """Delete the texts of a conversation's effects in the caller's transaction."""
     await connection.execute(connections.sql(_FORGET_CONVERSATION), (tenant, conversation))
 
 
 class _GoneError(Exception):
-    """A row was there, and then it was not."""
+    """A row was deleted between two statements of a transaction."""
 
 
 def _effect(row: Sequence[Any]) -> Effect:

@@ -1,4 +1,4 @@
-"""Owners: the processes that use the tables, and how long each counts as alive."""
+"""Owners: the processes that use the tables, and the leases that keep them alive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEASE = """
 LIVES: LiteralString = """EXISTS (
     SELECT FROM {s}.owners o WHERE o.owner = e.owner AND o.alive_until > clock_timestamp()
 )"""
-"""Whether the owner of row e lives, for what people are shown."""
+"""SQL condition for display: the lease of the owner of row e has not expired."""
 
 
 _UNLESS_FRESH: LiteralString = """NOT EXISTS (
@@ -33,25 +33,26 @@ _UNLESS_FRESH: LiteralString = """NOT EXISTS (
     AND clock_timestamp() + make_interval(secs => %(for_s)s)
 )"""
 WITH_CLAIM: LiteralString = _LEASE.replace("{where}", f"FROM made WHERE {_UNLESS_FRESH}")
-"""Lets the owner of a claim live for a lease, if ``made`` has a row; see extend."""
+"""Extends the lease of a claim's owner if ``made`` has a row; see extend."""
 
 
 async def extend(connections: Connections, connection: Connection, owner: str, lease_s: float) -> None:
-    """Let an owner live for a lease from now on, in a transaction of the caller's.
+    """Extend an owner's lease, in the caller's transaction, unless it still has a full *lease_s*.
 
-    It gets a third more, so that not every claim changes this row: of two that do, one waits for the other's disk.
+    The row gets a third more than *lease_s*, so that most claims leave it alone: concurrent transactions that update
+    it wait for each other's commit.
     """
     statement = connections.sql(_LEASE, where=connections.sql(f"WHERE {_UNLESS_FRESH}"))
     await connection.execute(statement, lease(owner, lease_s))
 
 
 def lease(owner: str, lease_s: float) -> dict[str, object]:
-    """Return the values that extend and WITH_CLAIM need."""
+    """Build the parameters of extend and WITH_CLAIM."""
     return {"owner": owner, "for_s": lease_s * 4 / 3, "lease_s": lease_s}
 
 
 class Renewer:
-    """Renews leases from any thread, over a connection of its own, without an event loop."""
+    """Renews leases from any thread, over a separate blocking connection, without an event loop."""
 
     def __init__(self, config: PostgresConfig, connections: Connections) -> None:
         self._config, self._connections = config, connections
@@ -60,22 +61,24 @@ class Renewer:
         self._process, self._is_closed = os.getpid(), False
 
     def renew(self, owner: str, lease_s: float) -> None:
-        """Let an owner live for a lease from now on. Blocks.
+        """Extend an owner's lease to *lease_s* from now. Blocks.
 
         Raises:
-            StorageError: The database cannot be used.
+            StorageError: The database is unusable.
         """
         with self._lock, self._connections.explaining():
+            # After a fork the socket belongs to the parent: using or closing it here would break the parent's lease.
             if self._process != os.getpid():
-                self._connection, self._process = None, os.getpid()  # the parent's
+                self._connection, self._process = None, os.getpid()
             try:
                 self._renew(owner, lease_s)
             finally:
+                # A renewal may follow close(), while the last turns end. It must not leave a connection open.
                 if self._is_closed:
                     self._close()
 
     def close(self) -> None:
-        """Close the connection. May be called twice; a lease that is renewed later has a connection of its own."""
+        """Close the connection. Idempotent; a later renewal opens a connection for itself."""
         with self._lock:
             self._is_closed = True
             self._close()
@@ -92,19 +95,20 @@ class Renewer:
                 return
             except psycopg.OperationalError:
                 self._close()
-        self._connection = self._connected()
+        self._connection = self._connect()
         try:
             self._execute(self._connection, owner, lease_s)
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-            asyncio.run(self._connections.make_tables())  # nobody has used them yet
+            # The lease may be renewed before the store is first used, and so before its tables exist.
+            asyncio.run(self._connections.make_tables())
             self._execute(self._connection, owner, lease_s)
 
     def _execute(self, connection: psycopg.Connection[tuple[Any, ...]], owner: str, lease_s: float) -> None:
         given = {"owner": owner, "for_s": lease_s, "lease_s": lease_s}
         connection.execute(self._connections.sql(_LEASE, where=self._connections.sql("")), given)
 
-    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
-        # A server that does not answer must not hold the thread up for longer than it has to.
+    def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        # An unresponsive server must not block the thread, which renews the leases of other turns.
         seconds = max(2, math.ceil(self._config.connect_timeout_s))
         return psycopg.connect(
             self._config.dsn,
@@ -117,22 +121,23 @@ class Renewer:
 
 
 class Watch:
-    """Tells whether an owner is dead so that a database's clock which somebody sets cannot make a living one look dead.
+    """Detects dead owners without relying on the database's clock alone, which may be set forward.
 
-    An owner that lives renews its lease three times while it lasts. So it is dead only if it has not done so for half
-    of a lease by this process's own clock, too; or for a whole one, whatever the database's clock says.
+    A live owner renews its lease three times per lease. It is considered dead if its lease has expired and this
+    process's monotonic clock saw no renewal for half a lease, or if it saw none for a whole lease.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seen: dict[str, tuple[int, float]] = {}  # by owner: its renewals, and since when they are unchanged
+        self._seen: dict[str, tuple[int, float]] = {}  # owner -> (renewal count, time of its last change)
 
     def is_dead(self, owner: str, renewals: int, lease_s: float, *, has_expired: bool) -> bool:
-        """Return whether an owner is dead, given its row."""
+        """Record the owner's renewal count and return True if the owner is dead."""
         now = self._clock()
         if owner not in self._seen or self._seen[owner][0] != renewals:
             if len(self._seen) >= 1000:
-                self._seen.clear()  # most of them ended long ago
+                # Bounded memory. Forgetting an owner only delays the detection of its death.
+                self._seen.clear()
             self._seen[owner] = (renewals, now)
         unchanged_s = now - self._seen[owner][1]
         return unchanged_s >= (lease_s / 2 if has_expired else lease_s)

@@ -1,4 +1,4 @@
-"""Registers the conversation store ``postgresql``. Light: psycopg loads later."""
+"""Registers the conversation store ``postgresql``. psycopg is imported on first use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .config import PostgresqlConfig
 
 
 def create_conversations(config: PostgresqlConfig, folder: Path | None) -> ConversationStore:
-    """Return the store of the table conversations."""
+    """Create the store for the config's ``conversations`` table."""
     from .conversation_store import PostgresqlConversations
 
     return PostgresqlConversations(config)

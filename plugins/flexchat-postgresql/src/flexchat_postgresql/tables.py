@@ -1,10 +1,10 @@
-"""The tables, step by step. Released steps are never changed: a change is another step."""
+"""Migrations of the conversation tables. Released steps are never edited: each change is a new step."""
 
 from __future__ import annotations
 
 from typing import LiteralString
 
-# What is searched is folded before it is stored: what a database takes for the same letter depends on its locale.
+# Searched text is case-folded before it is stored: case folding in the database depends on its locale.
 CONVERSATIONS: tuple[LiteralString, ...] = (
     """
     CREATE SEQUENCE {s}.conversation_uses;
@@ -33,12 +33,12 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
         FOREIGN KEY (tenant, conversation) REFERENCES {s}.conversations ON DELETE CASCADE
     )
     """,
-    # Beside the turn's own JSON, so that the list of conversations can tell it. Turns of old databases are all done.
+    # The status, also outside the turn's JSON, for lists of conversations. All turns of older databases are done.
     """
     ALTER TABLE {s}.turns ADD COLUMN status text COLLATE "C" NOT NULL DEFAULT 'done'
     """,
-    # The ledger of effects and the journal of turns. A token tells which attempt has written a row, for one whose
-    # connection broke while it committed. Owners are the processes that use them.
+    # The effect ledger and the turn journal. A token identifies the attempt that wrote a row, for an attempt whose
+    # connection broke during COMMIT. Owners are the processes that use the tables.
     """
     CREATE TABLE {s}.owners (
         owner text COLLATE "C" PRIMARY KEY,
@@ -94,7 +94,7 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
         PRIMARY KEY (turn, number)
     )
     """,
-    # What the listeners of turns were told.
+    # Events emitted by turns, for replay to listeners that reconnect.
     """
     CREATE TABLE {s}.journal_events (
         turn text COLLATE "C" NOT NULL REFERENCES {s}.journal_turns (id) ON DELETE CASCADE,
@@ -105,7 +105,7 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     );
     CREATE INDEX journal_turns_running ON {s}.journal_turns (number) WHERE state = 'running'
     """,
-    # The keys of callers, each with the turn it stands for.
+    # Idempotency keys of callers, each bound to one turn.
     """
     CREATE TABLE {s}.turn_keys (
         tenant text COLLATE "C" NOT NULL,
@@ -119,16 +119,16 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     CREATE INDEX turn_keys_by_age ON {s}.turn_keys (bound_at);
     ALTER TABLE {s}.journal_turns ADD COLUMN key text NOT NULL DEFAULT ''
     """,
-    # What all turns cost, in trillionths of a dollar (NULL if none is priced), and how many are not fully priced.
+    # Total cost in trillionths of a dollar (NULL if no turn is priced), and the number of turns not fully priced.
     """
     ALTER TABLE {s}.conversations ADD COLUMN cost bigint, ADD COLUMN unpriced bigint NOT NULL DEFAULT 0;
     UPDATE {s}.conversations SET unpriced = turns
     """,
-    # What a tool has remembered of a job it started elsewhere.
+    # The handle of a job that a tool started in another system.
     """
     ALTER TABLE {s}.effects ADD COLUMN handle text
     """,
-    # Whether the call was made with a key that its service honours.
+    # True if the called service honours the call's idempotency key.
     """
     ALTER TABLE {s}.effects ADD COLUMN honours_key boolean NOT NULL DEFAULT false
     """,

@@ -1,4 +1,4 @@
-"""What went wrong between us and PostgreSQL, said to a person; never with the password."""
+"""Error texts for failures of PostgreSQL, with advice and never with the password."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-# PostgreSQL's error codes, or their first two letters for a class of them: postgresql.org/docs/18/errcodes-appendix.
+# SQLSTATE codes, or two or three leading characters for a class: postgresql.org/docs/18/errcodes-appendix.
 _REASONS = {
     "28": "refuses the user or the password: check both in dsn, and the server's pg_hba.conf",
     "3D000": "has no such database: create it, or correct dsn",
@@ -29,20 +29,26 @@ _NO_VECTOR = "has no extension 'vector' (pgvector 0.7 or later): install it on t
 
 @attrs.frozen
 class Place:
-    """Which database: as it may be shown, and what must never be."""
+    """A database's address.
+
+    Attributes:
+        shown: User, host, port and database, for error texts.
+        secret: The password, to mask it in the server's messages; None without one.
+    """
 
     shown: str
     secret: str | None = attrs.field(default=None, repr=False)
 
     @classmethod
     def of(cls, dsn: str) -> Place | None:
-        """Return the place a connection string names; None if it cannot be read."""
+        """Parse a connection string; None if it is invalid."""
         try:
             found = conninfo_to_dict(dsn)
         except psycopg.Error:
             return None
         if "@" in f"{found.get('host')}{found.get('user')}{found.get('dbname')}":
-            return None  # an @ of the password, not written %40: what follows it was taken for something else
+            # An @ in the password that is not written as %40 ends the password early: the rest would be shown.
+            return None
         host, port = found.get("host") or found.get("hostaddr") or "local", found.get("port") or 5432
         user = f"{found['user']}@" if found.get("user") else ""
         password = found.get("password")
@@ -51,13 +57,13 @@ class Place:
         )
 
     def explained(self, error: Exception) -> str:
-        """Return what is wrong, and what to do, in one sentence."""
+        """Format an error with its cause and remedy, in one sentence, with the password masked."""
         text = f"{self.shown} {_reason(error)}"
         return text.replace(self.secret, "***") if self.secret and len(self.secret) > 3 else text
 
 
 def public_reason(error: Exception) -> str:
-    """Return what is wrong without the names of hosts, users and databases, which libpq and the server quote."""
+    """Format an error without the hosts, users and databases that libpq and the server quote."""
     return f"PostgreSQL {_QUOTED.sub('…', _reason(error))}"
 
 
@@ -74,7 +80,7 @@ def _reason(error: Exception) -> str:
         if known in _REASONS:
             return f"{_REASONS[known]} ({said})"
     if isinstance(error, psycopg.OperationalError) and not code:
-        # Without a code nothing came from a server, except that libpq does not pass on why a login failed.
+        # Without an SQLSTATE the error is libpq's own, which includes failed logins: it drops their code.
         if "authentication failed" in said or "no password supplied" in said:
             return f"{_REASONS['28']} ({said})"
         if "does not exist" in said and "database" in said:
