@@ -1,1 +1,1 @@
-"""FlexChat client for the ChromaDB wrapper of the Node original."""
+"""Document store for the ChromaDB wrapper service of the Node.js FlexChat."""

@@ -1,4 +1,4 @@
-"""Talks to the wrapper: the only module of this package that does."""
+"""HTTP client of the wrapper. All requests of this package are sent here."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from flexchat_sdk import HttpAnswer, HttpClient
 
 _AGAIN = frozenset({429, 502, 503, 504})
-"""Statuses after which the same request may succeed. Not 500: the wrapper says it of wrong requests too."""
+"""Statuses after which the same request may succeed. Not 500: the wrapper also returns it for invalid requests."""
 
 
 class WrapperError(RetrievalError):
-    """The wrapper refused, or did not answer.
+    """The wrapper rejected a request, or did not answer.
 
     Attributes:
-        status: HTTP status; None if no answer came.
+        status: HTTP status; None if there was no response.
     """
 
     def __init__(self, text: str, status: int | None = None) -> None:
@@ -33,7 +33,7 @@ class WrapperError(RetrievalError):
 
 
 class WrapperApi:
-    """Requests to one wrapper. Opens connections at the first."""
+    """Client of one wrapper. Connects on the first request."""
 
     def __init__(self, config: WrapperConfig, name: str) -> None:
         self._config = config
@@ -41,13 +41,13 @@ class WrapperApi:
         self._http: HttpClient | None = None
 
     async def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, patience: int = 1) -> Any:
-        """Return the JSON data of an answer; what may be repeated is.
+        """Send a request and return the JSON data of the response, retrying if the request is idempotent.
 
         Args:
-            patience: How many times ``timeout`` it may take.
+            patience: Factor by which ``timeout`` is extended.
 
         Raises:
-            WrapperError: It refused, did not answer, or not with JSON data.
+            WrapperError: The request was rejected, not answered, or answered with something other than JSON.
         """
         from flexchat_sdk import to_bytes
 
@@ -87,33 +87,35 @@ class WrapperApi:
         return self._http
 
     def _read(self, answer: HttpAnswer) -> Any:
-        """Return an answer's data. An unhealthy wrapper says 200 and a list of the answer and the status it meant."""
+        """Decode a response. An unhealthy wrapper returns status 200 with a list of [body, intended status]."""
         from flexchat_sdk import refusal_data
 
         data, status = refusal_data(answer.body), answer.status
         if isinstance(data, list) and len(data) == 2 and isinstance(data[1], int) and data[1] >= 400:
             data, status = data
         if status >= 400:
-            raise self._failed(f"{self._client().host} refused with status {status}: {self._said(data)}", status)
+            raise self._failed(
+                f"{self._client().host} refused with status {status}: {self._refusal_reason(data)}", status
+            )
         if not isinstance(data, dict):
             raise self._failed(f"{self._client().host} answered without JSON data: is url that of a wrapper?", status)
         return data
 
-    def _said(self, data: Any) -> str:
+    def _refusal_reason(self, data: Any) -> str:
         from flexchat_sdk import refusal_text
 
         detail = data.get("detail", data.get("error", data)) if isinstance(data, dict) else data
         return refusal_text(detail if isinstance(detail, str) else str(detail), self._client().mask) or "without a word"
 
     def _failed(self, text: str, status: int | None) -> WrapperError:
-        # What the shared client calls base_url and timeout_s has the original's names here.
+        # The HTTP client's errors name base_url and timeout_s; this config uses the original's names for them.
         for shared, own in (("base_url", "url"), ("timeout_s", "timeout")):
             text = text.replace(shared, own)
         return WrapperError(f"stores.{self._name}: {text}", status)
 
 
 def quoted(name: str) -> str:
-    """Return a name as a part of a path."""
+    """Percent-encode a name as one path segment."""
     return urllib.parse.quote(name, safe="")
 
 

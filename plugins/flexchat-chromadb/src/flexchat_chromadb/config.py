@@ -1,4 +1,4 @@
-"""The entry of the config, with the names the original's configs have."""
+"""The ``stores`` entry, with the key names of the Node.js FlexChat."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def _path(instance: object, attribute: attrs.Attribute[str], value: str) -> None
 
 @attrs.frozen(kw_only=True)
 class Auth:
-    """How to prove who asks.
+    """Authentication of requests.
 
     Attributes:
-        type: Which of the others are read: "bearer" token; "basic" username and password; "api-key" key.
-        header: The header the key goes into.
+        type: Selects the fields to use: "bearer" token; "basic" username and password; "api-key" key.
+        header: The header that carries the key.
     """
 
     type: Literal["bearer", "basic", "api-key"]
@@ -50,7 +50,7 @@ class Auth:
 
 @attrs.frozen(kw_only=True)
 class Retry:
-    """How often to ask again where that may help."""
+    """Retries of idempotent requests after transient failures."""
 
     max_attempts: int = setting("Requests altogether.", default=3, validator=attrs.validators.in_(range(1, 11)))
     delay: float = setting("Milliseconds before the second; doubled each time.", default=1000, validator=_not_negative)

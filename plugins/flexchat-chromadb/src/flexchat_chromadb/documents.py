@@ -1,7 +1,7 @@
-"""Documents and collections as the wrapper has them: text, and metadata whose values are texts, numbers, truth values.
+"""Conversion of documents and collections to and from the wrapper's: a text with flat metadata.
 
-Title and source are kept in the metadata fields that the collection names. "flexchat_id" repeats the id, which a query
-does not return; the other fields of that kind remember the source, for which the wrapper has no place.
+Title and source are stored in the metadata fields that the collection names. "flexchat_id" repeats the id, which query
+results lack; the other "flexchat_" fields store the source, for which the wrapper has no resource.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _SPACE = "hnsw:space"
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a collection.
+    """Validate the name of a collection and return it.
 
     Raises:
-        RetrievalError: Chroma takes no such name.
+        RetrievalError: Chroma does not accept the name.
     """
     if not _COLLECTION.fullmatch(name):
         raise RetrievalError(
@@ -41,7 +41,7 @@ def checked_name(name: str) -> str:
 
 
 def read_collection(answer: Mapping[str, Any]) -> Collection:
-    """Return a collection from {name, count, metadata}; what cannot be read in its metadata is left out."""
+    """Read a collection from {name, count, metadata}, ignoring invalid metadata."""
     said = answer.get("metadata")
     metadata = said if isinstance(said, Mapping) else {}
     count = answer.get("count")
@@ -59,7 +59,7 @@ def read_collection(answer: Mapping[str, Any]) -> Collection:
 
 
 def collection_metadata(collection: Collection) -> dict[str, Any]:
-    """Return what is said of a collection as the wrapper keeps it."""
+    """Encode a collection's description and settings as wrapper metadata."""
     said = {
         **_plain(collection.metadata),
         "description": storable(collection.description),
@@ -73,11 +73,11 @@ def collection_metadata(collection: Collection) -> dict[str, Any]:
 
 @attrs.frozen(kw_only=True)
 class Stored:
-    """A document with what is remembered of its source.
+    """A document with the stored data of its source.
 
     Attributes:
-        digest: Of the source, when the document was added; None for documents that others have added.
-        added_at: When the source was completed; None for documents of its other parts.
+        digest: The source's digest when the document was added; None for documents added by other clients.
+        added_at: Time the source was completed; None for documents from its earlier parts.
     """
 
     document: Document
@@ -86,7 +86,7 @@ class Stored:
 
 
 def read_stored(answer: Mapping[str, Any], collection: Collection) -> Stored:
-    """Return a document and its source's marks from {id?, text, metadata}."""
+    """Read a document and its source's data from {id?, text, metadata}."""
     said = answer.get("metadata")
     marks = said if isinstance(said, Mapping) else {}
     return Stored(
@@ -97,7 +97,7 @@ def read_stored(answer: Mapping[str, Any], collection: Collection) -> Stored:
 
 
 def read_document(answer: Mapping[str, Any], collection: Collection) -> Document:
-    """Return a document from {id?, text, metadata}."""
+    """Read a document from {id?, text, metadata}."""
     said = answer.get("metadata")
     metadata = dict(said) if isinstance(said, Mapping) else {}
     id = _text(answer.get("id")) or _text(metadata.get(ID_FIELD))
@@ -115,7 +115,7 @@ def read_document(answer: Mapping[str, Any], collection: Collection) -> Document
 
 
 def prepared(document: Document, collection: Collection) -> Document:
-    """Return a document as it will come back.
+    """Normalize a document to the form in which it will be read back.
 
     Raises:
         RetrievalError: Its metadata are not JSON data.
@@ -135,7 +135,7 @@ def prepared(document: Document, collection: Collection) -> Document:
 
 
 def wire_document(stored: Stored, collection: Collection) -> dict[str, Any]:
-    """Return a prepared document as the wrapper takes it."""
+    """Encode a prepared document for the wrapper."""
     document = stored.document
     fields = {
         ID_FIELD: document.id,
@@ -149,7 +149,7 @@ def wire_document(stored: Stored, collection: Collection) -> dict[str, Any]:
 
 
 def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata as Chroma takes them: lists and tables as JSON text, null left out, as the original does it."""
+    """Flatten metadata for Chroma as the original does: lists and objects become JSON text, nulls are omitted."""
     made: dict[str, Any] = {}
     for name, value in metadata.items():
         try:
@@ -170,7 +170,7 @@ def _text(value: Any) -> str | None:
 
 
 def _distance(value: Any) -> float | None:
-    """Return a threshold; the original's interface stores some as texts."""
+    """Parse a threshold; the original's web interface stores some as strings."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Filters in Chroma's words.
+"""Translation of filters to Chroma's query language.
 
-Chroma tells whole numbers from others, orders numbers only, wants one kind of value in a list, and takes several
-conditions only under an explicit $and (1.5.9). So one of our comparisons may become several of its.
+Chroma distinguishes integers from floats, orders numbers only, requires lists to be of one type, and accepts several
+conditions only under an explicit $and (1.5.9). One comparison may therefore translate to several.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _LARGEST = 2.0**53
 
 @attrs.frozen
 class ChromaFilter:
-    """A filter as the wrapper takes it.
+    """A filter in Chroma's query language.
 
     Attributes:
-        where: None lets everything through.
-        is_exact: Whether it lets through exactly what ours does; else that and more.
+        where: The query; None matches everything.
+        is_exact: True if it matches exactly the same documents; False if it matches these and others.
     """
 
     where: dict[str, Any] | None
@@ -29,7 +29,7 @@ class ChromaFilter:
 
 
 def chroma_filter(condition: Condition) -> ChromaFilter:
-    """Return a filter that lets through whatever passes ours, and as little else as can be said."""
+    """Translate a filter to the narrowest one in Chroma's language that matches all of its documents."""
     if isinstance(condition, Compare):
         return _comparison(condition)
     parts = [chroma_filter(part) for part in condition.conditions]
@@ -38,28 +38,28 @@ def chroma_filter(condition: Condition) -> ChromaFilter:
     if isinstance(condition, AllOf):
         return ChromaFilter(_joined("$and", said), is_exact)
     if len(said) < len(parts):
-        return ChromaFilter(None, is_exact)  # one of the alternatives lets everything through
+        return ChromaFilter(None, is_exact)  # One alternative matches everything.
     return ChromaFilter(_joined("$or", said), is_exact)
 
 
 def _comparison(condition: Compare) -> ChromaFilter:
     field, operator, value = condition.field, condition.operator, condition.value
     if not field or field.startswith(("$", "#")):
-        return ChromaFilter(None, is_exact=False)  # names that mean something else to Chroma
+        return ChromaFilter(None, is_exact=False)  # Names with a special meaning in Chroma.
     if operator in ("$in", "$nin"):
         if not value:
             return ChromaFilter(None, is_exact=operator == "$nin")
-        parts = [_said(field, "$eq" if operator == "$in" else "$ne", item) for item in value]
+        parts = [_equality(field, "$eq" if operator == "$in" else "$ne", item) for item in value]
         return ChromaFilter(_joined("$or" if operator == "$in" else "$and", parts), is_exact=True)
     if operator in ("$eq", "$ne"):
-        return ChromaFilter(_said(field, operator, value), is_exact=True)
+        return ChromaFilter(_equality(field, operator, value), is_exact=True)
     if isinstance(value, str):
-        return ChromaFilter(None, is_exact=False)  # texts have no order in Chroma
+        return ChromaFilter(None, is_exact=False)  # Chroma does not order strings.
     return ChromaFilter(_ordered(field, operator, value), is_exact=True)
 
 
-def _said(field: str, operator: str, value: Any) -> dict[str, Any]:
-    """Return that a field equals a value or does not; a number may be stored as a whole one or as another."""
+def _equality(field: str, operator: str, value: Any) -> dict[str, Any]:
+    """Build an $eq or $ne condition; a number matches both as integer and as float."""
     if isinstance(value, bool | str) or not float(value).is_integer():
         return {field: {operator: value}}
     both: list[dict[str, Any]] = [{field: {operator: int(value)}}]
@@ -69,7 +69,7 @@ def _said(field: str, operator: str, value: Any) -> dict[str, Any]:
 
 
 def _ordered(field: str, operator: str, value: float) -> dict[str, Any]:
-    is_up = operator in ("$gte", "$lt")  # x >= 3.5 means 4 and more, x > 3.5 means more than 3
+    is_up = operator in ("$gte", "$lt")  # For integers, x >= 3.5 means x >= 4 and x > 3.5 means x > 3.
     whole = math.ceil(value) if is_up else math.floor(value)
     return {"$or": [{field: {operator: whole}}, {field: {operator: float(value)}}]}
 

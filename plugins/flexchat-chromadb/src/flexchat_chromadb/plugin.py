@@ -1,4 +1,4 @@
-"""What this package brings: the document store "chromadb-wrapper"."""
+"""Registers the document store "chromadb-wrapper"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .store import WrapperStore
 
 @hookimpl
 def flexchat_register_document_stores() -> Iterable[DocumentStoreType]:
-    """Offer the wrapper of the Node original."""
+    """Register the document store "chromadb-wrapper"."""
     yield DocumentStoreType(
         name="chromadb-wrapper",
         config_class=WrapperConfig,

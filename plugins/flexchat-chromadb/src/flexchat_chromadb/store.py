@@ -1,7 +1,7 @@
-"""The document store "chromadb-wrapper": what can be asked of the wrapper, and what it can be made to do.
+"""The document store "chromadb-wrapper".
 
-The wrapper cannot replace a document, delete by source or filter, or remember sources. That is done here, in several
-requests: writes of one store follow one another, and go on where their caller stops waiting.
+The wrapper cannot replace a document, delete by source or filter, or store sources. This module composes these from
+several requests: writes of one store are serialized, and continue to their end if the caller is cancelled.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _RERANKED = 30
 
 
 class WrapperStore:
-    """One stores entry."""
+    """The document store of one ``stores`` entry."""
 
     def __init__(self, config: WrapperConfig, context: DocumentStoreContext | None = None) -> None:
         context = context or DocumentStoreContext()
@@ -73,7 +73,7 @@ class WrapperStore:
     async def query(
         self, text: str, *, collection: str | None, top_k: int, where: Where | None = None
     ) -> RetrievalHits:
-        """Return the nearest documents, none further than max_distance; see Retriever."""
+        """Return the nearest documents within max_distance; see Retriever."""
         condition = read_filter(where)
         name = collection if collection is not None else self._config.collection
         searched = [await self._collection(name)] if name is not None else await self.collections()
@@ -95,7 +95,7 @@ class WrapperStore:
         )
 
     async def collections(self) -> Sequence[Collection]:
-        """Return the collections, or the one of the config; see Retriever."""
+        """Return all collections, or only the configured one; see Retriever."""
         if self._config.collection is not None:
             return [await self._collection(self._config.collection)]
         answer = await self._api.ask("GET", "/collections")
@@ -103,7 +103,7 @@ class WrapperStore:
         return sorted((each for each in listed if each.name), key=lambda each: each.name)
 
     async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
-        """Store documents; see DocumentStore. What changes is deleted first, as the wrapper ignores ids it knows."""
+        """Store documents; see DocumentStore. Changed ones are deleted first: the wrapper ignores existing ids."""
         return await self._write(self._add(documents, checked_name(collection), source))
 
     async def delete(
@@ -114,7 +114,7 @@ class WrapperStore:
         sources: Sequence[str] | None = None,
         where: Where | None = None,
     ) -> int:
-        """Delete documents; see DocumentStore. Reads what it is to delete first."""
+        """Delete documents; see DocumentStore. Reads the matching documents first, to delete them by id."""
         condition, wanted = read_filter(where), None if ids is None else {storable(id) for id in ids}
         named = None if sources is None else {storable(source) for source in sources}
 
@@ -135,14 +135,14 @@ class WrapperStore:
     async def list(
         self, *, collection: str, where: Where | None = None, limit: int = 100, after: str | None = None
     ) -> Sequence[Document]:
-        """Return documents in the order of their ids; see DocumentStore. Reads all that fit, for every page."""
+        """Return documents ordered by id; see DocumentStore. Each page reads all matching documents."""
         condition, about = read_filter(where), await self._collection(collection)
         found = [each.document for each in await self._all(about, where)]
         found = [d for d in found if holds(condition, d.metadata) and (after is None or (d.id or "") > after)]
         return sorted(found, key=lambda document: document.id or "")[:limit]
 
     async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
-        """Return the sources that were told to add; see DocumentStore. Reads the whole collection."""
+        """Return the sources passed to add; see DocumentStore. Reads the whole collection."""
         found: dict[str, list[Stored]] = {}
         for each in await self._all(await self._collection(collection), None):
             if each.digest is not None and each.document.source is not None:
@@ -151,7 +151,7 @@ class WrapperStore:
         return [_source(name, found[name]) for name in names[:limit]]
 
     async def save_collection(self, collection: Collection) -> None:
-        """Create a collection or describe it anew; see DocumentStore."""
+        """Create a collection, or replace its description; see DocumentStore."""
         checked_name(collection.name)
 
         async def work() -> None:
@@ -163,7 +163,7 @@ class WrapperStore:
             metadata = collection_metadata(collection)
             if old.embedding is not None:
                 metadata["embedding_model"] = old.embedding
-            # Not merged: the wrapper would send Chroma the measure of distance again, which Chroma refuses.
+            # Replace rather than merge: a merge would resend the distance metric, which Chroma rejects.
             path = f"/collections/{quoted(collection.name)}/metadata?merge=false"
             await self._api.ask("PUT", path, {"metadata": metadata})
 
@@ -179,16 +179,16 @@ class WrapperStore:
         await self._write(work())
 
     async def check_health(self) -> Mapping[str, Any]:
-        """Return what the wrapper says of itself.
+        """Return the wrapper's health report.
 
         Raises:
-            RetrievalError: It is away or unwell.
+            RetrievalError: The wrapper is unreachable or unhealthy.
         """
         answer: Mapping[str, Any] = await self._api.ask("GET", self._config.health_check_endpoint)
         return answer
 
     async def aclose(self) -> None:
-        """Let writes end, and close all connections."""
+        """Wait for pending writes, then close all connections."""
         await asyncio.gather(*self._writes, return_exceptions=True)
         await self._api.aclose()
 
@@ -199,20 +199,20 @@ class WrapperStore:
 
         task = asyncio.ensure_future(alone())
         self._writes.add(task)
-        task.add_done_callback(self._written)
+        task.add_done_callback(self._finish_write)
         return await asyncio.shield(task)
 
-    def _written(self, task: asyncio.Task[Any]) -> None:
+    def _finish_write(self, task: asyncio.Task[Any]) -> None:
         self._writes.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever had asked may have stopped waiting
+            task.exception()  # Mark the exception as retrieved: a cancelled caller no longer awaits this task.
 
     async def _add(self, documents: Sequence[Document], name: str, source: Source | None) -> int:
         about, is_new = await self._to_fill(name)
         given = {d.id: d for d in (prepared(document, about) for document in documents)}
         if is_new:
             about = await self._create(about)
-        old = {each.document.id: each for each in await self._known([*given], about)} if not is_new else {}
+        old = {each.document.id: each for each in await self._own_documents([*given], about)} if not is_new else {}
         marks = Stored(document=Document(text=""))
         if source is not None:
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds") if source.complete else None
@@ -242,7 +242,7 @@ class WrapperStore:
         return [each for each in found if each.digest == marks.digest]
 
     async def _replace(self, new: Sequence[Stored], old: Mapping[str | None, Stored], about: Collection) -> None:
-        """Put documents in the place of others; if the wrapper takes them not, put the others back."""
+        """Replace documents; if the wrapper rejects the new ones, restore the old ones."""
         gone = [old[each.document.id] for each in new if each.document.id in old]
         await self._remove([each.document.id or "" for each in gone], about)
         done: list[str] = []
@@ -265,8 +265,8 @@ class WrapperStore:
             path = f"/collections/{quoted(about.name)}/documents"
             await self._api.ask("DELETE", path, {"ids": [*part]}, patience=2)
 
-    async def _known(self, ids: Sequence[str | None], about: Collection) -> Sequence[Stored]:
-        """Return those of the documents that are there and were added by FlexChat."""
+    async def _own_documents(self, ids: Sequence[str | None], about: Collection) -> Sequence[Stored]:
+        """Return the stored documents among *ids* that FlexChat added."""
         found: list[Stored] = []
         for part in _parts(ids, _IDS_PER_QUESTION):
             found += await self._pages(
@@ -291,10 +291,10 @@ class WrapperStore:
         return found
 
     async def _collection(self, name: str) -> Collection:
-        """Return a collection.
+        """Return the collection *name*.
 
         Raises:
-            UnknownCollectionError: There is none of this name.
+            UnknownCollectionError: It does not exist.
         """
         try:
             if not name or len(name) > 512:
@@ -304,7 +304,7 @@ class WrapperStore:
             if error.status != 404:
                 raise
         except UnicodeEncodeError:
-            pass  # half a character, which no name has
+            pass  # An unpaired surrogate: no name contains one.
         known = _tables(await self._api.ask("GET", "/collections"), "collections")
         raise UnknownCollectionError(name[:200], [str(each.get("name")) for each in known])
 
@@ -317,7 +317,7 @@ class WrapperStore:
         try:
             await self._api.ask("POST", "/collections", body)
         except WrapperError as error:
-            if error.status != 500:  # what the wrapper says where somebody else was quicker
+            if error.status != 500:  # The wrapper's error if another client created the collection first.
                 raise
         return await self._collection(collection.name)
 
@@ -346,7 +346,7 @@ class WrapperStore:
         return self._config.rerank_on_server or self._reranker is not None
 
     async def _reranked(self, text: str, hits: Hits) -> Hits:
-        """Return the best hits in the order of whoever reads them again, the others behind them."""
+        """Reorder the best hits with the reranker; the others follow."""
         first, rest = hits[:_RERANKED], hits[_RERANKED:]
         if not first or not self._reranks:
             return hits
@@ -370,7 +370,7 @@ class WrapperStore:
 
 
 def _source(name: str, stored: Sequence[Stored]) -> Source:
-    """Return a source: as it was completed last, else as far as it has come."""
+    """Build a source from its documents: its last complete state, or else its partial one."""
     complete = [each for each in stored if each.added_at is not None]
     last = max(complete, key=lambda each: each.added_at or "") if complete else stored[-1]
     return Source(
@@ -387,10 +387,10 @@ def _differs(new: Stored, old: Stored | None) -> bool:
 
 
 def _tables(answer: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
-    """Return the list of tables an answer has in a field.
+    """Return the list of objects in a field of a response.
 
     Raises:
-        RetrievalError: There is no such list.
+        RetrievalError: The field is not a list of objects.
     """
     found = answer.get(field)
     if not isinstance(found, list):

@@ -1,1 +1,1 @@
-"""FlexChat tools that use FlexChat's own services: document search."""
+"""Tools built on FlexChat's own services: document search."""

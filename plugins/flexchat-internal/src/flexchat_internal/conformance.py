@@ -1,4 +1,4 @@
-"""What FlexChat's kit tries the implementation type, the handler and the document store with.
+"""Conformance subjects: the implementation type, handler and document store that FlexChat's test kit exercises.
 
 Used by tests/test_conformance.py and by ``flexchat plugins verify internal``.
 """

@@ -1,4 +1,4 @@
-"""The implementation type "internal": a handler that FlexChat's own services are handed to."""
+"""The implementation type "internal": a handler that receives FlexChat's own services."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class InternalSettings:
 
 
 class InternalToolError(ToolError):
-    """An internal tool cannot do its work; the text is for the model and the person who wrote the config."""
+    """An internal tool failed; the text addresses both the model and the author of the config."""
 
 
 async def run(settings: InternalSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
     """Call the handler with the services it may use.
 
     Raises:
-        InternalToolError: There is no such handler or service.
+        InternalToolError: The handler or service does not exist.
     """
     name = _handler_name(settings, context.tool)
     handler = context.handlers.get((KIND, name))
@@ -55,7 +55,7 @@ def _only(service: str, context: ToolContext) -> dict[str, Any]:
 def check(
     settings: InternalSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]
 ) -> str | None:
-    """Return that the handler does not exist, or None."""
+    """Validate that the handler exists; return an error text, or None."""
     name = _handler_name(settings, tool)
     return None if (KIND, name) in handlers else _not_found(name, handlers).explained()
 
@@ -65,7 +65,7 @@ def _handler_name(settings: InternalSettings, tool: ToolDefinition) -> str:
 
 
 def _not_found(name: str, handlers: Mapping[tuple[str, str], ToolHandler]) -> InternalToolError:
-    """The specified text; the hint says what there is (requirements TC-46, TE-15)."""
+    """Build the error with the specified text and a hint that lists the handlers (requirements TC-46, TE-15)."""
     known = sorted(handler for kind, handler in handlers if kind == KIND)
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"installed: {_listed(known)}"

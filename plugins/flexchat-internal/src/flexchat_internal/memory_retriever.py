@@ -1,6 +1,6 @@
-"""The document store "memory": documents of the config or of text files, ranked by BM25.
+"""The document store "memory": documents from the config or from text files, ranked by BM25.
 
-Read at the first query, kept until the app is closed. It knows words, not meanings.
+Files are read at the first query and stay in memory until the app is closed. Matches words, not meanings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from flexchat.store import (
     read_filter,
 )
 
-# The usual constants of BM25 (Robertson and Zaragoza, 2009): how fast repetition stops to count, how much length does.
+# The usual BM25 constants (Robertson and Zaragoza, 2009): saturation of term frequency, and length normalization.
 _K1 = 1.2
 _B = 0.75
 
@@ -46,7 +46,7 @@ LONGEST_READ = 20_000
 
 
 class MemoryStoreError(RetrievalError):
-    """A document cannot be read; the text says which and why."""
+    """A document cannot be read; the text names it and the reason."""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,11 +54,11 @@ class MemoryConfig:
     """A stores entry with provider = "memory".
 
     Attributes:
-        documents: Documents, as they are.
+        documents: Inline documents.
         paths: UTF-8 text or Markdown files, or folders of such files; each file is one document, titled by its
             first heading, else by its name.
-        collection: The collection of documents and files that name none.
-        description: What the documents are about.
+        collection: The collection of files, and of documents without one.
+        description: The subject of the documents, for prompts.
     """
 
     documents: tuple[Document, ...] = ()
@@ -68,7 +68,7 @@ class MemoryConfig:
 
 
 class MemoryRetriever:
-    """Ranks documents by the words they share with a query."""
+    """Ranks in-memory documents by the words they share with a query."""
 
     def __init__(self, config: MemoryConfig, context: DocumentStoreContext | None = None) -> None:
         self._config = config
@@ -80,14 +80,14 @@ class MemoryRetriever:
     async def query(
         self, text: str, *, collection: str | None, top_k: int, where: Where | None = None
     ) -> RetrievalHits:
-        """Return the documents that share a word with text, best first, at most top_k.
+        """Return at most top_k documents that share a word with *text*, best first.
 
-        A distance is 1 - score / best possible score: 0 is a document that could not fit better, 1 one without a
-        word in common (which is not returned).
+        The distance is 1 - score / best possible score: 0 for a perfect match, 1 for no word in common; documents at
+        distance 1 are not returned.
 
         Raises:
             MemoryStoreError: A file cannot be read.
-            UnknownCollectionError: There is no such collection.
+            UnknownCollectionError: The collection does not exist.
         """
         condition = read_filter(where)
         index = await self._read()
@@ -101,7 +101,7 @@ class MemoryRetriever:
         )
 
     async def collections(self) -> tuple[Collection, ...]:
-        """Return the collections its documents name.
+        """Return the collections of the documents.
 
         Raises:
             MemoryStoreError: A file cannot be read.
@@ -119,12 +119,12 @@ class MemoryRetriever:
             return self._index
 
     async def aclose(self) -> None:
-        """Forget the documents."""
+        """Release the documents."""
         self._index = None
 
 
 class Index:
-    """Documents with their words counted."""
+    """An inverted index: documents with their word counts."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self.documents = tuple(documents)
@@ -135,13 +135,13 @@ class Index:
 
     @property
     def collections(self) -> Counter[str]:
-        """How many documents each collection has, in the order of their names."""
+        """Number of documents per collection, sorted by name."""
         return Counter(sorted(d.collection for d in self.documents if d.collection is not None))
 
     def search(
         self, text: str, collection: str | None, top_k: int, passes: Callable[[Document], bool]
     ) -> list[tuple[Document, float]]:
-        """Return the best documents and their distances; equal ones in the order they were given."""
+        """Return the best documents with their distances. The order of equal ones is stable."""
         terms = itertools.islice(dict.fromkeys(_words(text[:LONGEST_READ])), MOST_TERMS)
         words = {word: self._weight(word) for word in terms}
         best = sum(words.values()) * (_K1 + 1)
@@ -155,19 +155,19 @@ class Index:
         return scored[: max(0, top_k)]
 
     def _weight(self, word: str) -> float:
-        """How much a word says: the fewer documents have it, the more."""
+        """Inverse document frequency of a word."""
         holders = self._holders[word]
         return math.log(1 + (len(self.documents) - holders + 0.5) / (holders + 0.5))
 
     def _frequency(self, word: str, place: int) -> float:
-        """How often a document has a word, 0 to K1 + 1: repetition counts less and less, length against it."""
+        """Saturated, length-normalized frequency of a word in a document, 0 to K1 + 1."""
         count = self._counts[place][word]
         length = self._lengths[place] / self._average if self._average else 0.0
         return count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * length)) if count else 0.0
 
 
 def _words(text: str) -> Iterable[str]:
-    """The words of a text, plural and singular alike."""
+    """Yield the words of a text, with plurals reduced to singulars."""
     for word in _WORD.findall(text.casefold()):
         yield word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 

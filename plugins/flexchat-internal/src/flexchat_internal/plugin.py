@@ -1,5 +1,5 @@
-"""What this package brings: the implementation type "internal", the handler "rag_query", the tool "search_documents",
-and the document store "memory".
+"""Registers the implementation type "internal", the handler "rag_query", the tool "search_documents", and the document
+store "memory".
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from .rag_query import RAG_QUERY, SEARCH_DOCUMENTS
 
 @hookimpl
 def flexchat_register_implementation_types() -> Iterable[ImplementationType]:
-    """Offer tools that use FlexChat's own services."""
+    """Register the implementation type "internal"."""
     yield INTERNAL
 
 
 @hookimpl
 def flexchat_register_tool_handlers() -> Iterable[ToolHandler]:
-    """Offer the search in the configured document stores."""
+    """Register rag_query, which searches the configured document stores."""
     yield RAG_QUERY
 
 
 @hookimpl
 def flexchat_register_tools() -> Iterable[ToolDefinition]:
-    """Offer search_documents, which a config switches on by name."""
+    """Register search_documents, which a config enables by name."""
     yield SEARCH_DOCUMENTS
 
 
 @hookimpl
 def flexchat_register_document_stores() -> Iterable[DocumentStoreType]:
-    """Offer a document store that needs no service."""
+    """Register the document store "memory", which needs no service."""
     yield DocumentStoreType(
         name="memory",
         config_class=MemoryConfig,

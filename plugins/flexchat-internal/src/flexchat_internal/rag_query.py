@@ -1,4 +1,4 @@
-"""The handler "rag_query": searches the configured document stores; and the tool "search_documents" that uses it."""
+"""The handler "rag_query", which searches the configured document stores, and its tool "search_documents"."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ MOST_RESULTS = 20
 
 
 class RagQueryError(Exception):
-    """The search cannot be made; the text is for the model and the person who wrote the config."""
+    """The search failed; the text addresses both the model and the author of the config."""
 
 
 async def rag_query(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Search all document stores of the context at once and return the nearest passages, best first.
+    """Search all document stores of the context concurrently and return the nearest passages, best first.
 
-    The order is each store's own. Several are merged by rank, the nearer first where ranks are equal: distances of
-    different stores need not measure alike. What is returned is cited.
+    Each store's own order is preserved. Results of several stores are merged by rank, then by distance, because
+    distances of different stores may not be comparable. Returned passages are recorded as citations.
 
     Returns:
-        ``{"query", "results": [{"title", "source", "collection", "text", "distance"}]}``. A store that failed while
-        another answered is named in ``"failed"``.
+        ``{"query", "results": [{"title", "source", "collection", "text", "distance"}]}``. Stores that failed while
+        another one answered are listed in ``"failed"``.
 
     Raises:
-        RagQueryError: No store, no query, a max_results that is not 1 to 20, or every store failed.
+        RagQueryError: There is no store or no query, max_results is outside 1 to 20, or every store failed.
     """
     query, collection, count = _query(params), params.get("collection"), _count(params)
     if not context.stores:
@@ -57,11 +57,11 @@ async def rag_query(params: Mapping[str, Any], context: ToolContext) -> dict[str
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """A passage that was found.
+    """A retrieved passage.
 
     Attributes:
-        store: The store that found it.
-        rank: Its place among what that store found, from 0.
+        store: Name of the store it comes from.
+        rank: Its position in that store's results, from 0.
     """
 
     store: str
@@ -71,7 +71,7 @@ class Result:
 
 
 def merged(found: Mapping[str, RetrievalHits]) -> list[Result]:
-    """Return what several stores found in one order: by rank, then by distance."""
+    """Merge the results of several stores, ordered by rank, then by distance."""
     results = [
         Result(store=store, rank=rank, document=document, distance=distance)
         for store, hits in found.items()

@@ -1,1 +1,1 @@
-"""Embeddings on this machine for FlexChat: all-MiniLM-L6-v2, no key, no network."""
+"""Local embeddings for FlexChat with all-MiniLM-L6-v2: no API key, no network."""

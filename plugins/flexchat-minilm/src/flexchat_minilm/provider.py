@@ -1,4 +1,4 @@
-"""The provider: threads for the model, so that the event loop is free while it computes."""
+"""The provider: runs the model in threads, so that it does not block the event loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _THREADS = min(4, os.cpu_count() or 1)
 
 
 class MiniLMProvider:
-    """Makes embeddings. All providers of a process share the model."""
+    """Provides embeddings only. All instances in a process share the model."""
 
     name = "minilm"
 
@@ -37,11 +37,11 @@ class MiniLMProvider:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flexchat minilm")
 
     def tool_format(self, model: str) -> str:
-        """Return the provider's name; there is no such format, as the model calls no tools."""
+        """Return the provider's name as a placeholder: the model calls no tools."""
         return self.name
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
-        """Refuse; see ChatProvider."""
+        """Raise an error: the model only embeds. See ChatProvider."""
         raise ProviderRequestError(
             f"minilm makes embeddings and cannot chat with {model}: name another llm, and keep minilm for 'embedding'",
             provider=self.name,
@@ -58,7 +58,7 @@ class MiniLMProvider:
         dimensions: int | None = None,
         timeout_s: float | None = None,
     ) -> Embeddings:
-        """Return one vector for each text; see EmbeddingProvider. Questions and documents get the same vectors."""
+        """Embed each text; see EmbeddingProvider. *purpose* makes no difference to this model."""
         _check(texts, model, dimensions)
         try:
             async with asyncio.timeout(timeout_s):
@@ -75,15 +75,15 @@ class MiniLMProvider:
         )
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return the one model; see ChatProvider."""
+        """Return the only model; see ChatProvider."""
         return (ModelInfo(id=MODEL, capabilities=frozenset({"embedding"}), context_length=LONGEST),)
 
     async def aclose(self) -> None:
-        """End the threads; a text that is being read is read to its end."""
+        """Stop the threads, after the texts they are working on."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _encode(self, texts: Sequence[str]) -> list[Encoded]:
-        """Read the texts, as many at once as there are threads; what is asked meanwhile need not wait for all."""
+        """Embed the texts, one task per thread, so that concurrent requests share the threads fairly."""
         encoded: dict[int, Encoded] = {}
         left = iter(enumerate(texts))
         loop = asyncio.get_running_loop()

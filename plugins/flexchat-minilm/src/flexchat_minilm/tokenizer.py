@@ -1,4 +1,4 @@
-"""Texts as the model's tokens: WordPiece over the vocabulary of bert-base-uncased."""
+"""The model's tokenizer: WordPiece over the vocabulary of bert-base-uncased."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def load_tokenizer() -> Tokenizer:
-    """Return the tokenizer; it cuts off what is beyond the tokens the model reads.
+    """Build the tokenizer, which truncates texts to the model's token limit.
 
-    Source of the parts: BERT's tokenizer for lower case, which sentence-transformers/all-MiniLM-L6-v2 names as its own.
+    Source: BERT's uncased tokenizer, which sentence-transformers/all-MiniLM-L6-v2 declares in its configuration.
     """
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
