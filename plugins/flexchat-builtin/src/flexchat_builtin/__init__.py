@@ -1,1 +1,1 @@
-"""FlexChat tools that need no service: calculator, dates, ids, text."""
+"""Tools that need no service: calculator, dates, ids and text."""

@@ -1,8 +1,8 @@
-"""The calculator: what an expression in the language of mathjs is worth.
+"""The calculator: evaluates expressions in the language of mathjs.
 
-Nothing of the expression is ever handed to an interpreter. tokens.py and grammar.py read it, functions.py computes
-one operation at a time on 64-bit floats, lists.py those on lists; so no expression can run code, wrap a whole number or
-take long (at most 200 operations, on at most 10,000 numbers of lists).
+No part of an expression reaches an interpreter: tokens.py and grammar.py parse it, functions.py computes one operation
+at a time on 64-bit floats, and lists.py those on lists. An expression therefore cannot run code, overflow silently or
+take long (at most 200 operations, on lists of at most 10,000 numbers in all).
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from collections.abc import Sequence
 
 from . import lists
 from .errors import MathError
-from .functions import FUNCTIONS, LARGEST_EXACT, OPERATORS, holds, spoken
+from .functions import FUNCTIONS, LARGEST_EXACT, OPERATORS, format_number, holds
 from .grammar import List, Node, Number, parse
 from .lists import Numbers
 
 
 def evaluate(expression: str) -> float | int | bool | list[float | int]:
-    """Return what an arithmetic expression is worth; a list of numbers where it makes one.
+    """Evaluate an arithmetic expression to a number, a boolean or a list of numbers.
 
-    The language is that of mathjs without units, matrices, complex and big numbers, variables and functions of
-    one's own; the package's README has it in full. The result is finite; a whole number up to 2^53 is an int.
+    The language is that of mathjs without units, matrices, complex and big numbers, variables and user-defined
+    functions; see the package's README. Results are finite; a whole number up to 2^53 is an int.
 
     Raises:
-        MathError: It is not such an expression, goes beyond the limits (1,000 characters, 200 operations, 50 levels,
-            lists of 1,000 numbers), or has no finite real result. The text says which and is fit for a model.
+        MathError: The expression is invalid, exceeds the limits (1,000 characters, 200 operations, 50 levels, lists of
+            1,000 numbers), or has no finite real result. The text names the reason and is suitable for a model.
     """
     try:
         worth = _Calculation().value(parse(expression))
-    except RecursionError:  # the caller's own stack was nearly full
+    except RecursionError:  # Only if the caller's own stack was nearly full: 50 levels fit otherwise.
         raise MathError("the expression is nested too deeply") from None
     return [_presentable(each) for each in worth] if isinstance(worth, tuple) else _presentable(worth)
 
@@ -41,7 +41,7 @@ def _presentable(value: float | bool) -> float | int | bool:
 
 
 class _Calculation:
-    """One walk through a tree. Remembers where a number first grew beyond all bounds."""
+    """One evaluation of a tree. Records the operation that first overflowed, for the error text."""
 
     def __init__(self) -> None:
         self._grew = ""
@@ -67,7 +67,7 @@ class _Calculation:
         if node.name in ("and", "or"):
             left, right = node.arguments
             first = holds(self._number(left, f"{node.name} takes"))
-            decided = first == (node.name == "or")  # then the other side is not looked at, as in mathjs
+            decided = first == (node.name == "or")  # Short-circuit evaluation, as in mathjs.
             return first if decided else holds(self._number(right, f"{node.name} takes"))
         arguments: list[float | Numbers] = []
         numbers: list[float] = []
@@ -108,10 +108,10 @@ class _Calculation:
         return tuple(made)
 
     def _noted(self, name: str, arguments: Sequence[float], worth: float) -> float:
-        """Return the worth of an operation; remember it if it is infinite.
+        """Check the value of an operation and return it, recording an overflow.
 
         Raises:
-            MathError: It is not a number, and its arguments are.
+            MathError: The value is NaN although no argument is.
         """
         if math.isfinite(worth):
             return worth
@@ -123,7 +123,7 @@ class _Calculation:
 
 
 def _undefined(name: str, arguments: Sequence[float]) -> str:
-    written = _written(name, arguments)
+    written = _format_operation(name, arguments)
     if name == "/" and arguments[1] == 0:
         return f"division by zero in {written}"
     if any(map(math.isinf, arguments)):
@@ -132,15 +132,15 @@ def _undefined(name: str, arguments: Sequence[float]) -> str:
 
 
 def _growth(name: str, arguments: Sequence[float]) -> str:
-    written = _written(name, arguments)
+    written = _format_operation(name, arguments)
     if (name == "/" and arguments[1] == 0) or (name == "^" and arguments[0] == 0):
         return f"division by zero in {written}"
     return f"the result of {written} is too large or infinite (numbers go up to 1.8e308)"
 
 
-def _written(name: str, arguments: Sequence[float]) -> str:
-    """Return an operation as the user may have written it, with at most four arguments."""
-    words = [spoken(x) for x in arguments[:4]]
+def _format_operation(name: str, arguments: Sequence[float]) -> str:
+    """Format an operation in the language of expressions, with at most four arguments."""
+    words = [format_number(x) for x in arguments[:4]]
     if name in OPERATORS:
         return f"{words[0]} {name} {words[1]}" if len(words) == 2 else f"{words[0]}{name}"
     return f"{name}({', '.join(words)}{', …' if len(arguments) > 4 else ''})"

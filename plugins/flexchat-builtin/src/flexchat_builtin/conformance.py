@@ -1,4 +1,4 @@
-"""What FlexChat's kit tries the handlers and the implementation type with.
+"""Conformance subjects: the handlers and implementation type that FlexChat's test kit exercises.
 
 Used by tests/test_conformance.py and by ``flexchat plugins verify builtin``.
 """

@@ -1,8 +1,8 @@
-"""The only door to numexpr, which computes with lists: it gets the templates below and 64-bit floats, nothing else.
+"""The only module that calls numexpr, which computes with lists. It passes constant templates and 64-bit floats.
 
-numexpr compiles its first argument with Python's own compiler and guards that with a pattern that can be got
-around (numexpr 2.14.2). So no text of a user or a model may reach it: each operation is one constant template
-over the variables a and b, 64-bit floats or arrays of them, which cannot grow or wrap.
+numexpr compiles its first argument with Python's compiler and guards this with a pattern that can be bypassed
+(numexpr 2.14.2). No text of a user or a model may reach it: each operation is one constant template over the
+variables a and b, which are 64-bit floats or arrays of them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 @functools.cache
 def load() -> Callable[..., Any]:
-    """Import numexpr, about 0.2 s with numpy, and return its evaluate. Later calls cost nothing.
+    """Import numexpr (about 0.2 s with numpy) on the first call and return its ``evaluate``.
 
-    numexpr starts a thread per core and logs how many. Lists of a thousand numbers need none; where the program
-    has loaded numexpr for its own work, its threads are left alone.
+    numexpr starts a thread per core and logs their number. Lists of a thousand numbers need no threads, so this
+    prevents both, unless the program has already imported numexpr.
     """
     ours = "numexpr" not in sys.modules
     log = logging.getLogger("numexpr.utils")
@@ -35,7 +35,7 @@ def load() -> Callable[..., Any]:
 
 
 def is_loaded() -> bool:
-    """Return whether the next calculation with a list starts at once."""
+    """Return True if numexpr is already imported."""
     return load.cache_info().currsize > 0
 
 
@@ -73,7 +73,7 @@ TEMPLATES = {
 
 
 def compute_list(name: str, *operands: float | Sequence[float]) -> list[float]:
-    """Return what the template of that name makes of one or two operands, at least one of them a list.
+    """Evaluate a template on one or two operands, at least one of them a list.
 
     Lists have the same length; a number stands for a list of equal numbers. IEEE double arithmetic, element by element
     and as in floats.py, never an error. A sum or product is a list of one.

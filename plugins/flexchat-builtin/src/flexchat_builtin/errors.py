@@ -1,4 +1,4 @@
-"""What the builtin tools say when they cannot do something. A model reads these texts."""
+"""Errors of the builtin tools. Their texts are written for a model."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from flexchat.plugin import ToolError
 
 
 class MathError(ToolError, ValueError):
-    """An expression that the calculator refuses or that has no result (requirement TC-64).
+    """An expression that is invalid or has no result (requirement TC-64).
 
     Attributes:
-        reason: Why, without the specified introduction.
+        reason: The reason, without the specified prefix.
     """
 
     def __init__(self, reason: str, *, hint: str | None = None) -> None:
@@ -18,4 +18,4 @@ class MathError(ToolError, ValueError):
 
 
 class ParameterError(ValueError):
-    """A handler's parameters cannot be used."""
+    """A handler's parameters are invalid."""

@@ -1,6 +1,7 @@
-"""Arithmetic on two numbers at most, as IEEE 754 has it: 64-bit floats in and out, never an error.
+"""Operations on one or two 64-bit floats with IEEE 754 results: never an exception.
 
-Python's math module raises where C gives NaN or infinity; arithmetic.py words both for people, with what led there.
+Python's math module raises where C returns NaN or infinity; arithmetic.py turns these into error texts with the
+operation that caused them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 
 def compute(name: str, *numbers: float) -> float:
-    """Return what the operation of that name makes of one or two numbers."""
+    """Apply the named operation to one or two numbers."""
     return _OPERATIONS[name](*numbers)
 
 
@@ -37,7 +38,7 @@ def _sign(a: float) -> float:
 
 
 def _growing(call: Callable[[float], float]) -> Callable[[float], float]:
-    """A function that goes beyond all bounds for large numbers."""
+    """Wrap a function that overflows for large arguments: infinity in place of OverflowError."""
 
     def value(a: float) -> float:
         try:
@@ -53,12 +54,12 @@ def _odd(call: Callable[[float], float]) -> Callable[[float], float]:
 
 
 def _within(low: float, call: Callable[[float], float], high: float = math.inf) -> Callable[[float], float]:
-    """A function of the numbers from low to high; NaN outside of them."""
+    """Restrict a function to the domain from low to high; NaN outside."""
     return lambda a: call(a) if low <= a <= high else math.nan
 
 
 def _from_pole(pole: float, call: Callable[[float], float]) -> Callable[[float], float]:
-    """A function of the numbers above a pole, where it is minus infinity."""
+    """Restrict a function to arguments above a pole, where its value is minus infinity."""
     return lambda a: call(a) if a > pole else -math.inf if a == pole else math.nan
 
 

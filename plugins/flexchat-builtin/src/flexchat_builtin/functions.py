@@ -1,7 +1,7 @@
-"""What the calculator can compute: every function by its name, bounded for any arguments.
+"""The calculator's functions by name, with bounded run time for any arguments.
 
-Names and meanings are those of mathjs 15. What C's math library has is in floats.py. All take and give 64-bit floats;
-NaN means "no real number", infinity "too large": arithmetic.py words both.
+Names and semantics follow mathjs 15; functions of C's math library are in floats.py. Arguments and results are 64-bit
+floats. NaN means "not a real number" and infinity "too large"; arithmetic.py turns both into error texts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CONSTANTS: Mapping[str, float | bool] = {
 
 
 class Function(NamedTuple):
-    """A function an expression may call, with how many arguments it takes."""
+    """A function available to expressions, with its range of argument counts."""
 
     call: Callable[..., float]
     fewest: int = 1
@@ -43,12 +43,12 @@ class Function(NamedTuple):
 
 
 def nearly_equal(a: float, b: float) -> bool:
-    """Return whether two numbers count as equal: to 12 digits, as in mathjs, so that 0.1 + 0.2 == 0.3."""
+    """Compare two numbers to 12 digits, as in mathjs, so that 0.1 + 0.2 == 0.3."""
     return math.isclose(a, b, rel_tol=1e-12, abs_tol=1e-15)
 
 
 def modulo(a: float, b: float) -> float:
-    """Return the remainder with the sign of b; a mod 0 is a, and 7 mod 0.1 is 0, as in mathjs."""
+    """Compute the remainder with the sign of b; as in mathjs, a mod 0 is a and 7 mod 0.1 is 0."""
     if b == 0:
         return a
     if a.is_integer() and b.is_integer():
@@ -65,23 +65,23 @@ def _rounding(mode: str) -> Callable[..., float]:
         if decimals not in range(16):
             raise MathError("the number of decimals must be a whole number from 0 to 15")
         if not abs(x) < 2**52:
-            return x  # has no decimals; or is not finite
+            return x  # Without decimals, or not finite.
         nearest = _quantized(x, int(decimals), decimal.ROUND_HALF_UP)
-        # 2.9999999999999996 is a 3 that went through a calculation: its floor is 3.
+        # 2.9999999999999996 is 3 with a rounding error: its floor should be 3.
         return nearest if nearly_equal(x, nearest) else _quantized(x, int(decimals), mode)
 
     return rounded
 
 
 def _quantized(x: float, decimals: int, mode: str) -> float:
-    # The shortest decimal that reads as x: for people 1.005 is half-way, for its binary value it is not.
+    # Round the shortest decimal of x: 1.005 is half-way to a reader, though its binary value is not.
     exact = decimal.Decimal(repr(x))
     return float(exact.quantize(decimal.Decimal(1).scaleb(-decimals), mode, decimal.Context(prec=40)))
 
 
 def _whole(name: str, x: float) -> int:
     if not (x.is_integer() and abs(x) <= LARGEST_EXACT):
-        raise MathError(f"{name} needs whole numbers up to 2^53, got {spoken(x)}")
+        raise MathError(f"{name} needs whole numbers up to 2^53, got {format_number(x)}")
     return int(x)
 
 
@@ -93,9 +93,9 @@ def _as_float(whole: int) -> float:
 
 
 def factorial(x: float) -> float:
-    """Return x!; between whole numbers by the gamma function."""
+    """Compute x!, using the gamma function between whole numbers."""
     if x < 0:
-        raise MathError(f"the factorial of a negative number is not defined ({spoken(x)})")
+        raise MathError(f"the factorial of a negative number is not defined ({format_number(x)})")
     if x.is_integer() and x <= 170:
         return float(math.factorial(int(x)))
     try:
@@ -109,7 +109,7 @@ def _combinations(n: float, k: float) -> float:
     if not 0 <= chosen <= total:
         raise MathError("combinations(n, k) needs 0 <= k <= n")
     chosen = min(chosen, total - chosen)
-    # From 1,030 on there are more than 2^1024, and the exact number would take minutes.
+    # From 1,030 on the result exceeds 2^1024, and computing it exactly would take minutes.
     return _as_float(math.comb(total, chosen)) if chosen < 1_030 else math.inf
 
 
@@ -132,7 +132,7 @@ def _lcm(*values: float) -> float:
 
 def _log(x: float, base: float | None = None) -> float:
     if base in (2.0, 10.0):
-        return compute(f"log{base:.0f}", x)  # exact where log(1000) / log(10) is 2.9999999999999996
+        return compute(f"log{base:.0f}", x)  # Exact, whereas log(1000) / log(10) is 2.9999999999999996.
     return compute("log", x) if base is None else compute("/", compute("log", x), compute("log", base))
 
 
@@ -151,7 +151,7 @@ def _cube_root(x: float) -> float:
 
 
 def _tidy_root(size: float, root: float, x: float) -> float:
-    """Return the whole number next to a root if that is the exact one: 64 ^ (1/3) is 3.9999999999999996."""
+    """Round a root to the nearest whole number if that is exact: 64 ^ (1/3) is 3.9999999999999996."""
     if not size < LARGEST_EXACT:
         return size
     whole = float(round(size))
@@ -182,7 +182,7 @@ def _mode(*values: float) -> float:
     most = max(counts.values())
     modes = [value for value, count in counts.items() if count == most]
     if len(modes) > 1:
-        raise MathError(f"there are several modes: {', '.join(map(spoken, modes[:10]))}")
+        raise MathError(f"there are several modes: {', '.join(map(format_number, modes[:10]))}")
     return modes[0]
 
 
@@ -234,7 +234,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "mode": Function(_mode, 1, MANY),
     "std": Function(_deviation, 1, MANY),
     "variance": Function(_variance, 1, MANY),
-    "dot": Function(lambda *_: math.nan, 2, 2),  # of lists alone: lists.py
+    "dot": Function(lambda *_: math.nan, 2, 2),  # Only defined for lists; see lists.py.
     "min": Function(_extreme(min), 1, MANY),
     "max": Function(_extreme(max), 1, MANY),
 }
@@ -258,12 +258,12 @@ OPERATORS: Mapping[str, Callable[..., float]] = {
 
 
 def holds(x: float) -> bool:
-    """Return whether a number counts as true: all do but 0 and NaN."""
+    """Convert a number to a boolean: all numbers except 0 and NaN are true."""
     return x != 0 and not math.isnan(x)
 
 
-def spoken(x: float) -> str:
-    """Return a number as a person writes it: 3, not 3.0."""
+def format_number(x: float) -> str:
+    """Format a number for a reader: 3 rather than 3.0."""
     if math.isinf(x):
         return "Infinity" if x > 0 else "-Infinity"
     return str(int(x)) if x.is_integer() and abs(x) <= LARGEST_EXACT else repr(x)

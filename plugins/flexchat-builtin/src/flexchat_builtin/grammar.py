@@ -1,8 +1,8 @@
-"""Reads an expression in the language of mathjs into a tree of three kinds of node.
+"""Parses an expression in the language of mathjs into a tree of three node types.
 
-The tree is the allowlist: there is no node for an attribute, an index, a text, an assignment or a function of one's
-own, and a call names an entry of functions.FUNCTIONS. Nodes are named tuples: making attrs classes would take longer
-than a first calculation. Precedence, from loose to tight:
+The node types are an allowlist: there is none for an attribute, an index, a string, an assignment or a user-defined
+function, and a call names an entry of functions.FUNCTIONS. Nodes are named tuples, because creating attrs classes would
+take longer than a first calculation. Precedence, from loose to tight:
 
     a ? b : c      or      xor      and      == != < > <= >=      + -      * / .* ./ mod % of
     2 pi (implicit)      n% (percent)      -a +a not a      a ^ b, a .^ b (from the right)      n!
@@ -34,20 +34,20 @@ _WORDS = frozenset({"or", "xor", "and", "not", "mod", "of", "to", "in"})
 
 
 class Number(NamedTuple):
-    """A number, or a truth value, as it stands in the expression."""
+    """A literal number or boolean."""
 
     value: float | bool
 
 
 class Operation(NamedTuple):
-    """An entry of functions.OPERATORS or functions.FUNCTIONS, or the choice "?", with its arguments."""
+    """An application of functions.OPERATORS, functions.FUNCTIONS or the conditional "?" to arguments."""
 
     name: str
     arguments: tuple[Node, ...]
 
 
 class List(NamedTuple):
-    """A list of numbers, each with an expression of its own."""
+    """A list whose elements are expressions."""
 
     elements: tuple[Node, ...]
 
@@ -56,10 +56,10 @@ Node = Number | Operation | List
 
 
 def parse(expression: str) -> Node:
-    """Return the tree of an expression.
+    """Parse an expression.
 
     Raises:
-        MathError: It is not arithmetic, or longer or deeper than the limits; the text names the construct.
+        MathError: The expression is not arithmetic, or exceeds a limit; the text names the construct.
     """
     return _Parser(tokens_of(expression)).whole()
 
@@ -71,7 +71,7 @@ class _Parser:
         self._position = 0
         self._depth = 0
         self._operations = 0
-        self._call_end = -1  # where the last call of a function ended: another parenthesis there is not a product
+        self._call_end = -1  # End of the last function call: a parenthesis right after it is an error, not a product.
 
     @property
     def _token(self) -> Token:
@@ -82,7 +82,7 @@ class _Parser:
         return self._tokens[min(self._position + 1, self._last)]
 
     def _take(self, text: str) -> bool:
-        """Step over the token if it reads so."""
+        """Consume the next token if it is *text*."""
         if self._token.text != text:
             return False
         self._position += 1
@@ -136,7 +136,7 @@ class _Parser:
         return left
 
     def _juxtaposed(self) -> Node:
-        """Read factors that stand side by side: 2 pi, 3(4 + 5), (2)(3)."""
+        """Parse an implicit product: 2 pi, 3(4 + 5), (2)(3)."""
         node = self._percentage()
         while self._is_fraction_factor(node):
             self._position += 1
@@ -146,7 +146,7 @@ class _Parser:
         return node
 
     def _is_fraction_factor(self, node: Node) -> bool:
-        """Return whether this is 1/2 pi or 8/2(3): a division of two numbers is done before such a product."""
+        """Return True for 1/2 pi and 8/2(3): a division of two literals binds tighter than an implicit product."""
         if self._token.text != "/" or self._next.kind != "number":
             return False
         unsigned = node.arguments[0] if isinstance(node, Operation) and node.name == "negative" else node
@@ -178,7 +178,7 @@ class _Parser:
         return node
 
     def _is_modulo(self) -> bool:
-        """Return whether this % divides: 7 % 3 and 5 % -3 do; 17% - 5, 17%-5 and 15% of 45 do not."""
+        """Return True if this % is modulo, as in 7 % 3 and 5 % -3; not in 17% - 5, 17%-5 and 15% of 45."""
         follower = self._next
         if follower.text in ("+", "-"):
             return self._token.spaced
@@ -187,7 +187,7 @@ class _Parser:
         return follower.kind == "number" or follower.text == "("
 
     def _is_named(self, position: int) -> bool:
-        """Return whether the name there stands for a value or a function: mod does in mod(7, 3) only."""
+        """Return True if the name there is a value or a function; for mod, only in mod(7, 3)."""
         text = self._tokens[position].text
         return text not in _WORDS or (text == "mod" and self._tokens[position + 1].text == "(")
 
@@ -220,7 +220,7 @@ class _Parser:
             return _number(token.text)
         if token.kind == "name" and self._is_named(self._position):
             self._position += 1
-            return self._named(token.text)
+            return self._parse_name(token.text)
         if self._take("["):
             return self._list()
         if not self._take("("):
@@ -241,7 +241,7 @@ class _Parser:
         return List(tuple(elements))
 
     def _element(self) -> Node:
-        """Read a number at once: a list may have more of them than an expression has operations."""
+        """Parse a list element, with a fast path for literals: lists may be longer than the operation limit."""
         sign = int(self._token.text == "-")
         number, after = (
             self._token if not sign else self._next,
@@ -252,7 +252,7 @@ class _Parser:
             return Number(-_number(number.text).value if sign else _number(number.text).value)
         return self._choice()
 
-    def _named(self, name: str) -> Node:
+    def _parse_name(self, name: str) -> Node:
         if name in CONSTANTS:
             return Number(CONSTANTS[name])
         function = FUNCTIONS.get(name)
@@ -302,7 +302,7 @@ def _is_percent(node: Node) -> bool:
 
 
 def _unpercented(node: Node) -> Node:
-    """Return a percentage in parentheses as the plain fraction it is: 200 + (10%) is 200.1."""
+    """Convert a percentage in parentheses to a plain fraction: 200 + (10%) is 200.1."""
     if isinstance(node, Operation) and node.name == "%":
         return Operation("/", (*node.arguments, Number(100.0)))
     return node

@@ -1,4 +1,4 @@
-"""Handlers of few lines: calculate, echo, date and time, unique ids."""
+"""Short handlers: calculator, echo, date and time, unique ids."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def _load_arithmetic() -> None:
 async def math_eval(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     """Return {"result": value} for params["expression"] (requirements TC-63, TC-64).
 
-    Runs on the event loop: an evaluation is bounded to some milliseconds. Loading numexpr, which lists need, is not, so
-    that is done beside it.
+    Runs on the event loop, because an evaluation takes a few milliseconds at most. Importing numexpr, which lists need,
+    takes longer and runs in a thread.
     """
     expression = params.get("expression")
     if not isinstance(expression, str) or not expression.strip():
         raise ParameterError('math_eval requires a non-empty string "expression" parameter')
     if "[" in expression and not engine.is_loaded():
         await asyncio.to_thread(engine.load)
-    if _ARITHMETIC not in sys.modules:  # every command loads this module, few calculate
+    if _ARITHMETIC not in sys.modules:  # Imported here: every command imports this module, and few calculate.
         await run_in_thread(_load_arithmetic)
     from .arithmetic import evaluate
 
@@ -47,11 +47,15 @@ async def echo(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any
 
 
 async def get_current_datetime(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Return the present moment in params["timezone"], an IANA name; UTC if absent or empty."""
+    """Return the current time in params["timezone"], an IANA name; UTC if absent or empty."""
     name = parameters.text(params, "timezone", default="", most=100).strip() or "UTC"
     try:
         zone = zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # the last for a folder such as "Europe"
+    except (
+        zoneinfo.ZoneInfoNotFoundError,
+        ValueError,
+        OSError,
+    ):  # IsADirectoryError: a folder of the database, such as "Europe".
         near = await asyncio.to_thread(_nearest_zones, name)
         hint = f"; near names: {', '.join(near)}" if near else ""
         raise ParameterError(f"unknown timezone {name!r}: use an IANA name such as Europe/Berlin{hint}") from None
@@ -66,12 +70,12 @@ async def get_current_datetime(params: Mapping[str, Any], context: ToolContext) 
     }
 
 
-# strftime("%A") would follow the machine's locale.
+# strftime("%A") depends on the machine's locale.
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def _nearest_zones(name: str) -> list[str]:
-    """Return up to three zone names like this one; "new york" finds America/New_York."""
+    """Return up to three similar zone names; America/New_York for "new york"."""
     wanted = name.casefold().replace(" ", "_")
     full: dict[str, str] = {}
     by_city: dict[str, str] = {}

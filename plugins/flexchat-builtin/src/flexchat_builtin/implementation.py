@@ -1,4 +1,4 @@
-"""The implementation type "builtin": a tool is run by a registered handler, looked up by name."""
+"""The implementation type "builtin": runs a tool with a registered handler, looked up by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BuiltinSettings:
 
 
 class HandlerNotFoundError(ToolError, LookupError):
-    """No handler of that name is installed (requirements TC-45, TE-11)."""
+    """No plugin registers a handler of this name (requirements TC-45, TE-11)."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name, self.known = name, tuple(sorted(known))
@@ -34,14 +34,14 @@ class HandlerNotFoundError(ToolError, LookupError):
 
 
 async def run(settings: BuiltinSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
-    """Run the tool's handler with the parameters and return what it returns."""
+    """Run the tool's handler with the parameters."""
     return await context.call(find(settings, context.tool, context.handlers), params)
 
 
 def check(
     settings: BuiltinSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]
 ) -> str | None:
-    """Return what run would raise, with its hint, so that a config is refused before anyone calls the tool."""
+    """Validate that the handler exists, before any call; return the error text with its hint, or None."""
     try:
         find(settings, tool, handlers)
     except HandlerNotFoundError as error:
@@ -52,10 +52,10 @@ def check(
 def find(
     settings: BuiltinSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]
 ) -> ToolHandler:
-    """Return the tool's handler: implementation.handler wins over the tool's handler key, that over its name.
+    """Look up a tool's handler by implementation.handler, else the tool's handler key, else its name.
 
     Raises:
-        HandlerNotFoundError: No plugin has registered it.
+        HandlerNotFoundError: No plugin registers it.
     """
     name = settings.handler or tool.handler or tool.name
     handler = handlers.get((KIND, name))

@@ -1,6 +1,6 @@
-"""What the calculator does with lists: operations element by element, and functions of all numbers of a list.
+"""Operations of the calculator on lists: element-wise ones, and aggregates.
 
-numexpr does what C's math library and sums are for (engine.py); the rest is functions.py for one number after another.
+numexpr computes sums and the functions of C's math library (engine.py); functions.py handles the rest one by one.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _ONE_BY_ONE = {
 
 
 def is_of_all(name: str) -> bool:
-    """Return whether a function takes any number of numbers, and so those of a list."""
+    """Return True for aggregates: functions of any number of arguments, or of one list."""
     return name in FUNCTIONS and FUNCTIONS[name].most == MANY
 
 
 def of_all(name: str, arguments: Sequence[float | Numbers]) -> float:
-    """Return sum([1, 2, 3]) and the like.
+    """Compute an aggregate such as sum([1, 2, 3]).
 
     Raises:
         MathError: Lists and numbers are mixed, or the list is too short.
@@ -53,10 +53,10 @@ def of_all(name: str, arguments: Sequence[float | Numbers]) -> float:
 
 
 def dot(arguments: Sequence[float | Numbers]) -> float:
-    """Return the sum of the products of two lists.
+    """Compute the dot product of two lists.
 
     Raises:
-        MathError: They are not two lists of equal length.
+        MathError: The arguments are not two lists of equal length.
     """
     a, b = arguments
     if not isinstance(a, tuple) or not isinstance(b, tuple):
@@ -66,7 +66,7 @@ def dot(arguments: Sequence[float | Numbers]) -> float:
 
 
 def rows(name: str, arguments: Sequence[float | Numbers]) -> list[list[float]]:
-    """Return what an operation is applied to, number by number: [1, 2] + 3 is 1 + 3 and 2 + 3.
+    """Broadcast the arguments of an element-wise operation: [1, 2] + 3 gives [[1, 3], [2, 3]].
 
     Raises:
         MathError: The lists are not of equal length.
@@ -78,10 +78,10 @@ def rows(name: str, arguments: Sequence[float | Numbers]) -> list[list[float]]:
 
 
 def one_by_one(name: str, arguments: Sequence[float | Numbers]) -> list[float]:
-    """Return what an operation makes of lists of equal length and numbers, element by element.
+    """Apply an operation element by element to lists of equal length and numbers.
 
     Raises:
-        MathError: It does not take lists, or they are not of equal length.
+        MathError: The operation does not accept lists, or their lengths differ.
     """
     if name == "*" and all(isinstance(each, tuple) for each in arguments):
         raise MathError("a product of two lists can mean two things: write a .* b for a list, dot(a, b) for a number")
@@ -90,7 +90,7 @@ def one_by_one(name: str, arguments: Sequence[float | Numbers]) -> list[float]:
         raise MathError(f"{name} takes numbers, not lists")
     applied = rows(name, arguments)
     template = "^" if name == "pow" else name
-    if template in TEMPLATES and not (name == "log" and len(arguments) == 2):  # log(x, base) has no template
+    if template in TEMPLATES and not (name == "log" and len(arguments) == 2):  # There is no template for log(x, base).
         return compute_list(template, *arguments)
     operation = OPERATORS.get(name) or FUNCTIONS[name].call
     return [float(operation(*row)) for row in applied]

@@ -1,4 +1,4 @@
-"""Reads the parameters of the builtin handlers. A schema has usually checked them; a tool's own schema may be laxer."""
+"""Validation of handler parameters, for tools whose schema is laxer than that of the ready-made ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MAX_TEXT = 100_000
 
 
 def text(params: Mapping[str, Any], name: str, *, default: str | None = None, most: int = MAX_TEXT) -> str:
-    """Return a text parameter.
+    """Return a string parameter.
 
     Raises:
-        ParameterError: Absent (and no default), not a text, or too long.
+        ParameterError: It is absent without a default, not a string, or too long.
     """
     value = params.get(name)
     if value is None and default is not None:
@@ -28,10 +28,10 @@ def text(params: Mapping[str, Any], name: str, *, default: str | None = None, mo
 
 
 def flag(params: Mapping[str, Any], name: str) -> bool:
-    """Return a truth value; absent means false.
+    """Return a boolean parameter; False if absent.
 
     Raises:
-        ParameterError: Something else.
+        ParameterError: It is not a boolean.
     """
     value = params.get(name)
     if value is not None and not isinstance(value, bool):
@@ -40,10 +40,10 @@ def flag(params: Mapping[str, Any], name: str) -> bool:
 
 
 def whole_number(params: Mapping[str, Any], name: str, *, default: int) -> int:
-    """Return a whole number from 0; the default if absent.
+    """Return a non-negative integer parameter; the default if absent.
 
     Raises:
-        ParameterError: Something else.
+        ParameterError: It is not a non-negative integer.
     """
     value = params.get(name)
     if value is None:
@@ -54,10 +54,10 @@ def whole_number(params: Mapping[str, Any], name: str, *, default: int) -> int:
 
 
 def choice(params: Mapping[str, Any], name: str, options: Mapping[str, Any]) -> Any:
-    """Return what one of the options stands for.
+    """Return the value that *options* maps the parameter to.
 
     Raises:
-        ParameterError: None of them.
+        ParameterError: It is not one of the options.
     """
     value = params.get(name)
     if not isinstance(value, str) or value not in options:

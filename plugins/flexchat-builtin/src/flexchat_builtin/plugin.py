@@ -1,4 +1,4 @@
-"""What this package adds to FlexChat. Loads nothing heavy: numexpr and RE2 come with the first use."""
+"""Registers the builtin tools and handlers. numexpr and RE2 are imported on first use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HANDLERS = (
 
 @hookimpl
 def flexchat_register_implementation_types() -> Iterator[ImplementationType]:
-    """Offer the type "builtin"."""
+    """Register the implementation type "builtin"."""
     yield ImplementationType(
         name=KIND,
         settings_class=BuiltinSettings,
@@ -38,12 +38,12 @@ def flexchat_register_implementation_types() -> Iterator[ImplementationType]:
 
 @hookimpl
 def flexchat_register_tool_handlers() -> Iterator[ToolHandler]:
-    """Offer the handlers, each by its function's name."""
+    """Register the handlers under the names of their functions."""
     for handler in _HANDLERS:
         yield ToolHandler(kind=KIND, name=handler.__name__, call=handler)
 
 
 @hookimpl
 def flexchat_register_tools() -> Iterator[ToolDefinition]:
-    """Offer the ready-made tools."""
+    """Register the ready-made tools."""
     return ready_tools()

@@ -1,4 +1,4 @@
-"""Reading on in the result of an earlier call, of which a model was shown head and tail."""
+"""The tool "read_result": pieces of an earlier result that was shortened to its head and tail."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 async def read_result(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Return a piece of the result of the call params["result"]: params["chars"] from params["start"] on.
+    """Return params["chars"] characters of the result params["result"], from params["start"] on.
 
-    With params["find"], return the places from there on where the text has that. Positions count the characters of the
-    whole text, from 0. What is returned is never so long that it would be shortened.
+    With params["find"], search for this text from there on and return the matches. Positions count characters of the
+    whole text, from 0. The returned data always fits the limit beyond which a result would be shortened.
     """
     call_id, find = text(params, "result", most=200), text(params, "find", default="", most=MAX_FIND)
     earlier = await context.earlier_result(call_id)
@@ -39,7 +39,7 @@ async def read_result(params: Mapping[str, Any], context: ToolContext) -> dict[s
     if start > length:
         raise ParameterError(f"'start' is {start}, and the result has {length} characters")
     if find:
-        found: dict[str, Any] = await context.run_in_thread(_found, earlier, find, start)
+        found: dict[str, Any] = await context.run_in_thread(_find_matches, earlier, find, start)
         return found
     return _piece(earlier, start, whole_number(params, "chars", default=length))
 
@@ -53,7 +53,7 @@ def _piece(earlier: EarlierResult, start: int, chars: int) -> dict[str, Any]:
     return {"text": piece, "start": start, **more, "length": length}
 
 
-def _found(earlier: EarlierResult, find: str, start: int) -> dict[str, Any]:
+def _find_matches(earlier: EarlierResult, find: str, start: int) -> dict[str, Any]:
     length, shown = len(earlier.text), start
     told: dict[str, Any] = {"matches": [], "count": MOST_FOUND, "next_start": length, "length": length}
     room = earlier.max_chars - len(_encode(told))
@@ -65,7 +65,7 @@ def _found(earlier: EarlierResult, find: str, start: int) -> dict[str, Any]:
             continue
         begin = min(at, max(at - _AROUND, shown))
         passage: dict[str, Any] = {"start": begin, "text": earlier.text[begin : end + _AROUND]}
-        if not matches and len(_encode(passage)) > room:  # the limit is a small one: no more than the match itself
+        if not matches and len(_encode(passage)) > room:  # A low limit: return the match without its surroundings.
             passage = {"start": at, "text": ""}
             passage["text"] = _fitting(earlier.text[at:end], room - len(_encode(passage)))
         cost = len(_encode(passage)) + len(", ")
@@ -79,7 +79,7 @@ def _found(earlier: EarlierResult, find: str, start: int) -> dict[str, Any]:
 
 
 def _places(text: str, find: str, start: int) -> Iterator[int]:
-    """Yield where a text has another one, in any case. Takes linear time, unlike re."""
+    """Yield the positions of *find*, ignoring case, in linear time, which re does not guarantee."""
     text, find = _lower(text), _lower(find)
     at = text.find(find, start)
     while at >= 0:
@@ -88,13 +88,13 @@ def _places(text: str, find: str, start: int) -> Iterator[int]:
 
 
 def _lower(text: str) -> str:
-    """Return the text in lower case, with every character in its place: İ alone would become two."""
+    """Convert to lower case without changing positions: str.lower() turns İ into two characters."""
     lower = text.lower()
     return lower if len(lower) == len(text) else "".join(c if len(c.lower()) > 1 else c.lower() for c in text)
 
 
 def _fitting(piece: str, room: int) -> str:
-    """Return as much of a text's beginning as makes at most room characters of JSON."""
+    """Return the longest prefix whose JSON encoding has at most *room* characters."""
     while (over := len(_encode(piece)) - len('""') - room) > 0:
-        piece = piece[: -max(1, over // len("\\u0000"))]  # the longest escape
+        piece = piece[: -max(1, over // len("\\u0000"))]  # Length of the longest escape.
     return piece

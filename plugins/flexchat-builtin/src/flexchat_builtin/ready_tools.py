@@ -1,4 +1,4 @@
-"""The tools a config switches on by name alone. Their descriptions are what a model reads."""
+"""Ready-made tools, which a config enables by name. Models read their descriptions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _tool(
 
 
 def ready_tools() -> Iterator[ToolDefinition]:
-    """Yield the definitions."""
+    """Yield the tool definitions."""
     yield _tool(
         "calculator",
         "Calculate an arithmetic expression exactly. Knows + - * / ^ % ! mod, percentages, comparisons, and functions "

@@ -1,4 +1,4 @@
-"""Handlers that work on a text of up to 100,000 characters."""
+"""Text handlers, for texts of up to 100,000 characters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .errors import ParameterError
 from .parameters import MAX_TEXT, choice, flag, text
 
 MAX_ITEMS = 1_000
-"""Parts or matches that are given back; the count is always of all."""
+"""Maximum number of parts or matches returned; the count covers all of them."""
 
 MAX_PATTERN = 500
 """Characters of a regular expression."""
@@ -25,7 +25,7 @@ SEARCH_TIME_S = 1.0
 
 
 async def text_length(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Return how many characters (Unicode code points), words and lines params["text"] has."""
+    """Count the characters (Unicode code points), words and lines of params["text"]."""
     subject = text(params, "text")
     return {"characters": len(subject), "words": len(subject.split()), "lines": len(subject.splitlines())}
 
@@ -45,7 +45,7 @@ CASES: Mapping[str, Callable[[str], str]] = {
 
 
 def _titled(subject: str) -> list[str]:
-    # str.title() would make "don't" into "Don'T".
+    # str.title() turns "don't" into "Don'T".
     begins, letters = True, []
     for character in subject:
         letters.append(character.upper() if begins else character.lower())
@@ -54,12 +54,12 @@ def _titled(subject: str) -> list[str]:
 
 
 async def text_case(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Return params["text"] in the case that params["case"] names, a key of CASES."""
+    """Convert params["text"] to the case params["case"], a key of CASES."""
     return {"text": choice(params, "case", CASES)(text(params, "text"))}
 
 
 async def text_replace(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Replace every occurrence of params["find"], literally, by params["replace"]."""
+    """Replace every literal occurrence of params["find"] with params["replace"]."""
     subject, find, replacement = text(params, "text"), text(params, "find"), text(params, "replace", default="")
     if not find:
         raise ParameterError("'find' must not be empty")
@@ -71,16 +71,16 @@ async def text_replace(params: Mapping[str, Any], context: ToolContext) -> dict[
 
 
 async def text_split(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Cut params["text"] at params["separator"]; at runs of white space if that is absent."""
+    """Split params["text"] at params["separator"], or at runs of whitespace if absent."""
     subject, separator = text(params, "text"), text(params, "separator", default="")
     parts = subject.split(separator or None)
     return _counted("parts", parts[:MAX_ITEMS], len(parts))
 
 
 def text_search(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Find params["pattern"], an RE2 regular expression, in params["text"]; positions count characters from 0.
+    """Find all matches of the RE2 pattern params["pattern"] in params["text"]; positions count characters from 0.
 
-    A plain def, which runs in a thread: it may take SEARCH_TIME_S.
+    A plain function, so that it runs in a thread: a search may last SEARCH_TIME_S.
     """
     import re2
 

@@ -1,4 +1,4 @@
-"""Cuts an expression into tokens; anything that is not arithmetic is refused here, by its character."""
+"""The calculator's tokenizer. Rejects characters that no arithmetic expression contains."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ _INSTEAD = {
 
 
 class Token(NamedTuple):
-    """One piece of an expression.
+    """One token of an expression.
 
     Attributes:
-        place: Its first character, counted from 1; for messages.
-        spaced: Whether a blank stands before it: 5 % -3 and 5% - 3 differ by that alone.
+        place: Position of its first character, from 1, for error texts.
+        spaced: True if whitespace precedes it: the only difference between 5 % -3 and 5% - 3.
     """
 
     kind: Literal["number", "name", "operator", "end"]
@@ -69,10 +69,10 @@ class Token(NamedTuple):
 
 
 def tokens_of(expression: str) -> tuple[Token, ...]:
-    """Return the tokens of an expression; the last is of kind "end".
+    """Tokenize an expression. The last token is of kind "end".
 
     Raises:
-        MathError: Too long, or a character that no number, name or operator has.
+        MathError: The expression is too long, or contains an invalid character.
     """
     if len(expression) > MAX_WITH_LISTS:
         raise MathError(f"the expression has {len(expression)} characters, {MAX_WITH_LISTS} are allowed with its lists")
@@ -96,7 +96,7 @@ def _cut(expression: str) -> Iterator[Token]:
     position, kind = 0, ""
     while kind != "end":
         found = _TOKEN.match(expression, position)
-        assert found is not None  # every legal character is an operator or begins another token
+        assert found is not None  # Every valid character is an operator or begins another token.
         kind = found.lastgroup or ""
         start = found.start(kind)
         yield Token(kind=kind, text=found[kind], place=start + 1, spaced=start > position)  # type: ignore[arg-type]
@@ -104,5 +104,5 @@ def _cut(expression: str) -> Iterator[Token]:
 
 
 def ascii_name(character: str) -> str:
-    """Return a character so that it can be read in a message: quoted, or by its code if it has no shape."""
+    """Format a character for an error text: quoted, or as its code point if it is not printable."""
     return f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"

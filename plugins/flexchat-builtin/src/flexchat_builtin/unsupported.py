@@ -1,4 +1,4 @@
-"""Names the calculator knows of but refuses, each with the word for what they belong to."""
+"""Names of mathjs that the calculator rejects, with the category each belongs to."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ REASONS: Mapping[str, str] = {
 
 
 def unknown(name: str, known: Iterable[str]) -> MathError:
-    """Return the error for a name that is neither a function nor a constant."""
+    """Build the error for a name that is neither a function nor a constant."""
     shown = name if len(name) <= 40 else name[:39] + "…"
     if name in REASONS:
         return MathError(f"'{shown}' is not available: {REASONS[name]}")

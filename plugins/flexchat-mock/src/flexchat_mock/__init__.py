@@ -1,1 +1,1 @@
-"""FlexChat without a network: mock tools and a rehearsal model."""
+"""Offline stand-ins for FlexChat: mock tools and a rehearsal model."""

@@ -1,4 +1,4 @@
-"""What FlexChat's kit tries the mock tools with.
+"""Conformance subject: the mock tools that FlexChat's test kit exercises.
 
 Used by tests/test_conformance.py and by ``flexchat plugins verify mock``.
 """

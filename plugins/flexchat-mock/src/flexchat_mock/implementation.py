@@ -1,6 +1,6 @@
-"""The implementation type "mock": a tool that answers what its table says.
+"""The implementation type "mock": a tool with configured answers.
 
-A mock sits below validation: arguments that the schema refuses never reach it.
+Arguments are validated before a mock runs, as for any other tool.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Absent(Enum):
 
 
 ABSENT: Final = Absent.ABSENT
-"""Stands where a config says nothing; null is a response like any other."""
+"""Marks a key the config omits; null is a valid response."""
 
 
 class MockError(Exception):
-    """What a mock raises: the text its table gives, or that no case fits."""
+    """A mock's configured error, or a call that matches none of its cases."""
 
 
 @attrs.frozen(kw_only=True)
@@ -36,7 +36,7 @@ class MockAnswer:
     """One answer of a sequence: a response or an error.
 
     Attributes:
-        delay_ms: Milliseconds before this answer; None for the mock's own delay_ms.
+        delay_ms: Delay before this answer; None for the mock's own delay_ms.
     """
 
     response: Any = ABSENT
@@ -46,10 +46,10 @@ class MockAnswer:
 
 @attrs.frozen(kw_only=True)
 class MockCase(MockAnswer):
-    """An answer to certain arguments.
+    """An answer to specific arguments.
 
     Attributes:
-        when: Parameters and the values they must have; parameters it does not name may have any.
+        when: Required parameter values. Parameters that are not listed may have any value.
     """
 
     when: Mapping[str, Any]
@@ -59,16 +59,16 @@ class MockCase(MockAnswer):
 class MockSettings:
     """The implementation table of a mock tool.
 
-    The first of responses whose ``when`` fits answers. Where none fits, the one of mock_response, sequence and
-    error that is given does.
+    The first entry of responses whose ``when`` matches is used; if none matches, the mock_response, sequence or error,
+    of which at most one may be set.
 
     Attributes:
-        mock_response: Any JSON value, returned as it is.
+        mock_response: Any JSON value, returned unchanged.
         responses: Answers by argument.
-        sequence: Answers one after another; the last one repeats. Counted per tool.
-        error: The tool fails with this text.
-        delay_ms: Milliseconds before every answer.
-        output_schema: JSON Schema that all responses must fit: what the real tool promises.
+        sequence: Answers to successive calls of the tool; the last one repeats.
+        error: Fail every call with this text.
+        delay_ms: Delay before each answer.
+        output_schema: JSON Schema of the real tool's results, which all responses must satisfy.
     """
 
     mock_response: Any = ABSENT
@@ -77,15 +77,15 @@ class MockSettings:
     error: str | None = None
     delay_ms: int = 0
     output_schema: Mapping[str, Any] | None = None
-    # The place in the sequence. next() on a count cannot be interrupted, so calls side by side get an answer each.
+    # Position in the sequence. next() on itertools.count is atomic, so concurrent calls get one answer each.
     calls: Iterator[int] = attrs.field(factory=itertools.count, init=False, eq=False, repr=False)
 
 
 async def run(settings: MockSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
-    """Return the answer to these arguments, as data of the caller's own.
+    """Return a copy of the configured answer to these arguments.
 
     Raises:
-        MockError: The answer is an error, or there is none for these arguments.
+        MockError: The answer is an error, or no case matches the arguments.
     """
     answer = _answer(settings, params)
     delay_ms = settings.delay_ms if answer.delay_ms is None else answer.delay_ms
@@ -113,7 +113,7 @@ def _fits(when: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Equality as JSON has it: true is not 1, but 1 is 1.0."""
+    """Compare two values as JSON: true differs from 1, and 1 equals 1.0."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, Mapping) and isinstance(b, Mapping):
@@ -128,7 +128,7 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def check(settings: MockSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]) -> str | None:
-    """Return what is contradictory in the settings, or None."""
+    """Validate the settings; return the first contradiction, or None."""
     given = [
         name
         for name, is_given in (
@@ -166,7 +166,7 @@ def _problem(answer: MockAnswer, place: str) -> str | None:
 def _check_responses(schema: Mapping[str, Any] | None, answers: list[tuple[str, MockAnswer]]) -> str | None:
     if schema is None:
         return None
-    from flexchat.host import (  # only for mocks that have one
+    from flexchat.host import (  # Imported here because few mocks have an output_schema.
         SchemaEngine,
         UncheckedError,
         limited_work,
@@ -209,6 +209,6 @@ MOCK = ImplementationType(
     settings_class=MockSettings,
     run=run,
     check=check,
-    summary="answers what its table says: mock_response, responses by argument, sequence, error, delay_ms",
+    summary="returns configured answers: mock_response, responses by argument, sequence, error, delay_ms",
 )
 """The record this package registers."""

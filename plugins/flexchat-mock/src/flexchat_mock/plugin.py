@@ -1,4 +1,4 @@
-"""What this package brings: the implementation type "mock" and the provider "rehearsal"."""
+"""Registers the implementation type "mock" and the provider "rehearsal"."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from .tool_format import encode_tools
 
 
 def _rehearsal(config: Any) -> ChatProvider:
-    from .rehearsal.provider import RehearsalProvider  # its word lists are needed only where it is configured
+    from .rehearsal.provider import (
+        RehearsalProvider,
+    )  # Imported here: its word lists are only needed if the provider is configured.
 
     return RehearsalProvider(config)
 
 
 @hookimpl
 def flexchat_register_implementation_types() -> Iterable[ImplementationType]:
-    """Offer mock tools."""
+    """Register the implementation type "mock"."""
     yield MOCK
 
 
 @hookimpl
 def flexchat_register_providers() -> Iterable[ProviderType]:
-    """Offer a model that needs no network."""
+    """Register the provider "rehearsal"."""
     yield ProviderType(
         name="rehearsal",
         config_class=RehearsalConfig,

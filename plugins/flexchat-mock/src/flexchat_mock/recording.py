@@ -1,4 +1,4 @@
-"""Makes a mock tool of what a real one answered once."""
+"""Creation of a mock tool from one result of the real tool."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from flexchat.plugin import ToolDefinition
 
 @attrs.frozen
 class Recorded:
-    """A mock, as a config has it.
+    """A mock tool for a config.
 
     Attributes:
-        entry: A table of tools.registry.
-        masked: Where the answer had what looked like a secret, as JSONPath: "$.items[0].token".
+        entry: Its table of tools.registry.
+        masked: JSONPaths of values that were masked as likely secrets: "$.items[0].token".
     """
 
     entry: dict[str, Any]
@@ -24,7 +24,7 @@ class Recorded:
 
 
 def recorded(tool: ToolDefinition, answer: Any, mask: Mask) -> Recorded:
-    """Return the mock that answers as the tool did, with the tool's own output_schema, or else the answer's shape.
+    """Create a mock that returns *answer*, with the tool's output_schema or else one inferred from the answer.
 
     Args:
         answer: JSON data.
@@ -32,7 +32,9 @@ def recorded(tool: ToolDefinition, answer: Any, mask: Mask) -> Recorded:
     shown = mask.data(answer)
     masked = tuple(_differences("$", answer, shown))
     promised = getattr(tool.implementation.settings, "output_schema", None)
-    schema = promised if promised and not masked else shape_of(shown)  # what is masked may not fit what is promised
+    schema = (
+        promised if promised and not masked else shape_of(shown)
+    )  # Masked values may violate the tool's output_schema.
     implementation = {"type": "mock", "mock_response": shown, "output_schema": schema}
     entry = {
         "name": tool.name,
@@ -45,7 +47,7 @@ def recorded(tool: ToolDefinition, answer: Any, mask: Mask) -> Recorded:
 
 
 def shape_of(*values: Any) -> dict[str, Any]:
-    """Return the JSON Schema that all these values fit: their types, and the properties that all of them have."""
+    """Infer a JSON Schema that all *values* satisfy: their types and their common properties."""
     types = sorted({_type(value) for value in values})
     if "integer" in types and "number" in types:
         types.remove("integer")

@@ -1,4 +1,4 @@
-"""How tools are told to the rehearsal model: in the shape OpenAI made common."""
+"""Tool format of the rehearsal model: the common format, introduced by OpenAI."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flexchat.plugin import ToolDefinition
 
 
 def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
-    """Return one ``{"type": "function", "function": {name, description, parameters}}`` per tool, schema unchanged."""
+    """Encode each tool as ``{"type": "function", "function": {name, description, parameters}}``, schema unchanged."""
     return [
         {
             "type": "function",

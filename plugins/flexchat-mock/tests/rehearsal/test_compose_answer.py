@@ -81,7 +81,7 @@ def test_a_missing_argument_is_named():
     step = Step("What is the weather?", "get_weather", missing=("city", "days"))
 
     assert from_plan((step,), TOOLS, may_call=True) == [
-        'get_weather fits "What is the weather?", but the message does not say: city, days.'
+        'get_weather fits "What is the weather?", but the message does not give: city, days.'
     ]
 
 

@@ -1,1 +1,1 @@
-"""The commands of this package."""
+"""Commands added to ``flexchat``."""

@@ -1,4 +1,4 @@
-"""flexchat tools record: a mock, from one call of the real tool."""
+"""``flexchat tools record``: create a mock from one call of the real tool."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ..recording import recorded
 @click.option("--out", metavar="FILE", type=FILE_NAME, help="a new .toml or .json file; default: print TOML")
 @click.pass_obj
 def record(context: CommandContext, name: str, words: tuple[str, ...], yes: bool, out: str | None) -> int:
-    """Call a tool once, and print the mock that answers the same."""
+    """Call a tool once and print a mock that returns the same result."""
     terminal = context.terminal
     chat, host = context.open_tools()
     path = _new_file(out)
@@ -69,7 +69,7 @@ def record(context: CommandContext, name: str, words: tuple[str, ...], yes: bool
 async def _call(
     chat: FlexChat, host: PluginHost, name: str, words: Sequence[str], terminal: Terminal, *, yes: bool
 ) -> tuple[ToolDefinition, ToolResult | None]:
-    """Return the tool and its result, None if it was not to be called."""
+    """Call the tool after confirmation. Returns the tool and its result; None if the user declined."""
     async with chat:
         tool = await named_tool(chat, host, name)
         arguments = read_arguments(words, tool)
@@ -96,7 +96,7 @@ def _agreed(tool: ToolDefinition, terminal: Terminal) -> bool:
 
 
 def _toml(entry: dict[str, Any]) -> str | None:
-    """Return a config with this tool; None if there is a null in it, which TOML cannot express."""
+    """Format a config with this tool as TOML; None if it contains a null, which TOML cannot express."""
     import tomli_w  # only here
 
     if _has_null(entry):

@@ -1,7 +1,7 @@
-"""The provider "rehearsal": no model, only words.
+"""The provider "rehearsal": answers by word matching, without a model.
 
-plan.py cuts a message into requests and chooses a tool for each; fill_arguments.py finds its arguments by their schema,
-among what values.py finds in the text. compose_answer.py says what the tools answered, passages.py quotes documents.
+plan.py splits a message into requests and selects a tool for each; fill_arguments.py assigns values that values.py
+extracts from the text to the tool's parameters. compose_answer.py summarizes results, passages.py quotes documents.
 """
 
 from __future__ import annotations
@@ -11,4 +11,4 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class RehearsalConfig:
-    """An llms entry with provider = "rehearsal": it has no settings."""
+    """An llms entry with provider = "rehearsal"; it has no settings."""

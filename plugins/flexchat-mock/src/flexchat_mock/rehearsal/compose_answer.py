@@ -1,4 +1,4 @@
-"""The answer: what the tools said, or why none was called. Nothing in it but the message, the tools and the results."""
+"""The answer text: the tools' results, or the reason why no tool was called."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _json = functools.partial(json.dumps, ensure_ascii=False)
 
 
 def from_results(asked: Sequence[tuple[ToolCall | None, ToolMessage]], steps: Sequence[Step]) -> list[str]:
-    """Return one sentence per result, then what no tool could do."""
+    """Compose one sentence per result, then one per request that no tool could handle."""
     return [*(_result(call, message) for call, message in asked), *_unmet(steps)]
 
 
 def from_plan(steps: Sequence[Step], tools: Sequence[Tool], *, may_call: bool) -> list[str]:
-    """Return why nothing is called: no tools, not allowed, nothing fits, or an argument is not said."""
+    """Explain a turn without calls: no tools, calls not allowed, no matching tool, or a missing argument."""
     if not tools:
         return ["No tool is offered, so there is nothing to call."]
     if not may_call:
@@ -34,49 +34,49 @@ def from_plan(steps: Sequence[Step], tools: Sequence[Tool], *, may_call: bool) -
 
 def _unmet(steps: Sequence[Step]) -> Iterator[str]:
     for step in steps:
-        text = _shortened(step.text, 80)
+        text = _shorten(step.text, 80)
         if step.tool is None:
             yield f'No tool fits "{text}".'
         elif step.missing:
-            yield f'{step.tool} fits "{text}", but the message does not say: {", ".join(step.missing)}.'
+            yield f'{step.tool} fits "{text}", but the message does not give: {", ".join(step.missing)}.'
 
 
 def _result(call: ToolCall | None, message: ToolMessage) -> str:
     arguments = call.arguments if call is not None and call.arguments is not None else {}
-    spoken, failed = f"{message.name} ({_pairs(arguments)})" if arguments else message.name, message.is_error
+    spoken, failed = f"{message.name} ({_format_pairs(arguments)})" if arguments else message.name, message.is_error
     try:
         content = json.loads(message.content)
     except (ValueError, RecursionError):
-        return f"{spoken} {'failed' if failed else 'answered'}: {_shortened(message.content)}"
+        return f"{spoken} {'failed' if failed else 'answered'}: {_shorten(message.content)}"
     told = content if isinstance(content, dict) and "success" in content else {}
     if told.get("success") is False:
         hint = f" ({told['hint']})" if told.get("hint") else ""
-        return f"{spoken} failed: {_shortened(str(told.get('error', 'no reason given')) + hint)}"
+        return f"{spoken} failed: {_shorten(str(told.get('error', 'no reason given')) + hint)}"
     if failed:
-        return f"{spoken} failed: {_shortened(message.content)}"
-    value = _shortened(_spoken(_news(told.get("result", content), arguments)))
+        return f"{spoken} failed: {_shorten(message.content)}"
+    value = _shorten(_format(_news(told.get("result", content), arguments)))
     return f"{spoken} answered {value}" + ("" if value.endswith((".", "…")) else ".")
 
 
 def _news(content: Any, arguments: Mapping[str, Any]) -> Any:
-    """A result without what only repeats the arguments; the value itself where one is left."""
+    """Drop fields that repeat the arguments; if one field is left, return its value."""
     if not isinstance(content, dict):
         return content
     news = {k: v for k, v in content.items() if not (k in arguments and arguments[k] == v)} or content
     return next(iter(news.values())) if len(news) == 1 else news
 
 
-def _spoken(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, dict) and value:
-        return _pairs(value)
+        return _format_pairs(value)
     if isinstance(value, list) and len(value) > 1:
         return f"{len(value)} entries: {'; '.join(_json(item) for item in value[:_MOST_CHARACTERS])}"
     return _json(value)
 
 
-def _pairs(table: Mapping[str, Any]) -> str:
+def _format_pairs(table: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}: {value if isinstance(value, str) else _json(value)}" for key, value in table.items())
 
 
-def _shortened(text: str, most: int = _MOST_CHARACTERS) -> str:
+def _shorten(text: str, most: int = _MOST_CHARACTERS) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,6 +1,6 @@
-"""Arguments for a tool, from a text, by the tool's schema.
+"""Extraction of a tool's arguments from a text, guided by the tool's schema.
 
-FlexChat checks the arguments of every call against the whole schema; here only what can be found is looked for.
+The arguments need not satisfy the whole schema: FlexChat validates those of every call.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Argument:
     """A value for a parameter."""
 
     value: Any
-    evidence: float = 0.0  # how much it speaks for the tool that the text says so
-    uses: Value | None = None  # what no other parameter gets
+    evidence: float = 0.0  # weight in favour of the tool
+    uses: Value | None = None  # no other parameter may use this value
 
 
 @attrs.frozen
@@ -49,7 +49,7 @@ class _Parameter:
     types: Collection[Any]
     options: Sequence[Any]
     kind: str
-    wanted: bool  # required, or all that the tool takes: gets a guess rather than nothing
+    wanted: bool  # required, or the only parameter: a guess is better than nothing
 
     @property
     def takes_words(self) -> bool:
@@ -59,13 +59,13 @@ class _Parameter:
 def fill_arguments(
     schema: Mapping[str, Any], text: str, values: Sequence[Value], about: Collection[str]
 ) -> tuple[dict[str, Argument], tuple[str, ...]]:
-    """Return the arguments that a text about a tool holds for its schema, and the required ones that it does not."""
+    """Extract arguments for *schema* from a text. Returns them, and the required parameters that are missing."""
     listed = schema.get("required")
     required = [str(name) for name in listed] if isinstance(listed, list | tuple) else []
     parameters = sorted(_parameters(schema, required), key=lambda p: p.name not in required)
     found: dict[str, Argument] = {}
     free, rest = [*values], text
-    for find in (_listed, _named, _next):
+    for find in (_match_option, _match_label, _take_next):
         for parameter in (p for p in parameters if p.name not in found):
             if (argument := find(parameter, text, free)) is not None:
                 found[parameter.name] = argument
@@ -73,7 +73,7 @@ def fill_arguments(
                     free.remove(used)
                     rest = rest[: used.start] + " " * (used.end - used.start) + rest[used.end :]
     empty = next((p.name for p in parameters if p.wanted and p.takes_words and p.name not in found), None)
-    if empty is not None and (left := _left(rest, about)):
+    if empty is not None and (left := _drop_tool_words(rest, about)):
         found[empty] = Argument(left)
     ordered = {p.name: found[p.name] for p in parameters if p.name in found}
     return ordered, tuple(name for name in required if name not in found)
@@ -85,7 +85,7 @@ def _parameters(schema: Mapping[str, Any], required: Sequence[str]) -> list[_Par
     found = []
     for name, part in parts.items():
         part = part if isinstance(part, Mapping) else {}
-        forms = part.get("anyOf")  # an optional value, "this or null", is read as the value it may be
+        forms = part.get("anyOf")  # For "anyOf: X or null", use X.
         plain = (
             [f for f in forms if isinstance(f, Mapping) and f.get("type") != "null"] if isinstance(forms, list) else []
         )
@@ -98,14 +98,17 @@ def _parameters(schema: Mapping[str, Any], required: Sequence[str]) -> list[_Par
     return found
 
 
-def _listed(parameter: _Parameter, text: str, free: Sequence[Value]) -> Argument | None:
-    """One of the values the schema lists."""
+def _match_option(parameter: _Parameter, text: str, free: Sequence[Value]) -> Argument | None:
+    """Match one of the values of the parameter's enum."""
     said = (o for o in parameter.options if re.search(rf"(?<!\w){re.escape(str(o))}(?!\w)", text, re.IGNORECASE))
     return next((Argument(option, 1.0) for option in said), None)
 
 
-def _named(parameter: _Parameter, text: str, free: Sequence[Value]) -> Argument | None:
-    """ "limit 10", "3 days", "in the text '…'", "by 'dog'"; never the word that begins the text."""
+def _match_label(parameter: _Parameter, text: str, free: Sequence[Value]) -> Argument | None:
+    """Match a value labelled by the parameter's name: "limit 10", "3 days", "in the text '…'", "by 'dog'".
+
+    The first word of the text is usually a verb, so it is a label only if a colon or an equals sign follows.
+    """
     name = r"[\s_-]*".join(map(re.escape, name_words(parameter.name))) or re.escape(parameter.name)
     lead = rf"(?:\w\W+{name}\s*(?:\bis\b|\bof\b|[:=])?|^\W*{name}\s*[:=])\s*"
     cues = "|".join(_CUES[word] for word in name_words(parameter.name) if word in _CUES) or r"(?!)"
@@ -113,19 +116,19 @@ def _named(parameter: _Parameter, text: str, free: Sequence[Value]) -> Argument 
         unit = re.match(r"\s*-?([^\W\d]+)", text[value.end :])
         counted = value.kind == "number" and unit is not None and stem(unit[1]) in content_stems(parameter.name)
         is_meant = counted or re.search(rf"(?:{lead}|\b(?:{cues})\s+)$", text[: value.start], re.IGNORECASE)
-        if is_meant and (argument := _made(parameter, text, value)) is not None:
+        if is_meant and (argument := _convert(parameter, text, value)) is not None:
             return argument
     return None
 
 
-def _next(parameter: _Parameter, text: str, free: Sequence[Value]) -> Argument | None:
-    """The next value that the parameter takes; a number or a name only where one is wanted."""
+def _take_next(parameter: _Parameter, text: str, free: Sequence[Value]) -> Argument | None:
+    """Take the next suitable value. Optional parameters take numbers and names only if they match their kind."""
     sure = [value for value in free if parameter.wanted or value.kind in ("quote", parameter.kind)]
-    return next((argument for value in sure if (argument := _made(parameter, text, value)) is not None), None)
+    return next((argument for value in sure if (argument := _convert(parameter, text, value)) is not None), None)
 
 
-def _made(parameter: _Parameter, text: str, value: Value) -> Argument | None:
-    """The value as the parameter takes it; None if it does not."""
+def _convert(parameter: _Parameter, text: str, value: Value) -> Argument | None:
+    """Convert a value to an argument; None if its type does not match the parameter."""
     evidence = _EVIDENCE.get(value.kind, 1.0)
     if value.kind == "number":
         fits = "number" in parameter.types or ("integer" in parameter.types and isinstance(value.value, int))
@@ -137,8 +140,8 @@ def _made(parameter: _Parameter, text: str, value: Value) -> Argument | None:
     return Argument(value.value if value.kind == "quote" else text[value.start : value.end], 0.5, value)
 
 
-def _left(text: str, about: Collection[str]) -> str:
-    """The text from the first word on that neither says nothing nor speaks of the tool."""
+def _drop_tool_words(text: str, about: Collection[str]) -> str:
+    """Return the text from its first content word that is not about the tool."""
     for word in words_of(text):
         if not is_stop_word(word[0]) and stem(word[0]) not in about:
             return text[word.start() :].rstrip(" \t.,;:!?")

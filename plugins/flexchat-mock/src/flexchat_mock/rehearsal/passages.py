@@ -1,4 +1,4 @@
-"""Answers from passages: the sentences of a prompt's documents that share most with the question, word by word."""
+"""Answers quoted from the documents in a prompt: the sentences that share the most words with the question."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _MARK = re.compile(r"^[-*+>|]\s+|\s*\|$")
 _END = re.compile(r"(?<=[.!?])\s+(?=[^\s\da-z])")
 
 _MOST_CHARACTERS, _MOST_OF_A_SENTENCE = 200_000, 400
-_AFTER_ANOTHER = 0.7  # what a passage weighs for each one before it: a search has put the best first
-_OF_THE_TITLE = 0.5  # what a word weighs that only the title over a sentence has
+_AFTER_ANOTHER = 0.7  # factor per preceding passage: the search results are sorted, best first
+_OF_THE_TITLE = 0.5  # weight of a word that occurs only in the title
 
 
 @attrs.frozen(kw_only=True)
 class Passage:
-    """A document, as a prompt shows it."""
+    """A document in a prompt."""
 
     title: str
     source: str | None
@@ -39,14 +39,16 @@ class Passage:
 
 
 def read_passages(prompt: str) -> tuple[Passage, ...]:
-    """Return the passages of a prompt, in their order; none if it carries none.
+    """Parse the passages of a prompt, in order.
 
-    A heading counts only with a collection or a source, so that a prompt's own headings are not taken for passages.
+    A heading begins a passage only with a collection or a source, so that a prompt's own headings are ignored.
     """
     prompt = prompt[:_MOST_CHARACTERS]
     heads: list[re.Match[str]] = []
     for head in _PASSAGE.finditer(prompt):
-        follows = not heads or prompt.endswith(_BETWEEN, 0, head.start())  # others belong to a passage's text
+        follows = not heads or prompt.endswith(
+            _BETWEEN, 0, head.start()
+        )  # Other headings are part of a passage's text.
         if follows and (head["from"] or head["line"]):
             heads.append(head)
     ends = [*(head.start() - len(_BETWEEN) for head in heads), len(prompt)][1:]
@@ -57,7 +59,7 @@ def read_passages(prompt: str) -> tuple[Passage, ...]:
 
 
 def from_passages(question: str, passages: Sequence[Passage]) -> str:
-    """Return the sentence that shares most with the question, and where it stands; or that none shares a word."""
+    """Quote the sentence that best matches the question, with its source; or state that none matches."""
     asked = content_stems(question)
     sentences = [(place, text) for place, passage in enumerate(passages) for text in _sentences(passage.text)]
     stems = [content_stems(text) for _, text in sentences]
@@ -77,7 +79,7 @@ def from_passages(question: str, passages: Sequence[Passage]) -> str:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Yield what can be quoted by itself: sentences, entries of lists, rows of tables; neither code nor headings."""
+    """Yield quotable units: sentences, list entries and table rows; no code and no headings."""
     for block in re.split(r"\n\s*\n", _FENCE.sub("\n\n", text)):
         pieces: list[str] = []
         for line in block.splitlines():
@@ -87,6 +89,6 @@ def _sentences(text: str) -> Iterator[str]:
                 pieces.append(line.strip())
         for piece, following in itertools.zip_longest(pieces, pieces[1:], fillvalue="."):
             if _HEADING.match(piece) or _RULE_OF_TABLE.fullmatch(piece) or _RULE_OF_TABLE.fullmatch(following):
-                continue  # what stands over the rule of a table names its columns
+                continue  # The row above a table's rule is its header.
             for sentence in _END.split(_MARK.sub("", piece)):
                 yield sentence if len(sentence) <= _MOST_OF_A_SENTENCE else sentence[: _MOST_OF_A_SENTENCE - 1] + "…"

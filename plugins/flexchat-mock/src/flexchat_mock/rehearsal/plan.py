@@ -1,4 +1,4 @@
-"""Cuts a message into requests, and finds the call that answers each."""
+"""Splits a message into requests and selects a tool call for each."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .fill_arguments import Argument, fill_arguments
 from .values import values_of
 from .words import content_stems
 
-MAX_CHARACTERS, _MOST_REQUESTS = 2_000, 24  # this much of a message is read: matching words takes time
+MAX_CHARACTERS, _MOST_REQUESTS = 2_000, 24  # longer messages are truncated: matching takes time
 _ENOUGH = 2.0
-_IN_NAME = 2.0  # what a word of the tool's name weighs; one of its description or a parameter's name weighs 1
-_NOTHING_ELSE = 1.0  # where the request has no word but the tool's
+_IN_NAME = 2.0  # weight of a word of the tool's name; words of its description and of parameter names weigh 1
+_NOTHING_ELSE = 1.0  # if the request consists of the tool's words only
 _INCOMPLETE = 0.4
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+|\s*\n\s*")
@@ -24,7 +24,7 @@ _JOINT = re.compile(r"(?:\s*[,;]\s*|\s+)(?:and|then|also)(?:\s+(?:then|also))*\s
 
 @attrs.frozen
 class Tool:
-    """A tool as the model is told of it, with the stems of the words it is described in and what they weigh."""
+    """A tool of the request, with weights of the word stems in its name, parameters and description."""
 
     name: str
     schema: Mapping[str, Any]
@@ -33,26 +33,26 @@ class Tool:
 
 @attrs.frozen
 class Step:
-    """One request of a message in the user's words, and what can be done about it."""
+    """One request of a message, quoted, with the tool and arguments selected for it."""
 
     text: str
     tool: str | None = None
     found: Mapping[str, Argument] = attrs.field(factory=dict)
-    missing: tuple[str, ...] = ()  # required parameters of the tool that the request says nothing of
+    missing: tuple[str, ...] = ()  # required parameters without a value in the request
 
     @property
     def is_call(self) -> bool:
-        """Whether it can be called."""
+        """True if a tool is selected and no required argument is missing."""
         return self.tool is not None and not self.missing
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What to call it with."""
+        """The arguments of the call."""
         return {name: argument.value for name, argument in self.found.items()}
 
 
 def read_tools(wire: Sequence[Mapping[str, Any]]) -> tuple[Tool, ...]:
-    """Return the tools of a request."""
+    """Parse the tools of a request from their wire format."""
     return tuple(_read(entry.get("function", entry)) for entry in wire)
 
 
@@ -66,13 +66,13 @@ def _read(function: Mapping[str, Any]) -> Tool:
 
 
 def plan(message: str, tools: Sequence[Tool]) -> tuple[Step, ...]:
-    """Return the requests of a message, in order."""
+    """Split a message into requests, in order, and select a call for each."""
     sentences = _SENTENCE_END.split(message[:MAX_CHARACTERS])
     return tuple(step for sentence in sentences for step in _requests(sentence, tools))[:_MOST_REQUESTS]
 
 
 def _requests(sentence: str, tools: Sequence[Tool]) -> list[Step]:
-    """The requests of a sentence: it is cut where what follows "and" or a comma is a request by itself."""
+    """Split a sentence at each "and" or comma that a complete request follows."""
     steps: list[Step] = []
     for joint, piece in _pieces(sentence):
         last = steps[-1] if steps else None
@@ -87,7 +87,7 @@ def _requests(sentence: str, tools: Sequence[Tool]) -> list[Step]:
 
 
 def _pieces(sentence: str) -> Iterator[tuple[str, str]]:
-    """Yield what joins a piece to the one before it, and the piece; what is quoted or calculated stays whole."""
+    """Yield (separator, piece) pairs. Quotations and expressions are not split."""
     closed = [value for value in values_of(sentence) if value.kind in ("quote", "expression")]
     start, joint = 0, ""
     cuts = [m for m in _JOINT.finditer(sentence) if not any(v.start < m.end() and m.start() < v.end for v in closed)]
@@ -100,7 +100,7 @@ def _pieces(sentence: str) -> Iterator[tuple[str, str]]:
 
 
 def _choose(text: str, tools: Sequence[Tool]) -> Step:
-    """The tool that fits a request best; one that lacks an argument gives way to one that does not."""
+    """Select the best matching tool, preferring tools without missing arguments."""
     best, best_rank = Step(text), 0.0
     values, words = values_of(text), content_stems(text)
     for tool in tools:
@@ -114,7 +114,7 @@ def _choose(text: str, tools: Sequence[Tool]) -> Step:
 
 
 def _again(last: Step | None, piece: str) -> Step | None:
-    """The call before once more, where a piece is only another value for it: "in Paris", "and Rome"."""
+    """Repeat the previous call with a new value if the piece is just that: "in Paris", "and Rome"."""
     values = values_of(piece)
     if last is None or not last.is_call or len(values) != 1:
         return None

@@ -1,4 +1,4 @@
-"""The provider "rehearsal", for trying one's own tools and config before there is a key."""
+"""The provider "rehearsal", for trying tools and a config without an API key."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ HONESTY = "(rehearsal model: it matches words and understands nothing)"  # ends 
 
 
 class RehearsalProvider:
-    """A stand-in for a model."""
+    """A provider that selects tools and composes answers by word matching."""
 
     name = "rehearsal"
     follows_instructions = False
 
     def __init__(self, config: RehearsalConfig | None = None) -> None:
-        """Take no settings."""
+        """Ignore the config, which has no settings."""
 
     def tool_format(self, model: str) -> str:
         """Return "rehearsal"."""
         return "rehearsal"
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
-        """Call the tools that fit the last user message; once they have answered, say what they said."""
+        """Call the tools that match the last user message; once there are results, summarize them."""
         return answer(messages, model, options)
 
     async def stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
     ) -> AsyncGenerator[ChatEvent, None]:
-        """Yield the same answer word by word."""
+        """Stream the answer of generate_chat word by word."""
         for event in events_of(answer(messages, model, options)):
             yield event
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return the one model there is."""
+        """Return the only model."""
         return (ModelInfo(id="rehearsal", name="Rehearsal (matches words)", capabilities=frozenset({"tools"})),)
 
     async def aclose(self) -> None:
-        """Do nothing: there is nothing to give back."""
+        """Do nothing: the provider holds no resources."""
 
 
 def answer(messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
-    """Return what the rehearsal model says to a conversation."""
+    """Compute the rehearsal model's reply to a conversation."""
     last = max((i for i, m in enumerate(messages) if isinstance(m, UserMessage)), default=-1)
     text = messages[last].content if last >= 0 else ""
     tools = read_tools(options.tools)

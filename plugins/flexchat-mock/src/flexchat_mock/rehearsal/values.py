@@ -1,4 +1,4 @@
-"""What a text holds that could be an argument."""
+"""Extraction of possible argument values from a text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .words import is_stop_word, words_of
 
 @attrs.frozen
 class Value:
-    """Something in a text that could be an argument: a number for the kind "number", otherwise text."""
+    """A possible argument in a text: a number for the kind "number", otherwise a string."""
 
     kind: str  # one of _PATTERNS, zone or name
     value: Any
@@ -41,7 +41,7 @@ _REGIONS = ("Africa", "America", "Antarctica", "Asia", "Atlantic", "Australia", 
 
 
 def values_of(text: str) -> tuple[Value, ...]:
-    """Return the values in a text, in order; none overlaps another."""
+    """Find the values in a text, in order and without overlaps."""
     found: list[Value] = []
     for value in (*_matches(text), *_zones(text), *_names(text)):
         if all(value.end <= other.start or other.end <= value.start for other in found):
@@ -63,7 +63,7 @@ def _matches(text: str) -> Iterator[Value]:
 
 @functools.cache
 def _zones_by_place() -> dict[str, str]:
-    """Zones by their names and by the places they are named for."""
+    """Map lower-case zone names, and the places in them, to time zones."""
     zones = {"utc": "UTC"}
     for zone in sorted(zoneinfo.available_timezones()):
         if zone.split("/")[0] in _REGIONS and "/" in zone:
@@ -81,7 +81,7 @@ def _zones(text: str) -> Iterator[Value]:
 
 
 def _names(text: str) -> Iterator[Value]:
-    """Yield the runs of capitalised words; a word that begins a sentence is none by its capital."""
+    """Yield runs of capitalised words, except a single one at the beginning of a sentence."""
     for run in re.finditer(r"\b[A-Z]\w*(?:[ -][A-Z]\w*)*", text):
         before = text[: run.start()].rstrip(" \t\"'“‘(")
         begins = not before or before[-1] in ".!?:;\n"

@@ -1,4 +1,4 @@
-"""Words of a text, and which of them count as the same."""
+"""Tokenization and stemming of words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ show shows so some something string such sure t take tell tells than thank thank
 these they thing this those to too type up us use used using value very want was way we well were what when where
 whether which while who whom whose why will with within without would yes yet you your
 """
-"""Words that say nothing about which tool is meant, in messages and in descriptions of tools."""
+"""Words of messages and tool descriptions that do not help to identify a tool."""
 
 _STOP = frozenset(_STOP_WORDS.split())
 
@@ -34,22 +34,22 @@ _SAME = {
 
 
 def words_of(text: str) -> Iterator[re.Match[str]]:
-    """Yield the words of a text, apostrophes included."""
+    """Yield the words of a text. Apostrophes are part of a word."""
     return re.finditer(r"[^\W_]+(?:['’][^\W_]+)*", text)
 
 
 def name_words(name: str) -> tuple[str, ...]:
-    """Return the words an identifier is made of: "maxResults" and "max_results" alike."""
+    """Return the words of an identifier; "maxResults" and "max_results" have the same ones."""
     return tuple(word.casefold() for word in re.split(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])", name) if word)
 
 
 def is_stop_word(word: str) -> bool:
-    """Return whether a word says nothing about what is wanted."""
+    """Return True if a word carries no information about the request."""
     return re.split("['’]", word.casefold())[0] in _STOP
 
 
 def stem(word: str) -> str:
-    """Return what is left of a word without its English endings; the same for words that count as the same."""
+    """Strip English endings from a word, so that its inflections compare equal."""
     word = re.sub(r"['’]s$", "", word.casefold())
     if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
         word = word[:-3] + "y" if word.endswith("ies") else word[:-1]
@@ -59,5 +59,5 @@ def stem(word: str) -> str:
 
 
 def content_stems(text: str) -> set[str]:
-    """Return the stems of the words that mean something; identifiers count as the words in them."""
+    """Return the stems of the words that are not stop words. Identifiers count as their words."""
     return {stem(word) for word in name_words(text) if not is_stop_word(word)}
