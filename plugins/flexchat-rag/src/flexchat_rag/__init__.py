@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .ingest.fields import FieldMapping
     from .ingest.pipeline import IngestOptions, IngestReport, add_files
 
-# Imported when they are asked for: every command imports this package.
+# Imported on first access: every command imports this package.
 _LATER = {
     "FieldMapping": "ingest.fields",
     "IngestOptions": "ingest.pipeline",
@@ -25,7 +25,7 @@ __all__ = ["FieldMapping", "IngestOptions", "IngestReport", "add_files"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is heavy when it is asked for."""
+    """Import the public names on first access."""
     if name not in _LATER:
         raise AttributeError(f"module 'flexchat_rag' has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

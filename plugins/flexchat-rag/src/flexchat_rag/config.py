@@ -1,4 +1,4 @@
-"""What a stores entry with provider = "sqlite" may say."""
+"""Settings of a stores entry with provider = "sqlite"."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 import attrs
 
 DEFAULT_COLLECTION = "documents"
-"""Where files go if nobody says."""
+"""Default collection for files."""
 
 
 @attrs.frozen(kw_only=True)
@@ -15,10 +15,9 @@ class SqliteConfig:
     """A stores entry with provider = "sqlite".
 
     Attributes:
-        path: The database's file, relative to the config's folder; ":memory:" for none, as long as the
-            process lives. Default: documents.db among this user's data.
-        search: "hybrid" asks for words and for meaning, and merges both; "keyword" makes no vectors for new
-            collections.
+        path: The database file, relative to the config's folder; ":memory:" for a database that exists as long as
+            the process. Default: documents.db in the user's data folder.
+        search: "hybrid" combines word search and vector search; with "keyword", new collections get no vectors.
     """
 
     path: str | None = None

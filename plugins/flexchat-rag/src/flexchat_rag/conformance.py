@@ -1,4 +1,7 @@
-"""What FlexChat's kit tries the store with. Used by tests/test_conformance.py and ``flexchat plugins verify rag``."""
+"""Conformance subject: the store that FlexChat's test kit exercises.
+
+Used by tests/test_conformance.py and by ``flexchat plugins verify rag``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lets a few searches run at once, those with the least work first."""
+"""Scheduling of concurrent searches, cheapest first."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 
 
 class Lane:
-    """Admits a number of searches at once. Others wait, those of the fewest words in front.
+    """Admits a limited number of searches at a time; those with the fewest words wait least.
 
-    In the order of arrival, one client that sends long questions in bursts would hold up all others.
+    First come, first served would let one client's burst of long questions delay all others.
     """
 
     def __init__(self, width: int) -> None:
@@ -22,7 +22,7 @@ class Lane:
 
     @contextlib.asynccontextmanager
     async def turn(self, words: int) -> AsyncIterator[None]:
-        """Wait until a search of so many words may run."""
+        """Wait until a search of *words* words may run, and hold its slot."""
         if self._free:
             self._free -= 1
         else:
@@ -31,7 +31,7 @@ class Lane:
             try:
                 await admitted
             except asyncio.CancelledError:
-                if not admitted.cancelled():  # admitted in the same moment: the place goes to the next
+                if not admitted.cancelled():  # Cancelled while being admitted: pass the slot on, or it is lost.
                     self._release()
                 raise
         try:

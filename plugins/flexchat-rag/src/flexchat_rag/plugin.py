@@ -1,4 +1,4 @@
-"""What this package brings. Light: the store is loaded when a config has one."""
+"""Registers the document store "sqlite", which is imported when a config uses it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .config import SqliteConfig
 
 
 def create(config: SqliteConfig, context: DocumentStoreContext) -> Retriever:
-    """Return the store of a stores entry."""
+    """Create the store for one ``stores`` entry."""
     from .retriever import SqliteStore
 
     return SqliteStore(config, context)

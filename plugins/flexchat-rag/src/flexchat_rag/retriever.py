@@ -1,4 +1,4 @@
-"""The document store "sqlite": one file, found by words and by meaning."""
+"""The document store "sqlite": word and vector search in one file."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ _log = logging.getLogger("flexchat.documents")
 class SqliteStore:
     """A DocumentStore in one SQLite file; see store/__init__.py for its parts.
 
-    A collection has vectors for all of its documents or for none, which its first documents decide: filled without an
-    embedder, it stays one that is searched by words until it is emptied.
+    A collection has vectors for all of its documents or for none; its first documents decide which. A collection filled
+    without an embedder is searched by words until it is emptied.
     """
 
     def __init__(self, config: SqliteConfig, context: DocumentStoreContext) -> None:
@@ -81,10 +81,10 @@ class SqliteStore:
     async def query(
         self, text: str, *, collection: str | None, top_k: int, where: Where | None = None
     ) -> RetrievalHits:
-        """Return the passages that fit best; see Retriever.
+        """Return the best matching passages; see Retriever.
 
-        The order does not depend on top_k up to 100. Where the embedder fails, words alone are searched for, and a
-        warning is logged.
+        The order does not depend on top_k up to 100. If the embedder fails, the search is by words only, and a warning
+        is logged.
 
         Raises:
             RetrievalError: search is "vector" and there is nothing to compare, or the embedder fails.
@@ -104,7 +104,7 @@ class SqliteStore:
             embedder=self._embedder.name if self._embedder is not None else None,
         )
         matrices = self._matrices
-        # Each word costs: questions of many words must not take all readers from those of few.
+        # Cost grows with the number of words: long questions must not occupy all readers.
         words = len(terms_of(text))
         async with (self._few if words <= FEW_TERMS else self._many).turn(words):
             found = await self._database.read(lambda connection: search(connection, matrices, question))
@@ -126,7 +126,7 @@ class SqliteStore:
         return tuple(found.values())
 
     async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
-        """Store documents, all or none; see DocumentStore. Vectors are made before anything is locked.
+        """Store documents, all or none; see DocumentStore. Embedding precedes any lock.
 
         Raises:
             RetrievalError: A document or a vector cannot be stored, or the collection has vectors of another embedder.
@@ -168,7 +168,7 @@ class SqliteStore:
         sources: Sequence[str] | None = None,
         where: Where | None = None,
     ) -> int:
-        """Delete what fits all that is given; see DocumentStore."""
+        """Delete the documents that match all given criteria; see DocumentStore."""
         condition = filter_sql(read_filter(where))
         kept_ids = None if ids is None else [storable(id) for id in ids]
         kept_sources = None if sources is None else [storable(source) for source in sources]
@@ -194,7 +194,7 @@ class SqliteStore:
         )
 
     async def save_collection(self, collection: Collection) -> None:
-        """Create a collection, or change what is said of it; see DocumentStore."""
+        """Create a collection, or update its description and settings; see DocumentStore."""
         name = checked_name(collection.name, "the collection's name")
         metadata = metadata_json(collection.metadata, f"metadata of the collection {name[:100]!r}")
         said = attrs.evolve(
@@ -210,7 +210,7 @@ class SqliteStore:
         await self._database.write(lambda connection: delete_collection(connection, storable(name)))
 
     async def aclose(self) -> None:
-        """Close the file and forget the vectors."""
+        """Close the file and release the vectors."""
         await self._database.aclose()
         if self._matrices is not None:
             self._matrices.clear()
@@ -220,7 +220,7 @@ class SqliteStore:
         return any(c.name == name and c.embedding is not None and c.documents for c in found.values())
 
     async def _vectors(self, plan: Plan, made: dict[str, bytes]) -> dict[str, bytes]:
-        """Return the vectors that are missing, by their texts."""
+        """Embed the texts that have no vector yet. Returns vectors by text."""
         texts = [text for text in plan.missing if text not in made]
         found: dict[str, bytes] = {}
         for start in range(0, len(texts), BATCH):
@@ -232,7 +232,7 @@ class SqliteStore:
         return found
 
     async def _vector_of(self, text: str) -> Floats | None:
-        """Return the question's vector; None where words must do."""
+        """Embed the question; None if the search has to be by words only."""
         if self._config.search == "keyword" or not text.strip():
             return None
         if self._embedder is None:
@@ -253,7 +253,7 @@ class SqliteStore:
         return vector
 
     def _check_vectors(self, found: Candidates, question: SearchQuery) -> None:
-        """Say once which collections have vectors that do not compare with the question's."""
+        """Log, once, the collections whose vectors are from a different embedder than the question's."""
         if question.vector is None:
             return
         own = (question.embedder, len(question.vector))

@@ -1,1 +1,1 @@
-"""flexchat rag …: filling document stores, and looking into them; and flexchat demo rag."""
+"""``flexchat rag``: fill and inspect document stores; and ``flexchat demo rag``."""

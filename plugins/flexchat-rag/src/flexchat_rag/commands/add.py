@@ -26,7 +26,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", re.IGNORECASE)
 
 @attrs.frozen(kw_only=True)
 class About:
-    """What is said about the collection."""
+    """Options that describe the collection."""
 
     description: str | None = None
     match_threshold: float | None = None
@@ -35,7 +35,7 @@ class About:
 
 @attrs.frozen(kw_only=True)
 class Reading:
-    """Which files are read, how records become documents, and how they are cut: the options under their names."""
+    """Options for selecting files, mapping records to documents and chunking, by option name."""
 
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
@@ -128,7 +128,7 @@ def _summary(report: Any, collection: str) -> str:
 
 
 def _left_out(counts: dict[str, int]) -> str:
-    """Return what folders hold that was not looked into, in one sentence."""
+    """Summarize the skipped contents of folders in one sentence."""
     endings = {name: count for name, count in counts.items() if name not in ("hidden", "links")}
     parts = [f"{count:,} {name}" for name, count in sorted(endings.items(), key=lambda pair: (-pair[1], pair[0]))]
     more = [f"{len(parts) - MOST_ENDINGS:,} other kinds"] if len(parts) > MOST_ENDINGS else []
@@ -199,6 +199,6 @@ def _options(given: Reading, about: About) -> IngestOptions:
 
 
 def _unescaped(text: str | None) -> str | None:
-    r"""Return a text with what is typed for line ends and tabs: \n, \t, and \\ for a backslash."""
+    r"""Resolve the escapes \n, \t and \\ in an option's value."""
     signs = {"n": "\n", "t": "\t", "\\": "\\"}
     return None if text is None else re.sub(r"\\([nt\\])", lambda found: signs[found[1]], text)

@@ -23,7 +23,7 @@ from .opening import (
 
 @attrs.frozen(kw_only=True)
 class Doomed:
-    """What is to be deleted from a collection: all of it, or what fits all that is said."""
+    """Options that select what to delete: the whole collection, or documents that match all criteria."""
 
     collection: str
     source: Sequence[str] = ()
@@ -43,7 +43,7 @@ class Doomed:
 def delete(context: CommandContext, /, store: str | None, collection: str | None, yes: bool, **fits: Any) -> None:
     """Delete documents, sources or a collection.
 
-    What fits all that is said is deleted, after asking.
+    Documents that match all given options are deleted, after confirmation.
     """
     terminal = context.terminal
     if collection is None:
@@ -51,7 +51,7 @@ def delete(context: CommandContext, /, store: str | None, collection: str | None
     doomed = Doomed(collection=collection, **fits)
     narrowed = bool(doomed.source or doomed.ids or doomed.where is not None)
     if narrowed == doomed.all:
-        raise click.UsageError("say what to delete: --source, --id or --where, or --all for the whole collection")
+        raise click.UsageError("nothing to delete: give --source, --id or --where, or --all for the whole collection")
     if not yes and not terminal.interactive():
         raise RagCommandError("cannot ask for confirmation here: --yes deletes without asking")
     deleted = with_chat(context, lambda chat: _delete(chat, context, store, doomed, yes=yes))

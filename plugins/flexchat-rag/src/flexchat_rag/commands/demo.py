@@ -1,4 +1,4 @@
-"""flexchat demo rag: documents read, a question asked, the answer with its source; no key, no network, no config."""
+"""``flexchat demo rag``: read documents and answer a question from them; needs no key, network or config."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PROMPT = "Answer the question from these passages, and name the source.\n\n{{ra
 def demo_rag(context: CommandContext, paths: Sequence[str], question: str) -> int:
     """See documents read, found and quoted; needs no key.
 
-    The store is thrown away. The exit status is 1 if nothing was read.
+    The store is temporary. The exit status is 1 if nothing was read.
     """
     question = question.strip() or QUESTION
     with tempfile.TemporaryDirectory(prefix="flexchat-demo-") as folder, contextlib.ExitStack() as stack:
@@ -58,9 +58,9 @@ def demo_rag(context: CommandContext, paths: Sequence[str], question: str) -> in
 
 
 def _config(folder: Path) -> Path:
-    """Write the configuration of the demo: a store beside it, and the model that quotes."""
+    """Write the demo's config: a store in the same folder, and the model that quotes passages."""
     path = folder / "flexchat.json"
-    # All that is found is shown to the model; in a real service thresholds keep out what hardly fits.
+    # No threshold: all hits go into the prompt. A real service would exclude weak matches.
     store = {"provider": "sqlite", "path": "documents.db", "collection": COLLECTION, "top_k": _TOP_K}
     config = {
         "stores": {STORE: {**store, "match_threshold": 2.0}},
@@ -132,7 +132,7 @@ def _documents_here() -> list[str]:
 
 
 def _readmes(folder: Path) -> list[str]:
-    """Write what the installed packages of FlexChat say of themselves into a folder, and return the names."""
+    """Write the READMEs of the installed FlexChat packages into a folder. Returns the package names."""
     folder.mkdir()
     names = []
     for name, text in sorted(_descriptions()):

@@ -1,4 +1,4 @@
-"""flexchat rag export: a collection as JSON lines, which ``flexchat rag add`` reads back as they were."""
+"""``flexchat rag export``: write a collection as JSON lines, which ``flexchat rag add`` restores unchanged."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ async def _sources(chat: Any, context: CommandContext, named: str | None, wanted
 
 
 async def _others(store: DocumentStore, collection: Collection, sources: Sequence[Source]) -> Counter[str]:
-    """Count the passages of what the store does not keep as a source: records that name theirs, and a program's."""
+    """Count passages whose source is not registered in the store: from records or from a program."""
     if collection.documents <= sum(source.documents for source in sources):
         return Counter()
     named = {source.name for source in sources}

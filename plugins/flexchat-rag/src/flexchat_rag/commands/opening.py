@@ -1,4 +1,4 @@
-"""Which of the configured document stores a command means, and which of its collections."""
+"""Selection of the document store and the collection that a command works on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAGE = 500
 
 
 class RagCommandError(FlexChatError):
-    """A command cannot do what it was asked; the text says what to do instead."""
+    """A command cannot be carried out; the text advises what to do instead."""
 
     exit_status = 2
 
@@ -31,7 +31,7 @@ class OpenStore:
     """The store a command works with.
 
     Attributes:
-        entry: What the config says of it.
+        entry: Its entry in the config.
     """
 
     name: str
@@ -40,14 +40,14 @@ class OpenStore:
 
     @property
     def emptiness(self) -> str:
-        """What is said where there is nothing."""
+        """Message for an empty result."""
         return f"the store '{self.name}' is empty: flexchat rag add PATH fills it"
 
     def fillable(self) -> DocumentStore:
-        """Return the store, if it can be filled, listed and emptied.
+        """Return the store as a DocumentStore, for adding, listing and deleting.
 
         Raises:
-            RagCommandError: It cannot.
+            RagCommandError: The store is read-only.
         """
         if not _is_fillable(self.store):
             provider = getattr(self.entry, "provider", "")
@@ -56,14 +56,14 @@ class OpenStore:
                 f"the document store '{self.name}'{kind} can be searched, but not filled or listed by commands; "
                 'a store with provider = "sqlite" can'
             )
-        return self.store  # type: ignore[return-value]  # told by its methods
+        return self.store  # type: ignore[return-value]  # checked by its methods
 
     async def collection(self, wanted: str | None) -> Collection:
-        """Return the collection of this name; without one that of the config, or the only one there is.
+        """Return the collection named *wanted*, else the configured one, else the only one.
 
         Raises:
-            UnknownCollectionError: There is none of this name.
-            RagCommandError: It is not clear which one is meant.
+            UnknownCollectionError: The named collection does not exist.
+            RagCommandError: None is named, and there are several.
         """
         there = {collection.name: collection for collection in await self.store.collections()}
         wanted = getattr(self.entry, "collection", None) if wanted is None else wanted
@@ -81,7 +81,7 @@ class OpenStore:
 
 
 def with_chat(context: CommandContext, work: Callable[[Any], Awaitable[T]]) -> T:
-    """Open the configured FlexChat, do the work with it, and close it."""
+    """Run *work* with the configured FlexChat, and close it afterwards."""
 
     async def run() -> T:
         async with context.open_chat() as chat:
@@ -91,16 +91,16 @@ def with_chat(context: CommandContext, work: Callable[[Any], Awaitable[T]]) -> T
 
 
 async def choose_store(chat: Any, named: str | None, collection: str | None, *, fillable: bool = False) -> OpenStore:
-    """Return the store that is meant: that of the name, else the only one, else the only one with the collection.
+    """Select the named store, else the only one, else the only one with the collection.
 
     Args:
-        fillable: Whether only stores that can be filled come into question.
+        fillable: Consider writable stores only.
 
     Raises:
-        RagCommandError: There is none, or it is not clear which, or a name is empty.
+        RagCommandError: No store matches, several do, or a name is empty.
     """
     for option, name in (("--store", named), ("--collection", collection)):
-        if name is not None and not name.strip():  # most often a variable that is not set
+        if name is not None and not name.strip():  # Usually an unset shell variable.
             raise RagCommandError(f"{option} is empty: name one, or leave the option out")
     stores: dict[str, Retriever] = dict(chat.stores)
     listed = ", ".join(sorted(stores))
@@ -121,7 +121,7 @@ async def choose_store(chat: Any, named: str | None, collection: str | None, *, 
 
 
 async def all_documents(store: DocumentStore, collection: str, where: Any = None) -> AsyncIterator[Document]:
-    """Yield the documents of a collection, in the order of their ids."""
+    """Yield the documents of a collection, ordered by id."""
     after: str | None = None
     while True:
         page = await store.list(collection=collection, where=where, limit=_PAGE, after=after)
@@ -133,7 +133,7 @@ async def all_documents(store: DocumentStore, collection: str, where: Any = None
 
 
 def as_data(document: Document) -> dict[str, Any]:
-    """Return a document as JSON data: the form of ``rag export``."""
+    """Convert a document to the JSON form of ``rag export``."""
     return {
         "id": document.id,
         "title": document.title,
@@ -144,12 +144,12 @@ def as_data(document: Document) -> dict[str, Any]:
 
 
 def spoken_count(number: int, noun: str) -> str:
-    """Return a number with its noun: "1 passage", "1,440 passages"."""
+    """Format a count with its noun: "1 passage", "1,440 passages"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def spoken_seconds(seconds: float) -> str:
-    """Return a duration as people say it: "40 ms", "6.0 s", "3 min 20 s"."""
+    """Format a duration: "40 ms", "6.0 s", "3 min 20 s"."""
     if seconds < 0.95:
         return f"{max(1, round(seconds * 1000))} ms"
     if seconds < 119.5:
@@ -159,14 +159,14 @@ def spoken_seconds(seconds: float) -> str:
 
 
 def place_of(document: Document) -> str:
-    """Return where a document comes from: "docs/guide.md, line 12"."""
+    """Format a document's source and position: "docs/guide.md, line 12"."""
     metadata = document.metadata
     near = [f"{name} {metadata[name]}" for name in ("page", "line") if isinstance(metadata.get(name), int)]
     return ", ".join([document.source or "no source", *near[:1]])
 
 
 def store_options(collection_help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options that name a store and a collection."""
+    """Add the options ``--store`` and ``--collection``."""
 
     def added(command: Callable[..., Any]) -> Callable[..., Any]:
         command = click.option("--collection", metavar="NAME", help=collection_help)(command)
@@ -190,7 +190,7 @@ def _read_where(ctx: click.Context, param: click.Parameter, text: str | None) ->
 
 
 def where_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the option for a filter by metadata; the command gets it read, as ``where``."""
+    """Add the option ``--where``; the command receives the parsed filter as ``where``."""
     return click.option("--where", metavar="JSON", callback=_read_where, help=help)
 
 

@@ -1,4 +1,4 @@
-"""How far the reading of files is: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of reading files: a bar on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MOST_NOTES = 20
 
 
 class Progress:
-    """Fills a store and shows how far it is, on standard error.
+    """Fills a store and shows the progress on standard error.
 
     Attributes:
-        report: The newest one; None before the first passage is stored.
+        report: The latest report; None before the first passage is stored.
     """
 
     def __init__(self, terminal: Any) -> None:
@@ -55,12 +55,12 @@ class Progress:
                 self._bar.close()
 
     def show(self, report: IngestReport, told: str) -> None:
-        """Show the report so far, and what there is to tell of a file."""
+        """Show the report so far, and a message about a file."""
         self.report = report
         is_note = told.startswith("note: ")
         self._notes += is_note
         if is_note and self._notes == MOST_NOTES + 1:
-            self._say("note: there is something to say of more files: --json lists it")
+            self._say("note: there are messages about more files: --json lists them")
         elif told and not (is_note and self._notes > MOST_NOTES):
             self._say(told)
         if self._bar is not None:
@@ -71,7 +71,7 @@ class Progress:
             self._tell_if_due()
 
     async def _beat(self) -> None:
-        """Show that it goes on, also while a model is loaded or one large file is read."""
+        """Refresh the display regularly, also while a model loads or one large file is read."""
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_BEATS)
             if self._bar is not None:

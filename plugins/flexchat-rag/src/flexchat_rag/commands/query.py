@@ -1,4 +1,4 @@
-"""flexchat rag query: what a search finds, as phase 2 would see it."""
+"""``flexchat rag query``: show the results of a search as phase 2 would receive them."""
 
 from __future__ import annotations
 

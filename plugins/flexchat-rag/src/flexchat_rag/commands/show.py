@@ -1,4 +1,4 @@
-"""flexchat rag show: the passages of a source, or the one of an id."""
+"""``flexchat rag show``: show the passages of a source, or one passage by id."""
 
 from __future__ import annotations
 

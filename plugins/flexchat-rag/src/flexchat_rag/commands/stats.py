@@ -1,4 +1,4 @@
-"""flexchat rag stats: how much there is."""
+"""``flexchat rag stats``: count the contents of collections."""
 
 from __future__ import annotations
 

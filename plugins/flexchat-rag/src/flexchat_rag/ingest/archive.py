@@ -1,4 +1,4 @@
-"""Office files as archives of XML parts: their limits, and their parts."""
+"""Office files as ZIP archives of XML parts: size limits and access to parts."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/([A-Za-z]+)/")
 
 
 def check_archive(path: Path, what: str) -> None:
-    """Refuse an archive by the sizes in its directory; no part is ever unpacked beyond what that says.
+    """Check the sizes in an archive's directory. Parts are never unpacked beyond the sizes listed there.
 
     Args:
         what: The format with its article: "a Word document (.docx)".
 
     Raises:
-        UnreadableFileError: It is damaged, or made to fill the memory.
+        UnreadableFileError: The archive is damaged, or a decompression bomb.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -56,7 +56,7 @@ def check_archive(path: Path, what: str) -> None:
 
 
 def transitional(path: Path) -> BinaryIO:
-    """Return an Office Open XML file with the namespaces that readers know; Strict files have others.
+    """Open an Office Open XML file, converting the namespaces of Strict files to those that readers support.
 
     Source: ISO/IEC 29500-1 and 29500-4, which differ in namespaces and relationship types.
     """
@@ -85,7 +85,7 @@ class XmlParts:
         self.names = self._archive.namelist()
 
     def tree(self, name: str) -> Any:
-        """Return the root of a part; None if it is not there."""
+        """Parse a part and return its root element; None if the part is missing."""
         from lxml import etree
 
         if name not in self.names:
@@ -94,7 +94,7 @@ class XmlParts:
         return etree.fromstring(self._archive.read(name), parser)
 
     def related(self, name: str) -> Iterator[tuple[str, str, str]]:
-        """Yield id, kind and part of each reference of a part to another."""
+        """Yield (id, type, target part) for each relationship of a part."""
         folder, _, file = name.rpartition("/")
         root = self.tree(f"{folder}/_rels/{file}.rels")
         for each in root if root is not None else ():

@@ -1,7 +1,7 @@
-"""Cutting texts into passages: at the end of a paragraph if possible, else of a sentence, a line, a word.
+"""Chunking: splits texts into passages at the end of a paragraph, else of a sentence, a line or a word.
 
-A passage's title is the path of its headings, "Guide › Install › Linux"; the text is without them. Stores search and
-embed title and text together.
+A passage's title is the path of its headings, "Guide › Install › Linux", which its text does not repeat. Stores search
+and embed title and text together.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$", re.MULTILINE)
 def documents_of(
     piece: Section | Record, *, source: str, size: int = CHUNK_CHARS, overlap: int = OVERLAP_CHARS
 ) -> Iterator[Document]:
-    """Yield the passages of a section or a record, in their order.
+    """Yield the passages of a section or a record, in order.
 
     Args:
         source: Name of the file.
-        size: Characters a passage has at most.
-        overlap: Characters it repeats at most.
+        size: Maximum number of characters of a passage.
+        overlap: Maximum number of characters repeated from the previous passage.
     """
     text = storable(piece.text)
     name = source.rpartition("/")[2] or source
@@ -73,9 +73,9 @@ def documents_of(
 
 
 def spans(text: str, size: int, overlap: int) -> Iterator[tuple[int, int]]:
-    """Yield beginning and end of each passage of a text.
+    """Yield start and end of each passage of a text.
 
-    All that is not blank is in one of them; none is longer than size; beginnings and ends grow.
+    The spans cover all non-blank text, none is longer than *size*, and both starts and ends increase strictly.
 
     Args:
         overlap: At most a quarter of size is used.
@@ -111,7 +111,7 @@ def _cut(text: str, start: int, size: int, fences: list[tuple[int, int]], last_c
 
 
 def _resume(text: str, cut: int, overlap: int, fences: list[tuple[int, int]]) -> int:
-    """Return where the next passage begins: some words before the cut, if possible with a sentence."""
+    """Find the start of the next passage: before the cut by up to *overlap*, at a sentence if possible."""
     begin = cut - overlap
     if overlap and _around(fences, cut) is None and _around(fences, begin) is None:
         for pattern in (_SENTENCE, _WORD):
@@ -128,7 +128,7 @@ def _after_blanks(text: str, place: int) -> int:
 
 
 def _fences(text: str) -> list[tuple[int, int]]:
-    """Return where blocks of code between ``` or ~~~ begin and end; one that is not closed ends with the text."""
+    """Find the spans of fenced code blocks (``` or ~~~). An unclosed one extends to the end of the text."""
     found, opened, mark = [], None, ""
     for match in _FENCE.finditer(text):
         if opened is None:

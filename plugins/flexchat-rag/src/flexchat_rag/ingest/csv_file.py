@@ -24,12 +24,12 @@ _SEP = re.compile(r"\ufeff?\"?sep=(.)\"?\r?\n?", re.IGNORECASE)
 
 
 def read_csv(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Piece]:
-    """Yield a record for each row; numbers become numbers in the metadata.
+    """Yield a record for each row. Numeric fields become numbers in the metadata.
 
-    A first line ``sep=;``, which Excel writes and obeys, says what stands between fields.
+    A first line ``sep=;``, as Excel reads and writes it, sets the delimiter.
 
     Raises:
-        UnreadableFileError: It is not text, or has no first row that names the fields.
+        UnreadableFileError: The file is not text, or has no header row.
     """
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
     with TextFile(path, reading, newline="") as file:
@@ -38,7 +38,7 @@ def read_csv(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Pi
         lines: Iterator[str] = iter(file) if said else chain([first] if first else [], file)
         sample = _sample(lines)
         delimiter = said[1] if said else _delimiter(path, sample)
-        # Strict, since else a quote that is never closed makes one field of all the rest.
+        # Strict: otherwise an unclosed quote turns the rest of the file into one field.
         rows = csv.reader(chain(sample, lines), delimiter=delimiter, strict=True)
         try:
             header = next(rows, [])
@@ -62,7 +62,7 @@ def _sample(lines: Iterator[str]) -> list[str]:
 
 
 def _delimiter(path: Path, sample: Sequence[str]) -> str:
-    """Return what divides the first row into most fields, if most of the others have as many."""
+    """Detect the delimiter: the one with the most fields in the first row, if most other rows have as many."""
     if path.suffix.casefold() == ".tsv" and any("\t" in line for line in sample[:1]):
         return "\t"
 
@@ -75,11 +75,11 @@ def _delimiter(path: Path, sample: Sequence[str]) -> str:
         fields = counts[0] if counts else 0
         return fields > 1 and 2 * counts.count(fields) > len(counts), fields
 
-    return max(_DELIMITERS, key=agreement)  # max keeps the first of equals: the comma
+    return max(_DELIMITERS, key=agreement)  # max returns the first of equals: the comma.
 
 
 def column_names(header: Sequence[str], reading: Reading) -> list[str]:
-    """Return a name for each column, no two alike, since else a row would lose a field."""
+    """Name each column uniquely: a record with duplicate names would lose a field."""
     names: dict[str, None] = {}
     for number, given in enumerate(header, 1):
         name = given.strip().lstrip("\ufeff").strip() or f"column {number}"

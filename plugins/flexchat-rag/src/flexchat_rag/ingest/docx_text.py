@@ -1,6 +1,6 @@
-"""What of a Word document's XML is text: in its order, with what stands in boxes, notes, fields and controls.
+"""Text extraction from a Word document's XML, in document order, with text boxes, notes, fields and controls.
 
-Inserted text is text, deleted text is not. What is left out and might be missed is counted, not passed over.
+Tracked insertions are included, deletions are not. Skipped content that a reader might miss is counted and reported.
 Source: ECMA-376 part 1, 17 WordprocessingML and 20 DrawingML.
 """
 
@@ -120,7 +120,7 @@ class DocxText:
     def _cell(self, cell: Any) -> str:
         blocks = [(block.kind, " ".join(block.text.split())) for block in self.blocks(cell)]
         text = ""
-        for kind, each in blocks:  # a table in a cell: its rows are told apart by semicolons
+        for kind, each in blocks:  # a table in a cell: semicolons separate its rows
             text += f"{each}; " if kind == "row" else f"{each} "
         return text.strip().removesuffix(";")
 
@@ -231,7 +231,7 @@ class DocxText:
         return " ".join(filter(None, (f"[Picture: {told}]" if told.strip() else "", *texts)))
 
     def _drawn_elsewhere(self, element: Any, name: str) -> str:
-        """Return the words of a chart or of SmartArt, which stand in a part of their own."""
+        """Return the text of a chart or of SmartArt, which is stored in a separate part."""
         from docx.oxml.parser import parse_xml
 
         reference = element.get(f"{_RELATION}id" if name == "chart" else f"{_RELATION}dm")
@@ -257,7 +257,7 @@ def _is_on(switch: Any) -> bool:
 
 
 def _symbol(element: Any) -> str:
-    """Return a sign of a symbol font; those of private use have no meaning outside of the font."""
+    """Return a character of a symbol font, except private-use ones, which only this font can render."""
     try:
         sign = chr(int(element.get(f"{_WORD}char", ""), 16))
     except (ValueError, OverflowError):
@@ -266,7 +266,7 @@ def _symbol(element: Any) -> str:
 
 
 def _chosen(mark: Any) -> str:
-    """Return what is chosen in a form field of the old kind: a list, or a box to tick."""
+    """Return the value of a legacy form field: the selected list entry or a check mark."""
     data = mark.find(f"{_WORD}ffData")
     if data is None:
         return ""

@@ -1,4 +1,4 @@
-"""Base64 within texts, which is no text: pictures in Markdown, attachments in raw e-mail, keys."""
+"""Removal of Base64 data from texts: pictures in Markdown, attachments in raw e-mail, keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEFT_OUT = "[Base64]"
 
 
 def without_base64(text: str) -> tuple[str, int]:
-    """Return a text with each piece of Base64 replaced by a mark, and how many there were."""
+    """Replace each run of Base64 with a marker. Returns the text and the number of replacements."""
     if ";base64," in text:
         text, urls = _DATA_URL.subn(LEFT_OUT, text)
     else:
@@ -30,5 +30,5 @@ def without_base64(text: str) -> tuple[str, int]:
 
 
 def _is_mixed(text: str) -> bool:
-    """Whether a run of letters has what Base64 of data has and words, numbers and DNA have not."""
+    """Return True if a run has the mix of characters typical of Base64, unlike words, numbers and DNA."""
     return all(any(test(char) for char in text) for test in (str.isupper, str.islower, str.isdigit))

@@ -1,4 +1,4 @@
-"""Text files: in which encoding they are, whether they are text at all, and what of them could not be read."""
+"""Text files: detection of encodings and of binary content, and decoding with a count of invalid bytes."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _MEANT |= {"shift_jis": "cp932", "euc_kr": "cp949", "iso8859-11": "cp874"}
 
 @attrs.frozen(kw_only=True)
 class Decoding:
-    """How the bytes of a text become characters.
+    """The encoding of a text file.
 
     Attributes:
-        note: What had to be decided, for whoever reads the text; empty where nothing had.
-        is_proven: All bytes were looked at, and each can be read.
+        note: The assumption made, for the report; empty if there was none.
+        is_proven: All bytes were checked and are valid.
     """
 
     encoding: str
@@ -54,7 +54,7 @@ class Decoding:
 
 
 def encoding_named(label: str) -> str | None:
-    """Return Python's name of an encoding of text; None where there is none of this name."""
+    """Return Python's name of a text encoding; None if it is unknown."""
     try:
         found = codecs.lookup(label.strip())
         found.decode(b"")
@@ -64,17 +64,17 @@ def encoding_named(label: str) -> str | None:
 
 
 def decoding_of(path: Path, wanted: str | None = None, label: str | None = None) -> Decoding:
-    """Return how to read a text file.
+    """Determine the encoding of a text file.
 
-    What the user wants comes first, then a byte-order mark, then UTF-8 if all of the file is, then the label, then
-    the likeliest: a guess, which the note says.
+    In order of precedence: *wanted*, a byte-order mark, UTF-8 if the whole file is valid UTF-8, *label*, and a guess,
+    which is reported in the note.
 
     Args:
-        wanted: An encoding somebody has chosen.
-        label: The encoding the file names itself, as a page's meta element does.
+        wanted: The encoding chosen by the user.
+        label: The encoding declared in the file, for example by a meta element.
 
     Raises:
-        UnreadableFileError: It is not text.
+        UnreadableFileError: The file is not text.
     """
     with path.open("rb") as file:
         head = file.read(_SAMPLE)
@@ -84,7 +84,7 @@ def decoding_of(path: Path, wanted: str | None = None, label: str | None = None)
         return Decoding(encoding="utf-8-sig" if wanted == "utf-8" else wanted, note=said)
     if label is None and (declared := _XML.match(head)):
         label = declared[1].decode()
-    named = _meant(label) if label else None
+    named = _resolve_label(label) if label else None
     unknown = f"names an unknown encoding ('{label[:40]}')" if label and named is None else ""
     marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
     if marked is not None:
@@ -110,7 +110,7 @@ def decoding_of(path: Path, wanted: str | None = None, label: str | None = None)
 
 
 class TextFile:
-    """A text file that is open for reading. What cannot be read becomes U+FFFD, and is counted."""
+    """A text file open for reading. Invalid bytes become U+FFFD and are counted."""
 
     def __init__(self, path: Path, reading: Reading, *, newline: str | None = None, label: str | None = None) -> None:
         self.decoding = decoding_of(path, reading.encoding, label)
@@ -132,15 +132,15 @@ class TextFile:
             yield line
 
     def read(self, size: int = -1) -> str:
-        """Return so many characters, fewer only at the end."""
+        """Read *size* characters, fewer only at the end of the file."""
         return self._counted(self._file.read(size))
 
     def readline(self, size: int = -1) -> str:
-        r"""Return a line with its "\n", or so much of it; an empty text at the end."""
+        r"""Read a line with its "\n", or its first *size* characters; an empty string at the end."""
         return self._counted(self._file.readline(size))
 
     def troubles(self) -> Iterator[Trouble]:
-        """Yield what was wrong with what has been read."""
+        """Yield the problems found in the text read so far."""
         if not self._replaced:
             return
         count = f"{self._replaced:,} character{'s' if self._replaced > 1 else ''}"
@@ -174,13 +174,13 @@ def lines_of(path: Path, reading: Reading) -> Iterator[str | Trouble]:
         yield from file.troubles()
 
 
-def _meant(label: str) -> str | None:
+def _resolve_label(label: str) -> str | None:
     name = encoding_named(label)
     return _MEANT.get(name, name) if name is not None else None
 
 
 def _wide(head: bytes) -> str | None:
-    """Return UTF-16 or UTF-32 where zeros are in the places that European texts leave in them."""
+    """Detect UTF-16 or UTF-32 without a byte-order mark by the position of zero bytes."""
     some = head[: len(head) // 4 * 4]
     if len(some) < 4 or b"\0" not in some:
         return None
@@ -197,7 +197,7 @@ def _wide(head: bytes) -> str | None:
 
 
 def _sample_beyond_utf8(path: Path) -> bytes | None:
-    """Return some of a file from around the first bytes that are not UTF-8; None if all of it is."""
+    """Return a sample around the first bytes that are not UTF-8; None if the whole file is valid."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as file:
         place = 0
@@ -213,7 +213,7 @@ def _sample_beyond_utf8(path: Path) -> bytes | None:
 
 
 def _is_mostly_utf8(sample: bytes) -> bool:
-    """Return whether a text is UTF-8 with some other bytes in it: letters of other encodings hardly ever look so."""
+    """Return True for UTF-8 with a few invalid bytes; text in other encodings hardly ever looks like that."""
     good = _UTF8.findall(sample)
     return len(good) > len(_BEYOND_ASCII.findall(sample)) - sum(map(len, good))
 

@@ -1,7 +1,7 @@
-"""Which fields of a record are its text, title, source, id and metadata.
+"""Mapping of a record's fields to text, title, source, id and metadata.
 
-Text parts and metadata values that are lists or objects are written as the Node original's document transformer did:
-lists of a text's parts joined by commas, all else as JSON without blanks; what is null is left out.
+Lists and objects are formatted as by the document transformer of the Node.js FlexChat: lists in text fields are joined
+by commas, everything else becomes compact JSON, and nulls are omitted.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def _names(given: Any, what: str) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class FieldMapping:
-    """Which fields of a record mean what. Without text_fields: "text" and the like, else all fields with their names.
+    """Roles of a record's fields. Without text_fields: "text" and similar names, else all fields with their names.
 
     Attributes:
-        text_fields: Names, as a list or tuple.
-        text_separator: Stands between text fields; default: an empty line, or a line's end where all fields are text.
-        metadata_fields: None for all others that hold something.
+        text_fields: Field names, as a list or tuple.
+        text_separator: Separator of text fields; default: an empty line, or a newline if all fields are text.
+        metadata_fields: Field names; None for all other non-empty fields.
 
     Raises:
-        TypeError: A list of names is something else, a single text for instance.
+        TypeError: A list of names is not a list or tuple, for example a single string.
     """
 
     text_fields: tuple[str, ...] = attrs.field(default=(), converter=_text_names)
@@ -67,10 +67,10 @@ class FieldMapping:
 
 
 def record_of(fields: Mapping[str, Any], mapping: FieldMapping, place: str) -> Record | Trouble:
-    """Return a record made of the fields, or what is wrong with them.
+    """Build a record from its fields, or a Trouble if they are unusable.
 
     Args:
-        place: Where they stand, "line 3".
+        place: Position in the file, such as "line 3".
     """
     if mapping == FieldMapping() and _is_exported(fields):
         return Record(
@@ -105,7 +105,7 @@ def record_of(fields: Mapping[str, Any], mapping: FieldMapping, place: str) -> R
 
 
 def number_or_text(text: str) -> str | int | float:
-    """Return a number for a text that says one and nothing else, so that filters can compare it; "007" is none."""
+    """Convert a numeric string to a number, so that filters can compare it; "007" stays a string."""
     if _WHOLE.fullmatch(text):
         return int(text)
     try:
@@ -116,7 +116,7 @@ def number_or_text(text: str) -> str | int | float:
 
 
 def bounded(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return as much of a record's metadata as each of its passages can have; the other fields are left out."""
+    """Limit a record's metadata to a size that each of its passages can carry, dropping the other fields."""
     kept: dict[str, Any] = {}
     left = MOST_METADATA_CHARS
     for name, value in metadata.items():

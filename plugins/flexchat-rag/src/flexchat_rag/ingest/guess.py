@@ -1,4 +1,4 @@
-"""The likeliest encoding of a text that names none and is not UTF-8."""
+"""Guessing the encoding of a text that declares none and is not UTF-8."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 
 from .sections import UnreadableFileError
 
-# In use for text, the commonest first: among equally good readings the first of these is taken.
+# Encodings in use for text, most common first: the order breaks ties.
 ENCODINGS = (
     *("cp1252", "cp1250", "cp1251", "cp932", "gb18030", "cp949", "big5", "euc_jp", "koi8_r", "cp1253", "cp1254"),
     *("cp1255", "cp1256", "cp1257", "cp1258", "cp874", "iso8859_2", "iso8859_15", "mac_roman", "cp850", "cp866"),
@@ -18,7 +18,7 @@ MOST_LOOKED_AT = 1 << 16
 
 _EQUAL_MESS, _EQUAL_LANGUAGE = 0.02, 0.03
 _COMMONEST = 10
-"""How much likelier the first of the encodings is than another, where the text says nothing."""
+"""Prior weight of the first encoding relative to the others, for texts without evidence."""
 
 
 @attrs.frozen(kw_only=True)
@@ -26,8 +26,8 @@ class Guess:
     """An encoding a text may be in.
 
     Attributes:
-        certainty: 0 to 1: its weight among all readings that make sense.
-        example: A word of the text in this encoding; other_example the same in the next likeliest, other.
+        certainty: Its weight among all plausible encodings, 0 to 1.
+        example: A word of the text in this encoding; other_example is the same word in *other*, the runner-up.
     """
 
     encoding: str

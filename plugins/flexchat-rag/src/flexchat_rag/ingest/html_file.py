@@ -1,4 +1,4 @@
-"""HTML files: how they are decoded and taken apart; html_page says what of a page is its text."""
+"""HTML files: decoding and parsing. html_page extracts the text of a page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_BYTES = 20_000_000
 DEEPEST = 5_000
 """Elements in each other: the parser's time grows with the square of it (100,000 take 20 seconds, these 0.1)."""
 
-# Elements that the next one of their kind closes, and those that have no end, make no depth.
+# Void elements, and those that the next element of their kind closes, do not add depth.
 _TAG = re.compile(
     rb"<(/?)(?!(?:p|li|dt|dd|td|th|tr|option|area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)\b)"
     rb"[a-zA-Z][^\s/>]*",
@@ -30,10 +30,10 @@ _LABELS = (
 
 
 def read_html(path: Path, reading: Reading) -> Iterator[Piece]:
-    """Yield the text under each heading; the page's title stands above them.
+    """Yield the text under each heading, with the page's title as the outermost one.
 
     Raises:
-        UnreadableFileError: It is too large, or its elements stand too deep in each other.
+        UnreadableFileError: The file is too large or too deeply nested.
     """
     from selectolax.lexbor import LexborHTMLParser
 
@@ -50,10 +50,10 @@ def read_html(path: Path, reading: Reading) -> Iterator[Piece]:
 
 
 def html_sections(text: str, builder: SectionBuilder, reading: Reading) -> Iterator[Piece]:
-    """Yield the text of a page that is part of another file.
+    """Yield the text of a page embedded in another file.
 
     Raises:
-        UnreadableFileError: It is too large, or its elements stand too deep in each other.
+        UnreadableFileError: The page is too large or too deeply nested.
     """
     from selectolax.lexbor import LexborHTMLParser
 
@@ -86,9 +86,9 @@ def _depth(content: bytes) -> int:
 
 
 def _label(head: bytes, reading: Reading) -> str | None:
-    """Return the encoding a page names, in its XML declaration or else in a meta element."""
+    """Return the encoding declared in the XML declaration, else in a meta element."""
     named = [found[1].decode() for label in _LABELS if (found := label.search(head))]
     if len({name.casefold() for name in named}) > 1:
         reading.note(f"names two encodings, {' and '.join(named)}, of which the first was used; {SETTLES}")
-    # Whoever can find this label has read it as ASCII (HTML Standard, 13.2.3.2): it cannot be UTF-16.
+    # A label that was found by reading ASCII cannot be UTF-16 (HTML Standard, 13.2.3.2).
     return "utf-8" if named and named[0].casefold().startswith("utf-16") else named[0] if named else None

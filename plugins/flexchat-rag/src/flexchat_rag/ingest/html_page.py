@@ -1,6 +1,6 @@
-"""What of an HTML page is its text: with what stands for pictures and fields, without scripts, styles and navigation.
+"""Text extraction from an HTML page: includes alternative texts and form values; excludes scripts, styles, navigation.
 
-What is left out and might be missed is counted, not passed over.
+Skipped content that a reader might miss is counted and reported.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _TYPED = {"", "text", "search", "url", "email", "tel", "number", "date", "time",
 
 
 class Page:
-    """The text of a page, element by element; no recursion, since a page may be deeper than Python's stack."""
+    """Collects the text of a page, without recursion, because pages may be nested deeper than Python's stack."""
 
     def __init__(self, builder: SectionBuilder, reading: Reading, frames: int = 0) -> None:
         self._builder, self._reading, self._frames = builder, reading, frames
         self._words: list[str] = []
         self._pre = 0
         self._said = 0  # how many words there have been
-        self._labelled: list[tuple[int, str, int]] = []  # elements with an aria-label, and what had been said before
+        self._labelled: list[tuple[int, str, int]] = []  # elements with an aria-label, and the word count before each
 
     def sections(self, body: LexborNode) -> Iterator[Section]:
-        """Yield what stands below an element, section by section."""
+        """Yield the sections below an element."""
         node, inside = body, True
         while True:
             tag = node.tag or ""
@@ -109,7 +109,7 @@ class Page:
         elif tag == "input":
             self._input(node)
         elif tag in ("object", "canvas"):
-            self._reading.unread["embedded object#"] += 1  # what it holds is said where it cannot be shown: here
+            self._reading.unread["embedded object#"] += 1  # fallback content, for readers that cannot show the element
         label = (node.attributes.get("aria-label") or "").strip()
         if label or tag == "svg":
             self._labelled.append((node.mem_id, label, self._said))
@@ -119,7 +119,7 @@ class Page:
         text = next((" ".join(each.split()) for each in told if each and each.strip()), "")
         if text:
             self._say(f"[Picture: {text}]" if tag == "img" else f"{text} ")
-        elif tag == "img" and "alt" not in node.attributes:  # an empty text says that it only decorates
+        elif tag == "img" and "alt" not in node.attributes:  # an empty alternative text marks a decorative image
             self._reading.unread["picture# without a text"] += 1
 
     def _input(self, node: LexborNode) -> None:
@@ -142,7 +142,7 @@ class Page:
     def _leave(self, node: LexborNode, tag: str) -> Iterator[Section]:
         if self._labelled and self._labelled[-1][0] == node.mem_id:
             _, label, said = self._labelled.pop()
-            if said == self._said and label:  # an icon, say: the label is all there is
+            if said == self._said and label:  # an icon, for example: the label is its only text
                 self._say(f" {label} ")
             elif said == self._said:
                 self._reading.unread["drawing# without a text"] += 1

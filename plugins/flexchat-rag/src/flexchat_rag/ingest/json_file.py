@@ -21,10 +21,10 @@ _BLANK = " \t\n\r\ufeff"
 
 
 def read_json(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Piece]:
-    """Yield the records of a list, or the one that the file is.
+    """Yield the records of a list, or the single record of the file.
 
     Raises:
-        UnreadableFileError: It is not JSON, or a record is too large or too deep.
+        UnreadableFileError: The file is not JSON, or a record is too large or too deeply nested.
     """
     with TextFile(path, reading) as file:
         window = _Window(file)
@@ -48,7 +48,7 @@ def read_json(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[P
 
 
 def as_pieces(parsed: Parsed, mapping: FieldMapping, place: str) -> Iterator[Piece]:
-    """Yield what a JSON value is: an object a record, a text a document by itself, all else is trouble."""
+    """Convert a JSON value: an object to a record, a string to a document, anything else to a Trouble."""
     value = parsed.value
     if parsed.repeated:
         names = ", ".join(f"'{name[:40]}'" for name in parsed.repeated[:5])
@@ -63,11 +63,11 @@ def as_pieces(parsed: Parsed, mapping: FieldMapping, place: str) -> Iterator[Pie
 
 @attrs.frozen(kw_only=True)
 class Parsed:
-    """A JSON value that was read.
+    """A parsed JSON value.
 
     Attributes:
-        end: Where it ends in its text.
-        repeated: Names that stand more than once in one of its objects.
+        end: Position after the value in the parsed text.
+        repeated: Names that occur more than once in an object.
     """
 
     value: Any
@@ -76,10 +76,10 @@ class Parsed:
 
 
 def parse(text: str, start: int = 0) -> Parsed:
-    """Return the JSON value at start.
+    """Parse the JSON value at *start*.
 
     Raises:
-        ValueError: It is not JSON, or is nested too deeply; the text says which.
+        ValueError: The text is not JSON, or is nested too deeply; the message names the cause.
     """
     repeated: list[str] = []
 
@@ -103,7 +103,7 @@ def _no_number(name: str) -> NoReturn:
 
 
 class _Window:
-    """The part of a file that is being read; never more than one value and a block."""
+    """A buffer over a file that holds at most one value and one block."""
 
     def __init__(self, file: TextFile) -> None:
         self._file = file
@@ -127,7 +127,7 @@ class _Window:
         self._at += 1
 
     def value(self) -> Parsed:
-        """Read a value: with more and more of the file, since only its end shows that it was read as a whole."""
+        """Read a value, extending the buffer until the value's end is inside it."""
         self.peek()
         while True:
             problem = ""

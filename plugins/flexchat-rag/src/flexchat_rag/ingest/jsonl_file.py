@@ -12,7 +12,7 @@ from .sections import Piece, Reading, Trouble
 
 
 def read_jsonl(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Piece]:
-    """Yield a record for each line; a line that cannot be read is trouble, and the others are read all the same."""
+    """Yield a record for each line. An invalid line yields a Trouble and does not stop the reading."""
     with TextFile(path, reading) as file:
         number = 0
         while line := file.readline(MOST_CHARS):

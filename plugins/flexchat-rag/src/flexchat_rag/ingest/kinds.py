@@ -1,4 +1,4 @@
-"""Which reader reads which files: what a file holds decides, its name only where that leaves a choice."""
+"""Selection of a file's reader: by content, and by name only where the content is ambiguous."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Kind:
     """A kind of file.
 
     Attributes:
-        version: Counted up when files are read differently, so that all of them are read again.
-        records: Whether the field mapping matters.
-        text: Whether such a file is text, so that an encoding somebody names matters.
+        version: Incremented when the reader's output changes, so that unchanged files are read again.
+        records: The file contains records, to which the field mapping applies.
+        text: The file is text, to which the encoding option applies.
     """
 
     name: str
@@ -43,10 +43,10 @@ class Kind:
     text: bool = True
 
     def read(self, path: Path, mapping: FieldMapping, reading: Reading | None = None) -> Iterator[Piece]:
-        """Yield what a file says, in its order; what is to be said of it stands in ``reading`` at the end.
+        """Yield the pieces of a file, in order. Remarks about the file are collected in *reading*.
 
         Raises:
-            UnreadableFileError: It cannot be read.
+            UnreadableFileError: The file cannot be read.
         """
         return self.reader(path, mapping, reading or Reading())
 
@@ -119,19 +119,19 @@ _OTHER_PROGRAMS = {".doc": ".docx", ".ppt": ".pptx", ".rtf": ".docx", ".msg": ".
 
 
 def known_kind(path: Path) -> Kind | None:
-    """Return the kind that a file's name says it is; None for one that says nothing known."""
+    """Return the kind that a file's name suggests; None if it suggests none."""
     return _BY_SUFFIX.get(path.suffix.casefold())
 
 
 def kind_of(path: Path, reading: Reading | None = None) -> Kind:
-    """Return how to read a file that is to be read: as what it holds, else as its name says, else as text.
+    """Determine the kind of a file by its content, else by its name; the default is plain text.
 
     Args:
-        reading: Is told where content and name do not agree.
+        reading: Receives a note if content and name disagree.
 
     Raises:
-        UnreadableFileError: It is of a kind nobody here reads.
-        OSError: It cannot be looked into.
+        UnreadableFileError: There is no reader for this kind of file.
+        OSError: The file cannot be opened.
     """
     suffix = path.suffix.casefold()
     named = _BY_SUFFIX.get(suffix)
@@ -152,6 +152,6 @@ def kind_of(path: Path, reading: Reading | None = None) -> Kind:
         WORKBOOK,
         SLIDES,
         OPEN_DOCUMENT,
-    ):  # whose readers say what is wrong
+    ):  # their readers report the details
         raise UnreadableFileError(f"is not text but {content.article} {content.name}{content.advice}")
     return named or TEXT

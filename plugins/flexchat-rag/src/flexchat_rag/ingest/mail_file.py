@@ -21,10 +21,10 @@ _HEADERS = ("From", "To", "Cc", "Date")
 
 
 def read_mail(path: Path, reading: Reading) -> Iterator[Piece]:
-    """Yield headers and text, decoded; of a text in two forms, the plain one.
+    """Yield headers and text, decoded. Of multipart/alternative, the plain text is used.
 
     Raises:
-        UnreadableFileError: It is too large, has no headers, or is damaged.
+        UnreadableFileError: The file is too large, has no headers, or is damaged.
     """
     if path.stat().st_size > MOST_BYTES:
         raise UnreadableFileError(f"is larger than {MOST_BYTES:,} bytes")

@@ -1,7 +1,7 @@
-"""Markdown: its headings, outside of code, and the front matter many site generators use.
+"""Markdown: sections by heading, and the front matter of site generators.
 
-Read line by line and not with a Markdown parser, which holds a file as a whole: of the syntax, only headings and
-fences matter here. Source: CommonMark 0.31.2, 4.2 ATX headings, 4.3 setext headings, 4.5 fenced code blocks.
+Read line by line, because a Markdown parser would hold the whole file in memory and only headings and fences matter.
+Source: CommonMark 0.31.2, 4.2 ATX headings, 4.3 setext headings, 4.5 fenced code blocks.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _chain(first: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> Ite
 def _front_matter(
     lines: Iterator[tuple[int, str]], reading: Reading
 ) -> tuple[dict[str, str | int | float], list[tuple[int, str]]]:
-    """Return what stands between two lines --- at the beginning, and the lines that were read and are text."""
+    """Parse front matter between two ``---`` lines. Returns its values, and the consumed lines that are text."""
     held = []
     for number, line in lines:
         held.append((number, line))
@@ -101,7 +101,7 @@ def _front_matter(
 
 
 def _values(lines: list[str], reading: Reading) -> dict[str, str | int | float]:
-    """Return the values that stand on one line with their names; lists and longer texts are only counted."""
+    """Parse the one-line ``name: value`` entries; lists and multi-line values are only counted."""
     found: dict[str, str | int | float] = {}
     for line in lines:
         match = _KEY.match(line.rstrip())

@@ -76,7 +76,7 @@ def _markdown(source: str, builder: SectionBuilder) -> Iterator[Piece]:
 
 
 def _output(output: Any, reading: Reading) -> str:
-    """Return what is text of an output; pictures are counted."""
+    """Return the text of a cell's output; pictures are counted."""
     if not isinstance(output, Mapping):
         return ""
     data = output.get("data", output)

@@ -1,4 +1,4 @@
-"""PDF: a section for each page, with its form fields and remarks behind its text."""
+"""PDF: one section per page, with form fields and annotations after its text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_pdf(path: Path, reading: Reading) -> Iterator[Piece]:
     """Yield the text of each page, with its number, from 1, in the metadata.
 
     Raises:
-        UnreadableFileError: It is not a PDF, needs a password, or holds pictures of pages only.
+        UnreadableFileError: The file is not a PDF, needs a password, or consists of scanned pages only.
     """
     _logger.setLevel(logging.ERROR)  # it warns of every irregularity of every page
     with path.open("rb") as file:
@@ -71,9 +71,9 @@ def read_pdf(path: Path, reading: Reading) -> Iterator[Piece]:
 
 
 def readable(text: str) -> str:
-    """Return a page's text with its ligatures as letters, and the words that line ends divide in one piece.
+    """Expand ligatures and rejoin words hyphenated at line ends.
 
-    A hyphen stays where the page writes the word with a hyphen elsewhere.
+    A hyphen is preserved if the page also contains the word with a hyphen inside a line.
     """
     text = _LIGATURE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
 
@@ -86,7 +86,7 @@ def readable(text: str) -> str:
 
 
 def _attached(page: PageObject, number: int, reading: Reading) -> Iterator[str]:
-    """Yield what is attached to a page and not part of its text: filled-in form fields, remarks, typed-over text."""
+    """Yield a page's annotations: filled-in form fields, comments and free text."""
     try:
         annotations = [each.get_object() for each in page.get("/Annots") or ()]
     except Exception as error:  # noqa: BLE001  a damaged list raises anything, and the page's text is there
@@ -111,7 +111,7 @@ def _attached(page: PageObject, number: int, reading: Reading) -> Iterator[str]:
 
 
 def _field(widget: Any) -> str:
-    """Return "name: value" of a filled-in form field; what a widget lacks stands in its parents."""
+    """Format a filled-in form field as "name: value". Attributes may be inherited from the widget's parents."""
     names: list[str] = []
     value = kind = None
     node = widget
@@ -141,7 +141,7 @@ def _text(value: Any) -> str:
 
 
 def _pictures(page: PageObject) -> int:
-    """Return how many pictures a page shows, not looking into what it draws them with."""
+    """Count the images of a page, without decoding them."""
     try:
         resources = page.get("/Resources")
         objects = resources.get_object().get("/XObject") if resources is not None else None
@@ -157,7 +157,7 @@ def _note_the_rest(reader: PdfReader, reading: Reading) -> None:
         form = reader.root_object.get("/AcroForm")
         if form is not None and "/XFA" in form.get_object():
             reading.note("holds a form of the kind XFA, of which only the text shown on its pages was read")
-    except Exception as error:  # noqa: BLE001  the pages were read all the same
+    except Exception as error:  # noqa: BLE001  the pages have already been read
         reading.note(f"may hold attached files, whose list is damaged ({_short(error)})")
 
 
@@ -191,7 +191,7 @@ def _opened(file: object) -> tuple[PdfReader, str, int]:
 def _title(reader: PdfReader) -> str:
     try:
         title = reader.metadata.title if reader.metadata else None
-    except Exception:  # noqa: BLE001  a document with damaged properties can be read all the same
+    except Exception:  # noqa: BLE001  damaged properties do not affect the pages
         return ""
     return " ".join(title.split())[:200] if isinstance(title, str) else ""
 

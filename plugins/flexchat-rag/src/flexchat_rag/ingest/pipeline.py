@@ -1,6 +1,6 @@
-"""From paths to a filled collection: several files at once, each stored in one step, unchanged ones left alone.
+"""Ingestion: reads several files concurrently, stores each atomically, and skips unchanged ones.
 
-Nothing is remembered beside the store: running the same again goes on where an earlier run was stopped.
+All state is in the store: running the same command again continues an interrupted run.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ def _globs(given: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class IngestOptions:
-    """How files are found, read and cut.
+    """Options for selecting, reading and chunking files.
 
     Attributes:
-        metadata: Goes with every document; what a file itself says goes before it.
-        encoding: Of the files that are text; None to find out for each.
-        max_file_bytes: Larger files are refused.
-        chunk_chars: Characters of a passage, at most; at least LEAST_CHUNK_CHARS.
-        overlap_chars: Characters it repeats of the one before; at most a quarter of a passage.
-        prune: Delete what the store has of files that are gone from the folders named.
+        metadata: Added to every document; metadata from the file itself takes precedence.
+        encoding: Encoding of text files; None to detect it for each.
+        max_file_bytes: Larger files are rejected.
+        chunk_chars: Maximum number of characters of a passage; at least LEAST_CHUNK_CHARS.
+        overlap_chars: Characters repeated from the previous passage; at most a quarter of chunk_chars.
+        prune: Delete documents of files that no longer exist in the given folders.
 
     Raises:
-        ValueError: There is no such encoding, or a number is out of its range.
-        TypeError: include or exclude is a single text.
+        ValueError: The encoding is unknown, or a number is out of range.
+        TypeError: include or exclude is a single string.
     """
 
     include: tuple[str, ...] = attrs.field(default=(), converter=_globs)
@@ -106,17 +106,17 @@ class IngestOptions:
 
 @attrs.define(kw_only=True)
 class IngestReport:
-    """What became of the files.
+    """Result of an ingestion, or its progress so far.
 
     Attributes:
-        files: How many are done with. One with a part that could not be read counts as added, or changed, and failed.
-        noted: How many files were read of which something is to be said.
-        passages: How many passages the files have that were added or changed.
-        under_way: How many passages the store has been handed and has not stored yet; 0 at the end.
-        stored: How many of these were new to the store, or had changed.
-        failures: A sentence each, at most MOST_TOLD.
-        notes: A sentence each, at most MOST_TOLD: what was seen and not read, and what had to be guessed.
-        left_out: What folders hold that was not looked into, and how much of it: {".xlsx": 3, "hidden": 1}.
+        files: Finished files by outcome. A file with an unreadable part counts as added or changed, and as failed.
+        noted: Number of files with notes.
+        passages: Number of passages in added and changed files.
+        under_way: Number of passages passed to the store and not yet stored; 0 at the end.
+        stored: Number of passages that were new to the store or had changed.
+        failures: One sentence per failure, at most MOST_TOLD.
+        notes: One sentence per skipped content or assumption, at most MOST_TOLD.
+        left_out: Skipped contents of folders, counted: {".xlsx": 3, "hidden": 1}.
     """
 
     files: int = 0
@@ -162,16 +162,16 @@ async def add_files(
     options: IngestOptions | None = None,
     watch: Watcher | None = None,
 ) -> IngestReport:
-    """Bring a collection up to date with files, as ``flexchat rag add`` does: what is unchanged is left alone.
+    """Synchronize a collection with files, as ``flexchat rag add`` does. Unchanged files are skipped.
 
-    What cannot be read is told in the report, and what the store had of it stays.
+    Unreadable files are listed in the report; their stored documents are left alone.
 
     Args:
-        store: One that can be filled: ``chat.stores["documents"]``.
-        paths: Files and folders; those of one path may be given without a list.
+        store: A writable store: ``chat.stores["documents"]``.
+        paths: Files and folders, or a single path.
 
     Raises:
-        RetrievalError, StorageError, ProviderError: The store, or what makes its vectors, does not work at all.
+        RetrievalError, StorageError, ProviderError: The store or its embedder fails altogether.
     """
     run = _Run(store, collection, options or IngestOptions(), watch or (lambda report, failure: None))
     named_paths = [paths] if isinstance(paths, str | os.PathLike) else paths
@@ -265,7 +265,7 @@ class _Run:
         while _may_go_on(batch) and (following := await run_in_thread(_take_batch, documents)):
             await self._add(batch, Source(name=found.source, digest=digest, complete=False))
             batch = following
-        # What is not all there is read again the next time, so that what is missing is told again.
+        # An incomplete source gets no digest: the next run reads it again and reports the missing parts again.
         await self._add(batch, Source(name=found.source, digest=f"{digest}!" if troubles.count else digest))
         return "added" if known is None else "changed", f"{found.source}: {troubles}" if troubles.count else ""
 
@@ -290,7 +290,7 @@ class _Run:
 
 
 async def all_sources(store: DocumentStore, collection: str) -> Any:
-    """Yield the sources of a collection; none if it is not there."""
+    """Yield the sources of a collection; none if it does not exist."""
     after: str | None = None
     while True:
         try:
@@ -340,7 +340,7 @@ def _documents(
 
 
 def _in_bounds(piece: Section | Record, reading: Reading) -> Section | Record:
-    """Return a piece without what each of its passages would have to repeat and is too long for that."""
+    """Drop metadata and titles of a piece that are too long to be repeated in each of its passages."""
     if isinstance(piece, Record) and piece.whole:
         return piece
     text, count = without_base64(piece.text)
@@ -374,15 +374,15 @@ def _take_batch(documents: Iterator[Document]) -> list[Document]:
 
 
 def _may_go_on(batch: Sequence[Document]) -> bool:
-    """Return whether a batch ended because it was full."""
+    """Return True if a batch ended because it was full."""
     return len(batch) >= MOST_AT_ONCE or sum(len(document.text) for document in batch) >= MOST_CHARS_AT_ONCE
 
 
 def _digest(path: Path, kind: Kind, options: IngestOptions) -> str:
-    """Return a hash of the file and of all that decides what is made of it.
+    """Hash a file together with the options and the reader version that determine its passages.
 
     Raises:
-        UnreadableFileError: It is too large.
+        UnreadableFileError: The file is too large.
     """
     read = [kind.name, kind.version, options.chunk_chars, options.overlap_chars, sorted(options.metadata.items())]
     read += [options.encoding] if kind.text and options.encoding else []
@@ -402,7 +402,7 @@ def _digest(path: Path, kind: Kind, options: IngestOptions) -> str:
 
 
 def _was_below(name: str, folders: Sequence[str]) -> bool:
-    """Return whether a file of that name would be below one of the folders, and is not there."""
+    """Return True if the named file would be inside one of the folders but does not exist."""
     below = any(
         name.startswith(folder) if folder else not os.path.isabs(name) and not name.startswith("..")
         for folder in folders

@@ -1,4 +1,4 @@
-"""What readers make of files, before it is cut into passages."""
+"""The output of file readers, before chunking."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ LONGEST_HEADING = 200
 
 
 class UnreadableFileError(FlexChatError):
-    """Nothing of a file can be used; the text says why, as the end of a sentence that begins with its name."""
+    """A file is unusable. The text is a predicate that completes a sentence beginning with the file's name."""
 
 
 @attrs.frozen(kw_only=True)
 class Section:
-    """A part of a text, with the headings it stands under, outermost first.
+    """A part of a text, with its headings, outermost first.
 
     Attributes:
-        metadata: Where it is: {"line": 12}, {"page": 3}. A line is that of the text's beginning, from 1.
+        metadata: Its position: {"line": 12} for the first line, {"page": 3}; both count from 1.
     """
 
     text: str
@@ -37,7 +37,7 @@ class Record:
     """A row of a table, or an object of a JSON file: a document by itself.
 
     Attributes:
-        whole: It is stored as it is, however long: it was exported from a store.
+        whole: Never split: the record was exported from a store.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Record:
 
 @attrs.frozen
 class Trouble:
-    """A part of a file that could not be read; the rest can. text says where and why."""
+    """An unreadable part of an otherwise readable file. The text gives its position and the reason."""
 
     text: str
 
@@ -60,13 +60,12 @@ Piece = Section | Record | Trouble
 
 @attrs.define(kw_only=True)
 class Reading:
-    """How a file is to be read, and what there is to say of it beside its pieces.
+    """Options for reading one file, and the remarks collected while reading.
 
     Attributes:
-        encoding: Of a text file, where somebody has said it; None to find out.
-        said: Ends of sentences that begin with the file's name: "was read as cp1252, a guess".
-        unread: What was seen and is not read, how often. The # in a name is an s where there are several:
-            "picture# without a text".
+        encoding: Encoding of a text file; None to detect it.
+        said: Predicates of sentences that begin with the file's name: "was read as cp1252, a guess".
+        unread: Counts of skipped content by name. A # in a name becomes the plural s: "picture# without a text".
     """
 
     encoding: str | None = None
@@ -74,12 +73,12 @@ class Reading:
     unread: Counter[str] = attrs.field(factory=Counter)
 
     def note(self, text: str) -> None:
-        """Say something of the file, once."""
+        """Add a remark about the file, unless it is already present."""
         if text not in self.said:
             self.said.append(text)
 
     def notes(self) -> list[str]:
-        """Return all there is to say, each the end of a sentence that begins with the file's name."""
+        """Return all remarks, each a predicate for a sentence that begins with the file's name."""
         counted = [
             f"{count:,} {name.replace('#', 's' if count > 1 else '')}" for name, count in self.unread.items() if count
         ]
@@ -87,7 +86,7 @@ class Reading:
 
 
 class SectionBuilder:
-    """Collects text under headings, and hands over sections as they are finished."""
+    """Collects text under headings, and yields completed sections."""
 
     def __init__(self, metadata: Mapping[str, Any] | None = None) -> None:
         self.metadata = dict(metadata or {})
@@ -98,7 +97,7 @@ class SectionBuilder:
         self._bare = False  # the last heading has no text yet
 
     def heading(self, level: int, title: str, *, line: int | None = None) -> Iterator[Section]:
-        """Begin a section; level 1 is the outermost, 0 stands above all others."""
+        """Begin a section. Level 1 is the outermost heading, 0 the title."""
         whole = " ".join(title.split())
         title = whole[:LONGEST_HEADING]
         yield from self.flush()
@@ -114,7 +113,7 @@ class SectionBuilder:
             self.add(f"{whole}\n\n", line=line)
 
     def add(self, text: str, *, line: int | None = None) -> None:
-        """Add text to the section; what separates it from the next is the caller's to add."""
+        """Add text to the section. The caller adds separators."""
         if not self._parts:
             if not text.strip():
                 return
@@ -124,23 +123,23 @@ class SectionBuilder:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to flush, if this is a good place."""
+        """True if the section should be flushed at the next suitable position."""
         return self._size >= MOST_BUFFERED
 
     @property
     def overfull(self) -> bool:
-        """Whether it is time to flush wherever this is."""
+        """True if the section must be flushed at any position."""
         return self._size >= 4 * MOST_BUFFERED
 
     def flush(self) -> Iterator[Section]:
-        """Hand over what was added."""
+        """Yield the collected text as a section."""
         if self._parts:
             text = "".join(self._parts).rstrip()
             yield Section(text=text, headings=self._headings(), metadata=self._place())
             self._parts, self._size, self._bare = [], 0, False
 
     def end(self) -> Iterator[Section]:
-        """Hand over the last section, and a heading without a text as a text of its own."""
+        """Yield the last section; a heading without text becomes a text."""
         yield from self.flush()
         if self._bare:
             yield from self._bare_heading()

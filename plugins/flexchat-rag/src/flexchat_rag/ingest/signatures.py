@@ -1,6 +1,6 @@
-"""What a file holds, by its first bytes: names lie.
+"""Detection of a file's format by its first bytes, because names are unreliable.
 
-Source: the formats' own specifications; the list is what people have in folders of documents.
+Source: the specifications of the formats. The list covers what is common in folders of documents.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _HEAD = 4096
 
 @attrs.frozen
 class Content:
-    """What a file holds: a format's name, empty for text and for what nobody here knows."""
+    """A file's format; the name is empty for text and for unknown formats."""
 
     name: str = ""
     advice: str = ""
 
     @property
     def article(self) -> str:
-        """A or an, as the name is spoken."""
+        """The indefinite article for the name, by pronunciation: "a" or "an"."""
         return "an" if re.match(r"[AEIO]|[LMNSX][A-Z0-9 ]", self.name) else "a"
 
 
@@ -75,10 +75,10 @@ _PAGE = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!doctype\s+html|<ht
 
 
 def content_of(path: Path) -> Content:
-    """Return what a file holds; one without a name where it is text, or nothing known.
+    """Detect a file's format; the result has no name for text and unknown formats.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     with path.open("rb") as file:
         head = file.read(_HEAD)

@@ -39,7 +39,7 @@ def read_slides(path: Path, reading: Reading) -> Iterator[Piece]:
 
 
 def _slides(parts: XmlParts) -> list[str]:
-    """Return the slides in the order they are shown in; those of a file without one by their numbers."""
+    """Return the slides in presentation order, or by number if the file has none."""
     root = parts.tree("ppt/presentation.xml")
     by_id = {id: name for id, kind, name in parts.related("ppt/presentation.xml") if kind == "slide"}
     shown = [

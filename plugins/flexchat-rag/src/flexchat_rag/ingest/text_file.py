@@ -10,7 +10,7 @@ from .sections import Piece, Reading, SectionBuilder, Trouble
 
 
 def read_text(path: Path, reading: Reading) -> Iterator[Piece]:
-    """Yield a text in parts of bounded size, divided at empty lines if there are any."""
+    """Yield a text in parts of bounded size, split at empty lines where possible."""
     builder, number = SectionBuilder(), 1
     for line in lines_of(path, reading):
         if isinstance(line, Trouble):

@@ -1,4 +1,4 @@
-"""Finding the files below the paths somebody named."""
+"""Discovery of files below the given paths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FoundFile:
     """A file to read.
 
     Attributes:
-        source: What it is called in a store.
+        source: Its source name in a store.
     """
 
     path: Path
@@ -33,16 +33,16 @@ class FoundFile:
 
 @attrs.define
 class Walk:
-    """Finds files, each once, in the order of their names; folders are read one at a time, as they are reached.
+    """Finds files, each once, ordered by name. Folders are read lazily, one at a time.
 
-    Hidden files and folders are left out, and links inside of folders unless follow_links says otherwise. In folders
-    files of known kinds count, or those that include names; a file that is named itself is always taken.
+    Hidden files and folders are skipped, and so are links inside folders unless follow_links is set. In folders, files
+    of known kinds are found, or those that match *include*; files listed in ``paths`` are always included.
 
     Attributes:
-        include, exclude: Patterns like "*.md" or "docs/*/old", for a name or for a path below the folder named.
-        left_out: What folders hold that is not yielded, without what exclude and include leave out: how many files of
-            each ending, "hidden" files and folders, "links".
-        incomplete: Folders of ``paths`` of which not all could be seen: nothing may be concluded from what is missing.
+        include, exclude: Patterns like "*.md" or "docs/*/old", matched against names and paths relative to the folder.
+        left_out: Counts of skipped contents: files by suffix, "hidden" files and folders, "links". Those skipped
+            because of *include* and *exclude* do not count.
+        incomplete: Folders of ``paths`` that could not be read completely: a file missing there may still exist.
     """
 
     paths: Sequence[str]
@@ -53,9 +53,9 @@ class Walk:
     incomplete: set[str] = attrs.field(factory=set)
 
     def files(self) -> Iterator[FoundFile | Trouble]:
-        """Yield what there is, and what is wrong with the rest."""
+        """Yield the files, and a Trouble for each unreadable path."""
         for given in self.paths:
-            if not given.strip():  # most often a variable that is not set, and never meant as this folder
+            if not given.strip():  # Usually an unset shell variable; Path("") would be the current folder.
                 yield Trouble("a path is empty: name a file or a folder")
                 continue
             path = Path(os.path.normpath(os.path.expanduser(given)))
@@ -73,7 +73,7 @@ class Walk:
                 yield Trouble(f"{source_name(path)} is neither a file nor a folder")
 
     def folders(self) -> list[str]:
-        """Return the folders among the paths of which all was seen; to be asked after files()."""
+        """Return the folders among the paths that were read completely. Call it after files() is exhausted."""
         normal = [os.path.normpath(os.path.expanduser(given)) for given in self.paths if given.strip()]
         return [name for name in normal if name not in self.incomplete and os.path.isdir(name)]
 
@@ -127,7 +127,7 @@ class Walk:
 
 
 def source_name(path: Path) -> str:
-    r"""Return a path as a store and a terminal can have it: control characters and bytes that are no UTF-8 as \x0a."""
+    r"""Convert a path to a printable name, escaping control characters and invalid UTF-8 as \x0a."""
     return _printable(os.fspath(path) if os.sep == "/" else path.as_posix())
 
 

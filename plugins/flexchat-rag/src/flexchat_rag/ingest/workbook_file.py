@@ -1,4 +1,4 @@
-"""Workbooks (.xlsx, .xlsb, .xls, .ods): a sheet that is a table gives a record for each row, others give text."""
+"""Workbooks (.xlsx, .xlsb, .xls, .ods): one record per row of sheets that are tables, text for the others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _unreadable(error: BaseException) -> UnreadableFileError:
 
 
 def _reason(error: BaseException) -> str:
-    # A panic of the Rust library is a BaseException; interrupts are not ours to answer.
+    # A panic of the Rust library is a BaseException. KeyboardInterrupt and SystemExit must propagate.
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
     return error_text(error)[:120]
@@ -86,7 +86,7 @@ def _sheet(name: str, rows: Sequence[Sequence[Any]], mapping: FieldMapping, read
 
 
 def _is_table(texts: Sequence[tuple[int, Sequence[str]]]) -> bool:
-    """Whether the first row names the columns of all others, at least two."""
+    """Return True if the first row is a header for all others, with at least two columns."""
     first = texts[0][1]
     width = max(len(first) - next((i for i, text in enumerate(reversed(first)) if text), 0), 0)
     named = all(text and not _is_number(text) for text in first[:width])

@@ -17,12 +17,12 @@ from .rows import Row
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """What adding some documents takes.
+    """Requirements for adding some documents.
 
     Attributes:
-        embeds: Whether the collection's documents have vectors.
-        missing: Texts whose vectors must be made: of documents that are new, or whose title or text has changed.
-        dimensions: Length the vectors must have; None where they are the first.
+        embeds: The collection stores vectors.
+        missing: Texts to embed: those of documents that are new, or whose title or text has changed.
+        dimensions: Required length of the vectors; None for the first ones of a collection.
     """
 
     embeds: bool
@@ -31,19 +31,19 @@ class Plan:
 
 
 class VectorsMissing(Exception):
-    """Since the vectors were made, another one has changed the documents: some more are needed."""
+    """A concurrent writer changed documents after the texts were embedded: more vectors are needed."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
 
 def plan_adding(connection: sqlite3.Connection, name: str, rows: Sequence[Row], embedder: str | None) -> Plan:
-    """Return what adding these rows takes; the collection need not be there yet.
+    """Determine which texts have to be embedded to add *rows*. The collection need not exist.
 
-    A collection has vectors for all of its documents or for none: its first documents decide that.
+    A collection has vectors for all of its documents or for none; its first documents decide which.
 
     Args:
-        embedder: Name of what makes vectors for new collections; None where they get none.
+        embedder: Name of the embedder for new collections; None if they get no vectors.
 
     Raises:
         RetrievalError: The collection has vectors of another embedder.
@@ -81,14 +81,14 @@ def add_documents(
     embedder: str | None,
     vectors: Mapping[str, bytes],
 ) -> int:
-    """Store rows, each id once, and return how many were new or had changed.
+    """Store rows with unique ids. Returns the number of new and changed ones.
 
     Args:
-        vectors: float32 of length 1, by the text they were made of.
+        vectors: Normalized float32 vectors by embedded text.
 
     Raises:
-        VectorsMissing: There are not vectors for all that need one.
-        RetrievalError: The vectors do not fit those that are there.
+        VectorsMissing: A required vector is not in *vectors*.
+        RetrievalError: The vectors are incompatible with the stored ones.
     """
     plan = plan_adding(connection, name, rows, embedder)
     if any(text not in vectors for text in plan.missing):
@@ -150,7 +150,7 @@ def _store(
 
 
 def _finish(connection: sqlite3.Connection, collection: int, source: Source) -> bool:
-    """Remember a source, take away what an earlier digest of it left behind, and return whether there was such."""
+    """Record a source and delete documents of its earlier digest. Returns True if there were any."""
     left = 0
     if source.complete:
         left = connection.execute(
@@ -168,7 +168,7 @@ def _finish(connection: sqlite3.Connection, collection: int, source: Source) -> 
 def delete_documents(
     connection: sqlite3.Connection, name: str, ids: Sequence[str] | None, sources: Sequence[str] | None, where: Sql
 ) -> int:
-    """Delete what fits all that is given, forget sources that have lost all, and return how many documents went."""
+    """Delete documents that match all criteria, and sources left without documents. Returns the number of documents."""
     collection = collection_number(connection, name)
     test, parameters = f"d.collection = ? AND {where[0]}", [collection, *where[1]]
     for column, values in (("id", ids), ("source", sources)):
@@ -189,7 +189,7 @@ def delete_documents(
 
 
 def save_collection(connection: sqlite3.Connection, name: str, said: Collection, metadata: str) -> None:
-    """Create a collection, or change what is said of it."""
+    """Create a collection, or update its description and settings."""
     connection.execute(
         "INSERT INTO collections"
         " (name, description, match_threshold, partial_threshold, title_field, source_field, metadata)"

@@ -1,4 +1,4 @@
-"""Metadata filters as SQL that agrees with flexchat.store.holds."""
+"""Metadata filters in SQL, equivalent to flexchat.store.holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
 def filter_sql(condition: Condition) -> Sql:
-    """Return the condition over ``d.metadata`` as an SQL expression and its parameters."""
+    """Compile a condition on ``d.metadata`` to an SQL expression and its parameters."""
     if isinstance(condition, Compare):
         return _compare(condition)
     parts = [filter_sql(part) for part in condition.conditions]
@@ -52,13 +52,13 @@ def _any_equal(field: str, values: Iterable[Any]) -> Sql:
 
 
 def _where(field: str, test: str, parameters: list[Any]) -> Sql:
-    # json_each takes any field's name as it is; a JSON path has no way to write a quotation mark.
+    # json_each accepts any field name; a JSON path cannot express a quotation mark.
     sql = f"EXISTS (SELECT 1 FROM json_each(d.metadata) AS m WHERE m.key = ? AND {test})"
     return sql, [storable(field), *parameters]
 
 
 def _value(value: str | int | float) -> tuple[str, Any]:
     if isinstance(value, float):
-        # Read from text, as the stored one is: SQLite's reading of the last digit is not always Python's.
+        # Parsed from text like the stored number: SQLite and Python may round the last digit differently.
         return "json_extract(?, '$')", json.dumps(value)
     return "?", storable(value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Listing and fetching what is stored."""
+"""Queries that list and fetch documents, sources and collections."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FROM = "FROM documents AS d JOIN collections AS c ON c.number = d.collection"
 
 
 def collection_number(connection: sqlite3.Connection, name: str) -> int:
-    """Return the number of a collection.
+    """Return the row id of a collection.
 
     Raises:
-        UnknownCollectionError: There is none of that name.
+        UnknownCollectionError: It does not exist.
     """
     row = connection.execute("SELECT number FROM collections WHERE name = ?", (name,)).fetchone()
     if row is None:
@@ -31,13 +31,13 @@ def collection_number(connection: sqlite3.Connection, name: str) -> int:
 def read_collections(
     connection: sqlite3.Connection, name: str | None = None, *, counted: bool = True
 ) -> dict[int, Collection]:
-    """Return the collections by their numbers, in the order of their names; or only the one of this name.
+    """Return all collections, or the named one, by row id, ordered by name.
 
     Args:
-        counted: Whether to count their documents, 3 ms for 100,000; else ``documents`` is 1 where there are any.
+        counted: Count the documents, 3 ms for 100,000; otherwise ``documents`` is 1 if there are any.
 
     Raises:
-        UnknownCollectionError: There is none of that name.
+        UnknownCollectionError: The named collection does not exist.
     """
     only = "" if name is None else "WHERE number = ?"
     how_many = "SELECT count(*)" if counted else "SELECT EXISTS (SELECT 1"
@@ -77,13 +77,13 @@ def read_collections(
 
 
 def metadata_fields(connection: sqlite3.Connection, name: str) -> tuple[str, str]:
-    """Return title_field and source_field of a collection, as they are usual where there is none of that name."""
+    """Return a collection's title_field and source_field; the defaults if it does not exist."""
     row = connection.execute("SELECT title_field, source_field FROM collections WHERE name = ?", (name,)).fetchone()
     return row or (TITLE_FIELD, SOURCE_FIELD)
 
 
 def fetch_documents(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Document]:
-    """Return the documents of these numbers, as far as they are there."""
+    """Return the documents with these row ids; missing ones are omitted."""
     rows = connection.execute(
         f"SELECT {_DOCUMENT} {_FROM} WHERE d.number IN (SELECT value FROM json_each(?))", (json.dumps([*numbers]),)
     )
@@ -102,7 +102,7 @@ def list_documents(
 
 
 def list_sources(connection: sqlite3.Connection, collection: str, limit: int, after: str | None) -> list[Source]:
-    """Return sources in the order of their names, at most limit, from behind the name after."""
+    """Return at most *limit* sources ordered by name, starting after the name *after*."""
     rows = connection.execute(
         "SELECT name, digest, complete, added_at, (SELECT count(*) FROM documents AS d"
         " WHERE d.collection = s.collection AND d.source = s.name) FROM sources AS s"

@@ -1,4 +1,4 @@
-"""Documents as they are stored, and what is refused."""
+"""Validation of documents and their conversion to rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TITLE_FIELD, SOURCE_FIELD = "title", "source"
 
 @attrs.frozen(kw_only=True)
 class Row:
-    """A document, fit to be stored."""
+    """The stored form of a document."""
 
     id: str
     source: str | None
@@ -32,28 +32,28 @@ class Row:
 
     @property
     def read_as(self) -> str:
-        """What an embedder and a reranker read."""
+        """The text passed to embedders and rerankers."""
         return read_as(self.title, self.text)
 
 
 def read_as(title: str, text: str) -> str:
-    """Return title and text as one: a heading says much of what is below it.
+    """Join title and text for embedding, because a heading carries much of the meaning of its text.
 
-    On Cranfield, whose texts already begin with their titles, it lifts recall@10 of vectors from 0.36 to 0.42.
+    On Cranfield, whose texts already begin with their titles, this raises recall@10 of vectors from 0.36 to 0.42.
     """
     return text if title == UNTITLED else f"{title}\n{text}"
 
 
 def row_of(document: Document, taken_from: str | None, title_field: str, source_field: str) -> Row:
-    """Return the document as a row.
+    """Convert a document to a row.
 
     Args:
-        taken_from: Its source, where the document does not say.
-        title_field, source_field: Metadata whose texts are title and source instead of the document's own, unless
-            they are the usual fields. What was taken from a source keeps it: that is what it is replaced by.
+        taken_from: The source it comes from. It takes precedence over source_field, because a source replaces its
+            documents by name.
+        title_field, source_field: Metadata fields to read title and source from, if they are not the default ones.
 
     Raises:
-        RetrievalError: It cannot be stored; the text says which and why.
+        RetrievalError: The document cannot be stored; the text names it and the reason.
     """
     place = f"the document {str(document.id or document.title)[:100]!r}"
     text = storable(document.text)
@@ -74,10 +74,10 @@ def row_of(document: Document, taken_from: str | None, title_field: str, source_
 
 
 def checked_name(name: str, what: str, *, empty: bool = False) -> str:
-    """Return the name as it is stored.
+    """Validate a name and replace characters that cannot be stored.
 
     Raises:
-        RetrievalError: It is empty or too long.
+        RetrievalError: The name is empty or too long.
     """
     name = storable(name)
     if not name and not empty:
@@ -88,10 +88,10 @@ def checked_name(name: str, what: str, *, empty: bool = False) -> str:
 
 
 def metadata_json(metadata: Mapping[str, Any], place: str) -> str:
-    """Return metadata as JSON.
+    """Encode metadata as JSON text.
 
     Raises:
-        RetrievalError: They are no JSON data, or too much of it.
+        RetrievalError: The metadata are not JSON data, or too large.
     """
     written = json.dumps(_clean(metadata, place, 0), ensure_ascii=False)
     if len(written) > LONGEST_METADATA:

@@ -1,4 +1,4 @@
-"""One question, from rankings to hits. Runs within one view of the file, in a thread."""
+"""Search: combines the rankings of words and vectors. Runs in a thread, within one read transaction."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ DEPTH = 100
 
 @attrs.frozen(kw_only=True)
 class SearchQuery:
-    """What is asked.
+    """One search: the question, its scope and its methods.
 
     Attributes:
-        collection: None for all.
-        by_words: Whether words are searched for.
-        vector: What its meaning is compared by; None where only words are searched for.
-        embedder: Whose vector that is.
+        collection: Name of the collection; None for all.
+        by_words: Search by words.
+        vector: The question's vector; None to search by words only.
+        embedder: Name of the embedder of *vector*.
     """
 
     text: str
@@ -45,7 +45,7 @@ class SearchQuery:
 
 @attrs.frozen(kw_only=True)
 class Candidates:
-    """What a question has found, best first."""
+    """Results of a search, best first."""
 
     collections: tuple[Collection, ...]
     documents: tuple[Document, ...] = ()
@@ -53,13 +53,13 @@ class Candidates:
 
 
 def search(connection: sqlite3.Connection, matrices: Matrices | None, question: SearchQuery) -> Candidates:
-    """Return the best documents and their distances.
+    """Find the best documents and their distances.
 
-    A distance is the cosine distance where the document has a vector that compares with the question's, else how much
-    of the question's words it lacks, from 0 to 1.
+    The distance is the cosine distance if the document has a vector comparable with the question's, else the weighted
+    share of the question's words that it lacks, from 0 to 1.
 
     Raises:
-        UnknownCollectionError: There is no such collection.
+        UnknownCollectionError: The collection does not exist.
     """
     collections = read_collections(connection, question.collection, counted=False)
     where = filter_sql(question.condition) if question.condition.conditions else None
@@ -84,7 +84,7 @@ def search(connection: sqlite3.Connection, matrices: Matrices | None, question: 
     lacking = word_distances(connection, terms, asked, by_words) if by_words else {}
     hits = []
     for number in ranked:
-        if number in documents:  # not if it is newer than this view
+        if number in documents:  # Absent if it was added after this read transaction began.
             distance = 1 - cosines[number] if number in cosines else lacking[number]
             hits.append((documents[number], min(2.0, max(0.0, distance))))
     return Candidates(
@@ -95,7 +95,7 @@ def search(connection: sqlite3.Connection, matrices: Matrices | None, question: 
 
 
 def _is_part(connection: sqlite3.Connection, collections: Sized[int]) -> bool:
-    """Return whether there are others: to ask in all takes half the time of asking in each by name."""
+    """Return True if other collections exist. Searching all without a filter takes half the time."""
     return bool(connection.execute("SELECT count(*) > ? FROM collections", (len(collections),)).fetchone()[0])
 
 

@@ -1,4 +1,4 @@
-"""What the file holds."""
+"""The schema of the database file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Connection = sqlite3.Connection
 
 APPLICATION_ID = 0x46436472  # "FCdr"
 
-# A document's number only ever grows, and is new where its vector is: what was added since a number is what is behind
-# it. `version` counts the changes of a collection's vectors, `removals` those that took some away.
+# Row ids only increase, and a changed vector gets a new one: documents added since an id are those with a higher id.
+# `version` counts the changes of a collection's vectors, `removals` those that removed some.
 _TABLES = """
 CREATE TABLE collections (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -68,7 +68,7 @@ END;
 
 
 def open_database(path: Path) -> Database:
-    """Return the file as a database; nothing is read or made yet."""
+    """Create a Database for a file, without opening it yet."""
     return Database(path, kind="documents", application_id=APPLICATION_ID, migrations=(_TABLES,), prepare=_prepare)
 
 

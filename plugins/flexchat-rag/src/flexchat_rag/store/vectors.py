@@ -1,4 +1,4 @@
-"""The search for meaning: vectors of length 1 in memory, compared exactly with NumPy."""
+"""Exact vector search with NumPy over normalized vectors in memory."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _ROWS = 2048
 
 
 def unit_vectors(vectors: Sequence[Sequence[float]], texts: int, embedder: str) -> Floats:
-    """Return an embedder's vectors as rows of length 1, ready to be stored and compared.
+    """Validate an embedder's vectors and normalize them to length 1, one row per text.
 
     Raises:
-        RetrievalError: They are not one vector for each text, all of one length, of finite numbers that are not all 0.
+        RetrievalError: The number of vectors differs from *texts*, their lengths differ, or one is zero or not finite.
     """
     try:
         rows = np.asarray(vectors, dtype=np.float64)
@@ -39,33 +39,33 @@ def unit_vectors(vectors: Sequence[Sequence[float]], texts: int, embedder: str) 
     if not np.isfinite(rows).all():
         raise RetrievalError(f"{embedder} gave a vector with NaN or infinity")
     largest = np.abs(rows).max(axis=1, keepdims=True)
-    if not largest.all():  # it has no direction, so that nothing would ever be near it
+    if not largest.all():  # A zero vector has no direction: no query would ever be near it.
         raise RetrievalError(f"{embedder} gave a vector of zeros for text {int(np.argmin(largest)) + 1} of {texts}")
-    rows = rows / largest  # squares of large numbers would not be finite
+    rows = rows / largest  # Scale first: squares of large numbers would overflow.
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
 
 
 @attrs.frozen(kw_only=True)
 class Similarities:
-    """How near each vector of a collection is to a question.
+    """Cosine similarity of each vector of a collection to a question.
 
     Attributes:
-        numbers: Of the documents, ascending.
-        cosines: -1 to 1; minus infinity where the document is gone.
+        numbers: Row ids of the documents, ascending.
+        cosines: -1 to 1; minus infinity for deleted documents.
     """
 
     numbers: Numbers
     cosines: Floats
 
     def nearest(self, top: int, passing: Callable[[list[int] | None], Iterable[int]] | None) -> list[tuple[int, float]]:
-        """Return numbers and cosines of the nearest documents, nearest first.
+        """Return row ids and cosines of the nearest documents, nearest first.
 
         Args:
-            passing: Which of these documents pass a filter, of all for None; None where there is no filter.
+            passing: Filters row ids; called with None, it filters all documents. None for no filter.
         """
         if passing is None:
             return self._pairs(self._best(self.cosines, top))
-        # Most filters let a good part through: asking about the nearest is enough, and far less work than about all.
+        # Most filters match a large share of documents: testing the nearest ones is enough, and far cheaper than all.
         near = self._pairs(self._best(self.cosines, 16 * top))
         allowed = set(passing([number for number, _ in near]))
         kept = [pair for pair in near if pair[0] in allowed]
@@ -77,7 +77,7 @@ class Similarities:
         return self._pairs(self._best(cosines, top))
 
     def of(self, numbers: Iterable[int]) -> dict[int, float]:
-        """Return the cosines of these documents, as far as they have vectors."""
+        """Return the cosines of those documents that have vectors."""
         places = self._places(sorted(numbers))
         return {number: cosine for number, cosine in self._pairs(places) if np.isfinite(cosine)}
 
@@ -102,7 +102,7 @@ class Similarities:
 
 @attrs.define
 class _Matrix:
-    """The vectors of one collection, as the file had them at one version."""
+    """The vectors of one collection at one version."""
 
     rows: Floats
     numbers: Numbers
@@ -113,17 +113,17 @@ class _Matrix:
 
 
 class Matrices:
-    """The vectors of the collections that have been asked, brought up to date from the file before each question."""
+    """In-memory vectors of the searched collections, updated from the file before each search."""
 
     def __init__(self) -> None:
         self._kept: dict[int, _Matrix] = {}
         self._lock = threading.Lock()
 
     def compare(self, connection: sqlite3.Connection, collection: int, question: Floats) -> Similarities:
-        """Return how near the vectors of a collection are to the question's."""
+        """Compare a collection's vectors with the question's."""
         with self._lock:
             matrix = self._up_to_date(connection, collection, len(question))
-            # Whoever appends later writes behind these views, and whoever removes makes new arrays.
+            # Views stay valid without the lock: appends write behind them, and removals create new arrays.
             rows, numbers, alive = matrix.rows[: matrix.count], matrix.numbers[: matrix.count], matrix.alive
         cosines = rows @ question
         if alive is not None:
@@ -131,7 +131,7 @@ class Matrices:
         return Similarities(numbers=numbers, cosines=cosines)
 
     def clear(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         with self._lock:
             self._kept.clear()
 
@@ -141,13 +141,15 @@ class Matrices:
             "SELECT version, removals FROM collections WHERE number = ?", (collection,)
         ).fetchone()
         if matrix is not None and matrix.rows.shape[1] != dimensions:
-            matrix = None  # it was emptied, and filled by another embedder
+            matrix = None  # The collection was emptied, then filled by another embedder.
         if matrix is None:
             there = {number for (number,) in connection.execute("SELECT number FROM collections")}
             self._kept = {number: kept for number, kept in self._kept.items() if number in there}
             matrix = _Matrix(np.empty((0, dimensions), np.float32), np.empty(0, np.int64), None, removals=removals)
             self._kept[collection] = matrix
-        if version > matrix.version:  # else another thread has read a newer state than this one's
+        if (
+            version > matrix.version
+        ):  # Otherwise another thread has already loaded a newer version than this transaction sees.
             if removals != matrix.removals:
                 _remove(matrix, connection, collection)
             _append(matrix, connection, collection)
