@@ -19,8 +19,8 @@ model = "rehearsal"
     ("words", "said"),
     [
         (("rag", "delete", "--all", "--yes"), "--collection NAME is required"),
-        (("rag", "delete", "--collection", "documents", "--yes"), "say what to delete"),
-        (("rag", "delete", "--collection", "documents", "--all", "--id", "x", "--yes"), "say what to delete"),
+        (("rag", "delete", "--collection", "documents", "--yes"), "nothing to delete"),
+        (("rag", "delete", "--collection", "documents", "--all", "--id", "x", "--yes"), "nothing to delete"),
         (("rag", "query", "x", "--where", "{"), "--where is not JSON"),
         (("rag", "query", "x", "--where", "[]"), "--where takes a JSON object"),
         (("rag", "query", " "), "the question is empty"),
