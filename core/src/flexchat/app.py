@@ -541,7 +541,7 @@ class FlexChat:
 
         Turns that tools start are in it. ``conversations.cost`` has what is kept, also from before.
         """
-        return self._engine.spent.get(tenant, Cost(amount=Decimal(0)))
+        return self._engine.parts.spent.get(tenant, Cost(amount=Decimal(0)))
 
     async def call_tool(
         self,
@@ -747,7 +747,7 @@ class FlexChat:
 
     async def _run(self, turn: ActiveTurn) -> Turn:
         await self._open()
-        return await run(turn)
+        return await run(self._engine, turn)
 
     async def _stream_joined(self, request: ChatRequest, is_whole: bool) -> AsyncGenerator[StreamEvent, None]:
         joined = await self._keyed.join(request, self.keys)

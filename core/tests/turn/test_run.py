@@ -435,13 +435,14 @@ async def test_work_a_turn_has_left_behind_may_begin_turns_later(begins):
 
 async def test_listeners_are_told_the_end_of_every_turn():
     heard = []
-    turn = engine({"bot": ScriptedProvider([says("ok")])}).begin(
+    own = engine({"bot": ScriptedProvider([says("ok")])})
+    turn = own.begin(
         ChatRequest(user_message="x"), listeners=[lambda number, event: heard.append((number, type(event).__name__))]
     )
     from flexchat.turn.run import run
 
     with pytest.raises(Exception, match="No matching"):
-        await run(turn)
+        await run(own, turn)
 
     assert [number for number, _ in heard] == [*range(1, len(heard) + 1)]
     assert heard[-1][1] == "TurnFailed"

@@ -60,7 +60,7 @@ class ReadOnlyDict(dict[str, Any]):
     """A dict that cannot be changed; equal to, and serialized like, a plain one."""
 
     __slots__ = ()
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse_change  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse_change
 
     def __deepcopy__(self, memo: object) -> dict[str, Any]:
         return {key: copied(item) for key, item in self.items()}
@@ -73,8 +73,8 @@ class ReadOnlyList(list[Any]):
     """A list that cannot be changed; equal to, and serialized like, a plain one."""
 
     __slots__ = ()
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = _refuse_change  # type: ignore[assignment]
-    insert = pop = remove = reverse = sort = _refuse_change  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = _refuse_change
+    insert = pop = remove = reverse = sort = _refuse_change
 
     def __deepcopy__(self, memo: object) -> list[Any]:
         return [copied(item) for item in self]

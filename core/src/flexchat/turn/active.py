@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -25,23 +25,22 @@ from ..domain import (
     ToolMessage,
     Turn,
     TurnInfo,
+    TurnResumed,
     Usage,
 )
 from ..domain.prices import Price
-from ..errors import NestedTurnError
+from ..errors import InterruptedTurnError, NestedTurnError
 from ..events.sink import Sink
 from ..plugin.call import Origin
 from ..plugin.current import Cited, EarlierResult, RunningCall, current_turn
 from ..schema.answer_format import AnswerFormat
 from ..tools.registry import ToolRegistry
 from ..tools.results import whole_text
+from .call_round import CallRound
 from .clock import Clock
 from .journal import Journal
+from .parts import TurnParts
 from .phase_log import PhaseLog
-
-if TYPE_CHECKING:
-    from .engine import TurnEngine
-    from .rounds import CallRound
 
 DEEPEST = 5
 """How deep turns may nest; each inner one is started by a tool of the turn around it."""
@@ -79,6 +78,7 @@ class ActiveTurn:
 
     Attributes:
         outer: The turn whose tool started this one; None for a turn started from outside.
+        parts: What it uses of its chat.
         within: The call of that tool.
         origin: Who requests its tool calls.
         rule: The chosen rule, with its index; None until one is chosen.
@@ -107,7 +107,7 @@ class ActiveTurn:
     """
 
     info: TurnInfo
-    engine: TurnEngine
+    parts: TurnParts
     request: ChatRequest
     clock: Clock
     sink: Sink
@@ -152,7 +152,7 @@ class ActiveTurn:
     @property
     def tools(self) -> ToolRegistry:
         """The tools that its calls are looked up in."""
-        return self.engine.tools.get_registry() if self.offer is None else self.offer
+        return self.parts.tools.get_registry() if self.offer is None else self.offer
 
     @property
     def answer(self) -> str:
@@ -184,12 +184,12 @@ class ActiveTurn:
             StorageError: The conversation cannot be read.
         """
         found = next((record for record in self.records or () if record.call_id == call_id), None)
-        conversation, keeper = self.info.conversation, self.engine.keeper
-        if found is None and conversation is not None and keeper is not None and self._was_shown(call_id):
-            found = await keeper.record(conversation, call_id, tenant=self.info.tenant)
+        conversation, stored = self.info.conversation, self.parts.stored
+        if found is None and conversation is not None and stored is not None and self._was_shown(call_id):
+            found = await stored.record(conversation, call_id, tenant=self.info.tenant)
         if found is None:
             return None
-        max_chars = self.engine.tools.table.max_result_chars
+        max_chars = self.parts.tools.table.max_result_chars
         return EarlierResult(tool=found.tool, text=whole_text(found.result), max_chars=max_chars)
 
     def _was_shown(self, call_id: str) -> bool:
@@ -209,7 +209,7 @@ class ActiveTurn:
             elapsed_ms=self.clock.elapsed_ms(),
             **rest,
         )
-        spent, tenant = self.engine.spent, self.info.tenant
+        spent, tenant = self.parts.spent, self.info.tenant
         spent[tenant] = turn.cost if tenant not in spent else spent[tenant] + turn.cost
         return turn
 
@@ -243,3 +243,21 @@ def new_turn_id(outer: ActiveTurn | None = None, place: str = "") -> str:
     if outer is None or not place:
         return secrets.token_hex(16)
     return hashlib.sha256(f"{outer.info.id} {place}".encode()).hexdigest()[:32]
+
+
+async def go_on(turn: ActiveTurn) -> None:
+    """Say that something new is about to happen in a turn: whatever was given back before was told in its time.
+
+    Raises:
+        InterruptedTurnError: Nothing new may happen.
+    """
+    journal = turn.journal
+    if journal is None or journal.loud is None:
+        return
+    turn.sink, journal.loud = journal.loud, None
+    if journal.is_closed:
+        raise InterruptedTurnError(turn.info.id)
+    journal.resume()
+    if turn.sink.wants(TurnResumed):
+        standing = journal.standing(turn.info, has_format=turn.form is not None) if turn.sink.is_read else ()
+        await turn.sink.begin(TurnResumed(info=turn.info, user_message=turn.request.user_message), standing)

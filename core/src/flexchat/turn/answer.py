@@ -24,9 +24,8 @@ from ..domain import (
 )
 from ..domain.history import repair_history
 from ..plugin.hooks import ModelRequest
-from .active import ActiveTurn, Candidates
+from .active import ActiveTurn, Candidates, go_on
 from .exchange import exchange, request_to
-from .journal import go_on
 from .next_step import NextStep, next_step, why_no_answer
 from .response_format import ensure_form, read_answer
 from .rounds import can_read_on, messages_of, rounds
@@ -55,10 +54,10 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
     assert turn.rule is not None
     rule, turn.clock.doing = turn.rule[1], "the tool loop"
     _begin(turn, rule)
-    options, offered = _options(rule, turn.request), turn.engine.offered_to(rule, turn.offer)
+    options, offered = _options(rule, turn.request), turn.parts.offered_to(rule, turn.offer)
     if turn.journal is not None and turn.journal.is_closed:
         offered = turn.journal.offered
-    limit = turn.engine.tools.get_max_iterations()
+    limit = turn.parts.tools.get_max_iterations()
     if offered:
         turn.records, turn.reads_on = [], can_read_on(turn.tools, offered)
         limit = turn.request.max_iterations or (rule.tools and rule.tools.max_iterations) or limit
@@ -79,7 +78,7 @@ def first_request(turn: ActiveTurn) -> ModelRequest:
     assert turn.rule is not None
     rule = turn.rule[1]
     _begin(turn, rule)
-    offered = turn.engine.offered_to(rule, turn.offer)
+    offered = turn.parts.offered_to(rule, turn.offer)
     dialogue = _RuleDialogue(turn, rule, _options(rule, turn.request), offered)
     assert turn.who is not None
     return request_to(turn, turn.who, turn.messages, dialogue.first, offered=offered, form=turn.form)
@@ -119,7 +118,7 @@ class _RuleDialogue:
     def remember(self, result: ChatResult, calls: Sequence[ToolCall], records: Sequence[ToolCallRecord]) -> None:
         if not calls:
             self._turn.paused += result.content or ""
-        max_chars = self._turn.engine.tools.table.max_result_chars
+        max_chars = self._turn.parts.tools.table.max_result_chars
         self._turn.add_answer(messages_of(calls, records, max_chars, reads_on=self._turn.reads_on))
 
 
@@ -133,13 +132,13 @@ def _begin(turn: ActiveTurn, rule: ResponseRule) -> None:
     turn.messages, turn.kept = (*start, *asked), len(start)
     turn.has_media = any(type(message) is ToolMessage and message.media for message in turn.messages)
     turn.who = Candidates(llm=rule.llm, model=rule.model, fallback=[*rule.fallback])
-    turn.form = turn.form or turn.engine.form_of(rule)
+    turn.form = turn.form or turn.parts.form_of(rule)
     turn.warnings += [*repairs, *more_repairs]
 
 
 async def _at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
     """End a loop the model does not end itself: with the specified sentence, or with one answer without tools."""
-    if turn.engine.tools.table.at_limit == "answer" or turn.form is not None:
+    if turn.parts.tools.table.at_limit == "answer" or turn.form is not None:
         assert turn.who is not None
         messages = turn.messages + turn.aside
         turn.take(*await exchange(turn, turn.who, messages, options, form=turn.form, is_answer=True))

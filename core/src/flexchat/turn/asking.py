@@ -39,7 +39,7 @@ class Asker:
 
     def why_not(self, choice: ModelChoice) -> str:
         """Return why a service must not be asked, in words; empty if it may."""
-        llm = self._turn.engine.llms.get(choice.llm)
+        llm = self._turn.parts.llms.get(choice.llm)
         if llm is None or getattr(llm.provider, "follows_instructions", True):
             return ""
         return f"'{choice.llm}' only stands in for a model and cannot say"
@@ -51,7 +51,7 @@ class Asker:
             FlexChatError: As for exchange.
             TimeoutError: It took longer than limits.phase_timeout_ms.
         """
-        seconds = max(self._notes.seconds(self._turn.engine.phase_timeout_s), 0)
+        seconds = max(self._notes.seconds(self._turn.parts.phase_timeout_s), 0)
         options = ChatOptions(max_tokens=max_tokens, temperature=TEMPERATURE)
         who = Candidates(llm=choice.llm, model=choice.model)
         asked = (UserMessage(content=prompt),)

@@ -20,7 +20,7 @@ async def refuse_beyond_limits(turn: ActiveTurn, llm: LLM, model: str) -> None:
     Raises:
         TurnLimitError: A ceiling is reached, or it cannot be known whether it is.
     """
-    limits = turn.engine.limits
+    limits = turn.parts.limits
     if limits.turn_tokens is None and limits.turn_cost is None:
         return
     rounds = [*turn.rounds, *(each for phase in turn.log.records for each in phase.rounds)]

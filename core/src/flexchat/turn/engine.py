@@ -10,10 +10,9 @@ from typing import Any
 import attrs
 
 from ..calls.manager import ToolManager
-from ..config.model import Config, LimitsTable, ResponseFormatTable, ResponseRule
+from ..config.model import Config
 from ..domain import ChatRequest, Profile, StreamEvent, TurnInfo
 from ..domain.masking import Mask
-from ..domain.prices import Cost
 from ..domain.questions import OnQuestion
 from ..errors import ChatRequestError, StuckTurnError, ToolClashError
 from ..events.feed import Feed
@@ -23,12 +22,12 @@ from ..llms.llm import Llms
 from ..plugin.contracts import Retriever, TurnJournal
 from ..plugin.current import current_call, place_within
 from ..plugin.hooks import Hooks
-from ..schema.answer_format import AnswerFormat, answer_format
-from ..tools.registry import ToolRegistry
+from ..schema.answer_format import answer_format
 from .active import ActiveTurn, new_turn_id, outer_turn
 from .clock import Clock
 from .journal import Journal
 from .keeping import Keeper
+from .parts import TurnParts
 from .routing import Router, rule_as_recorded
 
 log = logging.getLogger(__name__)
@@ -38,11 +37,8 @@ class TurnEngine:
     """Starts turns, and holds no state of them.
 
     Attributes:
-        llms: The models that can be asked.
-        tools: The tools' registry, executor and limits.
+        parts: What the turns use.
         keeper: Keeps conversations; None if none are kept.
-        phase_timeout_s: Seconds each of phases 1 to 3 may take.
-        spent: What the turns that have ended cost, by tenant.
     """
 
     def __init__(
@@ -57,17 +53,21 @@ class TurnEngine:
         keeper: Keeper | None = None,
         mask: Mask | None = None,
     ) -> None:
-        self.llms = llms
-        self.tools = tools
-        self.hooks = hooks or Hooks()
-        self.keeper = keeper
-        self.mask = mask or Mask()
-        self.limits: LimitsTable = config.limits
-        self.phase_timeout_s = config.limits.phase_timeout_ms / 1000
+        self.parts = TurnParts(
+            llms=llms, tools=tools, limits=config.limits, hooks=hooks or Hooks(), mask=mask or Mask(), stored=keeper
+        )
         self.router = Router(config, stores or {}, usual_thresholds, mask)
         self.explaining = asyncio.Lock()
-        self.spent: dict[str, Cost] = {}
-        self._forms: dict[int, tuple[ResponseFormatTable, AnswerFormat]] = {}
+        self._keeper = keeper
+
+    @property
+    def keeper(self) -> Keeper | None:
+        """See TurnEngine."""
+        return self._keeper
+
+    @keeper.setter
+    def keeper(self, keeper: Keeper | None) -> None:
+        self._keeper = self.parts.stored = keeper
 
     def begin(
         self,
@@ -107,7 +107,7 @@ class TurnEngine:
         )
         journal = None if self.keeper is None else self.keeper.journal_of(info, request.user_message, request.key)
         return self._active(
-            info, request, Sink(info, self.hooks, feed, listeners, log=log, is_whole=is_whole), outer, journal
+            info, request, Sink(info, self.parts.hooks, feed, listeners, log=log, is_whole=is_whole), outer, journal
         )
 
     async def take_up(
@@ -150,7 +150,7 @@ class TurnEngine:
             await journal.release(error.why)
             raise
         info = TurnInfo(id=journal.turn.id, conversation=journal.turn.conversation, tenant=journal.turn.tenant)
-        journal.loud = Sink(info, self.hooks, feed, log=log)
+        journal.loud = Sink(info, self.parts.hooks, feed, log=log)
         return self._active(
             info, attrs.evolve(request, context=context, on_question=on_question), Sink(info, Hooks()), outer, journal
         )
@@ -173,7 +173,7 @@ class TurnEngine:
             return
         _, rule = rule_as_recorded(self.router.rules, journal.rule, journal.turn.id)
         try:
-            known = self.tools.offer_to(rule)
+            known = self.parts.tools.offer_to(rule)
         except ToolClashError as error:
             raise StuckTurnError(journal.turn.id, str(error)) from None
         sources = journal.rule.get("sources")  # absent in old journals
@@ -190,9 +190,9 @@ class TurnEngine:
     ) -> ActiveTurn:
         return ActiveTurn(
             info=info,
-            engine=self,
+            parts=self.parts,
             request=request,
-            clock=Clock(self.limits.turn_timeout_ms, None if outer is None else outer.clock.until),
+            clock=Clock(self.parts.limits.turn_timeout_ms, None if outer is None else outer.clock.until),
             sink=sink,
             outer=outer,
             within=None if outer is None else current_call.get(),
@@ -200,20 +200,3 @@ class TurnEngine:
             profile=Profile(topic=request.topic or "", user_message=request.user_message),
             journal=journal,
         )
-
-    def offered_to(self, rule: ResponseRule, offer: ToolRegistry | None = None) -> tuple[str, ...]:
-        """Return the names of the tools offered to this rule's model; none means the standard flow (RG-8, RG-12)."""
-        names = self.tools.offered_to(rule) if offer is None else offer.names()
-        if not names and rule.tools is not None and rule.tools.enabled and self.tools.is_enabled():
-            log.warning("no tool is available to this rule; answering without tools")
-        return names
-
-    def form_of(self, rule: ResponseRule) -> AnswerFormat | None:
-        """Return the form a rule's answers must have; None for any text."""
-        table = rule.response_format
-        if table is None:
-            return None
-        found = self._forms.get(id(table))
-        if found is None:
-            found = self._forms[id(table)] = (table, answer_format(table.wanted()))
-        return found[1]

@@ -31,9 +31,9 @@ from ..plugin.contracts import ChatProvider
 from ..plugin.foreign import ForeignError, contained, error_name
 from ..plugin.hooks import ModelRequest
 from ..schema.answer_format import AnswerFormat
-from .active import ActiveTurn, Candidates
+from .active import ActiveTurn, Candidates, go_on
 from .budget import refuse_beyond_limits
-from .journal import Journal, go_on
+from .journal import Journal
 
 if TYPE_CHECKING:
     from ..llms.llm import LLM, Attempts
@@ -77,8 +77,8 @@ async def exchange(
             return _as_recorded(turn, who, recorded)
         await go_on(turn)
     while True:
-        llm, who.model = turn.engine.llms.resolve(who.llm, who.model)
-        if turn.engine.hooks.gates_requests:
+        llm, who.model = turn.parts.llms.resolve(who.llm, who.model)
+        if turn.parts.hooks.gates_requests:
             await turn.sink.seam()  # gates never run ahead of the reader
         left = turn.clock.left() if at_most_s is None else min(at_most_s, turn.clock.left())
         if left <= 0:
@@ -88,8 +88,8 @@ async def exchange(
         asked = _asked(turn, llm, who.model, options, offered, form, left)
         said = _shown(messages, llm, who.model) if turn.has_media else messages
         request = ModelRequest(info=turn.info, llm=llm.name, model=who.model, messages=said, options=asked)
-        if turn.engine.hooks.gates_requests:
-            request = await turn.engine.hooks.before_model_request(request)
+        if turn.parts.hooks.gates_requests:
+            request = await turn.parts.hooks.before_model_request(request)
             who.model = request.model
         await refuse_beyond_limits(turn, llm, who.model)
         if turn.journal is not None:
@@ -168,7 +168,7 @@ def request_to(
     Raises:
         UnknownLLMError: There is no such entry in llms.
     """
-    llm, model = turn.engine.llms.resolve(who.llm, who.model)
+    llm, model = turn.parts.llms.resolve(who.llm, who.model)
     asked = _asked(turn, llm, model, options, offered, form, turn.clock.left())
     said = _shown(messages, llm, model) if turn.has_media else messages
     return ModelRequest(info=turn.info, llm=llm.name, model=model, messages=said, options=asked)
@@ -196,7 +196,7 @@ def _asked(
 ) -> ChatOptions:
     changes: dict[str, Any] = {"timeout_s": left}
     if offered:
-        known, tools, tool_format = turn.engine.tools.get_registry(), turn.tools, llm.provider.tool_format(model)
+        known, tools, tool_format = turn.parts.tools.get_registry(), turn.tools, llm.provider.tool_format(model)
         # A tool that its source has lost since it was offered is no longer sent.
         still_there = tuple(
             name for name in offered if (tool := tools.get(name)) is not None and known.now(tool) is not None

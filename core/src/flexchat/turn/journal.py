@@ -41,7 +41,7 @@ from ..domain import (
     ToolCall,
     ToolFinished,
     ToolStarted,
-    TurnResumed,
+    TurnInfo,
 )
 from ..domain.effects import arguments_digest
 from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnState
@@ -53,7 +53,7 @@ from ..domain.message_json import (
     value_to_dict,
 )
 from ..domain.questions import Question, Reply
-from ..errors import InterruptedTurnError, StorageError
+from ..errors import StorageError
 from ..plugin.call import Call
 from ..plugin.contracts import TurnJournal
 from ..schema.answer_format import answer_format
@@ -61,7 +61,6 @@ from .lease import Lease
 
 if TYPE_CHECKING:
     from ..events.sink import Sink
-    from .active import ActiveTurn
 
 
 class Journal:
@@ -188,7 +187,7 @@ class Journal:
                 await self._flush()
             await self._store.add_events(self.turn, events, forget=forget)
 
-    def standing(self, turn: ActiveTurn) -> Iterator[StreamEvent]:
+    def standing(self, info: TurnInfo, *, has_format: bool) -> Iterator[StreamEvent]:
         """Yield what stands of the turn that was resumed: its whole answers, and the tools that have their results.
 
         Not what it finds anew, such as the result of a tool in the ledger.
@@ -199,15 +198,15 @@ class Journal:
                 for index, part in enumerate(result.message.parts):
                     if type(part) is ReasoningPart:
                         yield ReasoningDelta(index, part.text)
-                    elif type(part) is TextPart and turn.form is None:
+                    elif type(part) is TextPart and not has_format:
                         yield TextDelta(index, part.text)
                 yield AnswerEnd(result)
             elif entry.kind == "tool":
                 record = record_from_dict(entry.data["record"])
                 read = record.params if record.raw_arguments is None else None
                 call = ToolCall(id=record.call_id, name=record.tool, arguments=read, raw_arguments=record.raw_arguments)
-                yield ToolStarted(info=turn.info, call=call)
-                yield ToolFinished(info=turn.info, record=record)
+                yield ToolStarted(info=info, call=call)
+                yield ToolFinished(info=info, record=record)
 
     async def waiting(self) -> Sequence[str]:
         """Return the ids of the interrupted turns of this turn's conversation.
@@ -310,21 +309,3 @@ def as_written(request: ChatRequest) -> Any:
     if form is not None:
         form = answer_format(form).format
     return value_to_dict(attrs.evolve(request, context=None, on_question=None, response_format=form))
-
-
-async def go_on(turn: ActiveTurn) -> None:
-    """Say that something new is about to happen in a turn: whatever was given back before was told in its time.
-
-    Raises:
-        InterruptedTurnError: Nothing new may happen.
-    """
-    journal = turn.journal
-    if journal is None or journal.loud is None:
-        return
-    turn.sink, journal.loud = journal.loud, None
-    if journal.is_closed:
-        raise InterruptedTurnError(turn.info.id)
-    journal.resume()
-    if turn.sink.wants(TurnResumed):
-        standing = journal.standing(turn) if turn.sink.is_read else ()
-        await turn.sink.begin(TurnResumed(info=turn.info, user_message=turn.request.user_message), standing)

@@ -197,7 +197,7 @@ class KeyedTurns:
                     return JoinedTurn(handle, is_repeat=False)
             if isinstance(found, JoinedTurn):
                 return found
-            if joining.waited_s > self._engine.limits.turn_timeout_ms / 1000:
+            if joining.waited_s > self._engine.parts.limits.turn_timeout_ms / 1000:
                 raise TurnRunningError(found)
             await asyncio.sleep(_POLL_S)
 
@@ -307,7 +307,7 @@ class _Joining:
 
     def _changed_nothing(self, turn: Turn) -> bool:
         """Return whether a turn called no tool that changes something, so that it may run again."""
-        registry = self.engine.tools.get_registry()
+        registry = self.engine.parts.tools.get_registry()
         tools = (registry.get(registry.name_of(record.tool)) for record in turn.response.tool_calls or ())
         return all(tool is not None and tool.effect != "write" for tool in tools)
 

@@ -23,7 +23,7 @@ async def ask(turn: ActiveTurn, call: Call, question: Question) -> Reply:
     """
     asking = Asking(
         on_question=turn.request.on_question,
-        limit_s=turn.engine.limits.question_timeout_ms / 1000,
+        limit_s=turn.parts.limits.question_timeout_ms / 1000,
         stopped=functools.partial(paused, turn),
         tell=functools.partial(_tell, turn),
         **({} if turn.journal is None else {"recall": turn.journal.recall_question}),

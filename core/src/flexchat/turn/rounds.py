@@ -28,9 +28,9 @@ from ..domain.text import counted
 from ..plugin.call import Call
 from ..plugin.hooks import record_of
 from ..tools.registry import ToolRegistry
-from ..tools.results import READER, for_the_model, json_facts
-from .active import ActiveTurn
-from .journal import go_on
+from ..tools.results import READER, for_the_model
+from .active import ActiveTurn, go_on
+from .call_round import NOT_STARTED, CallRound
 from .next_step import NextStep, calls_to_run, next_step
 from .questions import ask
 from .tasks import end
@@ -38,8 +38,6 @@ from .tasks import end
 log = logging.getLogger(__name__)
 
 MAX_IDENTICAL_CALLS = 2  # the third is refused; if the model then asks for it again, the loop ends (C16)
-_NOT_BEGUN = "Not executed: the turn ended before the tool was started"
-_BROKEN_OFF = "Interrupted: the turn ended while the tool was running, so what it did is unknown"
 _REPEATED = "This exact call was already made twice; use its earlier result instead of asking again"
 
 
@@ -66,7 +64,7 @@ async def rounds(turn: ActiveTurn, dialogue: Dialogue, offered: Sequence[str], l
     Returns:
         Why the loop was ended; empty if the model finished on its own.
     """
-    manners = Manners(turn.tools, turn.engine.limits)
+    manners = Manners(turn.tools, turn.parts.limits)
     asked_again = False
     for iteration in range(1, limit + 1):
         result = await dialogue.ask()
@@ -130,35 +128,6 @@ class Manners:
             return f"Not executed: the budget of {most} tool calls for this message is used up"
         self._run += 1
         return None
-
-
-@attrs.define(eq=False)
-class CallRound:
-    """The calls of one answer while they run.
-
-    Attributes:
-        asked: The calls as the model wrote them.
-        calls: The same calls running; None for one that has not started.
-        records: The outcome of each; None while it runs.
-    """
-
-    asked: Sequence[ToolCall]
-    iteration: int
-    calls: list[Call | None] = attrs.field(init=False)
-    records: list[ToolCallRecord | None] = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.calls, self.records = [None] * len(self.asked), [None] * len(self.asked)
-
-    def broken_off(self, registry: ToolRegistry) -> list[ToolCallRecord]:
-        """Return a record for each call of a turn that ends before all of them have a result."""
-        return [record or self._lost(index, registry) for index, record in enumerate(self.records)]
-
-    def _lost(self, index: int, registry: ToolRegistry) -> ToolCallRecord:
-        asked, call = self.asked[index], self.calls[index]
-        name = registry.name_of(asked.name)
-        result = ToolResult.failed(name, _BROKEN_OFF if call is not None and call.began else _NOT_BEGUN)
-        return record_of(asked, name, result, self.iteration, json_facts(call.facts, name) if call is not None else {})
 
 
 def can_read_on(registry: ToolRegistry, offered: Collection[str]) -> bool:
@@ -289,11 +258,11 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         notes=[*asked.notes],
     )
     if journal is not None and journal.is_closed:
-        result = await turn.engine.tools.calls.recalled(call) or ToolResult.failed(call.name, _NOT_BEGUN)
+        result = await turn.parts.tools.calls.recalled(call) or ToolResult.failed(call.name, NOT_STARTED)
         round_.records[index] = record_of(asked, call.name, result, round_.iteration, call.facts)
         return
     try:
-        await turn.engine.tools.calls.run(call)
+        await turn.parts.tools.calls.run(call)
     finally:
         call.tell = call.asker = call.report = None  # breaks cycles, which otherwise only the garbage collector frees
 

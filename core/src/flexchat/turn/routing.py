@@ -11,11 +11,10 @@ from ..domain.masking import Mask
 from ..domain.message_json import phase_from_dict, rag_from_dict, value_to_dict
 from ..errors import StuckTurnError
 from ..plugin.contracts import Retriever
-from .active import ActiveTurn
+from .active import ActiveTurn, go_on
 from .asking import Asker
 from .documents import DocumentCollector
 from .intent import IntentDetector
-from .journal import go_on
 from .matching import match_response_rule
 from .needs import needs_of, topic_model
 from .phase_log import PhaseNotes
@@ -61,14 +60,14 @@ class Router:
                 turn.rule = (chosen["index"], ResponseRule(llm=chosen["outcome"]["llm"], tools=RuleTools()))
             else:
                 turn.rule = rule_as_recorded(self.rules, chosen, turn.info.id)
-                turn.warnings += await turn.engine.tools.ready_for(turn.rule[1])
-                turn.offer = turn.engine.tools.offer_to(turn.rule[1])
+                turn.warnings += await turn.parts.tools.ready_for(turn.rule[1])
+                turn.offer = turn.parts.tools.offer_to(turn.rule[1])
             await turn.log.end(turn.sink, "response matching", turn.rule, chosen["outcome"])
             return
         await self.match(turn)
         assert turn.rule is not None
-        turn.warnings += await turn.engine.tools.ready_for(turn.rule[1])
-        turn.offer = turn.engine.tools.offer_to(turn.rule[1])
+        turn.warnings += await turn.parts.tools.ready_for(turn.rule[1])
+        turn.offer = turn.parts.tools.offer_to(turn.rule[1])
         if turn.journal is not None:
             offered, outcome = turn.offer.list(), turn.log.records[-1].outcome
             names, sources = (

@@ -31,11 +31,11 @@ from ..events.feed import Feed
 from ..events.sink import Listener
 from ..plugin.current import current_turn
 from ..plugin.hooks import ModelRequest
-from .active import ActiveTurn
+from .active import ActiveTurn, go_on
 from .answer import answer, first_request
 from .citations import citations_of
 from .engine import TurnEngine
-from .journal import Journal, go_on
+from .journal import Journal
 from .keeping import Keep
 from .matching import MAX_PASSED_OVER, RuleVerdict, each_verdict
 from .tasks import end
@@ -71,7 +71,7 @@ class Explanation:
     tools: tuple[str, ...] = ()
 
 
-async def run(turn: ActiveTurn) -> Turn:
+async def run(engine: TurnEngine, turn: ActiveTurn) -> Turn:
     """Run a turn to its end, and return it.
 
     Turns of one conversation run one after another; waiting for earlier ones does not count against a turn's time.
@@ -81,19 +81,19 @@ async def run(turn: ActiveTurn) -> Turn:
         ResponseFormatError, StorageError: It failed. The error's ``turn`` holds what existed by then, as does the
         CancelledError's if the turn is stopped.
     """
-    conversation, keeper = turn.info.conversation, turn.engine.keeper
+    conversation, keeper = turn.info.conversation, engine.keeper
     if conversation is None or keeper is None:
-        return await _run(turn, None)
+        return await _run(engine, turn, None)
     _look_for_itself(turn)
 
     async def close_before(id: str) -> None:
         with contextlib.suppress(TurnNotWaitingError):  # somebody else has just taken it up
-            await close(turn.engine, id, tenant=turn.info.tenant, in_place=True)
+            await close(engine, id, tenant=turn.info.tenant, in_place=True)
 
     lending = keeper.place(turn, conversation, close_before)
     async with lending as place:
         turn.request = place.request
-        return await _run(turn, place.keep)
+        return await _run(engine, turn, place.keep)
 
 
 async def close(engine: TurnEngine, id: str, *, tenant: str, in_place: bool = False) -> Turn:
@@ -109,7 +109,7 @@ async def close(engine: TurnEngine, id: str, *, tenant: str, in_place: bool = Fa
     assert turn.journal is not None
     turn.journal.is_in_place = in_place
     try:
-        return await run(turn)
+        return await run(engine, turn)
     except InterruptedTurnError:
         assert turn.done is not None
         return turn.done
@@ -119,14 +119,14 @@ def _look_for_itself(turn: ActiveTurn) -> None:
     around = turn.outer
     while around is not None:
         same = (around.info.conversation, around.info.tenant) == (turn.info.conversation, turn.info.tenant)
-        if same and around.engine.keeper is turn.engine.keeper:
+        if same and around.parts is turn.parts:
             raise NestedTurnError(
                 f"a turn in conversation {turn.info.conversation} was started inside one that still runs in it"
             )
         around = around.outer
 
 
-async def _run(turn: ActiveTurn, keep: Keep | None) -> Turn:
+async def _run(engine: TurnEngine, turn: ActiveTurn, keep: Keep | None) -> Turn:
     turn.clock.restart()
     turn.log.restart()
     with in_turn(turn):
@@ -134,7 +134,7 @@ async def _run(turn: ActiveTurn, keep: Keep | None) -> Turn:
             async with turn.clock.alarm():
                 if turn.sink.wants(TurnStarted):
                     await turn.sink.tell(TurnStarted(info=turn.info, user_message=turn.request.user_message))
-                await turn.engine.router.route(turn)
+                await engine.router.route(turn)
                 response = await _answered(turn)
             await go_on(turn)
             await turn.sink.seam()  # a turn its reader has not seen to the end is not done
@@ -193,7 +193,7 @@ def in_turn(turn: ActiveTurn) -> Iterator[None]:
 
 
 async def read_turn(
-    turn: ActiveTurn, feed: Feed, context: contextvars.Context, work: Callable[[ActiveTurn], Awaitable[Any]] = run
+    turn: ActiveTurn, feed: Feed, context: contextvars.Context, work: Callable[[ActiveTurn], Awaitable[Any]]
 ) -> AsyncGenerator[StreamEvent, None]:
     """Run a turn in its own task, and yield what happens. Closing the generator ends the turn and waits for it.
 
@@ -273,7 +273,7 @@ def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
     response = unfinished_response(turn)
     if not isinstance(error, Exception):
         return turn.ended(response, status="cancelled")
-    said = turn.engine.mask(str(error) or type(error).__name__)
+    said = turn.parts.mask(str(error) or type(error).__name__)
     return turn.ended(response, status="failed", error=said, replay=not isinstance(error, ProviderRequestError))
 
 
@@ -334,7 +334,7 @@ async def explain(engine: TurnEngine, request: ChatRequest, listeners: tuple[Lis
         rule=fitting,
         verdicts=found,
         phases=tuple(turn.log.records),
-        tools=engine.offered_to(engine.router.rules[fitting]) if fitting is not None else (),
+        tools=engine.parts.offered_to(engine.router.rules[fitting]) if fitting is not None else (),
     )
 
 

@@ -34,7 +34,7 @@ def unfinished_response(turn: ActiveTurn) -> ChatResponse:
     said = message_so_far(turn.pieces) if turn.pieces else turn.said
     if turn.calling is not None and turn.said is not None:
         broken_off = turn.calling.broken_off(turn.tools)
-        max_chars = turn.engine.tools.table.max_result_chars
+        max_chars = turn.parts.tools.table.max_result_chars
         answers = messages_of(turn.calling.asked, broken_off, max_chars, reads_on=turn.reads_on)
         messages, records = (*messages, turn.said, *answers), [*(records or ()), *broken_off]
     elif said is not None and (said := without_calls(said)).parts:

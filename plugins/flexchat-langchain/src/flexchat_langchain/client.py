@@ -333,7 +333,7 @@ class _Dialogue:
         Raises:
             RequestRefusedError: One refuses it.
         """
-        turn, hooks = self._turn, self._turn.engine.hooks
+        turn, hooks = self._turn, self._turn.parts.hooks
         if not hooks.gates_requests and not turn.sink.wants(ModelRequestStarted):
             return [*self._messages]
         name, ours = self._client.model_name, from_langchain(self._messages)
