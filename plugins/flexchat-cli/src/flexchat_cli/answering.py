@@ -50,14 +50,14 @@ MODEL = "FLEXCHAT_MODEL"
 
 @attrs.frozen(kw_only=True)
 class Answering:
-    """What the options say about who answers, and how.
+    """The options that select the model, the prompt and the tools of an answer.
 
     Attributes:
-        model: "LLM/MODEL" of the configuration, or "PROVIDER/MODEL", which answers without its rules.
+        model: "LLM/MODEL" of the configuration, or "PROVIDER/MODEL", which answers without the rules.
         system: System prompt, in place of the rule's.
-        tools: Names of the tools offered, in place of the rule's, and functions to make tools of: "module:function".
-        functions: Tools made of Python code (--functions), offered with those.
-        options: Of the rule, or the provider's settings, by name.
+        tools: Names of the tools offered, in place of the rule's, and functions used as tools: "module:function".
+        functions: Tools from Python code (--functions), offered with those.
+        options: Options of the rule, or settings of the provider, by name.
         schema: JSON Schema of the answer.
         prompt: Name of a prompt of the configuration, and the prompt.
         named_model: The model, if it was typed.
@@ -73,21 +73,21 @@ class Answering:
     named_model: str | None = None
 
     @property
-    def asked(self) -> Asked:
-        """What they say of each message."""
-        asked: Any = {name: value for name, value in self.options.items() if name in PER_MESSAGE}
+    def message_options(self) -> Asked:
+        """The options that apply to a single message."""
+        options: Any = {name: value for name, value in self.options.items() if name in PER_MESSAGE}
         if self.schema is not None:
-            asked["response_format"] = self.schema
-        found: Asked = asked
-        return found
+            options["response_format"] = self.schema
+        typed: Asked = options
+        return typed
 
     @property
     def needs_message(self) -> bool:
-        """Whether there is nothing to send without words of the user's."""
+        """Whether the user must supply a message, because no prompt has a text of its own."""
         return self.prompt is None or not self.prompt[1].prompt
 
     def request(self, message: str, variables: Mapping[str, Any], context: CommandContext, **more: Any) -> ChatRequest:
-        """Return the request that sends a message: as it is, or in the named prompt.
+        """Build the request for a message, filled into the named prompt if there is one.
 
         Args:
             more: Further fields of the request.
@@ -95,13 +95,13 @@ class Answering:
         Raises:
             UsageError: The prompt needs a variable or a message.
         """
-        text, values = self.worded(message, variables, context)
+        text, values = self.render(message, variables, context)
         return ChatRequest(user_message=text, variables=values, **more)
 
-    def worded(
+    def render(
         self, message: str, variables: Mapping[str, Any], context: CommandContext
     ) -> tuple[str, Mapping[str, Any]]:
-        """Return what is sent for a message, and the variables of its request.
+        """Fill a message into the named prompt; return the text to send and the request's variables.
 
         Raises:
             UsageError: The named prompt needs a variable or a message.
@@ -116,11 +116,11 @@ class Answering:
         return text, {**prompt.variables, **variables, MESSAGE: message}
 
     def open(self, context: CommandContext) -> FlexChat:
-        """Return the configured chat, as the options change it, or one of the model they name.
+        """Open the configured chat with the options applied, or a chat with the model they name.
 
         Raises:
-            ConfigError: The configuration, or what they say, cannot be used.
-            UsageError: They contradict others, or there is nothing that they could change.
+            ConfigError: The configuration or an option cannot be used.
+            UsageError: Options contradict each other, or there is no configuration for them to change.
         """
         if context.demo and self.model is not None:
             raise UsageError("--demo lets the rehearsal model answer, and -m another: use only one of them")
@@ -134,7 +134,7 @@ class Answering:
             if model.partition("/")[0] in llms:  # an alias
                 return attrs.evolve(self, model=model).open(context)
             try:
-                tools = [*map(_imported, self.tools), *self.functions]
+                tools = [*map(_import_function, self.tools), *self.functions]
                 return FlexChat.from_model(model, prompt=self.system or "", tools=tools, plugins=host, **settings)
             except ToolDefinitionError as error:
                 raise UsageError(f"-T: {error}") from None
@@ -154,7 +154,9 @@ class Answering:
 
         config = read_config(source)
         known = _registered(config)
-        added = {name: host.tools.by_name.get(name) or _imported(name) for name in self.tools if name not in known}
+        added = {
+            name: host.tools.by_name.get(name) or _import_function(name) for name in self.tools if name not in known
+        }
         unknown = [name for name, tool in added.items() if tool == name and name not in host.tools.conflicts]
         if unknown:
             there = [*dict.fromkeys([*known, *host.tools.by_name])]
@@ -172,8 +174,8 @@ class Answering:
         changed = config.with_rules(attrs.evolve(self, tools=names)._changed)
         return FlexChat.from_config(changed, plugins=host, tools=[*offered.values(), *self.functions])
 
-    def in_place_of(self, others: Answering) -> Answering:
-        """Return these, and what the others say where these say nothing."""
+    def with_defaults(self, others: Answering) -> Answering:
+        """Fill options that are not set from *others*."""
         return Answering(
             model=self.model or others.model,
             system=self.system if self.system is not None else others.system,
@@ -186,9 +188,9 @@ class Answering:
         )
 
     def _check(self) -> None:
-        """Check what they say of each message now, and not when the chat is open."""
+        """Check the options of a message before the chat is opened, which may start servers."""
         try:
-            read_request("any", self.asked, message_chars=len("any"), stores=(), variables={})
+            read_request("any", self.message_options, message_chars=len("any"), stores=(), variables={})
         except ChatRequestError as error:
             raise UsageError(str(error)) from None
 
@@ -206,10 +208,10 @@ class Answering:
 
 
 def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say who answers, and how; the command gets them as ``answering``."""
+    """Add the options that select model, prompt and tools; the command receives them as ``answering``."""
 
     @functools.wraps(command)
-    def told(
+    def with_answering(
         *args: Any,
         model: str | None,
         system: str | None,
@@ -226,22 +228,22 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
             if schema is not None:
                 raise UsageError("--schema and --schema-multi both name the form of the answer: use only one of them")
             schema = schema_of_many(schema_of_items)
-        made: Sequence[ToolDefinition] = ()
+        definitions: Sequence[ToolDefinition] = ()
         if functions:
             from .functions import tools_in
 
-            made = tools_in(functions)
+            definitions = tools_in(functions)
         answering = Answering(
             model=model,
             system=system,
             tools=tools,
-            functions=tuple(made),
+            functions=tuple(definitions),
             options=options,
             schema=schema,
             named_model=model,
         )
         if prompt is not None:
-            answering = answering.in_place_of(_named(prompt, context))
+            answering = answering.with_defaults(_read_prompt(prompt, context))
         if answering.model is None and not context.demo and not _has_llms(context):
             answering = attrs.evolve(answering, model=os.environ.get(MODEL) or saved_names().default)
         return command(*args, answering=answering, **values)
@@ -302,26 +304,26 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="WORDS|FILE",
             type=SPOKEN,
             callback=lambda ctx, param, text: None if text is None else read_schema(text),
-            help="the same for each of several: the answer is {items: […]}",
+            help="the form of each item in a list: the answer is {items: […]}",
         ),
     )
-    return functools.reduce(lambda done, option: option(done), reversed(added), told)
+    return functools.reduce(lambda done, option: option(done), reversed(added), with_answering)
 
 
 def _has_llms(context: CommandContext) -> bool:
-    """Return whether a configuration may name who answers: one with nothing but prompts does not."""
+    """Return whether a configuration has models; one that consists of prompts does not."""
     config = context.read_config() if context.config_file() is not None else None
     return config is not None and ("prompts" not in config.document.data or "llms" in config.document.data)
 
 
 def of_prompt(name: str, prompt: PromptEntry, folder: str | os.PathLike[str]) -> Answering:
-    """Return what a prompt of the configuration says.
+    """Read the options in a prompt of the configuration.
 
     Args:
-        folder: The configuration's.
+        folder: The configuration's folder, to which the path of a schema is relative.
 
     Raises:
-        UsageError: It cannot be used.
+        UsageError: The prompt cannot be used.
     """
     schema = prompt.schema
     answering = Answering(
@@ -336,7 +338,7 @@ def of_prompt(name: str, prompt: PromptEntry, folder: str | os.PathLike[str]) ->
     return answering
 
 
-def _named(name: str, context: CommandContext) -> Answering:
+def _read_prompt(name: str, context: CommandContext) -> Answering:
     prompt, file = named_prompt(context, name), context.config_file() or Path()
     try:
         return of_prompt(name, prompt, file.parent)
@@ -344,11 +346,11 @@ def _named(name: str, context: CommandContext) -> Answering:
         raise UsageError(f"{file}: prompts.{name}: {error}") from None
 
 
-def _imported(name: str) -> ToolLike:
-    """Return the function of "module:function"; any other name as it is.
+def _import_function(name: str) -> ToolLike:
+    """Import the function of "module:function"; any other name is returned unchanged.
 
     Raises:
-        UsageError: It cannot be imported, or is no function.
+        UsageError: It cannot be imported, or is not a function.
     """
     if name.endswith(".py"):
         hint = f"-T {Path(name).stem}:FUNCTION names one function of it"

@@ -68,7 +68,7 @@ class AskingCommand(click.Command):
 
 
 def joined_pairs(words: Sequence[str]) -> list[str]:
-    """Write each ``-o NAME VALUE`` as ``-o NAME=VALUE``; what follows -- stays as it is."""
+    """Rewrite each ``-o NAME VALUE`` as ``-o NAME=VALUE``; words after -- stay unchanged."""
     joined: list[str] = []
     rest = [*words]
     while rest:
@@ -86,8 +86,8 @@ def _is_name(word: str) -> bool:
     return word.replace("-", "_").isidentifier() and not word.startswith("-")
 
 
-def spelled_here(option: str) -> str:
-    """Return what an option of llm is here, as the end of a sentence; empty if it is none."""
+def equivalent_of(option: str) -> str:
+    """Name the equivalent of an option of llm, as the end of a sentence; empty for any other option."""
     return f" (here it is {OPTIONS[option]})" if option in OPTIONS else ""
 
 

@@ -96,7 +96,7 @@ def ask(
         require_config(context)
         introduce(chat, context)
     part = first_block if extract else None
-    asked: Asked = {**answering.asked, "approve": approve}
+    asked: Asked = {**answering.message_options, "approve": approve}
     asyncio.run(_ask(chat, request, asked, context, keeping, streamed=not no_stream, part=part, in_full=in_full))
 
 

@@ -77,7 +77,7 @@ def batch(
     keep: bool,
     tenant: str,
 ) -> int:
-    """Answer many prompts, in order; the same command goes on if it is cut off.
+    """Answer many prompts, in order; after an interruption, the same command continues.
 
     One line of JSON per prompt goes to standard output, in the order of the prompts: {"id", "answer", …} or {"id",
     "error", …}; with --json each has the whole turn. If the batch is cut off, the same command goes on: what was
@@ -93,8 +93,8 @@ def batch(
         own = fields.get("variables") or {}
         values = {**variables, **own} if isinstance(own, Mapping) else own
         if isinstance(message, str) and isinstance(values, Mapping):
-            message, values = answering.worded(message, values, context)
-        asked: Any = {**answering.asked, **fields, "variables": values}
+            message, values = answering.render(message, values, context)
+        asked: Any = {**answering.message_options, **fields, "variables": values}
         return read_request(
             message, asked, message_chars=chat.config.limits.message_chars, stores=chat.stores, variables={}
         )
@@ -187,7 +187,7 @@ class _Batch:
             return False
 
     def _write(self, prompt: Prompt, outcome: Turn | FlexChatError) -> None:
-        if isinstance(outcome, ProviderAuthError):  # the others would be refused, too
+        if isinstance(outcome, ProviderAuthError):  # every other prompt would be refused as well
             raise outcome
         self._written += 1
         turn = outcome.turn if isinstance(outcome, FlexChatError) else outcome
@@ -198,7 +198,7 @@ class _Batch:
             line: dict[str, Any] = {"id": prompt.id, "error": str(outcome), "type": type(outcome).__name__}
         else:
             self._earlier += outcome.is_repeat
-            line = {"id": prompt.id, **({"turn": outcome.to_dict()} if self._context.json else _spoken(outcome))}
+            line = {"id": prompt.id, **({"turn": outcome.to_dict()} if self._context.json else _result_fields(outcome))}
         self._terminal.json(line, one_line=True)
         failed = f", {self._failed} failed" if self._failed else ""
         self._terminal.progress(self._written, len(self._prompts), f"answered{failed}")
@@ -272,7 +272,7 @@ async def in_order(
         await asyncio.gather(*(task for _, task in tasks), return_exceptions=True)
 
 
-def _spoken(turn: Turn) -> dict[str, Any]:
+def _result_fields(turn: Turn) -> dict[str, Any]:
     answer: dict[str, Any] = {"answer": turn.content}
     if turn.response.parsed is not None:
         answer["parsed"] = turn.response.data

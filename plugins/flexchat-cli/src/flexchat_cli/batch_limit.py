@@ -43,10 +43,10 @@ class LimitReachedError(FlexChatError):
 
 
 class CostLimit:
-    """Adds up what turns cost while they end, and says when no further one may begin.
+    """The running total of the cost of turns, and the limit at which no further turn may begin.
 
     Args:
-        most: US dollars.
+        most: The limit in US dollars.
     """
 
     def __init__(self, most: Decimal) -> None:
@@ -97,7 +97,7 @@ def refuse_unpriced(chat: FlexChat, *, is_configured: bool) -> None:
         UsageError: A model that may be asked has no price.
     """
     unpriced = []
-    for llm, model in _may_be_asked(chat):
+    for llm, model in _possible_models(chat):
         service, name = chat.llms.resolve(llm, model)
         known = service.price_of(name)
         if known is None or known.price is None:
@@ -115,7 +115,7 @@ def refuse_unpriced(chat: FlexChat, *, is_configured: bool) -> None:
     )
 
 
-def _may_be_asked(chat: FlexChat) -> Iterator[tuple[str, str | None]]:
+def _possible_models(chat: FlexChat) -> Iterator[tuple[str, str | None]]:
     config = chat.config
     for rule in config.responses:
         yield rule.llm, rule.model

@@ -1,4 +1,4 @@
-"""What is remembered of a batch until it is done, so that the same command goes on where it was cut off."""
+"""Stores the progress of a batch until it is done, so that the same command continues where it was cut off."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ async def _open_kept(
 
 
 class _Talk:
-    """A conversation: what was said so far, where it is kept, and the event loop it runs on."""
+    """A conversation at the terminal: its messages, its store, and the event loop it runs on."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class _Talk:
             if not self._interactive:
                 with saying_what_is_waited_for(self._terminal, "a line on standard input"):
                     return input().strip()
-            with self._terminal.lent():  # otherwise input() would not edit lines
+            with self._terminal.lend_stdout():  # otherwise input() would not edit lines
                 return input("> ").strip()
         except UnicodeDecodeError:
             raise UsageError("standard input is not UTF-8: iconv -t UTF-8 converts it") from None
@@ -172,7 +172,7 @@ class _Talk:
             case "/system":
                 self._answer_otherwise(attrs.evolve(self._answering, system=text.strip() or None))
             case "/usage":
-                self._say_usage()
+                self._print_usage()
             case "/tools":
                 tools = self._chat.tools.get_registry().list()
                 for tool in tools:
@@ -234,8 +234,8 @@ class _Talk:
         if self._kept is None:
             self._turns.append(turn)
 
-    def _say_usage(self) -> None:
-        """Say what the turns of this conversation took: those that were taken back, too, as they were paid for."""
+    def _print_usage(self) -> None:
+        """Print the tokens and the cost of this conversation, including turns that were undone: they were paid for."""
         spent, before = self._spent, self._before
         if spent.turns:
             self._terminal.say(f"{counted(spent.turns, 'turn')}: {spent.tokens()}, {spent.cost}")
@@ -248,7 +248,7 @@ class _Talk:
             self._terminal.say(f"before that: {counted(before.turns, 'turn')}, {earlier}")
 
     def _undo(self) -> None:
-        """Take back the last turn, however it ended. A kept conversation is left as it is, and another goes on."""
+        """Undo the last turn, completed or not. A stored conversation stays unchanged; a copy continues it."""
         if self._kept is not None:
             try:
                 kept = self._runner.run(self._kept.take_back())
@@ -285,7 +285,11 @@ class _Talk:
             history=[message for turn in earlier for message in turn.response.messages],
             topic=(earlier[-1].profile.topic or None) if earlier else None,
         )
-        asked: Asked = {**self._answering.asked, "on_question": Questions(self._terminal), "approve": self._approve}
+        asked: Asked = {
+            **self._answering.message_options,
+            "on_question": Questions(self._terminal),
+            "approve": self._approve,
+        }
         try:
             if self._kept is not None:
                 await self._kept.carry()
@@ -300,7 +304,7 @@ class _Talk:
 
 
 def _hint(unknown: str) -> str:
-    """Return what may have been meant; the shared slash does not make commands similar."""
+    """Suggest the command that was probably meant; the shared slash does not count as a similarity."""
     return did_you_mean(unknown[1:], [name[1:] for name in _HELP]).replace("'", "'/", 1)
 
 

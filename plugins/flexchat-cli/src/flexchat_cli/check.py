@@ -81,7 +81,7 @@ def _check(context: CommandContext) -> tuple[Config | None, list[Problem], list[
 
 
 def _has_prompts_alone(read: ReadConfig) -> bool:
-    """Return whether a configuration has named prompts, and nobody who would answer."""
+    """Return whether a configuration has named prompts, but no model."""
     data = read.document.data
     return bool(read.config is not None and read.config.prompts) and not any(name in data for name in _NOT_NEEDED)
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 OWN = {
     "ask": ("ask:ask", "answer one message"),
     "chat": ("chat:chat", "hold a conversation"),
-    "batch": ("batch:batch", "answer many prompts, in order; the same command goes on if it is cut off"),
+    "batch": ("batch:batch", "answer many prompts, in order; after an interruption, the same command continues"),
     "logs": ("logs:logs", "print the last turns of kept conversations"),
     "conversations list": ("conversations:list_", "list kept conversations, most recently used first"),
     "conversations show": ("conversations:show", "print a conversation"),
     "conversations rename": ("conversations:rename", "give a conversation another title"),
-    "conversations delete": ("conversations:delete", "delete conversations for good"),
+    "conversations delete": ("conversations:delete", "delete conversations permanently"),
     "conversations export": ("conversations:export", "write conversations as Markdown, or as lines of JSON"),
     "effects list": ("effects:list_", "list what tools have changed, newest first"),
     "effects show": ("effects:show", "print everything known about an effect"),
@@ -42,14 +42,14 @@ OWN = {
     "tools list": ("tools:list_", "list the tools"),
     "tools show": ("tools:show", "print a tool's definition"),
     "tools call": ("tools:call", "run a tool: NAME key=value …"),
-    "tools cost": ("tools_cost:cost", "estimate what each rule's tools cost in every request"),
-    "tools diff": ("tools_sources:diff", "show what has changed in tool sources since it was accepted"),
-    "tools accept": ("tools_sources:accept", "accept the tools of a source as they are now"),
-    "tools lint": ("tools_lint:lint", "show what each service does with the tools"),
+    "tools cost": ("tools_cost:cost", "estimate the cost of each rule's tools in every request"),
+    "tools diff": ("tools_sources:diff", "show the changes in tool sources since their tools were accepted"),
+    "tools accept": ("tools_sources:accept", "accept the current tools of a source"),
+    "tools lint": ("tools_lint:lint", "check the tools against each service's schema dialect"),
     "turns list": ("turns:list_", "list the turns of kept conversations, newest first"),
     "turns show": ("turns:show", "print the steps of a turn"),
     "turns resume": ("turns:resume", "continue an interrupted turn where it stopped"),
-    "turns cancel": ("turns:cancel", "end an interrupted turn; what it did stays in its conversation"),
+    "turns cancel": ("turns:cancel", "end an interrupted turn, and keep its results in the conversation"),
     "keys set": ("keys:set_", "store a key: asked for, or read from standard input"),
     "keys list": ("keys:list_", "list the keys and where each comes from"),
     "keys get": ("keys:get", "print a key, for another program"),
@@ -64,7 +64,7 @@ OWN = {
     "plugins": ("plugins:plugins", "list the installed plugins"),
     "check": ("check:check", "check a configuration"),
     "config schema": ("schema:schema", "print the JSON Schema of a config"),
-    "completion": ("completion:completion", "print what makes a shell complete commands"),
+    "completion": ("completion:completion", "print a shell's completion script"),
 }
 """The module and function of each command, and what it does, as the list of commands says it."""
 
@@ -122,7 +122,7 @@ class CommandGroup(click.Group):
             is_itself = name == self._words  # flexchat demo, and not flexchat demo rag
             is_ours = is_itself or f"{self._words} {name}".strip() in OWN or isinstance(command, CommandGroup)
             # What a plugin's command prints goes to standard output; ours uses the terminal.
-            stdout = contextlib.nullcontext() if is_ours else ctx.obj.terminal.lent()
+            stdout = contextlib.nullcontext() if is_ours else ctx.obj.terminal.lend_stdout()
             with stdout, command.make_context(name, rest, parent=ctx.parent if is_itself else ctx) as inner:
                 return inner.command.invoke(inner)
 
@@ -136,7 +136,7 @@ class CommandGroup(click.Group):
         """
         word, rest = (args[0], args[1:]) if args else ("", [])
         full = f"{self._words} {word}".strip()
-        command = self._found(ctx, full) if word else None
+        command = self._find(ctx, full) if word else None
         if command is None and self._words in GO_ON and package_with("command", full) is None and full not in COMMANDS:
             command, word, rest = _own(self._words), self._words, args
         if command is None and not ctx.resilient_parsing:
@@ -155,7 +155,7 @@ class CommandGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command or group of that next word; None if there is none."""
-        return self._found(ctx, f"{self._words} {cmd_name}".strip())
+        return self._find(ctx, f"{self._words} {cmd_name}".strip())
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
         """Return the next words that begin like this, without importing a command."""
@@ -171,7 +171,7 @@ class CommandGroup(click.Group):
             if word.startswith(incomplete)
         ]
 
-    def _found(self, ctx: click.Context, full: str) -> click.Command | None:
+    def _find(self, ctx: click.Context, full: str) -> click.Command | None:
         if _is_group(full, OWN) or full in GO_ON:
             return CommandGroup(full)
         if full in OWN:
@@ -236,7 +236,7 @@ class CommandGroup(click.Group):
         own, theirs = self._inside(ctx)
         lists = [
             ("Commands", [(name, summary) for name, (_, summary) in own.items()]),
-            ("Commands of plugins", [(name, _told(entry)) for name, entry in theirs.items()]),
+            ("Commands of plugins", [(name, _summarize(entry)) for name, entry in theirs.items()]),
         ]
         ctx.obj.terminal.write(help_of(ctx, lists))
         ctx.exit(OK)
@@ -286,6 +286,6 @@ def _loaded(name: str, entry: EntryPoint) -> click.Command:
     return with_common_options(command)
 
 
-def _told(entry: EntryPoint) -> str:
+def _summarize(entry: EntryPoint) -> str:
     package = entry.dist.name if entry.dist is not None else ""
     return summary_of(entry.value) or (f"of {package}" if package else "")

@@ -13,7 +13,7 @@ from .parameters import argument
 @argument("shell", type=click.Choice(["bash", "zsh", "fish"]), help="the shell")
 @click.pass_obj
 def completion(context: CommandContext, shell: str) -> None:
-    """Print what makes a shell complete commands.
+    """Print a shell's completion script.
 
     Put this into the file your shell reads at its start: eval "$(flexchat completion bash)" into ~/.bashrc, the same
     with zsh into ~/.zshrc, and flexchat completion fish | source into ~/.config/fish/config.fish.

@@ -133,7 +133,7 @@ class CommandContext:
         return FlexChat.from_config(source, plugins=host)
 
     def config_source(self) -> tuple[ReadConfig | dict[str, Any], PluginHost]:
-        """Return what the chat is made from: the configuration, or tables if there is none; and the plugins.
+        """Return the source of the chat and its plugins: the configuration, or tables if there is none.
 
         Raises:
             ConfigError: The file cannot be read at all.

@@ -123,7 +123,7 @@ def rename(context: CommandContext, id: str, title: tuple[str, ...], tenant: str
 @tenant_option
 @click.pass_obj
 def delete(context: CommandContext, ids: tuple[str, ...], yes: bool, tenant: str) -> None:
-    """Delete conversations for good."""
+    """Delete conversations permanently."""
     terminal = context.terminal
 
     async def work(conversations: Conversations) -> None:

@@ -36,13 +36,13 @@ _SHORT_ID = 8
 
 @attrs.frozen(kw_only=True)
 class Keeping:
-    """What the options say about keeping a conversation.
+    """The options about storing and continuing a conversation.
 
     Attributes:
         go_on: Whether to continue the last one (-c).
-        conversation: The id, or the start of it, of the one to continue (--conversation).
-        keep: Whether to keep it (--keep, --no-keep); None if that is not said.
-        tenant: Whose conversations are meant.
+        conversation: The id, or a prefix of it, of the one to continue (--conversation).
+        keep: Whether to store it (--keep, --no-keep); None without either option.
+        tenant: The owner of the conversations.
     """
 
     go_on: bool = False
@@ -72,7 +72,7 @@ def keeping_options(kept: str) -> Callable[[Callable[..., Any]], Callable[..., A
 
     def added(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
-        def told(
+        def with_keeping(
             *args: Any, go_on: bool, conversation: str | None, keep: bool | None, tenant: str, **values: Any
         ) -> Any:
             if go_on and conversation is not None:
@@ -80,7 +80,7 @@ def keeping_options(kept: str) -> Callable[[Callable[..., Any]], Callable[..., A
             keeping = Keeping(go_on=go_on, conversation=conversation, keep=keep, tenant=tenant)
             return command(*args, keeping=keeping, **values)
 
-        return functools.reduce(lambda done, option: option(done), reversed(options), told)
+        return functools.reduce(lambda done, option: option(done), reversed(options), with_keeping)
 
     return added
 
@@ -88,14 +88,14 @@ def keeping_options(kept: str) -> Callable[[Callable[..., Any]], Callable[..., A
 tenant_option = click.option(
     "--tenant", metavar="NAME", default=DEFAULT_TENANT, help="whose conversations to use", show_default=False
 )
-"""The option that says whose conversations are meant."""
+"""The option that names the owner of the conversations."""
 
 
 def complete_conversation(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the conversations whose ids begin like this, for a shell."""
     from click.shell_completion import CompletionItem
 
-    async def found() -> list[ConversationInfo]:
+    async def list_recent() -> list[ConversationInfo]:
         store, _ = conversation_store(ctx.obj)
         try:
             return [*await Conversations(store, ctx.params.get("tenant") or DEFAULT_TENANT).list(limit=_PAGE)]
@@ -104,7 +104,7 @@ def complete_conversation(ctx: click.Context, param: click.Parameter, incomplete
 
     return [
         CompletionItem(short_id(info), help=info.title)
-        for info in asyncio.run(found())
+        for info in asyncio.run(list_recent())
         if info.id.startswith(incomplete)
     ]
 
@@ -201,20 +201,20 @@ class KeptChat:
 
     async def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn:
         """Answer a message and keep the turn."""
-        return await self._chat.respond(message, **{**asked, **self._kept})
+        return await self._chat.respond(message, **{**asked, **self._slot})
 
     def stream(
         self, message: str | ChatRequest, *, is_whole: bool = False, **asked: Unpack[Asked]
     ) -> AsyncGenerator[StreamEvent, None]:
-        """Answer a message piece by piece; with its last event the turn is kept."""
-        return self._chat.stream(message, is_whole=is_whole, **{**asked, **self._kept})
+        """Answer a message piece by piece; the turn is stored with its last event."""
+        return self._chat.stream(message, is_whole=is_whole, **{**asked, **self._slot})
 
     @property
-    def _kept(self) -> Any:
+    def _slot(self) -> Any:
         return {"conversation": self._id, "tenant": self._conversations.tenant}
 
     def continue_with(self, chat: FlexChat) -> None:
-        """Let another chat answer from now on, in the same conversation."""
+        """Answer with another chat from now on, in the same conversation."""
         chat.keep_in(self._conversations.store)
         self._chat = chat
 
@@ -223,7 +223,7 @@ class KeptChat:
         self._id, self._carried = new_conversation_id(), ()
 
     async def take_back(self) -> ConversationTurn | None:
-        """Leave the conversation as it is; the next message begins another with its turns but the last.
+        """Continue in a copy of the conversation without its last turn; the original stays unchanged.
 
         Returns:
             The last turn; None if there is none.
@@ -257,10 +257,10 @@ class KeptChat:
 
 
 async def open_kept(chat: FlexChat, context: CommandContext, keeping: Keeping, *, by_default: bool) -> KeptChat | None:
-    """Return the chat with its turns kept as the options say; None if nothing is to be kept.
+    """Return the chat with its turns stored according to the options; None if they are not to be stored.
 
     Args:
-        by_default: Whether turns are kept if the options do not say.
+        by_default: Whether turns are stored without an option.
 
     Raises:
         UsageError: The options contradict each other.
@@ -300,7 +300,7 @@ def is_configured(context: CommandContext) -> bool:
 
 
 def is_logged(context: CommandContext) -> bool:
-    """Return whether a turn of ask is kept if no option says so."""
+    """Return whether a turn of ask is stored without an option."""
     config = context.read_config()
     table = config.document.data.get("conversations") if config is not None else None
     if table is not None:
@@ -311,7 +311,7 @@ def is_logged(context: CommandContext) -> bool:
 async def open_or_note(
     chat: FlexChat, context: CommandContext, keeping: Keeping, *, by_default: bool
 ) -> KeptChat | None:
-    """Do as open_kept; where turns are kept by default only, a store that cannot be used is no more than a note."""
+    """Open the chat as open_kept does; if storing is only the default, a failing store is reported as a note."""
     try:
         return await open_kept(chat, context, keeping, by_default=by_default)
     except (StorageError, PathError) as error:

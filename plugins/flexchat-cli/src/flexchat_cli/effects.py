@@ -128,7 +128,7 @@ def _with_ledger(context: CommandContext, work: Callable[[EffectLedger], Awaitab
 
 
 def _who() -> str:
-    import getpass  # only when somebody settles something
+    import getpass  # needed by this command only
 
     try:
         return getpass.getuser()
@@ -137,7 +137,7 @@ def _who() -> str:
 
 
 def _arguments(effect: Effect) -> str:
-    """Return the arguments as written in a call; if they were cut, as they are kept."""
+    """Format the arguments as in a call; truncated ones are shown as stored."""
     try:
         given = json.loads(effect.arguments or "{}")
     except ValueError:

@@ -1,4 +1,4 @@
-"""A .env file, read only when somebody names one; python-dotenv knows its quotes, ``export``, comments and ${…}."""
+"""A .env file, read only if it is named; python-dotenv parses quotes, ``export``, comments and ${…}."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def _tools(source: str, number: int) -> Iterator[ToolDefinition]:
             continue
         found = True
         try:
-            # A name says enough of a one-liner; more is better said in a docstring.
+            # The name of a one-liner is description enough; a longer function should have a docstring.
             made = (
                 value
                 if isinstance(value, FunctionTool)

@@ -125,7 +125,7 @@ def _read(variable: str, terminal: Terminal) -> str:
         return content if isinstance(content, str) else content.decode("utf-8", "replace")
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError("there is no terminal to ask at: give the key on standard input")
-    with terminal.lent():
+    with terminal.lend_stdout():
         typed: str = click.prompt(f"Key for {variable}", hide_input=True, err=True)
         return typed
 

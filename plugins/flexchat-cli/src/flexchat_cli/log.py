@@ -35,7 +35,7 @@ class _Handler(logging.Handler):
 
 @contextlib.contextmanager
 def one_note_for_each_service() -> Iterator[None]:
-    """Report only the first retry of a service that does not answer; its errors say the rest."""
+    """Report only the first retry of a service that does not answer; its errors contain the rest."""
     said: set[object] = set()
 
     def is_new(record: logging.LogRecord) -> bool:

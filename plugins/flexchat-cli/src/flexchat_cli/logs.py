@@ -86,7 +86,7 @@ def logs(
         about = [f"{turn.llm}/{turn.model}", *([counted(tokens, "token")] if tokens else [])]
         ended = "" if turn.status == "done" else f", {turn.status}"
         terminal.out(f"{to_the_minute(turn.at)}  {short_id(info)}  {', '.join(about)}{ended}", "dim")
-        terminal.out(f"> {_asked(turn)}", "bold")
+        terminal.out(f"> {_user_message(turn)}", "bold")
         terminal.write_markdown(turn.answer or turn.error)
         terminal.end_line()
 
@@ -126,14 +126,14 @@ def _has_words(turn: ConversationTurn, words: str) -> bool:
 
 
 def _is_of(turn: ConversationTurn, model: str | None) -> bool:
-    """Return whether a model answered a turn: as it is named with or without its llm; aliases stand for theirs."""
+    """Return whether *model*, with or without its llm, or the model of that alias, answered a turn."""
     if model is None:
         return True
     named = saved_names().aliases.get(model, model)
     return named in (turn.llm, turn.model, f"{turn.llm}/{turn.model}")
 
 
-def _asked(turn: ConversationTurn) -> str:
+def _user_message(turn: ConversationTurn) -> str:
     return next((message.content for message in turn.messages if isinstance(message, UserMessage)), "")
 
 
@@ -143,7 +143,7 @@ def _as_data(info: ConversationInfo, turn: ConversationTurn) -> dict[str, Any]:
         "turn": turn.id,
         "at": turn.at,
         "status": turn.status,
-        "message": _asked(turn),
+        "message": _user_message(turn),
         "answer": turn.answer,
         "error": turn.error or None,
         "llm": turn.llm,

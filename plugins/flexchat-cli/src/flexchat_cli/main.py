@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _end_at_the_next_interrupt(is_program=argv is None)
             return status
         except BrokenPipeError:
-            terminal.fall_silent()
+            terminal.silence()
             return PIPE_CLOSED
         except StreamError as error:  # the JSON of an error that came before
             terminal.error(str(error))
@@ -93,9 +93,9 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.UsageError as error:
-        from .wording import said_of
+        from .wording import format_usage_error
 
-        raise UsageError(said_of(error)) from error
+        raise UsageError(format_usage_error(error)) from error
     return status if isinstance(status, int) else OK
 
 
@@ -104,7 +104,7 @@ def _complete(terminal: Terminal) -> int:
     from click.shell_completion import shell_complete
 
     context = CommandContext(terminal=terminal)
-    with terminal.lent(), contextlib.suppress(FlexChatError, click.ClickException, OSError):
+    with terminal.lend_stdout(), contextlib.suppress(FlexChatError, click.ClickException, OSError):
         return shell_complete(
             CommandGroup(), {"obj": context}, "flexchat", COMPLETE_VARIABLE, os.environ[COMPLETE_VARIABLE]
         )

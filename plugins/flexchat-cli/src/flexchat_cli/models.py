@@ -99,13 +99,13 @@ def _print(llm: LLM, models: tuple[ModelInfo, ...], terminal: Terminal) -> None:
         known = llm.price_of(model.id) or ModelPrice(price=None)
         length = model.context_length or known.window
         window = [f"{length:,} tokens"] if length else []
-        details = ", ".join([*names, *sorted(model.capabilities), *window, *_spoken(known)])
+        details = ", ".join([*names, *sorted(model.capabilities), *window, *_format_price(known)])
         terminal.out(f"  {model.id}{f'  ({details})' if details else ''}")
     if not models:
         terminal.out("  (the service does not list any)")
 
 
-def _spoken(known: ModelPrice) -> list[str]:
+def _format_price(known: ModelPrice) -> list[str]:
     if known.price is None:
         return []
     more = "; long requests cost more" if known.above else ""

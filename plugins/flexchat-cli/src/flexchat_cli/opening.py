@@ -1,4 +1,4 @@
-"""Whose answers a chat gives: the configuration's model, or the rehearsal model; said where it could be mistaken."""
+"""Selects the configuration's model or the rehearsal model, and announces the latter where it could be mistaken."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ demo_option = click.option(
 
 
 def require_config(context: CommandContext) -> None:
-    """Make sure a program does not mistake the rehearsal model's answers for a model's: nobody reads the notice.
+    """Refuse the rehearsal model without --demo in scripts, which would take its answers for a real model's.
 
     Raises:
-        UsageError: There is no configuration, no --demo, and nobody at a terminal; or both a configuration and --demo.
+        UsageError: There is neither a configuration, nor --demo, nor a terminal; or both a configuration and --demo.
     """
     if context.demo and context.config:
         raise UsageError("--demo works without a configuration, and --config names one: use only one of them")

@@ -22,7 +22,7 @@ class Argument(click.Argument):
         self.help = help
 
     def make_metavar(self, *ctx: Any) -> str:
-        """Return what stands for it in a usage line: NAME, [NAME], NAME..., as its number says."""
+        """Format the parameter for a usage line, by its number of values: NAME, [NAME], NAME..."""
         if self.metavar is None:
             return super().make_metavar(*ctx)
         return (self.metavar if self.required else f"[{self.metavar}]") + ("..." if self.nargs != 1 else "")
@@ -53,7 +53,7 @@ class Spoken(click.ParamType):  # type: ignore[type-arg]  # generic in later ver
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the text as it was typed."""
+        """Return the typed text unchanged."""
         if isinstance(value, str) and not value.isascii():
             with contextlib.suppress(UnicodeError):
                 return os.fsencode(value).decode("utf-8")

@@ -63,7 +63,7 @@ def plugins(context: CommandContext) -> None:
 
 
 def _withheld(host: PluginHost, commands: Records) -> dict[str, dict[str, str]]:
-    """Return, for each plugin, what is withheld because another offers it, too, with a sentence each."""
+    """List, for each plugin, the names withheld because another plugin registers them as well, with a sentence each."""
     found: dict[str, dict[str, str]] = {}
     for records in (
         host.providers,
@@ -109,7 +109,7 @@ def _remarks(report: PluginReport) -> list[str]:
 
 
 def _by_kind(provides: Iterable[str]) -> list[str]:
-    """Return what a plugin registered, one line per kind: tools: calculator, echo."""
+    """Format the registrations of a plugin, one line per kind: tools: calculator, echo."""
     lines: dict[str, list[str]] = {}
     for phrase in provides:
         kind = next((kind for kind in _KINDS if phrase.startswith(f"{kind} ")), "")

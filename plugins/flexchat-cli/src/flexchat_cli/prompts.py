@@ -68,7 +68,7 @@ def with_message(name: str, prompt: PromptEntry, message: str, variables: Mappin
     """
     values = {**prompt.variables, **variables, MESSAGE: message}
     wanted = variables_of(prompt.prompt)
-    missing = [variable for variable in _shown(prompt.prompt, system) if variable not in values]
+    missing = [variable for variable in _variables(prompt.prompt, system) if variable not in values]
     if missing:
         options = " ".join(f"--var {variable}=…" for variable in missing)
         raise UsageError(f"the prompt '{name}' needs {options}")
@@ -78,8 +78,8 @@ def with_message(name: str, prompt: PromptEntry, message: str, variables: Mappin
     return filled if MESSAGE in wanted else "\n\n".join(part for part in (filled, message) if part)
 
 
-def _shown(prompt: str, system: str) -> tuple[str, ...]:
-    """List the variables that two texts show, without those FlexChat fills in itself in a system prompt."""
+def _variables(prompt: str, system: str) -> tuple[str, ...]:
+    """List the variables in both texts, except those that FlexChat itself fills into a system prompt."""
     own = (name for name in variables_of(system) if name not in OWN_NAMES)
     return tuple(dict.fromkeys((*variables_of(prompt), *own)))
 
@@ -124,8 +124,8 @@ def _about(prompt: PromptEntry) -> str:
 
 
 def _as_data(name: str, prompt: PromptEntry) -> dict[str, Any]:
-    """Return what is set, and which variables must be given."""
+    """Return the fields that are set, and the required variables."""
     fields = attrs.asdict(prompt, filter=lambda field, value: bool(value) and field.name != "prompt_file")
-    shown = _shown(prompt.prompt, prompt.system or "")
+    shown = _variables(prompt.prompt, prompt.system or "")
     needed = [one for one in shown if one != MESSAGE and one not in prompt.variables]
     return {"name": name, **fields, **({"needs": needed} if needed else {})}

@@ -26,9 +26,9 @@ _YES = ("y", "yes")
 
 
 class Questions:
-    """Asks the person at the terminal, one question after the other; None where there is no person.
+    """Asks the person at the terminal one question after the other; None without an interactive terminal.
 
-    It reads lines without a thread, so that a turn that is stopped leaves nobody behind who reads the next line.
+    It reads lines without a thread: the thread of a cancelled turn would still consume the next line.
     """
 
     def __init__(self, terminal: Terminal) -> None:
@@ -82,7 +82,7 @@ class Questions:
 
     async def _line(self, prompt: str) -> str | None:
         """Return the next line that is typed; None if there is none any more."""
-        with self._terminal.lent():
+        with self._terminal.lend_stdout():
             click.echo(f"{prompt} ", nl=False, err=True)
         read = await _typed()
         if not read:
@@ -92,7 +92,7 @@ class Questions:
 
 
 def fields_of(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return what a form asks for, by name; what is no schema counts as one that takes anything."""
+    """Return the fields of a form by name; a value that is not a schema counts as one that accepts anything."""
     found = schema.get("properties")
     fields = found if isinstance(found, Mapping) else {}
     return {name: one if isinstance(one, Mapping) else {} for name, one in fields.items()}
@@ -114,7 +114,7 @@ def read_answer(schema: Mapping[str, Any], name: str, text: str) -> dict[str, An
 
 
 def _problem(name: str, values: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
-    """Return why the value of one field, or its lack, does not fit."""
+    """Validate one field, or its absence; return the problem, or None."""
     required = schema.get("required")
     is_required = isinstance(required, list | tuple) and name in required
     alone = {name: values[name]} if name in values else {}

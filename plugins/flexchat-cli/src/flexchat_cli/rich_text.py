@@ -29,10 +29,10 @@ def console_on(stream: TextIO) -> Console:
 
 
 class MarkdownWriter:
-    """Writes one text in Markdown to a terminal as it arrives.
+    """Writes a Markdown text to a terminal while it arrives.
 
-    A block, such as a paragraph or a list, is written for good when the next one begins. The last block is drawn again
-    as it grows; if it is higher than the terminal, only its end is shown until it is complete.
+    A block, such as a paragraph or a list, is final when the next one begins. The last block is redrawn as it grows;
+    if it is higher than the terminal, only its end is shown until it is complete.
     """
 
     def __init__(self, stream: TextIO) -> None:

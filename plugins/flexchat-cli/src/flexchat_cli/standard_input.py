@@ -40,7 +40,7 @@ def is_given() -> bool:
 
 
 def is_shared() -> bool:
-    """Return whether somebody else, such as a surrounding loop, is reading the file on standard input."""
+    """Return whether another process, such as a surrounding loop, reads the file on standard input."""
     with contextlib.suppress(OSError, ValueError):
         number = sys.stdin.fileno()
         status = os.fstat(number)
@@ -58,13 +58,13 @@ def is_silent(terminal: Terminal) -> bool:
 
 
 def read_text(terminal: Terminal) -> str:
-    """Read standard input to its end; if nothing comes for a second, say what we are waiting for.
+    """Read standard input to its end; after a second without data, print a note that the command is waiting.
 
-    Its encoding is the one its first bytes indicate, or UTF-8, or Python's encoding of standard input.
+    The encoding is that of a byte order mark, or UTF-8, or Python's encoding of standard input.
 
     Raises:
-        UsageError: It is not text, or too long.
-        StreamError: It cannot be read.
+        UsageError: The input is not text, or too long.
+        StreamError: The input cannot be read.
     """
     buffer: Any = getattr(sys.stdin, "buffer", None)
     if buffer is None:  # text that a program put in its place
@@ -88,7 +88,7 @@ def read_text(terminal: Terminal) -> str:
 
 
 def expect_utf8() -> None:
-    """Read standard input as UTF-8, whatever the locale says; a byte order mark at its start is skipped."""
+    """Read standard input as UTF-8 in every locale, without a byte order mark."""
     if sys.stdin is not None and not sys.stdin.isatty():
         with contextlib.suppress(AttributeError, ValueError):  # not a file
             sys.stdin.reconfigure(encoding="utf-8-sig")  # type: ignore[union-attr]

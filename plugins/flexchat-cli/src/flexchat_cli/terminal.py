@@ -35,13 +35,13 @@ class StreamError(FlexChatError):
 
 
 class Terminal:
-    """Standard output and standard error, as they are when it is created.
+    """The streams that are standard output and standard error at its creation.
 
-    It is the only way to standard output: anything else printed meanwhile goes to standard error (see ``alone``).
+    All of a command's output goes through it; text printed by other code goes to standard error (see ``alone``).
 
     Args:
-        color: Whether colours and, with rich, formatted text may be used: they are if a stream is a terminal that can
-            show them and NO_COLOR is not set.
+        color: Whether colours and, with rich, formatted text may be used, on a terminal that can show them and
+            without NO_COLOR.
 
     Attributes:
         verbose: Whether to show tracebacks and the log.
@@ -74,8 +74,8 @@ class Terminal:
             yield
 
     @contextlib.contextmanager
-    def lent(self) -> Iterator[None]:
-        """Lend standard output to code meant to print: input(), a prompt, a plugin's command."""
+    def lend_stdout(self) -> Iterator[None]:
+        """Redirect print to standard output for code that must use it: input(), a prompt, a plugin's command."""
         self.end_line()
         with contextlib.redirect_stdout(self._stdout):
             try:
@@ -84,10 +84,10 @@ class Terminal:
                 self._to_stdout("")
 
     def confirm(self, question: str) -> bool:
-        """Ask a person yes or no, and return whether the answer is yes; no if their input ends."""
+        """Ask a yes-or-no question; the end of the input counts as no."""
         import click  # only where something is asked
 
-        with self.lent():
+        with self.lend_stdout():
             try:
                 return click.confirm(question, default=False)
             except click.Abort as abort:
@@ -113,9 +113,9 @@ class Terminal:
         self._to_stdout(_harmless(text) if _is_terminal(self._stdout) else text)
 
     def write_markdown(self, text: str) -> None:
-        """Write a piece of an answer to standard output: formatted if rich is installed and a person reads it.
+        """Write a piece of an answer to standard output, formatted on a terminal if rich is installed.
 
-        JSON stays as it is. ``end_line`` ends the answer.
+        JSON is never formatted. ``end_line`` ends the answer.
         """
         if self._markdown is None and not self._begins_markdown(text):
             self.write(text)
@@ -233,8 +233,8 @@ class Terminal:
             return plain
         return wanted
 
-    def fall_silent(self) -> None:
-        """Stop writing, even at exit: nobody reads standard output."""
+    def silence(self) -> None:
+        """Stop writing, even at exit: the reader of standard output has closed it."""
         with contextlib.suppress(OSError, ValueError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stdout.fileno())  # type: ignore[union-attr]
 
@@ -292,7 +292,7 @@ class Terminal:
         except BrokenPipeError:
             raise
         except OSError as error:
-            self.fall_silent()
+            self.silence()
             raise StreamError(f"standard output cannot be written: {error.strerror or error}") from None
 
     def _styled(self, text: str, style: Style, stream: TextIO | None) -> str:

@@ -23,13 +23,13 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def read_arguments(words: Sequence[str], tool: ToolDefinition) -> dict[str, Any]:
-    """Return a tool's arguments.
+    """Parse the arguments of a tool from the words of a command line.
 
-    A value is a string if the schema accepts nothing else, and JSON if it accepts something else and the value is that.
-    A value that does not fit is left as it is: the tool's own check explains best what is wrong.
+    A value is a string if the schema accepts nothing else, and JSON if it accepts other types and the value parses. A
+    value that does not fit is passed unchanged, because the tool's own validation explains the problem best.
 
     Raises:
-        UsageError: A word is neither key=value nor one JSON object, or a key is unknown or given twice.
+        UsageError: A word is neither key=value nor one JSON object, or a key is unknown or repeated.
     """
     if len(words) == 1 and words[0].lstrip().startswith("{"):
         return _object(words[0])
@@ -94,7 +94,7 @@ _EXAMPLES = {"array": '["a", "b"]', "object": '{"a": 1}'}
 
 
 def _kinds(schema: Mapping[str, Any], root: Mapping[str, Any]) -> set[str]:
-    """Return the types a schema plainly allows; empty if it does not say."""
+    """Return the types that a schema names; empty if it names none."""
     kind = schema.get("type")
     if isinstance(kind, str):
         return {kind} & {*_TYPES, "string"}

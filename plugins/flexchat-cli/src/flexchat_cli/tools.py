@@ -72,11 +72,11 @@ def show(context: CommandContext, name: str) -> None:
     """Print a tool's definition."""
     chat, host = context.open_tools()
 
-    async def found() -> ToolDefinition:
+    async def find() -> ToolDefinition:
         async with chat:
             return await named_tool(chat, host, name)
 
-    context.terminal.json(_as_data(asyncio.run(found())))
+    context.terminal.json(_as_data(asyncio.run(find())))
 
 
 @click.command
@@ -89,7 +89,7 @@ def show(context: CommandContext, name: str) -> None:
 def call(context: CommandContext, name: str, words: tuple[str, ...], key: str | None) -> int:
     """Run a tool: NAME key=value ….
 
-    Its result is printed as JSON; with --json, with all that is known of the call.
+    Its result is printed as JSON; with --json, together with the record of the call.
     """
     terminal = context.terminal
     chat, host = context.open_tools()
@@ -117,12 +117,10 @@ def _tools(chat: FlexChat) -> list[ToolDefinition]:
 
 
 async def named_tool(chat: FlexChat, host: PluginHost, name: str) -> ToolDefinition:
-    """Return the chat's tool of that name.
-
-    Sources that nobody has opened yet are opened if it may be theirs.
+    """Find a tool of the chat by its name, opening the tool sources that may have it.
 
     Raises:
-        UsageError: There is none; the text says what there is, and which sources could not be opened.
+        UsageError: There is no such tool; the text lists the others, and the sources that could not be opened.
     """
     found = chat.tools.get_registry().get(name)
     if found is None and name in host.tools.conflicts:

@@ -1,4 +1,4 @@
-"""flexchat tools lint: what each service does with each tool."""
+"""flexchat tools lint: checks each tool against each service's schema dialect."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Unusable:
 )
 @click.pass_obj
 def lint(context: CommandContext, providers: tuple[str, ...], file: str | None, fix: bool) -> int:
-    """Show what each service does with the tools.
+    """Check the tools against each service's schema dialect.
 
     The exit status is 1 if a provider refuses one in every mode.
     """

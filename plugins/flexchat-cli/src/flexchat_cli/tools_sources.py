@@ -42,19 +42,19 @@ def _complete_source(ctx: click.Context, param: click.Parameter, incomplete: str
 )
 @click.pass_obj
 def diff(context: CommandContext, source: str | None) -> int:
-    """Show what has changed in tool sources since it was accepted.
+    """Show the changes in tool sources since their tools were accepted.
 
     The exit status is 1 if anything has.
     """
     terminal = context.terminal
     chat, _ = context.open_tools()
     if source is not None:
-        chat.tools.sources.state(source)  # a wrong name is told before anything is opened
+        chat.tools.sources.state(source)  # report a wrong name before any source is opened
     wanted = [source] if source is not None else [*chat.tools.sources.by_name]
     if not wanted:
         raise UsageError("no tool sources: the configuration has no [[tools.TYPE]] tables, or tools.enabled is false")
     known = {state.name for state in chat.tools.sources.states() if state.accepted}
-    looked = asyncio.run(_looked(chat, wanted))
+    looked = asyncio.run(_look_all(chat, wanted))
     if context.json:
         terminal.json([_as_data(name, found) for name, found in looked.items()])
     else:
@@ -69,9 +69,9 @@ def diff(context: CommandContext, source: str | None) -> int:
 @argument("tools", metavar="TOOL", nargs=-1, help="only these tools (default: all)")
 @click.pass_obj
 def accept(context: CommandContext, source: str, tools: tuple[str, ...]) -> None:
-    """Accept the tools of a source as they are now.
+    """Accept the current tools of a source.
 
-    The source is opened, and what that changes is printed.
+    The source is opened, and the accepted changes are printed.
     """
     terminal = context.terminal
     chat, _ = context.open_tools()
@@ -93,7 +93,7 @@ def accept(context: CommandContext, source: str, tools: tuple[str, ...]) -> None
     terminal.say(f"kept in {sources.lock.path}", "dim")
 
 
-async def _looked(chat: FlexChat, names: Iterable[str]) -> dict[str, SourceState | FlexChatError]:
+async def _look_all(chat: FlexChat, names: Iterable[str]) -> dict[str, SourceState | FlexChatError]:
     async def look(name: str) -> SourceState | FlexChatError:
         try:
             return await chat.tools.sources.look(name)
@@ -120,7 +120,7 @@ def _show(terminal: Terminal, name: str, found: SourceState | FlexChatError, *, 
     for change in found.changes[:_MOST_TOOLS]:
         terminal.out(f"  {change.kind:7}  {change.name}", _STYLES[change.kind])
         for warning in change.warnings:
-            terminal.out(f"           {_shown(warning)}", "red")
+            terminal.out(f"           {_shorten(warning)}", "red")
         for line in _lines(change):
             terminal.out(f"           {line}", "dim")
     if len(found.changes) > _MOST_TOOLS:
@@ -128,7 +128,7 @@ def _show(terminal: Terminal, name: str, found: SourceState | FlexChatError, *, 
     for tool, why in found.left_out.items():
         terminal.out(f"  left out {tool}: {why}", "dim")
     if found.changes:
-        terminal.say(f"flexchat tools accept {name} uses them as they are now", "dim")
+        terminal.say(f"flexchat tools accept {name} accepts the current tools", "dim")
 
 
 def _lines(change: ToolChange) -> Iterator[str]:
@@ -150,24 +150,24 @@ def _lines(change: ToolChange) -> Iterator[str]:
 def _new(tool: SourcedTool | None) -> Iterator[str]:
     if tool is not None:
         yield f"{signature(tool.definition('', ''))} [{tool.effect}]"
-        yield _shown(tool.description)
+        yield _shorten(tool.description)
 
 
 def _difference(found: Difference) -> Iterator[str]:
     before, now = found.before, found.now
     if before is MISSING:
-        yield f"+ {found.place}: {_shown(now)}"
+        yield f"+ {found.place}: {_shorten(now)}"
     elif now is MISSING:
-        yield f"- {found.place}: {_shown(before)}"
-    elif max(len(_shown(before)), len(_shown(now))) < 40:
-        yield f"~ {found.place}: {_shown(before)} → {_shown(now)}"
+        yield f"- {found.place}: {_shorten(before)}"
+    elif max(len(_shorten(before)), len(_shorten(now))) < 40:
+        yield f"~ {found.place}: {_shorten(before)} → {_shorten(now)}"
     else:
         yield f"~ {found.place}:"
-        yield f"    - {_shown(before)}"
-        yield f"    + {_shown(now)}"
+        yield f"    - {_shorten(before)}"
+        yield f"    + {_shorten(now)}"
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -41,13 +41,13 @@ async def show_turn(
     part: Callable[[str], str] | None = None,
     in_full: bool = False,
 ) -> Turn:
-    """Write a turn as it happens, the answer to standard output, the rest to standard error; return the turn.
+    """Write a turn while it runs, its answer to standard output, the rest to standard error; return the turn.
 
-    On a terminal, a line on standard error says what we are waiting for.
+    On a terminal, a line on standard error shows the step in progress.
 
     Args:
-        part: Returns what is written of the answer; it is then written when it is complete.
-        in_full: Whether arguments and results of tools are shown whole.
+        part: Selects the part of the answer to write; the answer is then written once it is complete.
+        in_full: Whether arguments and results of tools are shown in full.
     """
     transcript = Transcript(terminal, terminal.say, streamed=streamed and part is None, part=part, in_full=in_full)
     with Waiting(terminal) as waiting:
@@ -58,7 +58,7 @@ async def show_turn(
     assert transcript.turn is not None, "a turn ends with TurnFinished"
     if transcript.turn.citations:
         terminal.say(f"sources: {spoken_sources(transcript.turn.citations)}", "dim")
-    if terminal.interactive() and (spent := spoken_spending(transcript.turn)):
+    if terminal.interactive() and (spent := format_spending(transcript.turn)):
         terminal.say(spent, "dim")
     for warning in transcript.turn.response.warnings:
         terminal.say(f"note: {warning}", "dim")
@@ -146,7 +146,7 @@ def spoken_call(call: ToolCall) -> str:
     """Return a call as written in code: calculator(expression="1 + 1")."""
     if call.arguments is None:
         return f"{call.name}({call.raw_arguments})"
-    return f"{call.name}({', '.join(f'{name}={_spoken(value)}' for name, value in call.arguments.items())})"
+    return f"{call.name}({', '.join(f'{name}={_to_json(value)}' for name, value in call.arguments.items())})"
 
 
 def spoken_result(record: ToolCallRecord) -> str:
@@ -155,8 +155,8 @@ def spoken_result(record: ToolCallRecord) -> str:
     if not result.success:
         return f"failed: {result.explained()}"
     if not (result.media or result.left_out):
-        return _spoken(_core_of(result.result))
-    value = [] if result.result in (None, "") else [_spoken(_core_of(result.result))]
+        return _to_json(_core_of(result.result))
+    value = [] if result.result in (None, "") else [_to_json(_core_of(result.result))]
     return " ".join([*value, *map(in_brief, result.media), *(f"[{each}]" for each in result.left_out)])
 
 
@@ -170,10 +170,10 @@ def spoken_sources(citations: Sequence[Citation]) -> str:
 
 @attrs.frozen
 class Spending:
-    """What turns took: tokens, and their cost.
+    """The tokens and the cost of turns.
 
     Attributes:
-        counted: Whether any service said how many tokens it took.
+        counted: Whether any service reported its tokens.
     """
 
     turns: int = 0
@@ -184,7 +184,7 @@ class Spending:
 
     @classmethod
     def of(cls, turn: Turn) -> Spending:
-        """Return what a turn took, in all its phases."""
+        """Add up the usage of all phases of a turn."""
         rounds = [one for phase in turn.phases for one in phase.rounds] + [*turn.response.rounds]
         usage = [one.usage for one in rounds if one.usage is not None]
         read, written = sum(u.input_tokens or 0 for u in usage), sum(u.output_tokens or 0 for u in usage)
@@ -201,18 +201,18 @@ class Spending:
         )
 
     def tokens(self) -> str:
-        """Return them for people: "1,204 tokens in, 88 out"."""
+        """Format the tokens: "1,204 tokens in, 88 out"."""
         return f"{self.read:,} tokens in, {self.written:,} out" if self.counted else "tokens not counted"
 
 
-def spoken_spending(turn: Turn) -> str:
-    """Return the tokens and the price of a turn: "1,204 tokens in, 88 out, $0.0042"; empty if nobody counted."""
+def format_spending(turn: Turn) -> str:
+    """Format the tokens and the cost of a turn: "1,204 tokens in, 88 out, $0.0042"; empty if none were counted."""
     spent = Spending.of(turn)
     return f"{spent.tokens()}, {spent.cost.explained()}" if spent.counted else ""
 
 
 def time_of(record: ToolCallRecord) -> str:
-    """Return what follows a result: how long it took, and what was adjusted."""
+    """Format the suffix of a result: its duration, and the adjustments."""
     return "  (" + "; ".join([f"{record.result.execution_time_ms} ms", *record.result.notes]) + ")"
 
 
@@ -228,5 +228,5 @@ def _place(citation: Citation) -> str:
     return source if title == PurePath(source).name else f"{title} ({source})"
 
 
-def _spoken(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)

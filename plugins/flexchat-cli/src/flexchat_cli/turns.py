@@ -84,7 +84,10 @@ def show(context: CommandContext, id: str, tenant: str) -> None:
         ):
             if value:
                 terminal.out(f"{name + ':':14}{one_line(value, 2_000)}")
-        rows = [(f"{entry.number:3}", entry.at[11:23], entry.kind, _told(entry.kind, entry.data)) for entry in entries]
+        rows = [
+            (f"{entry.number:3}", entry.at[11:23], entry.kind, _format_step(entry.kind, entry.data))
+            for entry in entries
+        ]
         terminal.table(("step", "at", "kind", "what"), rows)
 
     _with_journal(context, work)
@@ -110,7 +113,7 @@ def resume(context: CommandContext, id: str, tenant: str) -> None:
 @tenant_option
 @click.pass_obj
 def cancel(context: CommandContext, id: str, tenant: str) -> None:
-    """End an interrupted turn; what it did stays in its conversation."""
+    """End an interrupted turn, and keep its results in the conversation."""
     turn = _in_chat(context, lambda chat: chat.close_turn(id, tenant=tenant))
     if context.json:
         context.terminal.json(turn.to_dict())
@@ -150,8 +153,8 @@ def _in_chat(context: CommandContext, work: Callable[[FlexChat], Awaitable[Turn]
     return asyncio.run(in_the_chat(chat))
 
 
-def _told(kind: str, data: Mapping[str, Any]) -> str:
-    """Return a step in one line."""
+def _format_step(kind: str, data: Mapping[str, Any]) -> str:
+    """Format a step as one line."""
     match kind:
         case "started":
             return str(data["request"]["user_message"])

@@ -17,6 +17,6 @@ PIPE_CLOSED = 141
 
 
 class UsageError(FlexChatError):
-    """The command cannot run as typed; the text says what to type instead."""
+    """The command cannot run as typed; the text gives a command line that works."""
 
     exit_status = UNUSABLE

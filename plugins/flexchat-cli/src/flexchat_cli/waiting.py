@@ -66,7 +66,7 @@ class Waiting:
                 self._running[event.call.id] = event.call.name
                 self._say(f"Running {event.call.name}")
             case ToolProgress() if self._running:
-                self._say(f"Running {event.tool}", spoken_progress(event))
+                self._say(f"Running {event.tool}", format_progress(event))
             case QuestionAsked():
                 self._say("")
             case QuestionAnswered() if self._running:
@@ -100,13 +100,13 @@ class Waiting:
         self._timer = asyncio.get_running_loop().call_later(1 - seconds % 1, self._tick)
 
 
-def spoken_progress(event: ToolProgress) -> str:
-    """Return how far a tool is: "3 of 10, reading"; a share of 1 or 100 is a percentage."""
+def format_progress(event: ToolProgress) -> str:
+    """Format the progress of a tool: "3 of 10, reading"; a total of 1 or 100 is shown as a percentage."""
     done, total = event.progress, event.total
     if total == 1:
-        told = f"{done:.0%}"
+        progress = f"{done:.0%}"
     elif total == 100:
-        told = f"{done:g} %"
+        progress = f"{done:g} %"
     else:
-        told = f"{done:g}" if total is None else f"{done:g} of {total:g}"
-    return f"{told}, {event.message}" if event.message else told
+        progress = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+    return f"{progress}, {event.message}" if event.message else progress
