@@ -1,15 +1,15 @@
-"""The kit for plugin authors: a scripted model, replayed traffic, and the laws a plugin keeps.
+"""The kit for plugin authors: a scripted model, replayed traffic, and the laws of each plugin contract.
 
 The scripted model and the recorder need nothing but FlexChat; everything else needs ``pip install
 "flexchat-testing[laws]"`` and is imported on demand.
 
-    scripted.py       ScriptedProvider, says, calls: a model that says what a test tells it
+    scripted.py       ScriptedProvider, says, calls: a model whose answers a test provides
     every_tool.py     EveryToolProvider: a model that calls every tool once
     listed_source.py  the tool source "listed": [[tools.listed]] file = "tools.json"
-    scripted_source.py  ScriptedSource, sourced: a tool source that has what a test gives it
-    recorder.py       RecordedEvents: what happened during a turn
+    scripted_source.py  ScriptedSource, sourced: a tool source whose tools a test provides
+    recorder.py       RecordedEvents: the events of a turn
     replay.py         ReplayTransport: recorded traffic, served again
-    sockets.py        forbid_sockets: no test talks to a real service by accident
+    sockets.py        forbid_sockets: blocks connections to real services
     fixtures.py       fixtures for pytest: pytest_plugins = ["flexchat_testing.fixtures"]
     hashing_embedder.py  HashingEmbedder: vectors without a model, for tests of document stores
     laws/             the laws of each kind of plugin: providers, handlers, implementation types, stores

@@ -63,12 +63,12 @@ class Chapter:
 
 @attrs.frozen(kw_only=True)
 class Card:
-    """Which laws a plugin keeps.
+    """The verdict of each law about a plugin.
 
     Attributes:
         package: Distribution and version.
-        kit: The version of FlexChat whose kit it is.
-        note: Anything else worth saying.
+        kit: The version of the FlexChat kit.
+        note: A remark for the author.
     """
 
     plugin: str
@@ -78,7 +78,7 @@ class Card:
     note: str = ""
 
     def count(self, status: str) -> int:
-        """Return how many laws have this verdict."""
+        """Count the laws with this verdict."""
         return sum(verdict.status == status for chapter in self.chapters for verdict in chapter.verdicts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def verify_plugin(name: str) -> Card:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  a plugin may do anything at import; that is its verdict
-        reason = f"importing {entry.module} failed: {_said(error)}"
+        reason = f"importing {entry.module} failed: {_format_error(error)}"
         reason += _place(error, entry.module)
         verdict = Verdict(law="it loads", status="broken", reason=reason)
         chapters.append(Chapter(title="what it registers", verdicts=(verdict,)))
@@ -121,10 +121,10 @@ def verify_plugin(name: str) -> Card:
 
 
 def verdicts_of(cls: type, make: Callable[[], Any], module: str = "") -> Iterator[Verdict]:
-    """Try every law of a conformance class, each on a new instance.
+    """Check every law of a conformance class, each on a new instance.
 
     Args:
-        module: Of the plugin: used to say where in its package something went wrong.
+        module: The plugin's module, to name the line in its package that raised an error.
     """
     from .laws.law import expected_failure, laws_of
 
@@ -137,11 +137,11 @@ def verdicts_of(cls: type, make: Callable[[], Any], module: str = "") -> Iterato
             yield Verdict(law=spoken, status="skipped", reason=str(skip))
         except ModuleNotFoundError as error:
             if error.name not in _OF_THE_EXTRA:
-                yield Verdict(law=spoken, status="broken", reason=_told(error, module))
+                yield Verdict(law=spoken, status="broken", reason=_explain(error, module))
             else:
                 yield Verdict(law=spoken, status="skipped", reason=NEEDS_EXTRA)
         except Exception as error:  # noqa: BLE001  whatever the plugin does is its verdict
-            yield Verdict(law=spoken, status="expected" if known else "broken", reason=known or _told(error, module))
+            yield Verdict(law=spoken, status="expected" if known else "broken", reason=known or _explain(error, module))
         else:
             yield Verdict(law=spoken, status="kept")
 
@@ -160,7 +160,7 @@ def _entry_point(name: str) -> importlib.metadata.EntryPoint:
 
 
 def _own_chapters(entry: importlib.metadata.EntryPoint, alone: PluginHost) -> tuple[list[Chapter], str]:
-    """Return a chapter for each conformance class the plugin ships, and what to say if there is none."""
+    """Check each conformance class that the plugin ships; return the chapters, and a note if there are none."""
     package = entry.module.rpartition(".")[0] or entry.module
     place = f"{package}.conformance"
     try:
@@ -172,11 +172,11 @@ def _own_chapters(entry: importlib.metadata.EntryPoint, alone: PluginHost) -> tu
             return [], f"the laws of {place} were not tried: that {NEEDS_EXTRA}"
         if error.name == place:
             return [], f"the package ships no module {place}{_advice(alone)}"
-        return [_broken(place, error)], ""
+        return [_import_failure(place, error)], ""
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  whatever the plugin does is its verdict
-        return [_broken(place, error)], ""
+        return [_import_failure(place, error)], ""
     chapters = [
         Chapter(title=cls.__name__, verdicts=tuple(verdicts_of(cls, cls, entry.module))) for cls in _classes(module)
     ]
@@ -184,7 +184,7 @@ def _own_chapters(entry: importlib.metadata.EntryPoint, alone: PluginHost) -> tu
 
 
 def _advice(alone: PluginHost) -> str:
-    """Say what was not tried, and what to write for it."""
+    """Name the laws that were not checked, and the class to write for them."""
     kits = [kit for records, kit in _KITS.items() if getattr(alone, records).by_name]
     return ", so that only what it registers was tried" + (
         f": write a subclass of {' and '.join(kits)}" if kits else ""
@@ -204,17 +204,17 @@ def _classes(module: types.ModuleType) -> list[type]:
     ]
 
 
-def _broken(place: str, error: BaseException) -> Chapter:
-    reason = f"importing {place} failed: {_said(error)}{_place(error, place)}"
+def _import_failure(place: str, error: BaseException) -> Chapter:
+    reason = f"importing {place} failed: {_format_error(error)}{_place(error, place)}"
     return Chapter(title=place, verdicts=(Verdict(law="it can be imported", status="broken", reason=reason),))
 
 
-def _told(error: Exception, module: str) -> str:
-    """Return what is wrong, where in the plugin, what to do about it, and the law."""
+def _explain(error: Exception, module: str) -> str:
+    """Format a broken law: the problem, the line in the plugin, the remedy and the law."""
     from .laws.law import DISAGREE, LAW
 
     is_finding = isinstance(error, AssertionError)
-    what = (" ".join(str(error).split()) or "an assertion failed") if is_finding else _said(error)
+    what = (" ".join(str(error).split()) or "an assertion failed") if is_finding else _format_error(error)
     # If a law names what the plugin raised, that came from the plugin; other findings are about what it did not raise.
     place = _place(error.__context__ if is_finding else error, module)
     notes = [note for note in getattr(error, "__notes__", ()) if note == DISAGREE or note.startswith(LAW)]
@@ -222,7 +222,7 @@ def _told(error: Exception, module: str) -> str:
 
 
 def _place(error: BaseException | None, module: str) -> str:
-    """Return where in the plugin's package an error comes from, as " (at acme_parrot/answer.py:12)"; "" if nowhere."""
+    """Return the innermost line of the plugin's package in a traceback, " (at acme_parrot/answer.py:12)", or ""."""
     package = module.partition(".")[0]
     place = ""
     for frame, line in traceback.walk_tb(error.__traceback__ if error is not None else None):
@@ -233,7 +233,7 @@ def _place(error: BaseException | None, module: str) -> str:
     return place
 
 
-def _said(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

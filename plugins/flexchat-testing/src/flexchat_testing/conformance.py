@@ -19,7 +19,7 @@ _ERRORS = {"rate", "quota", "auth", "overloaded", "request", "model_not_found", 
 
 
 class Scripted(ProviderConformance):
-    """The scripted model. It asks nobody; the kit's answers are its replies, written as in a config."""
+    """The scripted model. It uses no network: the kit's answers are its replies, in the form of a config."""
 
     supports = frozenset({"streaming", "tools", "parallel_tools"})
     tool_formats: ClassVar = {"scripted": encode_tools}
@@ -50,5 +50,5 @@ class Scripted(ProviderConformance):
         return (200, {"error": kind}) if kind in _ERRORS else None
 
     def as_stream(self, reply: Any) -> Iterator[str]:
-        """Yield the reply itself: the model cuts it into words."""
+        """Yield the reply itself; the model splits it at spaces."""
         yield json.dumps(reply)

@@ -69,7 +69,7 @@ class EveryToolProvider:
         if self._answer is not None:
             return says(self._answer)
         if form is not None:
-            return says(json.dumps({} if form.schema is None else self._made("response_format", form.schema, model)))
+            return says(json.dumps({} if form.schema is None else self._example("response_format", form.schema, model)))
         return says(f"Called: {', '.join(done)}." if done else "There was no tool to call.")
 
     async def stream_chat(
@@ -90,10 +90,10 @@ class EveryToolProvider:
         given = self._arguments.get(tool)
         if given is not None:
             return given
-        made: Mapping[str, Any] = self._made(tool, schema, model)
+        made: Mapping[str, Any] = self._example(tool, schema, model)
         return made
 
-    def _made(self, what: str, schema: Mapping[str, Any], model: str) -> Any:
+    def _example(self, what: str, schema: Mapping[str, Any], model: str) -> Any:
         try:
             return example_value(schema)
         except NoExampleError as error:

@@ -34,7 +34,7 @@ class HashingEmbedder:
         return self.spoil(texts, vectors) if self.spoil else vectors
 
     def count(self, purpose: str = "document") -> int:
-        """Return how many texts were embedded for this purpose."""
+        """Count the texts embedded for this purpose."""
         return sum(1 for asked, _ in self.asked if asked == purpose)
 
     def _vector(self, text: str) -> list[float]:

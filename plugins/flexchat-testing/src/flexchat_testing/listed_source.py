@@ -23,7 +23,7 @@ class ListedSettings:
 
 
 class ListedSource:
-    """The tools in a file, as it was when the source was opened, and again after every ``tools``."""
+    """The tools listed in a file, which is read when the source is opened and again by every ``tools``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

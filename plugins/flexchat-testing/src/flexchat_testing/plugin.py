@@ -16,7 +16,7 @@ FLEXCHAT_API = (0, 1)
 
 @hookimpl
 def flexchat_register_providers() -> Iterable[ProviderType]:
-    """Offer a model that says what it is told."""
+    """Register the scripted model."""
     yield ProviderType(
         name="scripted",
         config_class=scripted_config.ScriptedConfig,

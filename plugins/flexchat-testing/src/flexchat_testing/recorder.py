@@ -26,7 +26,7 @@ from flexchat_sdk import ChatOptions, Message
 
 @attrs.frozen
 class RecordedEvent:
-    """One event: the hook's name without ``flexchat_``, and what it was told."""
+    """One event: the hook's name without ``flexchat_``, and its arguments."""
 
     name: str
     facts: Mapping[str, Any]
@@ -48,7 +48,7 @@ class RecordedEvents:
         return [event.name for event in self.events]
 
     def of(self, name: str) -> list[Mapping[str, Any]]:
-        """Return what was told in every event of that name."""
+        """Return the arguments of all events of that name."""
         return [event.facts for event in self.events if event.name == name]
 
     def _keep(self, name: str, **facts: Any) -> None:

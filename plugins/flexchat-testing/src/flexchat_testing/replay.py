@@ -23,7 +23,7 @@ class Difference:
     got: Any
 
     def __str__(self) -> str:
-        return f"{self.pointer or '/'}: expected {_shown(self.expected)}, got {_shown(self.got)}"
+        return f"{self.pointer or '/'}: expected {_short_json(self.expected)}, got {_short_json(self.got)}"
 
 
 class ReplayTransport(httpx.AsyncBaseTransport):
@@ -70,7 +70,7 @@ class ReplayTransport(httpx.AsyncBaseTransport):
         Raises:
             AssertionError: The request is not the recorded one, or there is none left.
         """
-        asked = _asked(request, await request.aread())
+        asked = _request_record(request, await request.aread())
         if self.served >= len(self._exchanges):
             raise AssertionError(
                 f"nothing is recorded for request {self.served + 1}, {asked['method']} {asked['path']}: "
@@ -144,12 +144,12 @@ def _escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def _shown(value: Any) -> str:
+def _short_json(value: Any) -> str:
     text = repr(value) if value is _ABSENT else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 200 else text[:198] + " …"
 
 
-def _asked(request: httpx.Request, content: bytes) -> dict[str, Any]:
+def _request_record(request: httpx.Request, content: bytes) -> dict[str, Any]:
     body: Any = None
     if content:
         try:

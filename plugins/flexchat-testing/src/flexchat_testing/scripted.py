@@ -1,4 +1,4 @@
-"""A model that says what a test tells it, and remembers what it was asked. Needs neither pytest nor a network."""
+"""A model that returns a test's answers and records its requests. Needs neither pytest nor a network."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def calls(
     """Return an answer that asks for tools: ``calls(("get_weather", {"city": "Rome"}), ("echo", "{broken"))``.
 
     Args:
-        text: What the model says beside the calls.
+        text: The model's text beside the calls.
     """
     parts = [TextPart(text=text)] if text else []
     asked = [
@@ -57,10 +57,10 @@ class Request:
 
 
 class ScriptedProvider:
-    """A model that says what it is told.
+    """A model that returns given answers in order.
 
     Attributes:
-        requests: What it was asked, oldest first.
+        requests: The requests it has received, oldest first.
     """
 
     def __init__(self, replies: Iterable[Reply] = (), *, name: str = "scripted", repeat: bool = False) -> None:
@@ -109,7 +109,7 @@ class ScriptedProvider:
         return (ModelInfo(id="scripted", capabilities=frozenset({"tools"})),)
 
     async def aclose(self) -> None:
-        """Do nothing: there is nothing to give back."""
+        """Do nothing: the model holds no resources."""
 
     def assert_complete(self) -> None:
         """Check that every reply was asked for.

@@ -1,4 +1,4 @@
-"""The provider "scripted": what an llms entry says of it."""
+"""The settings of the provider "scripted" in an llms entry."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ScriptedCall:
 
 @attrs.frozen(kw_only=True)
 class ScriptedUsage:
-    """The tokens a reply says it took; see flexchat.Usage."""
+    """The usage that a reply reports; see flexchat.Usage."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None

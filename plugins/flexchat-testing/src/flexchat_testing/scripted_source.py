@@ -50,7 +50,7 @@ class ScriptedSource:
         yield ToolSourceType(name=self.type, config_class=ScriptedSourceSettings, open=self._open)
 
     def change(self, *tools: SourcedTool) -> None:
-        """Have these tools from now on, and say so if it is open."""
+        """Replace the tools, and announce the change if the source is open."""
         self.tools_now = tools
         if self.context is not None:
             self.context.changed()

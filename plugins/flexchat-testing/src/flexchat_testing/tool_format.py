@@ -1,4 +1,4 @@
-"""How tools are told to the scripted model: in the shape OpenAI made common."""
+"""The tool format of the scripted model: the shape that OpenAI made common."""
 
 from __future__ import annotations
 

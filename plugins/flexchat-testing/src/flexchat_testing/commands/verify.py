@@ -31,7 +31,7 @@ def verify(context: CommandContext, name: str) -> int:
 
     terminal = context.terminal
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the verdicts say what is wrong
+        warnings.simplefilter("ignore")  # the verdicts report the problems
         card = verify_plugin(name)
     if context.json:
         terminal.json(card.to_dict())

@@ -11,7 +11,7 @@ import attrs
 from flexchat.plugin import ChatResult, ToolCall
 from flexchat_sdk import AssistantMessage, ChatOptions, ProviderError, TextDelta, TextPart, UserMessage
 
-from .law import canonical, law, require, shown
+from .law import canonical, law, require, show
 from .samples import FIRST, HELLO, SECOND, objects, texts, with_more, wrong_types
 from .service import Answer
 from .wire import ProviderKit, answered, as_bytes
@@ -25,17 +25,17 @@ class AnswerLaws(ProviderKit):
 
     @law(draw=texts)
     async def test_text_arrives_unchanged(self, text: str) -> None:
-        """Whatever a model says is the result's content, character by character: nothing stripped or replaced."""
+        """The result's content is the model's text, character by character: nothing is stripped or replaced."""
         for stream in self.ways:
-            result = await self.said(self.text_reply(text), stream=stream)
+            result = await self.result(self.text_reply(text), stream=stream)
             require(result.content == text, f"the model said {text!r}, the result's content is {result.content!r}")
-            require(not result.tool_calls, f"the answer has no calls, the result has {shown(result.tool_calls)}")
+            require(not result.tool_calls, f"the answer has no calls, the result has {show(result.tool_calls)}")
 
     @law()
     async def test_an_empty_answer_is_an_answer(self) -> None:
-        """A model that says nothing has answered: the content is None or empty, and nothing is raised."""
+        """An answer without text is an answer: the content is None or empty, and nothing is raised."""
         for stream in self.ways:
-            result = await self.said(self.text_reply(""), stream=stream)
+            result = await self.result(self.text_reply(""), stream=stream)
             require(not result.content, f"the model said nothing, the content is {result.content!r}")
 
     @law()
@@ -43,7 +43,7 @@ class AnswerLaws(ProviderKit):
         """finish_reason is "stop" where the model was done, and "length" where the output limit cut it off."""
         for stream in self.ways:
             for finish, words in (("stop", ("stop", "end_turn")), ("length", ("length",))):
-                result = await self.said(self.text_reply("Once", finish=finish), stream=stream)
+                result = await self.result(self.text_reply("Once", finish=finish), stream=stream)
                 require(
                     result.finish_reason in words,
                     f'the service ended with its word for "{finish}", finish_reason is {result.finish_reason!r}',
@@ -51,24 +51,24 @@ class AnswerLaws(ProviderKit):
 
     @law("http")
     async def test_a_wrong_type_loses_nothing_silently(self) -> None:
-        """An answer with a value of a wrong type is an error, or says all it said: no text and no call is left out."""
+        """An answer with a value of a wrong type is an error, or read completely: no text and no call is left out."""
         for stream in self.ways:
             for reply in self._replies_with_all():
-                said = _said(await self.said(reply, stream=stream))
+                said = _text_and_calls(await self.result(reply, stream=stream))
                 for place, odd in _changed(self.answer(reply, stream=stream), wrong_types):
                     async with self.serving(odd) as (provider, _):
                         try:
-                            got = _said(await self.chat(provider, stream=stream))
+                            got = _text_and_calls(await self.chat(provider, stream=stream))
                         except ProviderError:
                             continue
-                    require(got == said, f"with a wrong type at {place} the answer looks whole, and is {shown(got)}")
+                    require(got == said, f"with a wrong type at {place} the answer looks whole, and is {show(got)}")
 
     @law("http")
     async def test_what_a_service_adds_costs_nothing(self) -> None:
-        """A key that nobody knows may hold anything, in any object of an answer."""
+        """An unknown key may have any value, in any object of an answer."""
         for stream in self.ways:
             for reply in self._replies_with_all():
-                said = _said(await self.said(reply, stream=stream))
+                said = _text_and_calls(await self.result(reply, stream=stream))
                 for added in (None, True, 7, "x", [1], {"a": 1}):
                     answer = self.answer(reply, stream=stream)
 
@@ -77,8 +77,8 @@ class AnswerLaws(ProviderKit):
 
                     for _, odd in _changed(answer, more):
                         async with self.serving(odd) as (provider, _service):
-                            got = _said(await self.chat(provider, stream=stream))
-                        require(got == said, f'"kit_added": {shown(added)} made of the answer {shown(got)}')
+                            got = _text_and_calls(await self.chat(provider, stream=stream))
+                        require(got == said, f'"kit_added": {show(added)} made of the answer {show(got)}')
 
     @law("http")
     async def test_a_character_cut_in_two_is_one(self) -> None:
@@ -87,7 +87,7 @@ class AnswerLaws(ProviderKit):
             for before in range(8):
                 text = "a" * before + "\ud83d\ude00b\ud83d"
                 wanted = "a" * before + "\U0001f600b\ufffd"
-                result = await self.said(self.text_reply(text), stream=stream)
+                result = await self.result(self.text_reply(text), stream=stream)
                 require(result.content == wanted, f"the model said {wanted!r}, the content is {result.content!r}")
             if stream:
                 async with self.serving(self.answer(self.text_reply(text), stream=True)) as (provider, _):
@@ -107,7 +107,7 @@ class AnswerLaws(ProviderKit):
     async def test_tokens_are_counted(self) -> None:
         """usage holds the service's counts, streamed or not."""
         for stream in self.ways:
-            usage = (await self.said(self.text_reply("Hi"), stream=stream)).usage
+            usage = (await self.result(self.text_reply("Hi"), stream=stream)).usage
             counts = (usage.input_tokens, usage.output_tokens) if usage else None
             told = (self.input_tokens, self.output_tokens)
             require(counts == told, f"the service told {told} tokens (input, output), usage has {counts}")
@@ -121,19 +121,19 @@ class AnswerLaws(ProviderKit):
             last = self.answer(self.text_reply("ok"), stream=stream)
             async with self.serving(first, last) as (provider, service):
                 result = await self.chat(provider, HELLO, options, stream=stream)
-                require(len(result.tool_calls) == 1, f"the answer has one call, got {shown(result.tool_calls)}")
+                require(len(result.tool_calls) == 1, f"the answer has one call, got {show(result.tool_calls)}")
                 call = result.tool_calls[0]
                 require(call.name == "kit_first", f"the call names kit_first, got {call.name!r}")
                 require(
                     call.arguments is not None and canonical(call.arguments) == canonical(value),
-                    f"the arguments are {shown(value)}, got {shown(call.arguments)} ({call.error})",
+                    f"the arguments are {show(value)}, got {show(call.arguments)} ({call.error})",
                 )
                 if "http" in self.supports:
                     await self.chat(provider, (*HELLO, result.message, _result(call)), options, stream=stream)
                     repeated = [arguments for _, _, arguments in self.read_tool_calls(service.asked[-1].body)]
                     require(
                         [canonical(a) for a in repeated] == [canonical(value)],
-                        f"the next request must repeat the arguments {shown(value)}, it has {shown(repeated)}",
+                        f"the next request must repeat the arguments {show(value)}, it has {show(repeated)}",
                     )
 
     @law("parallel_tools")
@@ -143,7 +143,7 @@ class AnswerLaws(ProviderKit):
         ids: set[str] = set()
         for stream in self.ways:
             for _ in range(2):
-                calls = (await self.said(self.tool_reply(asked), stream=stream)).tool_calls
+                calls = (await self.result(self.tool_reply(asked), stream=stream)).tool_calls
                 got = [(call.name, dict(call.arguments or {})) for call in calls]
                 require(got == asked, f"the model asked for {asked}, in this order; got {got}")
                 ids |= {call.id for call in calls}
@@ -156,11 +156,11 @@ class AnswerLaws(ProviderKit):
 
     @law("tools")
     async def test_calls_beside_stop_are_calls(self) -> None:
-        """Services say "stop" beside calls: that there are calls decides, and finish_reason is "tool_calls"."""
+        """finish_reason is "tool_calls" if there are calls, even where the service reports "stop"."""
         for stream in self.ways:
             for finish in ("stop", "tool_calls"):
-                result = await self.said(self.tool_reply([("kit_first", {"n": 1})], finish=finish), stream=stream)
-                require(len(result.tool_calls) == 1, f'beside "{finish}" the call is gone: {shown(result.message)}')
+                result = await self.result(self.tool_reply([("kit_first", {"n": 1})], finish=finish), stream=stream)
+                require(len(result.tool_calls) == 1, f'beside "{finish}" the call is gone: {show(result.message)}')
                 require(
                     result.finish_reason == "tool_calls",
                     f'beside "{finish}" an answer with calls has finish_reason "tool_calls", got '
@@ -169,15 +169,15 @@ class AnswerLaws(ProviderKit):
 
     @law("tools")
     async def test_text_beside_calls_is_kept(self) -> None:
-        """What a model says beside its calls is part of the message, before them."""
+        """Text beside calls is part of the message, before them."""
         for stream in self.ways:
             message = (
-                await self.said(self.tool_reply([("kit_first", {"n": 1})], text="Let me"), stream=stream)
+                await self.result(self.tool_reply([("kit_first", {"n": 1})], text="Let me"), stream=stream)
             ).message
             kinds = [type(part).__name__ for part in message.parts if isinstance(part, TextPart | ToolCall)]
             require(
                 message.content == "Let me" and kinds == ["TextPart", "ToolCall"],
-                f"the model said 'Let me' and called one tool; the message has {shown(message.parts)}",
+                f"the model said 'Let me' and called one tool; the message has {show(message.parts)}",
             )
 
     @law("tools", "http")
@@ -232,7 +232,7 @@ class AnswerLaws(ProviderKit):
                 require(token not in repr_of, "opaque data belongs into ProviderData, not elsewhere in the result")
 
 
-def _said(result: ChatResult) -> tuple[str | None, list[str]]:
+def _text_and_calls(result: ChatResult) -> tuple[str | None, list[str]]:
     return result.content, [call.name for call in result.tool_calls]
 
 

@@ -21,7 +21,7 @@ from flexchat.store import (
 )
 from flexchat_sdk import AssistantMessage, ReasoningPart, TextPart, ToolMessage, UserMessage, storable
 
-from .law import Conformance, canonical, law, refused, require, shown
+from .law import Conformance, canonical, law, refused, require, show
 from .running import check_light
 from .turn_samples import hard_turns, paid_turn, turn, unwritable_turn
 
@@ -102,31 +102,31 @@ class ConversationStoreConformance(Conformance):
                 (came,) = await store.turns(one.id, tenant="t")
                 for field in attrs.fields(ConversationTurn):
                     was, now = getattr(one, field.name), getattr(came, field.name)
-                    require(was == now, f"turn {one.id}: {field.name} was {shown(was)} and came back as {shown(now)}")
+                    require(was == now, f"turn {one.id}: {field.name} was {show(was)} and came back as {show(now)}")
                 same = canonical(turn_to_dict(one)) == canonical(turn_to_dict(came))
-                require(same, f"turn {one.id} came back changed: {shown(turn_to_dict(came))}")
+                require(same, f"turn {one.id} came back changed: {show(turn_to_dict(came))}")
 
     @law()
     async def test_a_turn_is_added_once(self) -> None:
-        """A turn whose id is there is not added again: whoever does not know whether it was kept may try again."""
+        """A turn whose id is stored is not added again, so that an append with an unknown outcome can be retried."""
         async with self.opened() as store:
             await store.append("c", turn("1", "first", topic="a"), tenant="t")
             await store.append("c", turn("2", "second", topic="b"), tenant="t")
             await store.append("d", turn("1", "other"), tenant="t")
             before = await store.get("c", tenant="t")
             await store.append("c", turn("1", "again", topic="c"), tenant="t")
-            said = [_said(t) for t in await store.turns("c", tenant="t")]
+            said = [_user_text(t) for t in await store.turns("c", tenant="t")]
             require(said == ["first", "second"], f"a turn that is there was added again or replaced: {said}")
             after = await store.get("c", tenant="t")
             require(after == before, f"adding it again changes nothing: was {before}, is {after}")
             first = (await store.list(tenant="t"))[0].id
             require(first == "d", "adding it again is not a use of the conversation: it must not come first in list")
-            said = [_said(t) for t in await store.turns("d", tenant="t")]
+            said = [_user_text(t) for t in await store.turns("d", tenant="t")]
             require(said == ["other"], f"turns of two conversations may have one id, got {said}")
 
     @law()
     async def test_a_conversation_tells_about_itself(self) -> None:
-        """Title and start are of its first turn; topic and last use of its last; get and list say the same."""
+        """Title and start are of its first turn, topic and last use of its last; get and list agree."""
         async with self.opened() as store:
             first = turn("1", "What is\nthis?", topic="old", at="2026-01-01T00:00:00.000+00:00")
             await store.append("c", first, tenant="t")
@@ -150,7 +150,7 @@ class ConversationStoreConformance(Conformance):
 
     @law()
     async def test_a_conversation_tells_how_its_last_turn_ended(self) -> None:
-        """Its status is "done", "cancelled" or "failed", as its last turn's; get and list say the same."""
+        """Its status is that of its last turn, "done", "cancelled" or "failed"; get and list agree."""
         async with self.opened() as store:
             ends: tuple[TurnStatus, ...] = ("cancelled", "done", "failed", "done", "failed", "cancelled")
             for number, status in enumerate(ends):
@@ -167,9 +167,9 @@ class ConversationStoreConformance(Conformance):
 
     @law()
     async def test_a_conversation_adds_up_what_its_turns_cost(self) -> None:
-        """To the last digit, and it says what is not priced; a store that adds nothing up says None.
+        """The sum is exact and counts unpriced turns; it is None in a store that adds nothing up.
 
-        No cost is too absurd to keep the turn: services miscount.
+        An absurd cost does not prevent a turn from being stored: services miscount.
         """
         async with self.opened() as store:
             for id, rate, tokens in (("a", "0.000001", 1), ("b", "2.5", 1_000_000), ("b", "2.5", 1_000_000)):
@@ -238,7 +238,7 @@ class ConversationStoreConformance(Conformance):
 
     @law("search")
     async def test_a_search_finds_all_words_in_one_place(self) -> None:
-        """In what user and model said in one turn, or in the title: in any order, any case, inside longer words."""
+        """Words match in the texts of one turn, or in the title: in any order, any case, inside longer words."""
         async with self.opened() as store:
             await store.append("a", turn("1", "Which STRASSE is quiet?", "One in München."), tenant="t")
             thought = AssistantMessage(parts=(ReasoningPart(text="thought"), TextPart(text="Right.")))
@@ -281,9 +281,9 @@ class ConversationStoreConformance(Conformance):
                     came = await _ids(store, search=hostile)
                 except Exception as error:
                     raise AssertionError(
-                        f"search={shown(hostile, 60)} raised {type(error).__name__}: {error}"
+                        f"search={show(hostile, 60)} raised {type(error).__name__}: {error}"
                     ) from error
-                require(came == wanted, f"search={shown(hostile, 60)} finds {wanted}, got {came}")
+                require(came == wanted, f"search={show(hostile, 60)} finds {wanted}, got {came}")
 
     @law()
     async def test_a_conversation_is_renamed(self) -> None:
@@ -294,7 +294,7 @@ class ConversationStoreConformance(Conformance):
             for title in ("Another title", "", "a\0b \ud83d", "'; --", "x" * 10_000):
                 await store.rename("c", title, tenant="t")
                 came = (await store.get("c", tenant="t")).title
-                require(came == storable(title), f"renamed {shown(title, 60)}, its title is {shown(came, 60)}")
+                require(came == storable(title), f"renamed {show(title, 60)}, its title is {show(came, 60)}")
             await store.rename("c", "Kept", tenant="t")
             await store.append("c", turn("2", "more"), tenant="t")
             titles = {i.id: i.title for i in await store.list(tenant="t")}
@@ -312,7 +312,7 @@ class ConversationStoreConformance(Conformance):
             require(await _ids(store) == ["d"], f"one was deleted of two, list gives {await _ids(store)}")
             require(len(await store.turns("d", tenant="t")) == 2, "another conversation keeps its turns")
             await store.append("c", turn("1", "anew"), tenant="t")
-            said = [_said(t) for t in await store.turns("c", tenant="t")]
+            said = [_user_text(t) for t in await store.turns("c", tenant="t")]
             require(said == ["anew"], f"a conversation that starts over has one turn, got {said}")
             title = (await store.get("c", tenant="t")).title
             require(title == "anew", f"a conversation that starts over has a title of its own, got {title!r}")
@@ -324,7 +324,7 @@ class ConversationStoreConformance(Conformance):
             for state in ("in an empty store", "beside another"):
                 for method, ask in _asks(store, _NOWHERE, "t").items():
                     text = await refused(ask(), UnknownConversationError, f"{method} {state}")
-                    require(_NOWHERE in text, f"{method}: the error names the conversation: {shown(text)}")
+                    require(_NOWHERE in text, f"{method}: the error names the conversation: {show(text)}")
                     require(_NOWHERE not in await _ids(store), f"{method} of an unknown conversation makes one")
                 await store.append("c", turn("1"), tenant="t")
 
@@ -339,7 +339,7 @@ class ConversationStoreConformance(Conformance):
             require(await _ids(store, tenant="blue") == [], "list shows another tenant's conversations")
             await store.append("c", turn("1", "blue"), tenant="blue")
             for tenant, wanted in (("red", "red secret"), ("blue", "blue")):
-                said = [_said(t) for t in await store.turns("c", tenant=tenant)]
+                said = [_user_text(t) for t in await store.turns("c", tenant=tenant)]
                 require(said == [wanted], f"under one id each tenant has its own turns: {tenant} has {said}")
                 title = (await store.get("c", tenant=tenant)).title
                 require(title == wanted, f"under one id each tenant has its own title: {tenant} has {title!r}")
@@ -356,7 +356,7 @@ class ConversationStoreConformance(Conformance):
 
     @law()
     async def test_names_are_never_bent(self) -> None:
-        """Any id or tenant is kept as it is, or refused with StorageError: two that became one would meet."""
+        """Any id or tenant is stored unchanged or refused with StorageError: altered ones could collide."""
         async with self.opened() as store:
             await store.append("c", turn("c", "c"), tenant="c")
             tried = [*((name, True) for name in _PLAIN_NAMES), *((name, False) for name in _HARD_NAMES)]
@@ -364,19 +364,19 @@ class ConversationStoreConformance(Conformance):
             for tenant in names:
                 came = await _ids(store, tenant=tenant)
                 wanted = sorted(names) if tenant == "c" else [tenant]
-                require(sorted(came) == wanted, f"tenant {shown(tenant, 40)} has {shown(wanted)}, got {shown(came)}")
+                require(sorted(came) == wanted, f"tenant {show(tenant, 40)} has {show(wanted)}, got {show(came)}")
                 for id in came:
-                    said = [_said(t) for t in await store.turns(id, tenant=tenant)]
-                    require(said == [id], f"conversation {shown(id, 40)} has what was said in {shown(said, 80)}")
+                    said = [_user_text(t) for t in await store.turns(id, tenant=tenant)]
+                    require(said == [id], f"conversation {show(id, 40)} has what was said in {show(said, 80)}")
             kept = {t.id for t in await store.turns("c", tenant="c")}
-            require(kept == {"c"}, f"turns have come together: {shown(kept)}")
+            require(kept == {"c"}, f"turns have come together: {show(kept)}")
 
     async def _takes(self, store: ConversationStore, name: str, *, must: bool) -> bool:
-        """Use a name for a tenant, a conversation and a turn, and say whether the store takes it."""
+        """Use a name for a tenant, a conversation and a turn; return whether the store accepts it."""
         taken = []
         for id, tenant in ((name, name), (name, "c")):
             for method, ask in _asks(store, id, tenant).items():
-                what = f"{method}, for the id {shown(id, 40)} of tenant {shown(tenant, 40)}, which nobody has used,"
+                what = f"{method}, for the id {show(id, 40)} of tenant {show(tenant, 40)}, which nobody has used,"
                 await refused(ask(), (UnknownConversationError, StorageError), what)
             try:
                 await store.append(id, turn(id, id), tenant=tenant)
@@ -384,9 +384,9 @@ class ConversationStoreConformance(Conformance):
             except StorageError:
                 taken.append(False)
             except Exception as error:
-                raise AssertionError(f"the name {shown(name, 40)} raised {type(error).__name__}: {error}") from error
-        require(taken[0] == taken[1], f"{shown(name, 40)} is a name for a tenant or for a conversation, but not both")
-        require(taken[0] or not must, f"{shown(name, 40)} is a name like another, and must be taken")
+                raise AssertionError(f"the name {show(name, 40)} raised {type(error).__name__}: {error}") from error
+        require(taken[0] == taken[1], f"{show(name, 40)} is a name for a tenant or for a conversation, but not both")
+        require(taken[0] or not must, f"{show(name, 40)} is a name like another, and must be taken")
         return taken[0]
 
     @law()
@@ -437,7 +437,7 @@ class ConversationStoreConformance(Conformance):
                 store = self.make_store(Path(folder))
                 try:
                     came = await _everything(store)
-                    require(came == before, f"opened again, the store has {shown(came)}, and had {shown(before)}")
+                    require(came == before, f"opened again, the store has {show(came)}, and had {show(before)}")
                     await store.append("old", turn(f"t{n}"), tenant="t")
                     await store.append(f"c{n}", turn("1"), tenant="t")
                     await store.rename(f"c{n}", f"Title {n}", tenant="t")
@@ -515,5 +515,5 @@ async def _check_turns(store: ConversationStore, conversation: str, wanted: set[
     require(counted == len(wanted), f"{when}: {conversation} has {len(wanted)} turns, get says {counted}")
 
 
-def _said(one: ConversationTurn) -> str:
+def _user_text(one: ConversationTurn) -> str:
     return next((m.content for m in one.messages if isinstance(m, UserMessage)), "")

@@ -28,7 +28,7 @@ from flexchat_sdk import storable
 
 from ..hashing_embedder import HashingEmbedder
 from .filter_samples import filters_about
-from .law import law, refused, require, shown
+from .law import law, refused, require, show
 from .retriever import NOWHERE, RetrieverConformance
 
 QUESTION = "Who likes water?"
@@ -111,11 +111,11 @@ class DocumentStoreConformance(RetrieverConformance):
 
     @law()
     async def test_what_is_added_is_found(self) -> None:
-        """A document is found by its own text, and comes back as it was."""
+        """A document is found by its own text, and is returned unchanged."""
         async with self.opened() as store:
             for document in DOCUMENTS:
                 first = (await self.ask(store, document.text, collection=document.collection)).documents[:1]
-                require(first and first[0].text == document.text, f"{document.text!r} finds {shown(first)} first")
+                require(first and first[0].text == document.text, f"{document.text!r} finds {show(first)} first")
                 for field in ("title", "source", "collection", "metadata"):
                     was, came = getattr(document, field), getattr(first[0], field)
                     require(_same(was, came), f"{field} was {was!r} and came back as {came!r}")
@@ -132,7 +132,7 @@ class DocumentStoreConformance(RetrieverConformance):
             changed = await store.add(new, collection="notes")
             require(changed == 2, f"one text and one metadata changed: add returns 2, got {changed}")
             listed = await store.list(collection="notes")
-            require([d.id for d in listed] == [d.id for d in old], f"their ids are as before, got {shown(listed)}")
+            require([d.id for d in listed] == [d.id for d in old], f"their ids are as before, got {show(listed)}")
             require(listed[0].text == "second text", f"the text is the new one, got {listed[0].text!r}")
             require(listed[1].metadata == {"n": 9}, f"the metadata are the new ones, got {listed[1].metadata!r}")
             found = await self.ask(store, "first text 0", collection="notes")
@@ -147,8 +147,8 @@ class DocumentStoreConformance(RetrieverConformance):
             again = await store.add([other], collection="notes")
             listed = await store.list(collection="notes")
         require(again == 0, f"a document without an id, added again, is not new: add returned {again}")
-        require(len(listed) == 2, f"two sources have one document each, got {shown(listed)}")
-        require(all(isinstance(d.id, str) and d.id for d in listed), f"every document has an id, got {shown(listed)}")
+        require(len(listed) == 2, f"two sources have one document each, got {show(listed)}")
+        require(all(isinstance(d.id, str) and d.id for d in listed), f"every document has an id, got {show(listed)}")
 
     @law()
     async def test_documents_are_deleted(self) -> None:
@@ -180,7 +180,7 @@ class DocumentStoreConformance(RetrieverConformance):
                 require(ids == {f"d{i}" for i in left}, f"delete({given}) leaves {sorted(left)}, got {sorted(ids)}")
                 hits = await self.ask(store, "text", collection="notes")
                 found = {d.text for d in hits.documents}
-                require(found <= {f"text {i}" for i in left}, f"after delete({given}) a query finds {shown(found)}")
+                require(found <= {f"text {i}" for i in left}, f"after delete({given}) a query finds {show(found)}")
             others = await store.list(collection="others")
         require(len(others) == 8, "another collection loses nothing")
 
@@ -205,7 +205,7 @@ class DocumentStoreConformance(RetrieverConformance):
             require(all(d.collection == "notes" for d in after), "a document that is listed names its collection")
             few = await store.list(collection="notes", where={"n": {"$lt": 5}}, limit=3)
             wanted = [id for id in ids if _IDS.index(id) < 5][:3]
-            require([d.id for d in few] == wanted, f"with where, the limit counts what passes: {shown(few)}")
+            require([d.id for d in few] == wanted, f"with where, the limit counts what passes: {show(few)}")
 
     @law()
     async def test_filters_of_a_list_mean_what_they_say(self) -> None:
@@ -226,7 +226,7 @@ class DocumentStoreConformance(RetrieverConformance):
 
     @law("json_metadata")
     async def test_metadata_are_any_json_data(self) -> None:
-        """Lists, tables, null, large numbers and every text come back as they were, and filters read past them."""
+        """Lists, objects, null, large numbers and any text are returned unchanged, and filters skip them."""
         metadata: dict[str, Any] = {
             "list": [1, "a", None, [True]],
             "table": {"x": {"y": []}},
@@ -262,7 +262,7 @@ class DocumentStoreConformance(RetrieverConformance):
             for collection, first in (("notes", said), ("usual", own)):
                 await store.add(documents, collection=collection)
                 listed = [(d.title, d.source) for d in await store.list(collection=collection)]
-                require(listed == [first, own, own], f"{collection}: titles and sources are {shown(listed)}")
+                require(listed == [first, own, own], f"{collection}: titles and sources are {show(listed)}")
                 hits = await self.ask(store, documents[0].text, collection=collection)
                 found = {(d.title, d.source) for d in hits.documents if d.id == "a"}
                 require(found == {first}, f"{collection}: a hit has title and source {found}, not {first}")
@@ -286,7 +286,7 @@ class DocumentStoreConformance(RetrieverConformance):
             require(names == ["../c.md", "a.md", "b.md", "ä.md"], f"sources come by name, got {names}")
             for source in listed:
                 kept = (source.digest, source.complete, source.documents)
-                require(kept == (f"digest of {source.name}", True, 3), f"a complete source of 3 is {shown(source)}")
+                require(kept == (f"digest of {source.name}", True, 3), f"a complete source of 3 is {show(source)}")
                 require(source.added_at, "a complete source has the time when it was completed")
             pages = [
                 [s.name for s in await store.sources(collection="notes", limit=2, after=a)] for a in (None, "a.md")
@@ -309,12 +309,12 @@ class DocumentStoreConformance(RetrieverConformance):
             require(await _texts(store) == {"kept", "gone", "other"}, "an incomplete source removes nothing yet")
             sources = await store.sources(collection="notes")
             early = [s for s in sources if s.digest == "2" and s.complete]
-            require(len(sources) == 1 and not early, f"the source is not complete yet, got {shown(sources)}")
+            require(len(sources) == 1 and not early, f"the source is not complete yet, got {show(sources)}")
             await store.add(part("new"), collection="notes", source=new)
             require(await _texts(store) == {"kept", "new", "other"}, f"'gone' goes, got {await _texts(store)}")
             (source,) = await store.sources(collection="notes")
             is_new = (source.digest, source.complete, source.documents) == ("2", True, 2)
-            require(is_new, f"the source has digest 2, is complete and has two documents, got {shown(source)}")
+            require(is_new, f"the source has digest 2, is complete and has two documents, got {show(source)}")
             await store.add([], collection="notes", source=attrs.evolve(new, digest="3"))
             require(await _texts(store) == {"other"}, "a source that became empty leaves nothing behind")
 
@@ -438,7 +438,7 @@ class DocumentStoreConformance(RetrieverConformance):
 
     @law()
     async def test_collections_are_described_changed_and_deleted(self) -> None:
-        """save_collection keeps what is said; a query in the collection returns it; a deletion takes the documents."""
+        """save_collection stores a description, queries return it, and deletion removes the documents."""
         said = Collection(
             name="notes",
             description="About c",
@@ -493,7 +493,7 @@ class DocumentStoreConformance(RetrieverConformance):
                 asked["sources"] = lambda: store.sources(collection=NOWHERE)
             for name, ask in asked.items():
                 text = await refused(ask(), UnknownCollectionError, f"{name} in {NOWHERE!r}")
-                require(NOWHERE in text and "plants" in text, f"{name}: the error names both: {shown(text)}")
+                require(NOWHERE in text and "plants" in text, f"{name}: the error names both: {show(text)}")
 
     @law()
     async def test_hostile_names_are_data(self) -> None:
@@ -542,7 +542,7 @@ class DocumentStoreConformance(RetrieverConformance):
                 require(found is not None, f"the id {document.id!r} is not listed as {storable(document.id or '')!r}")
                 for field in ("text", "title", "source"):
                     was, came = getattr(document, field), getattr(found, field)
-                    require(came == storable(was), f"{field} {shown(was, 60)} came back as {shown(came, 60)}")
+                    require(came == storable(was), f"{field} {show(was, 60)} came back as {show(came, 60)}")
                 came = found.metadata.get("k") if found is not None else None
                 require(came == storable(document.text[:20]), f"metadata {document.text[:20]!r} came back as {came!r}")
                 await self.ask(store, document.text, collection="notes")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import attrs
 from flexchat.store import CannotSettleError, Claim, EffectCall, EffectLedger, UnknownEffectError
 
-from .law import Conformance, law, refused, require, shown
+from .law import Conformance, law, refused, require, show
 
 LIVES, DEAD = 600.0, 0.0
 """Leases, in seconds: of an owner that outlives the law, and of one that is dead at once."""
@@ -70,7 +70,7 @@ class LedgerConformance(Conformance):
                 for found in (claim.effect, await ledger.get(wanted.key, tenant="t")):
                     for field in attrs.fields(EffectCall):
                         was, now = getattr(wanted, field.name), getattr(found, field.name)
-                        require(was == now, f"{field.name} was {shown(was)} and came back as {shown(now)}")
+                        require(was == now, f"{field.name} was {show(was)} and came back as {show(now)}")
                     state = (found.state, found.owner, found.fence, found.result, found.ended_at, found.settled_by)
                     require(state == ("claimed", "a", 1, None, "", ""), f"a new claim is not {state}")
                     require("T" in found.claimed_at, f"claimed_at is an ISO 8601 time, not {found.claimed_at!r}")
@@ -94,7 +94,7 @@ class LedgerConformance(Conformance):
 
     @law()
     async def test_another_call_does_not_get_the_key(self) -> None:
-        """Another tool, other arguments, another tenant: they are told that the key is another call's."""
+        """A key cannot be used with another tool, other arguments or another tenant: the claim is refused."""
         others = (
             attrs.evolve(effect("k"), tool="other"),
             attrs.evolve(effect("k"), digest="other"),
@@ -110,13 +110,13 @@ class LedgerConformance(Conformance):
 
     @law()
     async def test_a_dead_owners_claim_is_lost_until_somebody_takes_it_over(self) -> None:
-        """Then it has the next fence, and the one before can say nothing more."""
+        """A take-over gets the next fence, and writes under the previous one are refused."""
         async with self.opened() as ledger:
             first = await _claimed(ledger, "k", DEAD)
             for owner in ("a", "b"):
                 outcome = (await ledger.claim(effect("k"), owner=owner, lease_s=LIVES)).outcome
                 require(outcome == "lost", f"a claim whose owner is dead is lost, got {outcome}")
-            for name in "abcdk":  # owners nobody has heard of before: a ledger may have to wait to see that one lives
+            for name in "abcdk":  # owners without a lease: a ledger may have to wait to see that one is alive
                 if name != "k":
                     await _claimed(ledger, name, DEAD)
                 takes = [
@@ -145,7 +145,7 @@ class LedgerConformance(Conformance):
 
     @law()
     async def test_a_late_answer_settles_what_was_unknown(self) -> None:
-        """But never what a person has said, and nothing that is done or failed."""
+        """It replaces neither a person's verdict nor a result that is done or failed."""
         async with self.opened() as ledger:
             for name, first in zip("dfu", _ENDS, strict=True):
                 key = (await _claimed(ledger, name)).effect.key
@@ -165,7 +165,7 @@ class LedgerConformance(Conformance):
             key = (await _claimed(ledger, "k")).effect.key
             require(await ledger.release(key, 1, note="refused"), "release of a claim returns True")
             row = await ledger.get(key, tenant="t")
-            require((row.state, row.owner, row.note) == ("failed", "", "refused"), f"a released row is {shown(row)}")
+            require((row.state, row.owner, row.note) == ("failed", "", "refused"), f"a released row is {show(row)}")
             other = attrs.evolve(effect("k"), digest="other")
             claim = await ledger.claim(other, owner="b", lease_s=LIVES)
             came = (claim.outcome, claim.effect.fence, claim.effect.digest, claim.effect.owner, claim.effect.state)
@@ -291,7 +291,7 @@ class LedgerConformance(Conformance):
 
     @law()
     async def test_forgetting_takes_texts_and_leaves_what_is_needed(self) -> None:
-        """State, tool and digest stay, for whoever makes the call again; what is unknown stays whole."""
+        """State, tool and digest stay, so that a repeated call is recognised; unknown effects stay complete."""
         async with self.opened() as ledger:
             for name, state in zip("dfu", _ENDS, strict=True):
                 wanted = attrs.evolve(effect(name), arguments="said")
@@ -301,7 +301,7 @@ class LedgerConformance(Conformance):
             await ledger.forget(older_than_s=3600)
             row = await ledger.get(effect("d").key, tenant="t")
             require((row.arguments, row.result) == ("said", '{"r": 1}'), "nothing younger is forgotten")
-            await asyncio.sleep(0.005)  # rows tell milliseconds
+            await asyncio.sleep(0.005)  # timestamps have milliseconds
             await ledger.forget(older_than_s=0)
             for name, state in (("d", "done"), ("f", "failed"), ("u", "unknown")):
                 row = await ledger.get(effect(name).key, tenant="t")
@@ -375,7 +375,7 @@ class LedgerConformance(Conformance):
 
     @law()
     def test_whatever_happens_each_effect_happens_once(self) -> None:
-        """Owners claim, begin, die, take over, answer late and give back, and people settle, in any order."""
+        """Owners claim, begin, die, take over, answer late and release, and people settle, in any order."""
         from .ledger_machine import run_machine
 
         run_machine(self.make_ledger, examples=25)

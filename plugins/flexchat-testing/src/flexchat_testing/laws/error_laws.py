@@ -25,7 +25,7 @@ from flexchat_sdk import (
     TextPart,
 )
 
-from .law import law, require, shown
+from .law import law, require, show
 from .samples import HELLO, changes, replaced
 from .service import Answer
 from .wire import ProviderKit, as_bytes
@@ -76,11 +76,11 @@ _PATIENCE_S = 5.0
 
 
 class ErrorLaws(ProviderKit):
-    """Trouble with a service is always a ProviderError, says what it is, and holds no key."""
+    """Every failure of a service is a ProviderError with a description and without a key."""
 
     @law()
     async def test_each_refusal_has_its_class(self) -> None:
-        """A refusal's class and retryable decide what FlexChat does next: wait and ask again, or tell the person."""
+        """A refusal's class and retryable decide whether FlexChat waits and retries, or reports the error."""
         for kind, (expected, retryable, is_common) in REFUSALS.items():
             refusal = self.error_reply(kind)
             if refusal is None:
@@ -94,7 +94,7 @@ class ErrorLaws(ProviderKit):
                 error = await self._refused(self.answer(body, status=status), stream)
                 require(
                     isinstance(error, expected),
-                    f'"{kind}" is a {expected.__name__}, got {type(error).__name__}: {shown(str(error))}',
+                    f'"{kind}" is a {expected.__name__}, got {type(error).__name__}: {show(str(error))}',
                 )
                 require(
                     error.retryable is retryable,
@@ -153,7 +153,7 @@ class ErrorLaws(ProviderKit):
                 self._check_text(error, None)
             if "models" in self.supports:
                 async with self.serving(Answer(status=status, headers=headers, pieces=(body,))) as (provider, _):
-                    await _raised(provider.list_models(), f"status {status} with {shown(body, 60)}")
+                    await _raised(provider.list_models(), f"status {status} with {show(body, 60)}")
 
     @law("http", draw=changes, examples=40)
     async def test_a_strange_answer_is_read_or_refused(self, place: float, value: Any) -> None:
@@ -175,7 +175,7 @@ class ErrorLaws(ProviderKit):
 
     @law("http")
     async def test_a_broken_connection_is_a_provider_error(self) -> None:
-        """Whatever the transport raises becomes a ProviderError; the text says what to look at."""
+        """Every error of the transport becomes a ProviderError; the text names what to check."""
         for trouble in _BROKEN:
             for stream in self.ways:
                 async with self.serving(trouble) as (provider, _):
@@ -229,7 +229,7 @@ class ErrorLaws(ProviderKit):
 
     async def _refused(self, answer: Answer, stream: bool) -> ProviderError:
         async with self.serving(answer) as (provider, service):
-            what = f"status {answer.status} with {shown(b''.join(answer.pieces), 120)}"
+            what = f"status {answer.status} with {show(b''.join(answer.pieces), 120)}"
             error = await _raised(self.chat(provider, stream=stream), what)
             require(service.open_answers == 0, "after the error the response is still open")
         return error
@@ -241,14 +241,14 @@ class ErrorLaws(ProviderKit):
             except (ProviderError, AssertionError):
                 return
             except Exception as error:
-                raise _foreign(error, f"the answer {shown(b''.join(answer.pieces), 600)}") from error
+                raise _foreign(error, f"the answer {show(b''.join(answer.pieces), 600)}") from error
         _check_result(result)
 
     def _check_text(self, error: ProviderError, status: int | None) -> None:
         text = str(error)
-        require(text.strip() and len(text) < 2000, f"an error's text is a sentence or two, got {shown(text)}")
-        require("<html" not in text, f"an error's text must not be a web page: {shown(text)}")
-        require(bool(error.provider), f"an error names its provider: {shown(text)}")
+        require(text.strip() and len(text) < 2000, f"an error's text is a sentence or two, got {show(text)}")
+        require("<html" not in text, f"an error's text must not be a web page: {show(text)}")
+        require(bool(error.provider), f"an error names its provider: {show(text)}")
         require(status is None or error.status == status, f"the status was {status}, the error has {error.status!r}")
 
 
@@ -261,42 +261,42 @@ async def _raised(asked: Any, what: str) -> ProviderError:
         raise
     except Exception as error:
         raise _foreign(error, what) from error
-    raise AssertionError(f"{what} must be a ProviderError, and became {shown(result)}")
+    raise AssertionError(f"{what} must be a ProviderError, and became {show(result)}")
 
 
 def _foreign(error: Exception, what: str) -> AssertionError:
-    return AssertionError(f"{what} must be a ProviderError, and became {type(error).__name__}: {shown(str(error))}")
+    return AssertionError(f"{what} must be a ProviderError, and became {type(error).__name__}: {show(str(error))}")
 
 
 def _check_result(result: ChatResult) -> None:
     require(
         isinstance(result, ChatResult) and isinstance(result.message, AssistantMessage),
-        f"an exchange returns a ChatResult, got {shown(result)}",
+        f"an exchange returns a ChatResult, got {show(result)}",
     )
     for part in result.message.parts:
         if isinstance(part, TextPart):
-            require(isinstance(part.text, str), f"a TextPart holds text, got {shown(part.text)}")
+            require(isinstance(part.text, str), f"a TextPart holds text, got {show(part.text)}")
         if isinstance(part, ToolCall):
             fits = isinstance(part.name, str) and (part.arguments is None or isinstance(part.arguments, Mapping))
-            require(fits, f"a call has a name and an object as arguments (or None, and error says why): {shown(part)}")
+            require(fits, f"a call has a name and an object as arguments (or None, and error says why): {show(part)}")
             require(
                 part.arguments is not None or bool(part.error),
-                f"a call without arguments says why in error: {shown(part)}",
+                f"a call without arguments says why in error: {show(part)}",
             )
 
 
 def _quoting(body: Any, text: str, *, longest: bool) -> Any:
-    """Return a refusal with the text in place of its longest one, which is what it says, or of all."""
+    """Replace the longest text of a refusal, which is its message, or all of its texts."""
     replaced_texts = {max(_all_texts(body), key=len, default="")} if longest else {*_all_texts(body)}
 
-    def put(data: Any) -> Any:
+    def replace(data: Any) -> Any:
         if isinstance(data, dict):
-            return {key: put(item) for key, item in data.items()}
+            return {key: replace(item) for key, item in data.items()}
         if isinstance(data, list):
-            return [put(item) for item in data]
+            return [replace(item) for item in data]
         return text if isinstance(data, str) and data in replaced_texts else data
 
-    return put(body)
+    return replace(body)
 
 
 def _all_texts(data: Any) -> list[str]:

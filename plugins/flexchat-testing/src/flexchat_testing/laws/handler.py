@@ -12,7 +12,7 @@ from flexchat.host import ArgumentChecker
 from flexchat.plugin import ToolContext, ToolDefinition, ToolHandler
 from flexchat.store import Retriever
 
-from .law import Conformance, law, require, shown
+from .law import Conformance, law, require, show
 from .running import TooSlowError, check_error, check_json, check_light, check_loop_free, in_time
 from .samples import FIRST
 
@@ -47,7 +47,7 @@ class HandlerConformance(Conformance):
         return await context.call(self.handler, params)
 
     async def _bounded(self, params: Mapping[str, Any]) -> Any:
-        return await in_time(lambda: self.call(params), self.deadline_s, f"the call with {shown(params)}")
+        return await in_time(lambda: self.call(params), self.deadline_s, f"the call with {show(params)}")
 
     def _calling(self, params: Mapping[str, Any]) -> Callable[[], Awaitable[Any]]:
         return lambda: self._bounded(copy.deepcopy(params))
@@ -67,14 +67,14 @@ class HandlerConformance(Conformance):
     async def test_its_answer_is_json(self) -> None:
         """What a handler returns goes to the model as JSON: no NaN, no bytes, no objects of its own."""
         for params in self.good:
-            check_json(await self._calling(params)(), f"the answer to {shown(params)}")
+            check_json(await self._calling(params)(), f"the answer to {show(params)}")
 
     @law("refuses")
     async def test_its_errors_are_for_the_model(self) -> None:
-        """A model reads the error and tries again: it says what is wrong with which argument, not where the code is."""
+        """The model reads the error and tries again: it names the argument and its problem, not a place in the code."""
         require(self.bad, 'supports has "refuses": bad must hold arguments it refuses')
         for params in self.bad:
-            await check_error(self._calling(params), f"the call with {shown(params)}")
+            await check_error(self._calling(params), f"the call with {show(params)}")
 
     @law()
     async def test_it_answers_in_time(self) -> None:
@@ -86,7 +86,7 @@ class HandlerConformance(Conformance):
     async def test_it_leaves_the_loop_free(self) -> None:
         """An async def may not block; a plain def runs in a thread and may."""
         for params in self.good:
-            await check_loop_free(self._calling(params), f"the call with {shown(params)}")
+            await check_loop_free(self._calling(params), f"the call with {show(params)}")
 
     @law()
     async def test_it_leaves_its_arguments_alone(self) -> None:
@@ -99,7 +99,7 @@ class HandlerConformance(Conformance):
                 raise
             except Exception:  # noqa: BLE001  refusing is another law
                 pass
-            require(given == params, f"the call changed its arguments from {shown(params)} to {shown(given)}")
+            require(given == params, f"the call changed its arguments from {show(params)} to {show(given)}")
 
     @law()
     def test_its_good_arguments_fit_its_tool(self) -> None:
@@ -109,7 +109,7 @@ class HandlerConformance(Conformance):
         checker = ArgumentChecker(self.tool.parameters)
         for params in self.good:
             problems = checker.check(params).problems
-            require(not problems, f"the schema of {self.tool.name} refuses {shown(params)}: {', '.join(problems)}")
+            require(not problems, f"the schema of {self.tool.name} refuses {show(params)}: {', '.join(problems)}")
 
     @law()
     def test_its_module_is_light(self) -> None:

@@ -13,7 +13,7 @@ from flexchat.host import structure_mapping
 from flexchat.plugin import Implementation, ImplementationType, ToolContext, ToolDefinition, ToolHandler
 from flexchat.store import Retriever
 
-from .law import Conformance, law, require, shown
+from .law import Conformance, law, require, show
 from .running import check_error, check_json, check_light, check_loop_free, in_time
 from .samples import FIRST
 
@@ -62,7 +62,7 @@ class ImplementationConformance(Conformance):
             AssertionError: It is refused.
         """
         value, problems = structure_mapping(table, self.implementation.settings_class)
-        require(not problems, f"the settings {shown(table)} are refused: {'; '.join(problems)}")
+        require(not problems, f"the settings {show(table)} are refused: {'; '.join(problems)}")
         return value
 
     def defined(self, table: Mapping[str, Any]) -> ToolDefinition:
@@ -77,10 +77,10 @@ class ImplementationConformance(Conformance):
         return await self.implementation.run(self.structured(table), given, context)
 
     async def _bounded(self, table: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> Any:
-        return await in_time(lambda: self.call(table, params), self.deadline_s, f"a call with {shown(table)}")
+        return await in_time(lambda: self.call(table, params), self.deadline_s, f"a call with {show(table)}")
 
     def refusal(self, table: Mapping[str, Any]) -> str | None:
-        """Return what is said of a table when a config is loaded; None if it is taken."""
+        """Load a table as part of a config; return the problem, or None if it is accepted."""
         value, problems = structure_mapping(table, self.implementation.settings_class)
         if problems:
             return "; ".join(problems)
@@ -101,24 +101,20 @@ class ImplementationConformance(Conformance):
         """Tables that work are structured without a problem, and check finds nothing."""
         for table in self.settings:
             text = self.refusal(table)
-            require(text is None, f"the settings {shown(table)} are refused: {text}")
+            require(text is None, f"the settings {show(table)} are refused: {text}")
 
     @law("checks")
     def test_wrong_settings_are_refused_when_they_are_loaded(self) -> None:
-        """What cannot work is said when the config is read, in a sentence, and not when a user waits for an answer."""
+        """Settings that cannot work are refused with a sentence when the config is read, not during a turn."""
         require(self.wrong_settings, 'supports has "checks": wrong_settings must hold tables that are refused')
         for table in self.wrong_settings:
             text = self.refusal(table)
-            require(
-                text is not None, f"the settings {shown(table)} are taken: let check return what is wrong with them"
-            )
-            require(
-                isinstance(text, str) and text.strip(), f"for {shown(table)} check returns {text!r}, not a sentence"
-            )
+            require(text is not None, f"the settings {show(table)} are taken: let check return what is wrong with them")
+            require(isinstance(text, str) and text.strip(), f"for {show(table)} check returns {text!r}, not a sentence")
 
     @law()
     def test_strange_settings_are_read_or_refused(self) -> None:
-        """A config holds anything: whatever a table says, it is taken or refused with a sentence; nothing is raised."""
+        """Any table of a config is accepted, or refused with a sentence; no other exception is raised."""
         fields = [field.name for field in attrs.fields(self.implementation.settings_class) if field.init]
         for table in self.settings:
             for name in fields:
@@ -127,22 +123,22 @@ class ImplementationConformance(Conformance):
                     try:
                         text = self.refusal(strange)
                     except Exception as error:
-                        what = f"the settings {shown(strange)} raise {type(error).__name__}: {error}"
+                        what = f"the settings {show(strange)} raise {type(error).__name__}: {error}"
                         raise AssertionError(what) from error
-                    require(text is None or text.strip(), f"the settings {shown(strange)} are refused without a word")
+                    require(text is None or text.strip(), f"the settings {show(strange)} are refused without a word")
 
     @law()
     async def test_its_answer_is_json(self) -> None:
         """What a tool returns goes to the model as JSON."""
         for table in self.settings:
-            check_json(await self._bounded(table), f"the answer with {shown(table)}")
+            check_json(await self._bounded(table), f"the answer with {show(table)}")
 
     @law("refuses")
     async def test_its_errors_are_for_the_model(self) -> None:
-        """What run raises is read by the model: it says what is wrong, and not where the code is."""
+        """The model reads the errors that run raises: they name the problem, not a place in the code."""
         require(self.failing, 'supports has "refuses": failing must hold settings with which a call fails')
         for table in self.failing:
-            await check_error(functools.partial(self._bounded, table), f"a call with {shown(table)}")
+            await check_error(functools.partial(self._bounded, table), f"a call with {show(table)}")
 
     @law()
     async def test_it_leaves_its_arguments_alone(self) -> None:
@@ -151,8 +147,8 @@ class ImplementationConformance(Conformance):
             given = copy.deepcopy(dict(self.params))
             settings = copy.deepcopy(dict(table))
             first = await self._bounded(settings, given)
-            require(given == self.params, f"the call changed its arguments from {shown(self.params)} to {shown(given)}")
-            require(settings == table, f"the call changed its settings from {shown(table)} to {shown(settings)}")
+            require(given == self.params, f"the call changed its arguments from {show(self.params)} to {show(given)}")
+            require(settings == table, f"the call changed its settings from {show(table)} to {show(settings)}")
             if isinstance(first, dict | list):
                 value = self.structured(table)
                 context = ToolContext(tool=self.defined(table), handlers=self.handlers(), stores=self.stores())
@@ -171,7 +167,7 @@ class ImplementationConformance(Conformance):
     async def test_it_leaves_the_loop_free(self) -> None:
         """run is on the event loop and may not block; context.call puts a plain function into a thread."""
         for table in self.settings:
-            await check_loop_free(functools.partial(self._bounded, table), f"a call with {shown(table)}")
+            await check_loop_free(functools.partial(self._bounded, table), f"a call with {show(table)}")
 
     @law()
     def test_its_module_is_light(self) -> None:

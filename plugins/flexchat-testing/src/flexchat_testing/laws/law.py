@@ -43,7 +43,7 @@ def law(
             else:
                 check(self, **drawn)
 
-        def kept(self: Any) -> None:
+        def check_law(self: Any) -> None:
             missing = [word for word in needs if word not in self.supports]
             if missing:
                 meaning = self.capabilities.get(missing[0], "")
@@ -70,32 +70,36 @@ def law(
                 error.add_note(statement)
                 raise
 
-        kept.__name__, kept.__qualname__, kept.__doc__ = check.__name__, check.__qualname__, check.__doc__
-        kept.__module__ = check.__module__
-        kept.is_law = True  # type: ignore[attr-defined]
-        return kept
+        check_law.__name__, check_law.__qualname__, check_law.__doc__ = (
+            check.__name__,
+            check.__qualname__,
+            check.__doc__,
+        )
+        check_law.__module__ = check.__module__
+        check_law.is_law = True  # type: ignore[attr-defined]
+        return check_law
 
     return decorate
 
 
 def require(truth: object, text: str) -> None:
-    """Check one thing; the text says to the plugin's author what is wrong, and what was expected.
+    """Check a condition; *text* describes the problem and the expectation for the plugin's author.
 
     Raises:
-        AssertionError: It is not so.
+        AssertionError: The condition is false.
     """
     if not truth:
         raise AssertionError(text)
 
 
 async def refused(asked: Awaitable[Any], wanted: type[Exception] | tuple[type[Exception], ...], what: str) -> str:
-    """Check that something is refused with an error that says why, and return its text.
+    """Check that awaiting *asked* raises one of the *wanted* errors with a text, and return that text.
 
     Args:
-        what: What was asked, for the author: "query of an unknown collection".
+        what: The request, for the author: "query of an unknown collection".
 
     Raises:
-        AssertionError: It was not refused, or with another error.
+        AssertionError: Nothing was raised, or another error.
     """
     names = " or ".join(error.__name__ for error in (wanted if isinstance(wanted, tuple) else (wanted,)))
     try:
@@ -105,11 +109,11 @@ async def refused(asked: Awaitable[Any], wanted: type[Exception] | tuple[type[Ex
         return str(error)
     except Exception as error:
         raise AssertionError(f"{what} raised {type(error).__name__}, not {names}: {error}") from error
-    raise AssertionError(f"{what} must raise {names}, and returned {shown(value)}")
+    raise AssertionError(f"{what} must raise {names}, and returned {show(value)}")
 
 
-def shown(value: object, most: int = 300) -> str:
-    """Return a value for an error text, shortened."""
+def show(value: object, most: int = 300) -> str:
+    """Format a value for an error text, in at most *most* characters."""
     text = repr(value)
     return text if len(text) <= most else text[: most - 2] + " …"
 
@@ -127,8 +131,8 @@ class Conformance:
     """The laws of one kind of plugin. Subclass it in a test module; a class whose name begins with Test is collected.
 
     Attributes:
-        supports: What the plugin can do, in words from ``capabilities``. Laws that need others are skipped.
-        capabilities: The words this kit knows, and what each means.
+        supports: The plugin's capabilities, each a key of ``capabilities``. Laws that need others are skipped.
+        capabilities: The capabilities that the kit distinguishes, with their meanings.
     """
 
     supports: ClassVar[frozenset[str] | set[str]] = frozenset()

@@ -39,12 +39,12 @@ class Held:
 
 @attrs.define
 class Known:
-    """What must be true of a key: written from what was done, by rules of its own.
+    """The expected state of a key, derived from the operations by an independent model.
 
     Attributes:
-        runs: How often its tool was started, without a take-over between.
+        runs: The starts of its tool without a take-over between.
         said: Whether a person has settled it.
-        handle: What its tool has remembered.
+        handle: The handle that its tool has stored.
     """
 
     state: str
@@ -60,7 +60,7 @@ def run_machine(make: Callable[[Path], EffectLedger], *, examples: int) -> None:
     """Run the machine on new ledgers.
 
     Raises:
-        AssertionError: A ledger has let an effect happen twice, lost one, or told something wrong.
+        AssertionError: A ledger has let an effect happen twice, lost one, or reported a wrong state.
     """
 
     class Machine(LedgerMachine):
@@ -136,7 +136,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(not held.began and not held.ended for held in self.held))
     @rule(data=st.data())
     def begin(self, data: Any) -> None:
-        """A process starts the tool it has claimed; not one that has been told that its lease is over."""
+        """A process starts the tool that it has claimed, unless it has learned that its lease is over."""
         held = data.draw(st.sampled_from([held for held in self.held if not held.began and not held.ended]))
         known = self.known[held.name]
         if known.fence == held.fence and self.alive[held.owner] and known.state == "claimed":
@@ -159,7 +159,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.held)
     @rule(data=st.data(), state=STATES)
     def finish(self, data: Any, state: Any) -> None:
-        """A process says how its claim ended: in time, too late, or for the second time."""
+        """A process records how its claim ended: in time, too late, or for the second time."""
         held = data.draw(st.sampled_from(self.held))
         known = self.known[held.name]
         counts = known.fence == held.fence and known.state in ("claimed", "unknown") and bool(known.owner)
@@ -172,7 +172,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(not held.began for held in self.held))
     @rule(data=st.data())
     def release(self, data: Any) -> None:
-        """A process gives back what it has not started."""
+        """A process releases a claim whose tool it has not started."""
         held = data.draw(st.sampled_from([held for held in self.held if not held.began]))
         known = self.known[held.name]
         counts = known.fence == held.fence and known.state == "claimed" and known.handle is None
@@ -198,7 +198,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(name=KEYS, state=st.sampled_from(["done", "failed"]))
     def settle(self, name: str, state: Any) -> None:
-        """A person says how an effect ended."""
+        """A person records how an effect ended."""
         known = self.known.get(name)
         if known is None:
             return
@@ -219,7 +219,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        """Every effect is listed, as it is; what nobody knows among what is unknown."""
+        """Every effect is listed in its state; those with an unknown outcome as unknown."""
         rows = {row.key: row for row in self._do(self.ledger.list(tenant="t"))}
         require(rows.keys() == {self._key(name) for name in self.known}, f"listed are {rows.keys()}")
         unknown = {row.key for row in self._do(self.ledger.list(tenant="t", states=["unknown"]))}

@@ -18,7 +18,7 @@ from flexchat_sdk import (
     UserMessage,
 )
 
-from .law import Conformance, law, require, shown
+from .law import Conformance, law, require, show
 
 _TEXTS = (
     "The cat sleeps on the warm windowsill.",
@@ -59,7 +59,7 @@ class LocalEmbeddingsConformance(Conformance):
     async def test_vectors_keep_order_and_count(self) -> None:
         """One vector for each text, in their order, all of one length; nothing asked gives nothing back."""
         found = await self._embed(_TEXTS)
-        require(isinstance(found, Embeddings), f"embed returns Embeddings, got {shown(found)}")
+        require(isinstance(found, Embeddings), f"embed returns Embeddings, got {show(found)}")
         require(len(found.vectors) == len(_TEXTS), f"{len(_TEXTS)} texts, {len(found.vectors)} vectors")
         lengths = {len(vector) for vector in found.vectors}
         require(len(lengths) == 1, f"vectors of one model have one length, got {sorted(lengths)}")
@@ -89,11 +89,11 @@ class LocalEmbeddingsConformance(Conformance):
         found = await self._embed(_HOSTILE)
         for text, vector in zip(_HOSTILE, found.vectors, strict=True):
             fits = all(map(math.isfinite, vector)) and any(vector)
-            require(fits, f"{shown(text, 40)} has the vector {shown(list(vector)[:5])}")
+            require(fits, f"{show(text, 40)} has the vector {show(list(vector)[:5])}")
 
     @law()
     async def test_a_cut_is_told(self) -> None:
-        """What a model does not read of a long text is said in warnings; a short one gives none."""
+        """A text that the model truncates causes a warning; a short one does not."""
         require((await self._embed(("word " * 50_000,))).warnings, "250,000 letters were read without a warning")
         require(not (await self._embed(_TEXTS[:1])).warnings, "a short sentence gave a warning")
 
@@ -151,7 +151,7 @@ class LocalEmbeddingsConformance(Conformance):
         finally:
             await provider.aclose()
         found = [model for model in models if model.id == self.model]
-        require(found and "embedding" in found[0].capabilities, f"{self.model} is not listed as such: {shown(models)}")
+        require(found and "embedding" in found[0].capabilities, f"{self.model} is not listed as such: {show(models)}")
 
     async def _embed(self, texts: Sequence[str]) -> Embeddings:
         provider = self.make_provider()

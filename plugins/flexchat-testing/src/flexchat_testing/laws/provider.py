@@ -10,11 +10,11 @@ from .stream_laws import StreamLaws
 
 
 class ProviderConformance(AnswerLaws, RequestLaws, StreamLaws, ErrorLaws, ServiceLaws):
-    """What every provider keeps, checked without a network.
+    """The laws of every provider, checked without a network.
 
-    Subclass it, say what the provider ``supports``, and write, in the service's own wire format, what it would answer:
-    ``text_reply``, ``error_reply``, and for each capability the methods it asks for (wire.py lists them all). The kit
-    serves these answers over the transport that ``make_provider`` is given.
+    Subclass it, set ``supports``, and write the service's answers in its own wire format: ``text_reply``,
+    ``error_reply``, and the methods of each capability (wire.py lists them all). The kit serves these answers over the
+    transport passed to ``make_provider``.
 
         class TestParrot(ProviderConformance):
             supports = {"http", "streaming", "tools"}

@@ -18,23 +18,23 @@ from flexchat_sdk import ChatOptions, ProviderError, SchemaDialect, UserMessage
 
 from .encoding import check_encoder
 from .implementation import STRANGE_VALUES
-from .law import Conformance, law, require, shown
+from .law import Conformance, law, require, show
 from .running import check_light
 from .samples import FIRST
 
 _Check = Callable[[Any, Any, Mapping[Any, Any]], str | None]
 _SECRET = "kit-secret-0123456789"
-# Nothing listens there (RFC 863, and nobody runs it): a connection is refused at once.
+# The discard port (RFC 863), on which nothing listens today: a connection is refused at once.
 _NOWHERE = "http://127.0.0.1:9"
 
 
 @attrs.frozen(kw_only=True)
 class Registered:
-    """A plugin, as it is installed.
+    """An installed plugin.
 
     Attributes:
-        name: Of its entry point.
-        module: That the entry point names.
+        name: The name of its entry point.
+        module: The module that the entry point names.
         alone: A host with this plugin only.
         all: A host with all installed plugins.
     """
@@ -80,13 +80,11 @@ class RegisteredConformance(Conformance):
         for kind, record in self._kinds():
             summary = record.summary
             fits = summary.strip() and "\n" not in summary and len(summary) <= 200
-            require(
-                fits, f"{kind} {record.name}: summary must be one line of 1 to 200 characters, got {shown(summary)}"
-            )
+            require(fits, f"{kind} {record.name}: summary must be one line of 1 to 200 characters, got {show(summary)}")
 
     @law()
     def test_strange_settings_are_read_or_refused(self) -> None:
-        """Whatever a config says, its settings classes take it or refuse it with a sentence; nothing else is raised."""
+        """Its settings classes accept any table of a config, or refuse it with a sentence; nothing else is raised."""
         for what, cls, check in self._settings_classes():
             require(attrs.has(cls), f"{what}: {cls.__name__} must be an attrs class")
             for field, _ in _typed_fields(cls):
@@ -113,13 +111,13 @@ class RegisteredConformance(Conformance):
                 fits = name == type_.name or name.startswith(f"{type_.name}.")
                 require(fits, f"provider {type_.name}: '{name}' must be '{type_.name}' or begin with '{type_.name}.'")
             strange = [d for d in type_.schema_dialects.values() if not isinstance(d, SchemaDialect)]
-            require(not strange, f"provider {type_.name}: schema_dialects holds {shown(strange)}")
+            require(not strange, f"provider {type_.name}: schema_dialects holds {show(strange)}")
             provider = type_.create(_some_settings(type_.config_class))
             try:
                 require(provider.name == type_.name, f"a provider made by {type_.name} is called {provider.name!r}")
                 format = provider.tool_format("some-model")
                 require(
-                    format in formats or not formats,  # a model that only embeds is told of no tools
+                    format in formats or not formats,  # a model that only embeds receives no tools
                     f"tool_format gives {format!r}, tool_formats has {', '.join(formats)}",
                 )
                 for method in ("generate_chat", "list_models", "aclose"):
@@ -189,7 +187,7 @@ class RegisteredConformance(Conformance):
 
     @law()
     async def test_retrievers_are_made_and_closed(self) -> None:
-        """A store is made without a network, can be asked, and gives back what it holds."""
+        """A store is created without a network, answers queries, and releases its resources."""
         for type_ in self._records("document_stores"):
             store = type_.create(_some_settings(type_.config_class), DocumentStoreContext())
             for method in ("query", "collections", "aclose"):
@@ -216,7 +214,7 @@ class RegisteredConformance(Conformance):
             yield from ((records.kind, record) for record in records.by_name.values())
 
     def _settings_classes(self) -> list[tuple[str, type, _Check | None]]:
-        """Return what is configured, the class of its settings, and what looks at them once they are read."""
+        """List the configurable things, each with its settings class and the check of its settings."""
         host = self.plugin.alone
         found: list[tuple[str, type, _Check | None]] = []
         for records in (host.providers, host.tool_sources, host.document_stores):
@@ -242,7 +240,7 @@ async def _expect_trouble(what: str, ask: Callable[[], Awaitable[Any]]) -> None:
     except Exception as error:
         raise AssertionError(f"{what} raised {type(error).__name__}: {error}") from error
     else:
-        raise AssertionError(f"{what} at {_NOWHERE}, where nothing listens, returned {shown(answer)}")
+        raise AssertionError(f"{what} at {_NOWHERE}, where nothing listens, returned {show(answer)}")
 
 
 def _all_records(host: PluginHost) -> tuple[Any, ...]:
@@ -264,9 +262,9 @@ def _try(what: str, cls: type, table: Mapping[str, Any], check: _Check | None) -
             text = check(settings, FIRST, {})
             problems = [] if text is None else [text]
     except Exception as error:
-        raise AssertionError(f"{what}: the settings {shown(table)} raise {type(error).__name__}: {error}") from error
+        raise AssertionError(f"{what}: the settings {show(table)} raise {type(error).__name__}: {error}") from error
     silent = [problem for problem in problems if not (isinstance(problem, str) and problem.strip())]
-    require(not silent, f"{what}: the settings {shown(table)} are refused without a sentence: {shown(silent)}")
+    require(not silent, f"{what}: the settings {show(table)} are refused without a sentence: {show(silent)}")
 
 
 def _some_settings(cls: type) -> Any:
@@ -279,7 +277,7 @@ def _some_settings(cls: type) -> Any:
 
 
 def _typed_fields(cls: type) -> list[tuple[attrs.Attribute[Any], Any]]:
-    """Return the fields a config may set, each with its type; annotations are texts where a module says so."""
+    """Return the fields that a config may set, each with its type; annotations may be strings (PEP 563)."""
     hints = typing.get_type_hints(cls)
     return [(field, hints.get(field.name)) for field in attrs.fields(cls) if field.init]
 

@@ -21,7 +21,7 @@ from flexchat_sdk import (
 )
 
 from .encoding import check_encoder
-from .law import law, require, shown
+from .law import law, require, show
 from .samples import (
     FIRST,
     FOREIGN_THOUGHT,
@@ -32,7 +32,7 @@ from .samples import (
     TOOLS,
     foreign_conversation,
     result_text,
-    said,
+    user_texts,
 )
 from .wire import ProviderKit
 
@@ -66,9 +66,9 @@ _TOOL_OPTIONS: tuple[tuple[str, Any, Any], ...] = (
 
 
 class RequestLaws(ProviderKit):
-    """A request says what it was given, all of it, and nothing else."""
+    """A request contains everything it was given, and nothing else."""
 
-    @law("http", draw=said)
+    @law("http", draw=user_texts)
     async def test_a_request_is_json_whatever_is_said(self, text: str) -> None:
         """People send any text, halves of characters too: the request is JSON in UTF-8, and holds the text.
 
@@ -79,7 +79,7 @@ class RequestLaws(ProviderKit):
             whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             require(
                 any(f"<{whole}>" in each for each in _texts(asked.body)),
-                f"the user said {f'<{text}>'!r}; no text of the request's body has that: {shown(asked.body)}",
+                f"the user said {f'<{text}>'!r}; no text of the request's body has that: {show(asked.body)}",
             )
 
     @law("http")
@@ -133,7 +133,7 @@ class RequestLaws(ProviderKit):
             there = {*_texts(asked.body)}
             for encoded in tools:
                 lost = [text for text in _texts(encoded) if text not in there]
-                require(not lost, f"the request lacks {shown(lost)} of the tool {shown(encoded)}")
+                require(not lost, f"the request lacks {show(lost)} of the tool {show(encoded)}")
 
     @law("http")
     async def test_zero_is_sent_as_zero(self) -> None:
@@ -151,7 +151,7 @@ class RequestLaws(ProviderKit):
 
     @law("http", "tools")
     async def test_every_option_is_honoured_or_warned_of(self) -> None:
-        """What a provider cannot honour it says in the result's warnings; nothing is dropped silently."""
+        """An option that a provider does not support causes a warning in the result; none is dropped silently."""
         tools = await self.encoded(FIRST, SECOND)
         for stream in self.ways:
             for table, base in ((_OPTIONS, ChatOptions()), (_TOOL_OPTIONS, ChatOptions(tools=tools))):
@@ -163,16 +163,16 @@ class RequestLaws(ProviderKit):
                     there = asked.body != plain.body if mark is None else mark in [*_new_values(plain.body, asked.body)]
                     require(
                         there,
-                        f"{name}={shown(value)} changes nothing in the request, and no warning of the result says so",
+                        f"{name}={show(value)} changes nothing in the request, and no warning of the result says so",
                     )
 
     @law("http")
     async def test_extra_is_merged_into_the_request(self) -> None:
-        """options.extra is the way to say what FlexChat does not know: it goes into the body last, unread."""
+        """options.extra sets fields that FlexChat does not model: it is merged into the body last, unchanged."""
         for stream in self.ways:
             asked, _ = await self.sent(HELLO, ChatOptions(extra={"kit_extra": {"a": [1]}}), stream=stream)
             require(
-                asked.body.get("kit_extra") == {"a": [1]}, f"extra is not in the request's body: {shown(asked.body)}"
+                asked.body.get("kit_extra") == {"a": [1]}, f"extra is not in the request's body: {show(asked.body)}"
             )
 
     @law("http", "tools")

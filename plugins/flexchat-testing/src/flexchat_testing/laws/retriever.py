@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 from flexchat.store import Collection, Document, FilterError, RetrievalHits, Retriever, Where, holds, read_filter
 
 from .filter_samples import filters_about
-from .law import Conformance, law, require, shown
+from .law import Conformance, law, require, show
 from .running import check_light, in_time
-from .samples import said
+from .samples import user_texts
 
 _UNREADABLE: tuple[Any, ...] = (
     {"$nor": [{"a": 1}]},
@@ -71,7 +71,7 @@ class RetrieverConformance(Conformance):
         top_k: int = 10,
         where: Where | None = None,
     ) -> RetrievalHits:
-        """Return what a store finds for the question, or for another text, within the deadline."""
+        """Query a store with the question, or with another text, within the deadline."""
         asked = self.question if text is None else text
         query = functools.partial(store.query, asked, collection=collection, top_k=top_k, where=where)
         hits: RetrievalHits = await in_time(query, self.deadline_s, f"the question {asked[:100]!r}")
@@ -82,16 +82,16 @@ class RetrieverConformance(Conformance):
         """A query returns RetrievalHits: documents, and a distance for each, from 0."""
         async with self.opened() as store:
             hits = await self.ask(store)
-        require(isinstance(hits, RetrievalHits), f"query returns RetrievalHits, got {shown(hits)}")
+        require(isinstance(hits, RetrievalHits), f"query returns RetrievalHits, got {show(hits)}")
         require(
             isinstance(hits.documents, tuple) and all(isinstance(d, Document) for d in hits.documents),
-            f"documents is a tuple of Document, got {shown(hits.documents)}",
+            f"documents is a tuple of Document, got {show(hits.documents)}",
         )
         count = len(hits.documents)
         require(count >= 3, f"the question must find at least three passages, it finds {count}")
         require(len(hits.distances) == count, f"{count} documents have {len(hits.distances)} distances")
         fine = all(isinstance(d, float | int) and math.isfinite(d) and d >= 0 for d in hits.distances)
-        require(fine, f"a distance is a finite number from 0, got {shown(hits.distances)}")
+        require(fine, f"a distance is a finite number from 0, got {show(hits.distances)}")
         require(all(d.text.strip() for d in hits.documents), "a document without text says nothing to a model")
 
     @law("sorted_distances")
@@ -99,7 +99,7 @@ class RetrieverConformance(Conformance):
         """A store that ranks by distance alone returns the smallest first."""
         async with self.opened() as store:
             distances = (await self.ask(store)).distances
-        require([*distances] == sorted(distances), f"the best comes first: distances {shown(distances)}")
+        require([*distances] == sorted(distances), f"the best comes first: distances {show(distances)}")
 
     @law()
     async def test_no_more_than_top_k_come(self) -> None:
@@ -120,9 +120,9 @@ class RetrieverConformance(Conformance):
             except (asyncio.CancelledError, AssertionError):
                 raise
             except Exception as error:  # noqa: BLE001  whatever the store's own error is
-                require(NOWHERE in str(error), f"the error must name the collection {NOWHERE!r}: {shown(str(error))}")
+                require(NOWHERE in str(error), f"the error must name the collection {NOWHERE!r}: {show(str(error))}")
                 return
-        require(not hits.documents, f"there is no collection {NOWHERE!r}, and it gave {shown(hits.documents)}")
+        require(not hits.documents, f"there is no collection {NOWHERE!r}, and it gave {show(hits.documents)}")
 
     @law("collections")
     async def test_a_collection_is_searched_alone(self) -> None:
@@ -132,7 +132,7 @@ class RetrieverConformance(Conformance):
             some = await self.ask(store, collection=self.collection)
         wrong = [d for d in some.documents if d.collection != self.collection]
         require(some.documents, f"the question finds nothing in the collection {self.collection!r}")
-        require(not wrong, f"a search in {self.collection!r} gave {shown(wrong)}")
+        require(not wrong, f"a search in {self.collection!r} gave {show(wrong)}")
         require(
             len(some.documents) < len(all_of_them.documents),
             f"collection={self.collection!r} gave as many passages as a search in all",
@@ -144,14 +144,12 @@ class RetrieverConformance(Conformance):
         async with self.opened() as store:
             listed: Sequence[Collection] = await store.collections()
             hits = (await self.ask(store, top_k=1000)).documents
-        require(
-            all(isinstance(c, Collection) for c in listed), f"collections() returns Collection, got {shown(listed)}"
-        )
+        require(all(isinstance(c, Collection) for c in listed), f"collections() returns Collection, got {show(listed)}")
         counts = {c.name: c.documents for c in listed}
-        require([*counts] == sorted(c.name for c in listed), f"collections come by name, each once: {shown([*counts])}")
+        require([*counts] == sorted(c.name for c in listed), f"collections come by name, each once: {show([*counts])}")
         for name in {d.collection for d in hits if d.collection is not None}:
             found = sum(d.collection == name for d in hits)
-            require(name in counts, f"hits come from {name!r}, which collections() does not have: {shown([*counts])}")
+            require(name in counts, f"hits come from {name!r}, which collections() does not have: {show([*counts])}")
             require(counts[name] >= found, f"{name!r} has {counts[name]} documents, and {found} were found in it")
 
     @law()
@@ -164,9 +162,9 @@ class RetrieverConformance(Conformance):
                 condition = read_filter(where)
                 wanted = [d for d in everything if holds(condition, d.metadata)]
                 strange = [d for d in found if d not in wanted]
-                require(not strange, f"where={where!r} lets through {shown(strange)}")
+                require(not strange, f"where={where!r} lets through {show(strange)}")
                 missing = [d for d in wanted if d not in found]
-                require(not missing, f"where={where!r} leaves out {shown(missing)}")
+                require(not missing, f"where={where!r} leaves out {show(missing)}")
 
     @law()
     async def test_a_filter_that_cannot_be_read_is_refused(self) -> None:
@@ -184,9 +182,9 @@ class RetrieverConformance(Conformance):
         """A store without a document answers with no hits; it does not fail."""
         async with self.opened(empty=True) as store:
             hits = await self.ask(store)
-        require(not hits.documents and not hits.distances, f"an empty store gave {shown(hits)}")
+        require(not hits.documents and not hits.distances, f"an empty store gave {show(hits)}")
 
-    @law(draw=lambda: _many(said()["text"]), examples=6)
+    @law(draw=lambda: _many(user_texts()["text"]), examples=6)
     async def test_any_question_is_answered(self, questions: list[str]) -> None:
         """People and models ask anything: whatever the text, there is an answer, and nothing is raised."""
         async with self.opened() as store:
@@ -197,7 +195,7 @@ class RetrieverConformance(Conformance):
                     raise
                 except Exception as error:
                     raise AssertionError(f"the question {text!r} raises {type(error).__name__}: {error}") from error
-                require(isinstance(hits, RetrievalHits), f"the question {text!r} gave {shown(hits)}")
+                require(isinstance(hits, RetrievalHits), f"the question {text!r} gave {show(hits)}")
 
     @law()
     async def test_questions_side_by_side_do_not_mix(self) -> None:
@@ -207,7 +205,7 @@ class RetrieverConformance(Conformance):
             asked = [store.query(self.question, collection=None, top_k=3 - i % 3) for i in range(9)]
             for number, hits in enumerate(await asyncio.gather(*asked)):
                 wanted = expected.documents[: 3 - number % 3]
-                require(hits.documents == wanted, f"question {number} of nine at once got {shown(hits.documents)}")
+                require(hits.documents == wanted, f"question {number} of nine at once got {show(hits.documents)}")
 
     @law()
     def test_its_module_is_light(self) -> None:

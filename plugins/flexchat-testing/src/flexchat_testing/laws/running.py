@@ -14,7 +14,7 @@ from typing import Any
 
 from flexchat.host import as_json
 
-from .law import require, shown
+from .law import require, show
 
 # Modules that take a tenth of a second or more to import; every command of every user imports every plugin.
 HEAVY = (
@@ -98,7 +98,7 @@ def check_json(value: Any, what: str) -> None:
     try:
         as_json(value)
     except ValueError as error:
-        raise AssertionError(f"{what} must be JSON data: {error} ({shown(value)})") from None
+        raise AssertionError(f"{what} must be JSON data: {error} ({show(value)})") from None
 
 
 class TooSlowError(AssertionError):
@@ -167,16 +167,16 @@ async def check_error(asked: Callable[[], Awaitable[Any]], what: str) -> None:
             raise
         raise AssertionError(f"{what} raised {type(error).__name__}: raise an Exception of your own") from None
     else:
-        raise AssertionError(f"{what} must be refused, and returned {shown(value)}")
+        raise AssertionError(f"{what} must be refused, and returned {show(value)}")
 
 
 def _check_words(error: Exception, what: str) -> None:
     text = str(error)
     require(
         type(error) not in _OF_THE_CODE,
-        f"{what} raised {type(error).__name__}: {shown(text)}; raise an error of your own that says what to do instead",
+        f"{what} raised {type(error).__name__}: {show(text)}; raise an error of your own that says what to do instead",
     )
     require(text.strip(), f"{what} raised {type(error).__name__} without a text: the model reads nothing else")
     require(len(text) <= 1000, f"{what} raised an error of {len(text)} characters; a sentence or two are read")
     sight = re.search(r"Traceback \(most recent|<[\w.]+ object at 0x|\.py\b", text)
-    require(not sight, f"{what} shows the model the code: {shown(text)}")
+    require(not sight, f"{what} shows the model the code: {show(text)}")

@@ -34,8 +34,8 @@ def texts() -> Mapping[str, Any]:
     return {"text": blank | _text(min_size=1)}
 
 
-def said() -> Mapping[str, Any]:
-    """Return a strategy for texts that a person may send: all of Unicode, half characters too."""
+def user_texts() -> Mapping[str, Any]:
+    """Create a strategy for texts that a person may send: all of Unicode, including unpaired surrogates."""
     from hypothesis import strategies as st
 
     strange = st.sampled_from(("cut \ud83d", "\udc00", "a\x00b", "\ufeffmark", "a\u2028b", "\U0001f600"))
@@ -142,7 +142,7 @@ MEDIA = (
 
 
 def result_text(number: int) -> str:
-    """Return what a model reads of a tool's result; RESULT-number marks it."""
+    """Return the tool result in the form sent to the model, marked with RESULT-number."""
     return f'{{"success": true, "result": "RESULT-{number}", "tool_name": "kit", "execution_time_ms": 1}}'
 
 

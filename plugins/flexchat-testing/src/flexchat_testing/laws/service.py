@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import httpx
 
-from .law import require, shown
+from .law import require, show
 
 
 @attrs.frozen(kw_only=True)
@@ -33,7 +33,7 @@ class Asked:
             return json.loads(self.content.decode("utf-8"), parse_constant=_no_constant)
         except ValueError as error:
             raise AssertionError(
-                f"a request's body must be JSON in UTF-8, and is not ({error}): {shown(self.content)}"
+                f"a request's body must be JSON in UTF-8, and is not ({error}): {show(self.content)}"
             ) from None
 
     @property
@@ -44,12 +44,12 @@ class Asked:
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """What the service says.
+    """An answer of the service.
 
     Attributes:
-        pieces: The body, as the network brings it.
-        breaks: Raised behind the pieces, as a connection that breaks.
-        hangs: Nothing comes behind the pieces, and the connection stays open.
+        pieces: The body, in the pieces in which the network delivers it.
+        breaks: The error raised after the pieces, as by a broken connection.
+        hangs: Whether the connection stays open without data after the pieces.
     """
 
     status: int = 200
@@ -96,7 +96,7 @@ class Service(httpx.AsyncBaseTransport):
         return httpx.Response(answer.status, headers=dict(answer.headers), stream=_Body(answer, self), request=request)
 
     def next_answer(self) -> bytes:
-        """Return the next answer's body: for a provider that asks nobody, and takes its answers from here."""
+        """Return the next answer's body, for a provider that uses no network and reads its answers here."""
         return b"".join(self._answer(Asked(method="", url="", headers={}, content=b"{}")).pieces)
 
     async def aclose(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from flexchat.plugin import ChatResult
 from flexchat_sdk import ChatOptions, Embeddings, ModelInfo, ProviderError, UserMessage
 
-from .law import law, require, shown
+from .law import law, require, show
 from .service import Answer, Asked
 from .wire import ProviderKit
 
@@ -84,9 +84,7 @@ class ServiceLaws(ProviderKit):
         ids = ["kit-model", "kit-model:small", "vendor/other-model.v2"]
         async with self.serving(self.answer(self.models_reply(ids))) as (provider, _):
             models = await provider.list_models()
-        require(
-            all(isinstance(model, ModelInfo) for model in models), f"list_models returns ModelInfo: {shown(models)}"
-        )
+        require(all(isinstance(model, ModelInfo) for model in models), f"list_models returns ModelInfo: {show(models)}")
         got = [model.id for model in models]
         require(got == ids, f"the service lists {ids}, list_models has {got}")
         async with self.serving(self.answer(self.models_reply([]))) as (provider, _):
@@ -101,7 +99,7 @@ class ServiceLaws(ProviderKit):
                 models = await provider.list_models()
             except ProviderError:
                 return
-        raise AssertionError(f"the service refused with status {status}, list_models returned {shown(models)}")
+        raise AssertionError(f"the service refused with status {status}, list_models returned {show(models)}")
 
     @law("embeddings")
     async def test_vectors_keep_order_and_count(self) -> None:
@@ -110,7 +108,7 @@ class ServiceLaws(ProviderKit):
             texts = [f"text {number}" for number in range(count)]
             async with self.serving(by=self._embedded) as (provider, _):
                 found: Embeddings = await provider.embed(texts, self.model)  # type: ignore[attr-defined]
-            require(isinstance(found, Embeddings), f"embed returns Embeddings, got {shown(found)}")
+            require(isinstance(found, Embeddings), f"embed returns Embeddings, got {show(found)}")
             require(len(found.vectors) == count, f"{count} texts, {len(found.vectors)} vectors")
             wrong = [number for number, vector in enumerate(found.vectors) if [*vector] != _vector(texts[number])]
             require(not wrong, f"of {count} vectors these belong to another text: {wrong[:10]}")
@@ -127,7 +125,7 @@ class ServiceLaws(ProviderKit):
                     continue
                 if count == 1 and len(service.asked) > 1 and len(found.vectors) == 2:
                     continue  # it has asked again, for one text at a time
-            raise AssertionError(f"two texts, {count} vectors: expected a ProviderError, got {shown(found)}")
+            raise AssertionError(f"two texts, {count} vectors: expected a ProviderError, got {show(found)}")
 
     @law("embeddings")
     async def test_a_vector_is_numbers_alone(self) -> None:
@@ -139,7 +137,7 @@ class ServiceLaws(ProviderKit):
                     found: Any = await provider.embed(["one"], self.model)  # type: ignore[attr-defined]
                 except ProviderError:
                     continue
-            raise AssertionError(f"the vector {strange}: expected a ProviderError, got {shown(found)}")
+            raise AssertionError(f"the vector {strange}: expected a ProviderError, got {show(found)}")
 
     @law("embeddings")
     async def test_refusing_vectors_is_a_provider_error(self) -> None:
@@ -153,7 +151,7 @@ class ServiceLaws(ProviderKit):
                     found: Any = await provider.embed(["one"], self.model)  # type: ignore[attr-defined]
                 except ProviderError:
                     continue
-            raise AssertionError(f"{shown(answer, 120)}: expected a ProviderError, got {shown(found)}")
+            raise AssertionError(f"{show(answer, 120)}: expected a ProviderError, got {show(found)}")
 
     def _embedded(self, asked: Asked) -> Answer:
         return self.answer(self.embed_reply([_vector(text) for text in self.read_embed_texts(asked.body)]))

@@ -20,7 +20,7 @@ from flexchat_sdk import (
     ToolCallStart,
 )
 
-from .law import canonical, law, require, shown
+from .law import canonical, law, require, show
 from .service import Answer
 from .wire import ProviderKit, Reply
 
@@ -28,7 +28,7 @@ _PATIENCE_S = 5.0
 
 
 class StreamLaws(ProviderKit):
-    """A stream says what the whole answer would, however the network cuts it, and is closed when it is left."""
+    """A stream yields the content of the whole answer, however the network splits it, and is closed when abandoned."""
 
     def _replies(self) -> list[Reply]:
         replies = [self.text_reply("Grüße, \u2028 漢字 and \U0001f600."), self.text_reply("Once upon", finish="length")]
@@ -42,10 +42,10 @@ class StreamLaws(ProviderKit):
     async def test_a_streamed_answer_is_the_whole_answer(self) -> None:
         """The AnswerEnd's result is what generate_chat returns for the same answer."""
         for reply in self._replies():
-            whole, streamed = await self.said(reply), await self.said(reply, stream=True)
+            whole, streamed = await self.result(reply), await self.result(reply, stream=True)
             require(
                 _comparable(whole) == _comparable(streamed),
-                f"whole: {shown(_comparable(whole))}; streamed: {shown(_comparable(streamed))}",
+                f"whole: {show(_comparable(whole))}; streamed: {show(_comparable(streamed))}",
             )
 
     @law("streaming")
@@ -72,8 +72,8 @@ class StreamLaws(ProviderKit):
                 expected = expected or found
                 require(
                     found == expected,
-                    f"cut into pieces of {[len(piece) for piece in pieces][:5]} … bytes the answer is {shown(found)} "
-                    f"instead of {shown(expected)}",
+                    f"cut into pieces of {[len(piece) for piece in pieces][:5]} … bytes the answer is {show(found)} "
+                    f"instead of {show(expected)}",
                 )
 
     @law("streaming", "http")
@@ -120,7 +120,7 @@ class StreamLaws(ProviderKit):
                     except ProviderError:
                         require(service.open_answers == 0, "after the error the response is still open")
                         continue
-                raise AssertionError(f"the connection broke after {count} of {len(pieces)} pieces; got {shown(result)}")
+                raise AssertionError(f"the connection broke after {count} of {len(pieces)} pieces; got {show(result)}")
 
     @law("streaming", "http")
     async def test_a_stream_that_stops_short_does_not_look_finished(self) -> None:
@@ -138,7 +138,7 @@ class StreamLaws(ProviderKit):
                         continue
                 require(
                     result.warnings and result.finish_reason in (None, "tool_calls"),
-                    f"the stream ended after {count} of {len(pieces)} pieces and looks finished: {shown(result)}",
+                    f"the stream ended after {count} of {len(pieces)} pieces and looks finished: {show(result)}",
                 )
 
     def _pieces(self, pieces: Any, **rest: Any) -> Answer:
@@ -179,7 +179,7 @@ def _check_order(events: list[ChatEvent]) -> None:
             at = parts[event.index] if 0 <= event.index < len(parts) else None
             require(
                 isinstance(at, wanted),
-                f"{event} names part {event.index}, which is {shown(at)} in the result: {shown(parts)}",
+                f"{event} names part {event.index}, which is {show(at)} in the result: {show(parts)}",
             )
             texts[event.index] = texts.get(event.index, "") + event.text
         elif isinstance(event, ToolCallStart):
@@ -197,18 +197,18 @@ def _check_order(events: list[ChatEvent]) -> None:
         require(got == text, f"the deltas of part {index} are {text!r} together, the part is {got!r}")
     require(started.keys() == ended.keys(), f"calls {[*started]} start, calls {[*ended]} end")
     calls = {index: part for index, part in enumerate(parts) if isinstance(part, ToolCall)}
-    require(calls == ended, f"the calls of the result are {shown(calls)}, those of the events {shown(ended)}")
+    require(calls == ended, f"the calls of the result are {show(calls)}, those of the events {show(ended)}")
     for index, written in started.items():
         call = calls[index]
         if written and call.arguments is not None:
             require(
                 canonical(_json(written)) == canonical(call.arguments),
-                f"the deltas of call {index} are {written!r}, its arguments {shown(call.arguments)}",
+                f"the deltas of call {index} are {written!r}, its arguments {show(call.arguments)}",
             )
     names = [event.name for event in events if isinstance(event, ToolCallStart)]
     require(
         sorted(names) == sorted(call.name for call in calls.values()),
-        f"calls start as {names}: {shown([*calls.values()])}",
+        f"calls start as {names}: {show([*calls.values()])}",
     )
     order = [event.index for event in events if isinstance(event, ToolCallStart)]
     require(all(a < b for a, b in itertools.pairwise(order)), f"calls start in the order {order}")

@@ -20,7 +20,7 @@ from flexchat.plugin import (
     ToolSourceType,
 )
 
-from .law import Conformance, law, require, shown
+from .law import Conformance, law, require, show
 from .running import check_light
 
 _SECRET = "kit-secret-0123456789"
@@ -50,14 +50,14 @@ class ToolSourceConformance(Conformance):
     deadline_s: ClassVar[float] = 10.0
 
     def context(self) -> ToolSourceContext:
-        """Return what it is opened with."""
+        """Create the context with which the source is opened."""
         return ToolSourceContext(name="kit", folder=self.folder)
 
     @contextlib.asynccontextmanager
     async def opened(self, table: Mapping[str, Any] | None = None) -> AsyncIterator[ToolSource]:
         """Open the source for the length of a law."""
         settings, problems = structure_mapping(self.settings if table is None else table, self.source.config_class)
-        require(not problems, f"config_class refuses {shown(table or self.settings)}: {'; '.join(problems)}")
+        require(not problems, f"config_class refuses {show(table or self.settings)}: {'; '.join(problems)}")
         async with asyncio.timeout(self.deadline_s):
             source = await self.source.open(settings, self.context())
         try:
@@ -81,9 +81,9 @@ class ToolSourceConformance(Conformance):
             tools = [*await source.tools()]
         require(tools, "settings must open a source that has a tool")
         strange = [tool for tool in tools if not isinstance(tool, SourcedTool)]
-        require(not strange, f"these are not SourcedTools: {shown(strange)}")
+        require(not strange, f"these are not SourcedTools: {show(strange)}")
         names = [tool.name for tool in tools]
-        require(len(set(names)) == len(names), f"two tools have one name: {shown(sorted(names))}")
+        require(len(set(names)) == len(names), f"two tools have one name: {show(sorted(names))}")
         for tool in tools:
             try:
                 tool.definition("kit")
@@ -110,7 +110,7 @@ class ToolSourceConformance(Conformance):
 
     @law()
     async def test_nothing_changes_what_was_returned(self) -> None:
-        """A list it has returned stays as it is, whatever it is asked next."""
+        """A list that it has returned does not change with later calls."""
         async with self.opened() as source:
             first = [*await source.tools()]
             before = [tool.digest for tool in first]
@@ -140,9 +140,9 @@ class ToolSourceConformance(Conformance):
         """Its state is a SourceServer or None, and starts nothing; after a restart it has the same tools."""
         async with self.opened() as source:
             told = getattr(source, "server_state", lambda tenant: None)
-            require(isinstance(told("kit"), SourceServer | None), f"its state is {shown(told('kit'))}")
+            require(isinstance(told("kit"), SourceServer | None), f"its state is {show(told('kit'))}")
             before = {tool.name: tool.digest for tool in await source.tools()}
-            require(isinstance(told("kit"), SourceServer | None), f"its state is {shown(told('kit'))}")
+            require(isinstance(told("kit"), SourceServer | None), f"its state is {show(told('kit'))}")
             restart = getattr(source, "restart", None)
             if restart is not None:
                 async with asyncio.timeout(self.deadline_s):
@@ -159,11 +159,11 @@ class ToolSourceConformance(Conformance):
                 async with self.opened(table) as source:
                     await source.tools()
             except ToolSourceError as error:
-                require(str(error).strip(), f"{shown(table)}: its ToolSourceError says nothing")
+                require(str(error).strip(), f"{show(table)}: its ToolSourceError says nothing")
             except Exception as error:
-                raise AssertionError(f"{shown(table)}: raises {type(error).__name__}, not a ToolSourceError") from error
+                raise AssertionError(f"{show(table)}: raises {type(error).__name__}, not a ToolSourceError") from error
             else:
-                raise AssertionError(f"{shown(table)}: it opens")
+                raise AssertionError(f"{show(table)}: it opens")
 
     @law()
     async def test_opening_can_be_cancelled(self) -> None:

@@ -27,7 +27,7 @@ from flexchat.store import (
     UnknownTurnError,
 )
 
-from .law import Conformance, law, refused, require, shown
+from .law import Conformance, law, refused, require, show
 from .turn_samples import unwritable_turn
 
 LIVES, DEAD = 600.0, 0.0
@@ -38,9 +38,9 @@ _TEXTS = ("", 'It\'s 5 % of \\ "x"', "漢字 😀", "a\0b", "half \ud83d of a pa
 
 
 class JournalConformance(Conformance):
-    """What every journal must do: keep the steps of a turn in order, for the one that runs it and nobody else.
+    """The laws of every journal: it stores the steps of a turn in order, for the turn's current owner only.
 
-    Write make_store and ``supports``.
+    Define make_store and ``supports``.
     """
 
     capabilities: ClassVar[Mapping[str, str]] = {
@@ -64,18 +64,18 @@ class JournalConformance(Conformance):
 
     @law()
     async def test_a_turn_comes_back_whole(self) -> None:
-        """With what it began with, and its steps as they were written, in order."""
+        """It is read with its request, and with its steps unchanged and in order."""
         async with self.opened() as store:
             wanted = turn("a1", message="Pay, please")
             steps = entries(1, 2, 3)
             await store.journal.write(wanted, steps[:1], lease_s=LIVES)
             await store.journal.write(wanted, steps[1:], lease_s=None)
             found, came = await store.journal.read("a1", tenant="t")
-            require([*came] == [*steps], f"the steps came back as {shown(came)}")
+            require([*came] == [*steps], f"the steps came back as {show(came)}")
             for listed in (found, *await store.journal.list(tenant="t")):
                 for field in ("id", "tenant", "conversation", "state", "message", "owner", "fence", "error"):
                     was, now = getattr(wanted, field), getattr(listed, field)
-                    require(was == now, f"{field} was {shown(was)} and came back as {shown(now)}")
+                    require(was == now, f"{field} was {show(was)} and came back as {show(now)}")
                 require("T" in listed.began_at, f"began_at is an ISO 8601 time, not {listed.began_at!r}")
                 require(listed.ended_at == "", f"ended_at is empty while it runs, not {listed.ended_at!r}")
 
@@ -118,27 +118,27 @@ class JournalConformance(Conformance):
 
     @law()
     async def test_of_many_that_take_a_turn_one_has_it(self) -> None:
-        """With the next fence; the others are told that it runs."""
+        """The winner gets the next fence; for the others, the turn is running."""
         async with self.opened() as store:
             await _begun(store, "a1", DEAD)
             takes = [store.journal.take("a1", tenant="t", owner=f"o{n}", lease_s=LIVES) for n in range(10)]
             taken = await asyncio.gather(*takes, return_exceptions=True)
             yours = [one for one in taken if isinstance(one, JournaledTurn)]
             others = [one for one in taken if isinstance(one, TurnNotWaitingError) and one.state == "running"]
-            require((len(yours), len(others)) == (1, 9), f"ten took a turn, and it came to {shown(taken)}")
+            require((len(yours), len(others)) == (1, 9), f"ten took a turn, and it came to {show(taken)}")
             came = (yours[0].id, yours[0].fence, yours[0].state, yours[0].message)
             require(came == ("a1", 2, "running", "hello"), f"a turn that was taken up is {came}")
             found, _ = await store.journal.read("a1", tenant="t")
-            require(found == yours[0], f"read gives {shown(found)}, and take gave {shown(yours[0])}")
+            require(found == yours[0], f"read gives {show(found)}, and take gave {show(yours[0])}")
 
     @law()
     async def test_only_an_interrupted_turn_is_taken(self) -> None:
-        """One that runs or has ended is refused, with its state, and stays as it is."""
+        """A running or ended turn is refused with its state, and does not change."""
         async with self.opened() as store:
             await _begun(store, "a1")
             for id, state in zip(("b1", "c1", "d1"), _ENDS, strict=True):
                 await _begun(store, id, conversation=id)
-                await store.append(id, kept(id), tenant="t", end=ending(turn(id, conversation=id), state, 2))
+                await store.append(id, turn_of(id), tenant="t", end=ending(turn(id, conversation=id), state, 2))
             for id, state in zip(("a1", "b1", "c1", "d1"), ("running", *_ENDS), strict=True):
                 take = store.journal.take(id, tenant="t", owner="p", lease_s=LIVES)
                 await refused(take, TurnNotWaitingError, f"take of a turn that is {state}")
@@ -152,7 +152,7 @@ class JournalConformance(Conformance):
             second = await store.journal.take("a1", tenant="t", owner="p", lease_s=LIVES)
             for late in (first, attrs.evolve(first, fence=7), attrs.evolve(second, id="a9")):
                 await refused(store.journal.write(late, entries(2), lease_s=None), LostTurnError, "a late write")
-                end = store.append("c", kept("a1"), tenant="t", end=ending(late, "done", 2))
+                end = store.append("c", turn_of("a1"), tenant="t", end=ending(late, "done", 2))
                 await refused(end, LostTurnError, "a late end")
                 await store.journal.release(late, error="late")
             await _check_state(store, "a1", "running")
@@ -171,8 +171,8 @@ class JournalConformance(Conformance):
             found, _ = await store.journal.read("a1", tenant="t")
             require(found.error == "the rule is gone", f"the reason came back as {found.error!r}")
             taken = await store.journal.take("a1", tenant="t", owner="o", lease_s=LIVES)
-            require((taken.fence, taken.owner) == (2, "o"), f"taken up again it is {shown(taken)}")
-            await store.append("c", kept("a1"), tenant="t", end=ending(taken, "done", 2))
+            require((taken.fence, taken.owner) == (2, "o"), f"taken up again it is {show(taken)}")
+            await store.append("c", turn_of("a1"), tenant="t", end=ending(taken, "done", 2))
             await store.journal.release(taken, error="too late")
             await _check_state(store, "a1", "done")
 
@@ -183,7 +183,7 @@ class JournalConformance(Conformance):
             for n, state in enumerate(_ENDS):
                 id = f"a{n}"
                 begun = await _begun(store, id)
-                await store.append("c", kept(id), tenant="t", end=ending(begun, state, 2, 3, error=f"why {n}"))
+                await store.append("c", turn_of(id), tenant="t", end=ending(begun, state, 2, 3, error=f"why {n}"))
                 found, steps = await store.journal.read(id, tenant="t")
                 came = (found.state, found.error, [step.number for step in steps])
                 require(came == (state, f"why {n}", [1, 2, 3]), f"a turn that ended came back as {came}")
@@ -192,7 +192,7 @@ class JournalConformance(Conformance):
                 require(turns[-1] == id, f"the conversation ends with the turn, got {turns}")
                 late = store.journal.write(begun, entries(4), lease_s=None)
                 await refused(late, LostTurnError, f"a step of a turn that is {state}")
-                again = store.append("c", kept(f"b{n}"), tenant="t", end=ending(begun, state, 4))
+                again = store.append("c", turn_of(f"b{n}"), tenant="t", end=ending(begun, state, 4))
                 await refused(again, LostTurnError, f"a second end of a turn that is {state}")
             require(len(await store.turns("c", tenant="t")) == 3, "a second end adds nothing to the conversation")
 
@@ -200,10 +200,10 @@ class JournalConformance(Conformance):
     async def test_a_turn_may_begin_with_its_end(self) -> None:
         """A turn none of whose steps had to be written before; and one that is not in the journal ends without it."""
         async with self.opened() as store:
-            await store.append("c", kept("a1"), tenant="t", end=ending(turn("a1"), "done", 1, 2, lease_s=LIVES))
+            await store.append("c", turn_of("a1"), tenant="t", end=ending(turn("a1"), "done", 1, 2, lease_s=LIVES))
             await _check_state(store, "a1", "done")
             require(await _steps(store, "a1") == [1, 2], "all its steps are written")
-            await store.append("c", kept("b1"), tenant="t")
+            await store.append("c", turn_of("b1"), tenant="t")
             require([t.id for t in await store.turns("c", tenant="t")] == ["a1", "b1"], "both turns are kept")
             require([t.id for t in await store.journal.list(tenant="t")] == ["a1"], "one is in the journal")
 
@@ -213,14 +213,14 @@ class JournalConformance(Conformance):
         async with self.opened() as store:
             begun = await _begun(store, "a1")
             bad_step = attrs.evolve(ending(begun, "done", 2), entries=(attrs.evolve(entries(2)[0], data=_circle()),))
-            for added, end in ((unwritable_turn(), ending(begun, "done", 2)), (kept("a1"), bad_step)):
+            for added, end in ((unwritable_turn(), ending(begun, "done", 2)), (turn_of("a1"), bad_step)):
                 await refused(
                     store.append("c", added, tenant="t", end=end), StorageError, "an end that is no JSON data"
                 )
                 await _check_state(store, "a1", "running")
                 require(await _steps(store, "a1") == [1], "steps of an end that was refused were kept")
                 await refused(store.turns("c", tenant="t"), UnknownConversationError, "turns after that")
-            await store.append("c", kept("a1"), tenant="t", end=ending(begun, "done", 2))
+            await store.append("c", turn_of("a1"), tenant="t", end=ending(begun, "done", 2))
             await _check_state(store, "a1", "done")
 
     @law()
@@ -233,7 +233,7 @@ class JournalConformance(Conformance):
                 await _begun(store, id, DEAD, conversation=conversation, tenant=tenant)
             await _begun(store, "a1", owner="lives")
             ended = await _begun(store, "a2", owner="lives")
-            await store.append("c", kept("a2"), tenant="t", end=ending(ended, "done", 2))
+            await store.append("c", turn_of("a2"), tenant="t", end=ending(ended, "done", 2))
             waiting = [*await store.journal.waiting("c", tenant="t")]
             require(waiting == ["d1", "b1", "c1"], f"waiting are d1, b1 and c1, oldest first; got {waiting}")
             require([*await store.journal.waiting("new", tenant="t")] == [], "nothing waits in a new conversation")
@@ -247,7 +247,7 @@ class JournalConformance(Conformance):
                 begun = await _begun(store, f"a{n}", lease_s, owner=owner, conversation="c" if n % 2 else "d")
                 if n % 3 == 2:
                     end = ending(begun, "done", 2)
-                    await store.append(begun.conversation, kept(begun.id), tenant="t", end=end)
+                    await store.append(begun.conversation, turn_of(begun.id), tenant="t", end=end)
             newest = [f"a{n}" for n in reversed(range(9))]
 
             async def listed(**rest: Any) -> list[str]:
@@ -294,26 +294,26 @@ class JournalConformance(Conformance):
             await refused(journal.list(tenant="u", before="a1"), UnknownTurnError, "list before another tenant's turn")
             require([*await store.journal.list(tenant="u")] == [], "list shows another tenant's turns")
             require([*await store.journal.waiting("c", tenant="u")] == [], "another tenant's turn waits here")
-            await store.append("c", kept("b1"), tenant="u")
+            await store.append("c", turn_of("b1"), tenant="u")
             await store.delete("c", tenant="u")
             await _check_state(store, "a1", "interrupted")
 
     @law()
     async def test_any_text_can_be_kept(self) -> None:
-        """Steps come back as they were; of messages and reasons, what a database does not take may be left out."""
+        """Steps are read unchanged; characters that a database rejects may be missing from messages and reasons."""
         async with self.opened() as store:
             for n, text in enumerate(_TEXTS):
                 begun = turn(f"a{n}", message=text)
                 step = attrs.evolve(entries(1)[0], data={"said": text, text: [None, 1.5, True]})
                 await store.journal.write(begun, [step], lease_s=LIVES)
                 found, (came,) = await store.journal.read(f"a{n}", tenant="t")
-                require(came == step, f"a step with {shown(text, 60)} came back as {shown(came, 100)}")
+                require(came == step, f"a step with {show(text, 60)} came back as {show(came, 100)}")
                 await store.journal.release(begun, error=text)
                 released, _ = await store.journal.read(f"a{n}", tenant="t")
                 if text.isprintable() or len(text) > 1000:
-                    require((found.message, released.error) == (text, text), f"{shown(text, 60)} came back otherwise")
+                    require((found.message, released.error) == (text, text), f"{show(text, 60)} came back otherwise")
                 taken = await store.journal.take(f"a{n}", tenant="t", owner="o", lease_s=LIVES)
-                await store.append("c", kept(f"a{n}"), tenant="t", end=ending(taken, "failed", 2, error=text))
+                await store.append("c", turn_of(f"a{n}"), tenant="t", end=ending(taken, "failed", 2, error=text))
                 await _check_state(store, f"a{n}", "failed")
 
     @law()
@@ -324,7 +324,7 @@ class JournalConformance(Conformance):
             await _begun(store, "b1", DEAD, owner="dead")
             for id in ("d1", "d2"):
                 begun = await _begun(store, id)
-                await store.append("c", kept(id), tenant="t", end=ending(begun, "done", 2))
+                await store.append("c", turn_of(id), tenant="t", end=ending(begun, "done", 2))
             forgotten = await store.journal.forget(older_than_s=3600, events_older_than_s=3600)
             require(forgotten == 0, "nothing younger is forgotten")
             await asyncio.sleep(0.005)  # rows tell milliseconds
@@ -340,7 +340,7 @@ class JournalConformance(Conformance):
         """With their steps, but for one that is running; those of others stay."""
         async with self.opened() as store:
             begun = await _begun(store, "a1")
-            await store.append("c", kept("a1"), tenant="t", end=ending(begun, "done", 2))
+            await store.append("c", turn_of("a1"), tenant="t", end=ending(begun, "done", 2))
             await _begun(store, "a2", DEAD, owner="dead")
             await _begun(store, "a3")
             await _begun(store, "b1", conversation="d")
@@ -360,15 +360,15 @@ class JournalConformance(Conformance):
             for id, error in (("e1", ""), ("f1", "the rule is gone")):
                 await store.journal.release(await _begun(store, id), error=error)
 
-            async def left(limit: int = 10) -> list[str]:
+            async def ids(limit: int = 10) -> list[str]:
                 return [one.id for one in await store.journal.left(limit=limit)]
 
-            require(await left() == ["d1", "b1", "c1", "e1"], f"left are d1, b1, c1 and e1; got {await left()}")
-            require(await left(2) == ["d1", "b1"], f"the first two are d1 and b1; got {await left(2)}")
+            require(await ids() == ["d1", "b1", "c1", "e1"], f"left are d1, b1, c1 and e1; got {await ids()}")
+            require(await ids(2) == ["d1", "b1"], f"the first two are d1 and b1; got {await ids(2)}")
             taken = await store.journal.take("f1", tenant="t", owner="p", lease_s=LIVES)
             require(taken.error == "", "who takes up a turn that could not go on thinks that it can")
             await store.journal.release(taken)
-            require("f1" in await left(), "a turn that was taken up since can go on")
+            require("f1" in await ids(), "a turn that was taken up since can go on")
 
     @law()
     async def test_a_key_stands_for_one_turn(self) -> None:
@@ -378,12 +378,12 @@ class JournalConformance(Conformance):
             async def bound(turn: str, key: str = "k", tenant: str = "t", **rest: Any) -> tuple[str, str]:
                 rest = {"keep_s": 600.0, "digest": f"d{turn}", **rest}
                 came = await store.journal.bind(key, tenant=tenant, turn=turn, **rest)
-                require((came.key, came.tenant) == (key, tenant), f"key and tenant came back as {shown(came)}")
-                require(not came.begun, f"a key whose turn has not begun is {shown(came)}")
+                require((came.key, came.tenant) == (key, tenant), f"key and tenant came back as {show(came)}")
+                require(not came.begun, f"a key whose turn has not begun is {show(came)}")
                 return came.turn, came.digest
 
             came = await asyncio.gather(*(bound(f"a{n}") for n in range(10)))
-            require(len(set(came)) == 1, f"ten turns were bound to one key at once: it stands for {shown(set(came))}")
+            require(len(set(came)) == 1, f"ten turns were bound to one key at once: it stands for {show(set(came))}")
             first = came[0][0]
             seen = TurnKey(key="k", tenant="t", turn=first, digest="")
             never = attrs.evolve(seen, turn="b9")
@@ -409,33 +409,33 @@ class JournalConformance(Conformance):
                 if key == "k":
                     await store.journal.write(mine, entries(1), lease_s=LIVES)
                 else:
-                    await store.append("c", kept(id), tenant="t", end=ending(mine, "done", 1, lease_s=LIVES))
+                    await store.append("c", turn_of(id), tenant="t", end=ending(mine, "done", 1, lease_s=LIVES))
                 found, _ = await store.journal.read(id, tenant="t")
                 require(found.key == key, f"the turn's key came back as {found.key!r}")
                 came = await store.journal.bind(key, tenant="t", turn="c1", digest="e", keep_s=600.0)
-                require((came.turn, came.begun) == (id, True), f"the key of a turn that has begun is {shown(came)}")
+                require((came.turn, came.begun) == (id, True), f"the key of a turn that has begun is {show(came)}")
                 seen = attrs.evolve(came, begun=False)
                 came = await store.journal.bind(key, tenant="t", turn="c1", digest="e", keep_s=600.0, instead_of=seen)
                 require(came.turn == id, "a turn that has begun since somebody looked is replaced")
             await store.delete("c", tenant="t")
             came = await store.journal.bind("l", tenant="t", turn="c1", digest="e", keep_s=600.0)
-            require((came.turn, came.begun) == ("b1", True), f"the key of a turn that was deleted is {shown(came)}")
+            require((came.turn, came.begun) == ("b1", True), f"the key of a turn that was deleted is {show(came)}")
 
     @law()
     async def test_events_come_back_in_order(self) -> None:
         """Each once, after a number, of a turn that runs or has ended; up to a number they are deleted."""
         async with self.opened() as store:
             begun = await _begun(store, "a1")
-            await store.journal.add_events(begun, told(2, 3), forget=0)
-            await store.journal.add_events(begun, [ToldEvent(3, "other", "{}"), *told(4)])
+            await store.journal.add_events(begun, new_events(2, 3), forget=0)
+            await store.journal.add_events(begun, [ToldEvent(3, "other", "{}"), *new_events(4)])
             for after, wanted in ((0, [2, 3, 4]), (2, [3, 4]), (4, [])):
                 found, came = await store.journal.events("a1", tenant="t", after=after)
-                require([*came] == told(*wanted), f"after {after} come {shown([*came])}")
-                require((found.id, found.state) == ("a1", "running"), f"the turn came back as {shown(found)}")
-            await store.append("c", kept("a1"), tenant="t", end=ending(begun, "done", 2))
-            await store.journal.add_events(begun, told(5), forget=3)
+                require([*came] == new_events(*wanted), f"after {after} come {show([*came])}")
+                require((found.id, found.state) == ("a1", "running"), f"the turn came back as {show(found)}")
+            await store.append("c", turn_of("a1"), tenant="t", end=ending(begun, "done", 2))
+            await store.journal.add_events(begun, new_events(5), forget=3)
             found, came = await store.journal.events("a1", tenant="t")
-            require((found.state, [*came]) == ("done", told(4, 5)), f"of an ended turn come {shown([*came])}")
+            require((found.state, [*came]) == ("done", new_events(4, 5)), f"of an ended turn come {show([*came])}")
             for n, text in enumerate(_TEXTS):
                 await store.journal.add_events(begun, [ToldEvent(10 + n, "text", text)])
 
@@ -444,20 +444,20 @@ class JournalConformance(Conformance):
         """Only its owner adds any, all or none; none of them outlives it; and its whole id is asked for."""
         async with self.opened() as store:
             first = await _begun(store, "abc", DEAD)
-            await store.journal.add_events(first, told(1))
+            await store.journal.add_events(first, new_events(1))
             second = await store.journal.take("abc", tenant="t", owner="p", lease_s=LIVES)
             for late in (first, turn("b9")):
-                await refused(store.journal.add_events(late, told(2)), LostTurnError, "events of a former owner")
-            await store.journal.add_events(second, told(2))
+                await refused(store.journal.add_events(late, new_events(2)), LostTurnError, "events of a former owner")
+            await store.journal.add_events(second, new_events(2))
             _, came = await store.journal.events("abc", tenant="t")
-            require([*came] == told(1, 2), f"the events of two owners are {shown([*came])}")
+            require([*came] == new_events(1, 2), f"the events of two owners are {show([*came])}")
             for id, tenant in (("ab", "t"), ("abc", "u"), ("", "t")):
                 await refused(store.journal.events(id, tenant=tenant), UnknownTurnError, f"events of {id!r}")
-            await store.append("c", kept("abc"), tenant="t", end=ending(second, "done", 2))
+            await store.append("c", turn_of("abc"), tenant="t", end=ending(second, "done", 2))
             await asyncio.sleep(0.005)  # rows tell milliseconds
             forgotten = await store.journal.forget(older_than_s=3600, events_older_than_s=0)
             _, came = await store.journal.events("abc", tenant="t")
-            require((forgotten, [*came]) == (0, []), f"events may be forgotten before the turn; left are {shown(came)}")
+            require((forgotten, [*came]) == (0, []), f"events may be forgotten before the turn; left are {show(came)}")
 
     @law("durable")
     async def test_what_was_written_is_there_when_it_is_opened_again(self) -> None:
@@ -475,7 +475,7 @@ class JournalConformance(Conformance):
 
     @law("shared")
     async def test_two_that_share_it_agree(self) -> None:
-        """Of what both take up at once, each turn is one's, and what one writes the other reads."""
+        """Of the turns that both resume at once, each has one owner, and both read what either writes."""
         with tempfile.TemporaryDirectory() as folder:
             async with self.opened(Path(folder)) as one, self.opened(Path(folder)) as two:
                 for n in range(10):
@@ -489,7 +489,7 @@ class JournalConformance(Conformance):
                 for n in range(10):
                     pair = taken[2 * n : 2 * n + 2]
                     yours = [index for index, came in enumerate(pair) if isinstance(came, JournaledTurn)]
-                    require(len(yours) == 1, f"two took a turn at once, and it came to {shown(pair)}")
+                    require(len(yours) == 1, f"two took a turn at once, and it came to {show(pair)}")
                     store, other = (one, two) if yours == [0] else (two, one)
                     await store.journal.write(pair[yours[0]], entries(2), lease_s=None)  # type: ignore[arg-type]
                     require(await _steps(other, f"{n:02}") == [1, 2], "what one writes the other reads")
@@ -509,18 +509,18 @@ def entries(*numbers: int) -> list[JournalEntry]:
     return [JournalEntry(number=n, kind=kinds.get(n, "phase"), data={"n": n, "x": [None, "é"]}, at=at) for n in numbers]
 
 
-def told(*numbers: int) -> list[ToldEvent]:
-    """Return events with these numbers."""
+def new_events(*numbers: int) -> list[ToldEvent]:
+    """Create events with these numbers."""
     return [ToldEvent(number, "text", f'{{"n": {number}}}') for number in numbers]
 
 
 def ending(begun: JournaledTurn, state: Any, *numbers: int, error: str = "", lease_s: float | None = None) -> TurnEnd:
-    """Return how a turn ends, with steps of these numbers."""
+    """Create the end of a turn, with steps of these numbers."""
     return TurnEnd(turn=begun, entries=tuple(entries(*numbers)), state=state, error=error, lease_s=lease_s)
 
 
-def kept(id: str) -> ConversationTurn:
-    """Return what a conversation keeps of a turn."""
+def turn_of(id: str) -> ConversationTurn:
+    """Create the entry of a turn in its conversation."""
     return ConversationTurn(id=id, messages=(UserMessage(content="hello"),), at="2026-01-02T03:04:05+00:00")
 
 
@@ -535,7 +535,7 @@ async def _steps(store: JournalingStore, id: str) -> Sequence[int]:
 
 
 async def _check_state(store: JournalingStore, id: str, wanted: str) -> None:
-    """Check the state of a turn wherever it is told."""
+    """Check that read, list and waiting report the same state of a turn."""
     found, _ = await store.journal.read(id, tenant="t")
     (listed,) = [one for one in await store.journal.list(tenant="t", limit=100) if one.id == id]
     waits = id in await store.journal.waiting(found.conversation, tenant="t")

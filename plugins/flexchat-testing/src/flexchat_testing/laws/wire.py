@@ -1,4 +1,4 @@
-"""What a provider's author tells the kit about the service's wire format, and how the laws ask the provider."""
+"""The methods by which a provider's author describes the service's wire format, and by which laws use the provider."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import httpx
 from flexchat.plugin import ChatResult, ToolCall, ToolDefinition
 from flexchat_sdk import AnswerEnd, ChatEvent, ChatOptions, ChatProvider, Message, ToolEncoder, ToolMessage
 
-from .law import Conformance, require, shown
+from .law import Conformance, require, show
 from .samples import HELLO, result_text
 from .service import Answer, Asked, Service
 
@@ -57,7 +57,7 @@ class ProviderKit(Conformance):
         raise self._unwritten("make_provider")
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Reply:
-        """Return an answer that says text.
+        """Return an answer whose content is *text*.
 
         Args:
             finish: "stop", or "length" for one that the output limit cut off.
@@ -70,7 +70,7 @@ class ProviderKit(Conformance):
         """Return an answer that asks for tools, by name and arguments.
 
         Args:
-            text: What the model says before the calls.
+            text: The model's text before the calls.
             finish: "stop" if the service should end as if there were no calls.
         """
         raise self._unwritten("tool_reply", "tools")
@@ -86,7 +86,7 @@ class ProviderKit(Conformance):
         raise self._unwritten("error_reply")
 
     def as_stream(self, reply: Reply) -> Iterable[str | bytes]:
-        """Return a reply as the service streams it, in at least three pieces if it says something."""
+        """Split a reply into the chunks of the service's stream, at least three unless the reply is empty."""
         raise self._unwritten("as_stream", "streaming")
 
     def read_tool_calls(self, body: Any) -> Sequence[tuple[str, str, Mapping[str, Any]]]:
@@ -130,7 +130,7 @@ class ProviderKit(Conformance):
         return (False, True) if "streaming" in self.supports else (False,)
 
     def answer(self, reply: Reply, *, stream: bool = False, status: int = 200, **rest: Any) -> Answer:
-        """Return what the service sends for a reply."""
+        """Encode a reply as the service sends it."""
         pieces = [as_bytes(piece) for piece in self.as_stream(reply)] if stream else [as_bytes(reply)]
         kind = self.stream_type if stream else "application/json"
         return Answer(status=status, headers={"content-type": kind}, pieces=tuple(pieces), **rest)
@@ -174,12 +174,12 @@ class ProviderKit(Conformance):
         ends = [event for event in events if type(event) is AnswerEnd]
         require(
             len(ends) == 1 and events[-1] is ends[0],
-            f"a stream's last event, and no other, is a AnswerEnd; got {shown(events[-3:])}",
+            f"a stream's last event, and no other, is a AnswerEnd; got {show(events[-3:])}",
         )
         return events
 
-    async def said(self, reply: Reply, *, stream: bool = False) -> ChatResult:
-        """Return what the provider makes of a reply."""
+    async def result(self, reply: Reply, *, stream: bool = False) -> ChatResult:
+        """Serve a reply to the provider, and return its result."""
         async with self.serving(self.answer(reply, stream=stream)) as (provider, _):
             return await self.chat(provider, stream=stream)
 
@@ -215,7 +215,7 @@ class ProviderKit(Conformance):
             require(
                 mark in found.get(number, ""),
                 f"the result of the call with n = {number} must contain {mark!r}; by its key it is "
-                f"{shown(found.get(number))} (all results: {shown(found)})",
+                f"{show(found.get(number))} (all results: {show(found)})",
             )
 
 
