@@ -32,7 +32,7 @@ def _complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) 
 )
 @click.pass_obj
 def cost(context: CommandContext, rule: str | None) -> None:
-    """Estimate what each rule's tools cost in every request.
+    """Estimate the cost of each rule's tools in every request.
 
     The dearest tools come first; -v shows all.
     """
