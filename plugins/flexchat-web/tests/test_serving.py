@@ -321,7 +321,7 @@ async def test_what_requests_share_is_made_once_and_closed_at_the_end(config_fil
             self.closed = True
 
     serving = Serving(config_file, plugins, Settings())
-    kept = serving.kept(Kept, Kept)
-    assert serving.kept(Kept, Kept) is kept
+    kept = serving.shared(Kept, Kept)
+    assert serving.shared(Kept, Kept) is kept
     await serving.aclose()
     assert kept.closed

@@ -1,6 +1,6 @@
 """FlexChat over HTTP.
 
-``create_app`` makes an ASGI application, ``Settings`` says what its operator allows.
+``create_app`` creates an ASGI application, ``Settings`` holds its operator's limits.
 """
 
 from __future__ import annotations

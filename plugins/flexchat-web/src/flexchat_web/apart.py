@@ -51,17 +51,17 @@ class Apart:
     @classmethod
     def of(cls, serving: Serving) -> Apart:
         """Return a server's instance."""
-        return serving.kept(cls, cls)
+        return serving.shared(cls, cls)
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
-        """Return what a function of a module returns, called in another process; raise what it raises.
+        """Call a function in another process; return its result, or raise its exception.
 
         Args:
-            work: A function with a name, not a closure.
-            args: Data that can be pickled, as must the result.
+            work: A function of a module, not a closure.
+            args: Values that can be pickled, as must the result.
 
         Raises:
-            ApiError: 503: it took too long, or too much work is waiting.
+            ApiError: 503: the call took too long, or too many calls are waiting.
         """
         if self._waiting >= MOST_WAITING:
             raise _busy("there is too much to do just now; ask again in a few seconds")
@@ -150,11 +150,11 @@ def _done(raw: bytes) -> tuple[bool, Any]:
         work, args = pickle.loads(raw)
         return True, work(*args)
     except Exception as error:  # noqa: BLE001  it is raised where the work was asked for
-        return False, _told(error)
+        return False, _picklable(error)
 
 
-def _told(error: Exception) -> Exception:
-    """Return an error as it can be sent."""
+def _picklable(error: Exception) -> Exception:
+    """Return the error if it can be pickled, otherwise a RuntimeError with its text."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001  a plugin's error may be anything

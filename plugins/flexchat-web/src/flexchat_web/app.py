@@ -130,7 +130,7 @@ class WebApp:
         await self.serving.aclose()
 
     def _begin(self) -> None:
-        """Begin what is done beside the requests: a mounted app is not told when the server starts."""
+        """Start the background work with the first request: a mounted app gets no lifespan event."""
         if self._works:
             return
         if self.serving.settings.resume:
@@ -172,7 +172,7 @@ class WebApp:
         operation, head = route.operation, method == "HEAD"
         try:
             call = await self._checked(route, parameters, scope, receive)
-            gone = asyncio.create_task(_gone(receive))
+            gone = asyncio.create_task(_wait_for_disconnect(receive))
             work = asyncio.create_task(self._run(operation, call, send, head_only=head))
             try:
                 await asyncio.wait({gone, work}, return_when=asyncio.FIRST_COMPLETED)
@@ -182,7 +182,7 @@ class WebApp:
                 await ended(gone)
                 await ended(work)
         except (GoneError, SlowReaderError):
-            pass  # there is nobody left to answer
+            pass  # the client has gone
         except ApiError as problem:
             await send_problem(problem, send, openai=operation.openai_errors, head_only=head)
 
@@ -314,7 +314,7 @@ class Routes:
             methods[operation.method] = route
 
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
-        """Return what answers a request, and the parameters of its path.
+        """Find the route of a request, and the parameters of its path.
 
         Raises:
             ApiError: 404: no operation has this path; 405: none with this path has this method.
@@ -377,6 +377,6 @@ def _retries(headers: Mapping[str, str]) -> int:
     return int(given) if given.isascii() and given.isdigit() and len(given) < 4 else 0
 
 
-async def _gone(receive: Any) -> None:
+async def _wait_for_disconnect(receive: Any) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

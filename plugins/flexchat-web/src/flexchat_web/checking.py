@@ -298,12 +298,12 @@ def _flaws(engine: SchemaEngine, data: Any) -> list[Problem]:
     except UncheckedError as error:
         return [Problem(path="", text=f"the body holds {error}")]
     return [
-        Problem(path=label(error.absolute_path) if error.absolute_path else "", text=_said(error))
+        Problem(path=label(error.absolute_path) if error.absolute_path else "", text=_describe(error))
         for error in errors[:MAX_PROBLEMS]
     ]
 
 
-def _said(error: Any) -> str:
+def _describe(error: Any) -> str:
     text = sentence(error).replace("the arguments", "the body", 1).replace("unknown parameter", "unknown property", 1)
     return _HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", text)
 

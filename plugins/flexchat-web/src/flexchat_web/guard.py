@@ -210,8 +210,8 @@ class Guard:
     async def _signed_in(self, scope: Scope, headers: Mapping[str, str], send: Send) -> bool:
         """Turn a link's token, /?token=…, into a cookie, and remove it from the address.
 
-        Not if the link is on another site's page, which could sign you in as somebody else who then reads along. The
-        page asks for the token in that case.
+        A link on another site's page is not accepted: it could sign the user in to the account of an attacker, who
+        then reads along. The page asks for the token in that case.
         """
         query = scope.get("query_string", b"").decode("latin-1")
         given = next((value for name, value in parse_qsl(query) if name == "token"), None)
@@ -219,7 +219,7 @@ class Guard:
             return False
         base = scope.get("root_path", "") or ""
         if tenant_of(given, self._settings.tokens) is None:
-            scope["flexchat.refused"] = True  # the page says so, and asks for another
+            scope["flexchat.refused"] = True  # the page reports it, and asks for another
             return False
         if headers.get("sec-fetch-site") in _FOREIGN:
             await _empty(send, 303, {"location": f"{base}/"})
@@ -317,9 +317,9 @@ class _Body:
         return message
 
     async def discard(self) -> None:
-        """Read what is left, for a limited time.
+        """Read the rest of the body, for a limited time.
 
-        A connection that is closed with unread data is reset, and the client loses the answer that says why.
+        Closing a connection with unread data resets it, and the client loses the answer that explains the refusal.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(MAX_DISCARD_S):

@@ -42,7 +42,7 @@ def flexchat_web_operations(web: Web) -> Iterable[Operation]:  # type: ignore[em
 
 @hookspec
 def flexchat_web_pages(web: Web) -> Iterable[Page]:  # type: ignore[empty-body]
-    """Offer pages in addition to ours. static/js/router.js says what a page's module exports.
+    """Register additional pages. static/js/router.js documents the exports of a page's module.
 
     Example:
         from pathlib import Path
@@ -55,7 +55,7 @@ def flexchat_web_pages(web: Web) -> Iterable[Page]:  # type: ignore[empty-body]
 
 @hookspec
 def flexchat_web_model_facts(web: Web) -> Iterable[ModelFact]:  # type: ignore[empty-body]
-    """Offer additional facts about each model in the list of models.
+    """Register additional facts about each model in the list of models.
 
     Example:
         @hookimpl(optionalhook=True)

@@ -27,7 +27,7 @@ _SCHEMES = ("http:", "https:", "mailto:")
 
 
 def all_rendered(texts: Iterable[str]) -> list[str]:
-    """Return texts as HTML, those beyond LONGEST or DEAREST as they are."""
+    """Render texts as HTML; those beyond LONGEST or DEAREST are returned unchanged."""
     from markdown_it.common.utils import escapeHtml
 
     length, paid, html = 0, 0, []

@@ -21,15 +21,15 @@ class Call:
     """A request that has passed every check.
 
     Attributes:
-        body: JSON data that fits the operation's schema; None without a body. See Operation.unread, too.
-        query: The query's parameters, converted as their schemas say; defaults filled in.
+        body: JSON data that fits the operation's schema; None without a body. See also Operation.unread.
+        query: The query's parameters, converted according to their schemas, with defaults.
         path: The path's parameters.
         tenant: The tenant making the request.
         may_edit: Whether it may change the configuration.
         wants_stream: Whether the client asks for server-sent events in its Accept header.
         last_event_id: Number of the last event the client has, when it rejoins a stream; 0 for none.
-        key: Its Idempotency-Key, if it sent one and the operation takes it.
-        retries: How often the client says it has sent this request before, as OpenAI's clients do.
+        key: Its Idempotency-Key, if it sent one and the operation accepts it.
+        retries: The number of earlier attempts that the client reports, as OpenAI's clients do.
         base: Path under which the application is mounted; empty at the root.
         secure: Whether the browser talks TLS, to this server or to a proxy in front of it.
         session: Id of the browser's session; empty if it has none.
@@ -107,7 +107,7 @@ class Stream:
     What it raises before its first event is answered as if the operation had raised it.
 
     Attributes:
-        stopped: The last event if the server is stopped; None for an error that says so.
+        stopped: The last event if the server is stopped; None for an error event.
     """
 
     events: AsyncGenerator[Event, None]
@@ -169,10 +169,10 @@ def _none_more(chat: FlexChat) -> Iterable[str]:
 
 @attrs.frozen(kw_only=True)
 class ModelFact:
-    """What a plugin says about each model in the list of models.
+    """A fact that a plugin adds to each model in the list of models.
 
     Attributes:
-        name: The key it has there.
+        name: Its key in the entry of a model.
         schema: JSON Schema of its value.
         told: From a call, the chat and the ids of models ("LLM/MODEL") to the values, by id.
         named: From the chat to models that join the list though no rule names them and no LLM lists them.
@@ -192,7 +192,7 @@ class Page:
         name: In the address, "#/glossary": lower-case letters and _.
         label: In the navigation.
         folder: Where its files are; they are served below static/plugins/NAME/, so that "../../js/dom.js" is ours.
-        script: The module, a file in the folder; static/js/router.js says what it exports.
+        script: The module, a file in the folder; static/js/router.js documents its exports.
         styles: Its stylesheets, files in the folder.
         after: Name of the page it follows in the navigation; empty: at the end.
         icon: Its icon in the navigation, a name from static/js/icons.js: "list", "document", "history", …
@@ -207,7 +207,7 @@ class Page:
     icon: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the browser needs to know about it."""
+        """Convert the page's description for the browser."""
         at = f"plugins/{self.name}/"
         files = {"script": at + self.script, "styles": [at + style for style in self.styles]}
         return {"name": self.name, "label": self.label, "after": self.after, "icon": self.icon, **files}

@@ -23,7 +23,7 @@ class LongAnswers(asyncio.Lock):
     @classmethod
     def of(cls, serving: Serving) -> LongAnswers:
         """Return a server's instance."""
-        return serving.kept(cls, cls)
+        return serving.shared(cls, cls)
 
 
 async def paced(items: Iterable[T]) -> AsyncIterator[T]:
@@ -35,7 +35,7 @@ async def paced(items: Iterable[T]) -> AsyncIterator[T]:
 
 
 async def encoded_in_pieces(data: Mapping[str, Any]) -> bytes:
-    """Return what encoded does; other requests get their turn within long lists that are values of the data."""
+    """Encode data like ``encoded``, yielding to other requests within long lists that are values of the data."""
     members = [encoded(key) + b":" + await _value(value) for key, value in data.items()]
     return b"{" + b",".join(members) + b"}"
 

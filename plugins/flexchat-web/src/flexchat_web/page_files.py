@@ -1,4 +1,4 @@
-"""The page's files, at an address that changes when one of them does, so that browsers keep them for good."""
+"""The page's files, at an address that changes when one of them does, so that browsers cache them permanently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of the API: problem details, which a program can tell apart and a person can read. Source: RFC 9457."""
+"""Errors of the API: problem details, which programs can distinguish and people can read. Source: RFC 9457."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ def _finite(data: Any) -> Any:
     return data
 
 
-def written(reply: Reply) -> Reply:
-    """Return an answer ready to be sent."""
+def encode_reply(reply: Reply) -> Reply:
+    """Encode a reply that holds JSON data; other replies are returned unchanged."""
     return Written(encoded(reply.data), reply.status, reply.headers) if isinstance(reply, Json) else reply
 
 
@@ -73,7 +73,7 @@ class Streams:
         self._told: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:
-        """Return how many are open."""
+        """Count the open connections."""
         return len(self._told)
 
     @contextlib.contextmanager

@@ -51,19 +51,19 @@ def left_out(plugin: str, hook: str, reason: str) -> None:
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """What the operator allows.
+    """The operator's limits for the server.
 
     Attributes:
-        tokens: Tenant of each token; empty: no token is required, and everybody is the default tenant.
+        tokens: Tenant of each token; empty: no token is required, and every client is the default tenant.
         hosts: Names a request's Host may have, without port; None for loopback's own; include "*" for any.
         origins: Origins of other pages that may call the API: "https://app.example".
         edit: Whether the configuration may be changed; default: only if hosts is None.
         max_body_bytes: Of a request.
-        body_seconds: How long a body may take to arrive.
+        body_seconds: The longest time in which a body may arrive.
         allow_env: Environment variables that a configuration in a request may use.
-        unheard_seconds: How long a turn continues while nobody listens to its stream; 0: it ends with the connection.
-        most_unheard: Most such turns per tenant; beyond that, the one alone for longest is ended.
-        resume: Whether turns that other processes left when they died are taken up.
+        unheard_seconds: The longest time a turn continues without a listener; 0: it ends with the connection.
+        most_unheard: Most such turns per tenant; beyond that, the one without a listener for longest is cancelled.
+        resume: Whether turns left by processes that died are resumed.
     """
 
     tokens: Mapping[str, str] = attrs.field(factory=dict, repr=False)
@@ -170,7 +170,7 @@ class Serving:
 
     @property
     def model_facts(self) -> tuple[ModelFact, ...]:
-        """What plugins say about each model."""
+        """The facts that plugins add to each model."""
         if self._facts_told is None or self._facts_told[0] is not self.plugins:
             found = tuple(fact for _, fact in self.offered("flexchat_web_model_facts", ModelFact))
             self._facts_told = self.plugins, found
@@ -220,7 +220,7 @@ class Serving:
         return self._current.chat.mask(text)
 
     def facts(self) -> Facts | None:
-        """Return what another process needs to know; None if it could not have the same plugins."""
+        """Return the data from which another process rebuilds this; None if its plugins could differ."""
         blocked = self.plugins.blocked
         if blocked is None:
             return None
@@ -237,10 +237,10 @@ class Serving:
             blocked=tuple(blocked.items()),
         )
 
-    def kept(self, cls: type[T], make: Callable[[], T]) -> T:
-        """Return the one object of a class that requests share; made when first asked for.
+    def shared(self, cls: type[T], make: Callable[[], T]) -> T:
+        """Return the single object of a class that all requests share, created on first use.
 
-        If it has a method ``aclose``, that is called when the server ends.
+        Its method ``aclose``, if it has one, is called when the server ends.
         """
         if cls not in self._kept:
             self._kept[cls] = make()
@@ -350,14 +350,14 @@ class Serving:
             await lent.chat.aclose()
 
     def _facts(self) -> tuple[tuple[int, ...], ...] | None:
-        """Return what the system says of the configuration's files; None if it has none, or it is gone."""
+        """Return the file status of the configuration's files; None if there is none, or one has disappeared."""
         if not isinstance(self.source, Path):
             return None
         files = [_facts_of(path) for path in (self.source, *self._others)]
         return tuple(files) if files[0] else None
 
     def _fingerprint(self, before: _Seen | None = None) -> _Seen | None:
-        """Return what tells one state of the files from another; None if there is no file or it cannot be read."""
+        """Compute a fingerprint of the files' contents; None if there is no file or it cannot be read."""
         facts = self._facts()
         if facts is None or not isinstance(self.source, Path):
             return None

@@ -40,7 +40,7 @@ class Sessions:
     @classmethod
     def of(cls, serving: Serving) -> Sessions:
         """Return a server's instance."""
-        return serving.kept(cls, lambda: cls(serving.settings.tokens))
+        return serving.shared(cls, lambda: cls(serving.settings.tokens))
 
     async def begin(self, token: str) -> str:
         """Return the id of a new session.

@@ -34,7 +34,7 @@ def session_of(headers: Mapping[str, str]) -> str:
 
 
 def is_secure(scope: Mapping[str, Any], headers: Mapping[str, str]) -> bool:
-    """Return whether a browser talks TLS, if only to a proxy: it says so in the Origin that has been checked."""
+    """Return whether a browser uses TLS, to this server or to a proxy, by the Origin header, which has been checked."""
     return scope.get("scheme") == "https" or headers.get("origin", "").startswith("https://")
 
 

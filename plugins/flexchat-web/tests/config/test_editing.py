@@ -8,7 +8,7 @@ from flexchat.config.document import parse_document, walk
 from flexchat.domain.masking import Mask
 from flexchat_web.config.editing import edit, set_values
 from flexchat_web.config.file import written_as
-from flexchat_web.config.secrets import MASKED, same_target, secret_places, shown, shown_unread
+from flexchat_web.config.secrets import MASKED, mask_secrets, same_target, secret_places, shown_unread
 from flexchat_web.problems import ApiError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -208,7 +208,7 @@ def test_a_secret_is_never_shown_and_the_rest_is(plugins, monkeypatch, format_):
     monkeypatch.setenv("SOME_API_KEY", "ENV-SECRET-7")
     text = SECRETS if format_ == "toml" else written_as(tomllib.loads(SECRETS), format_)
     document = parse_document(text, f"flexchat.{format_}")
-    seen = shown(text, document, plugins, Mask())
+    seen = mask_secrets(text, document, plugins, Mask())
     assert "secret-" not in seen.lower()
     assert "${OLLAMA_KEY}" in seen
     data = parse_document(seen, f"flexchat.{format_}").data
@@ -218,7 +218,7 @@ def test_a_secret_is_never_shown_and_the_rest_is(plugins, monkeypatch, format_):
 
 def test_prose_about_passwords_is_no_secret(plugins):
     text = '[[responses]]\nllm = "a"\nprompt = """\n# Password: ask.\nThe password is: hunter"""\n'
-    assert shown(text, parse_document(text, "flexchat.toml"), plugins, Mask()) == text
+    assert mask_secrets(text, parse_document(text, "flexchat.toml"), plugins, Mask()) == text
 
 
 def test_references_to_the_environment_are_shown(plugins):
@@ -243,7 +243,7 @@ def test_what_a_service_is_sent_as_a_header_is_masked_and_so_are_secrets_within_
         '[stores.b]\nprovider = "chromadb-wrapper"\nurl = "http://x"\n'
         'auth = { type = "api-key", key = "plain-nested-value" }\n'
     )
-    seen = shown(text, parse_document(text, "flexchat.toml"), plugins, Mask())
+    seen = mask_secrets(text, parse_document(text, "flexchat.toml"), plugins, Mask())
     assert "secret" not in seen
     assert "-value" not in seen
     assert "${NAMED}" in seen

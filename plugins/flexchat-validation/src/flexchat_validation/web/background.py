@@ -56,7 +56,7 @@ class Runs:
     def of(cls, serving: Any) -> Runs:
         """Return a server's instance."""
         Records.of(serving)  # made first, and so closed last: runs write to its stores as they end
-        found: Runs = serving.kept(cls, lambda: cls(serving))
+        found: Runs = serving.shared(cls, lambda: cls(serving))
         return found
 
     async def begin(self, models: tuple[str, ...], make: Begin, tenant: str) -> Run:

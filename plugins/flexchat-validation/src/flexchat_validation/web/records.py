@@ -53,7 +53,7 @@ class Records:
     @classmethod
     def of(cls, serving: Any) -> Records:
         """Return a server's instance."""
-        found: Records = serving.kept(cls, lambda: cls(serving))
+        found: Records = serving.shared(cls, lambda: cls(serving))
         return found
 
     def store(self, chat: FlexChat) -> ValidationStore:

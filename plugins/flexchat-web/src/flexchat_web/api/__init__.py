@@ -22,7 +22,7 @@ from . import (
     tools,
     turns,
 )
-from .errors import told
+from .errors import convert_errors
 
 if TYPE_CHECKING:
     from ..serving import Serving
@@ -37,12 +37,12 @@ def operations(serving: Serving, *others: Operation) -> Iterator[Operation]:
     first += models.operations(serving.model_facts)
     last = [operation for module in (openai, ready, server, session) for operation in module.OPERATIONS]
     taken = {(operation.method, operation.path): "FlexChat's own" for operation in (*first, *last, *others)}
-    yield from map(told, first)
+    yield from map(convert_errors, first)
     for plugin, operation in serving.offered(_HOOK, Operation):
         place = (operation.method, operation.path)
         if place in taken:
             left_out(plugin, _HOOK, f"{' '.join(place)} is {taken[place]}")
             continue
         taken[place] = f"an operation of {plugin}"
-        yield told(operation)
-    yield from map(told, last)
+        yield convert_errors(operation)
+    yield from map(convert_errors, last)

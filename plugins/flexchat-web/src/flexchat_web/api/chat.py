@@ -27,9 +27,9 @@ from .shapes import (
     TEXTS,
     TURN,
     VARIABLES,
+    body_schema,
     listed,
     record,
-    taken,
 )
 from .turns import INTERRUPTED, Turns, begun, replayed
 
@@ -49,7 +49,7 @@ _ASKED = {
     "variables": VARIABLES,
 }
 _OPTIONS = {
-    **taken({}, **MODEL_OPTIONS, reasoning=EFFORT),
+    **body_schema({}, **MODEL_OPTIONS, reasoning=EFFORT),
     "type": ["object", "null"],
     "description": "How the model answers this message, in place of what the rule says.",
 }
@@ -61,22 +61,24 @@ async def _chat(call: Call) -> Reply:
     if call.key is not None:
         return await _chat_once(call, call.key)
     if call.body.get("stream", call.wants_stream):
-        events = begun(Turns.of(call.serving), **_asked(call.body), **_options(call.body), **_kept(call))
+        events = begun(
+            Turns.of(call.serving), **_request_fields(call.body), **_options(call.body), **_conversation_fields(call)
+        )
         return Stream(events, stopped=INTERRUPTED if call.body.get("conversation") else None)
     async with call.serving.chat() as chat:
-        turn = await chat.respond(**_asked(call.body), **_options(call.body), **_kept(call))
+        turn = await chat.respond(**_request_fields(call.body), **_options(call.body), **_conversation_fields(call))
     return _answered(turn, {})
 
 
 async def _chat_once(call: Call, key: str) -> Reply:
     """Answer a request that has a key: with a new turn, or with that of an earlier request."""
     turns = Turns.of(call.serving)
-    asked = {**_asked(call.body), **_options(call.body), "conversation": call.body.get("conversation")}
-    asked["on_question"] = _asking(call)
+    asked = {**_request_fields(call.body), **_options(call.body), "conversation": call.body.get("conversation")}
+    asked["on_question"] = _question_handler(call)
     turn, is_repeat = await turns.join(call.tenant, key, lambda chat: (chat, asked))
     headers = REPLAYED if is_repeat else {}
     if not call.body.get("stream", call.wants_stream):
-        with turns.heard(turn):
+        with turns.listening(turn):
             return _answered(await turn.handle.result(), headers)
     if turns.find(turn.handle.id, call.tenant) is None:
         return Stream(replayed(turn), headers)
@@ -93,7 +95,7 @@ def _answered(turn: Turn, headers: Mapping[str, str]) -> Json:
 
 async def _explain(call: Call) -> Reply:
     async with call.serving.chat() as chat:
-        found = await chat.explain(**_asked(call.body))
+        found = await chat.explain(**_request_fields(call.body))
         async with LongAnswers.of(call.serving):  # of thousands of rules
             return Written(await encoded_in_pieces(await _explained(found, chat.config.responses)))
 
@@ -126,7 +128,7 @@ async def _explained(found: Explanation, rules: Sequence[ResponseRule]) -> dict[
     }
 
 
-def _asked(body: dict[str, Any]) -> dict[str, Any]:
+def _request_fields(body: dict[str, Any]) -> dict[str, Any]:
     chosen = body.get("selectedCollections")
     return {
         "message": body["prompt"],
@@ -145,16 +147,16 @@ def _options(body: dict[str, Any]) -> dict[str, Any]:
     return {**given, **whole}
 
 
-def _kept(call: Call) -> dict[str, Any]:
+def _conversation_fields(call: Call) -> dict[str, Any]:
     return {
         "conversation": call.body.get("conversation"),
         "tenant": call.tenant,
-        "on_question": _asking(call),
+        "on_question": _question_handler(call),
     }
 
 
-def _asking(call: Call) -> OnQuestion | None:
-    """Return what asks the client; only one that says so shows questions, and no other is to be waited for."""
+def _question_handler(call: Call) -> OnQuestion | None:
+    """Return the handler of questions; None for a client that does not show them, and must not be waited for."""
     return Questions.of(call.serving).asking(call.tenant) if call.body.get("questions") else None
 
 
@@ -172,7 +174,7 @@ OPERATIONS = (
         tag="chat",
         handle=_chat,
         body={
-            **taken(
+            **body_schema(
                 _PROMPT,
                 **_ASKED,
                 options=_OPTIONS,
@@ -200,7 +202,7 @@ OPERATIONS = (
         summary="Show which rule would answer a message, and why.",
         tag="chat",
         handle=_explain,
-        body={**taken(_PROMPT, **_ASKED), "examples": _EXAMPLES},
+        body={**body_schema(_PROMPT, **_ASKED), "examples": _EXAMPLES},
         refusal=_no_prompt,
         max_body_bytes=4 * 1024 * 1024,
         answers={

@@ -1,4 +1,4 @@
-"""Kept conversations: each tenant's own, and nobody else's."""
+"""Stored conversations, each visible to its own tenant only."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from .shapes import (
     TEXTS,
     TOOL_CALL,
     TURN_STATUS,
+    body_schema,
     listed,
     record,
-    taken,
 )
 
 NOT_KEPT = "conversations are not kept; add a [conversations] table to the configuration to keep them"
@@ -128,7 +128,7 @@ def _info(info: ConversationInfo) -> dict[str, Any]:
 
 def kept_turn(turn: ConversationTurn) -> dict[str, Any]:
     """Return a kept turn: its messages, and the rest as Turn.to_dict has it for one that has just ended."""
-    kept: dict[str, Any] = shown(turn_to_dict(turn))
+    kept: dict[str, Any] = without_provider_data(turn_to_dict(turn))
     return {
         "id": turn.id,
         "messages": kept["messages"],
@@ -155,12 +155,16 @@ def kept_turn(turn: ConversationTurn) -> dict[str, Any]:
     }
 
 
-def shown(data: Any) -> Any:
-    """Return a turn's data without what only its provider can read."""
+def without_provider_data(data: Any) -> Any:
+    """Remove the data that only the provider can interpret from a turn's data."""
     if isinstance(data, dict):
-        return {key: shown(value) for key, value in data.items() if key != "provider_data"}
+        return {key: without_provider_data(value) for key, value in data.items() if key != "provider_data"}
     if isinstance(data, list):
-        return [shown(item) for item in data if not (isinstance(item, dict) and item.get("type") == "opaque")]
+        return [
+            without_provider_data(item)
+            for item in data
+            if not (isinstance(item, dict) and item.get("type") == "opaque")
+        ]
     return data
 
 
@@ -230,7 +234,7 @@ OPERATIONS = (
         summary="Rename a conversation.",
         tag="conversations",
         handle=_rename,
-        body=taken({"title": {**SAID, "maxLength": 200}}),
+        body=body_schema({"title": {**SAID, "maxLength": 200}}),
         answers={200: record(_INFO)},
         problems=(404, 503),
     ),

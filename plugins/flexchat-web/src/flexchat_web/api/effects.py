@@ -9,7 +9,7 @@ import attrs
 from flexchat import Effect
 
 from ..operations import Call, Json, Operation, Reply
-from .shapes import CONVERSATION_ID, COUNT, NULLABLE_TEXT, TEXT, listed, record, taken
+from .shapes import CONVERSATION_ID, COUNT, NULLABLE_TEXT, TEXT, body_schema, listed, record
 
 _STATES = ["claimed", "done", "failed", "unknown"]
 
@@ -63,7 +63,7 @@ async def _settle(call: Call) -> Reply:
 def _facts(effect: Effect) -> dict[str, Any]:
     facts = attrs.asdict(effect)
     del facts["result"]  # may be long
-    del facts["handle"]  # at some services, whoever has it may read or cancel the job
+    del facts["handle"]  # at some services, it permits reading or cancelling the job
     return facts
 
 
@@ -106,7 +106,7 @@ OPERATIONS = (
         tag="effects",
         handle=_settle,
         body={
-            **taken({"state": {"enum": ["done", "failed"]}}, note={**TEXT, "maxLength": 2000}),
+            **body_schema({"state": {"enum": ["done", "failed"]}}, note={**TEXT, "maxLength": 2000}),
             "examples": [{"state": "done", "note": "the bank shows it, receipt 118"}],
         },
         answers={200: _WITH_RESULT},

@@ -158,8 +158,8 @@ def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool
     return ApiError(status, mask(error.public_text), kind=kind, flaws=flaws, headers=headers, **more)
 
 
-def told(operation: Operation) -> Operation:
-    """Return the operation with FlexChat's errors turned into problems, in its streams too."""
+def convert_errors(operation: Operation) -> Operation:
+    """Wrap an operation so that FlexChat's errors become problems, including those in its streams."""
 
     async def handle(call: Call) -> Reply:
         def problem(error: FlexChatError) -> ApiError:
@@ -169,12 +169,16 @@ def told(operation: Operation) -> Operation:
             reply = await operation.handle(call)
         except FlexChatError as error:
             raise problem(error) from error
-        return attrs.evolve(reply, events=_told(reply.events, problem)) if isinstance(reply, Stream) else reply
+        return (
+            attrs.evolve(reply, events=_convert_stream_errors(reply.events, problem))
+            if isinstance(reply, Stream)
+            else reply
+        )
 
     return attrs.evolve(operation, handle=handle)
 
 
-async def _told(
+async def _convert_stream_errors(
     events: AsyncGenerator[Event, None], problem: Callable[[FlexChatError], ApiError]
 ) -> AsyncGenerator[Event, None]:
     try:

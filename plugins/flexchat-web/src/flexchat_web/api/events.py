@@ -51,9 +51,9 @@ async def events_of(
 
 
 def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
-    """Return a turn's events for listeners: its start, what it waits for, the answer, and the successful end.
+    """Convert a turn's event for listeners: its start, its questions, the answer, and the end; None for others.
 
-    A turn that was stopped has that end too, with a status that says so.
+    A cancelled turn has an end as well, with its own status.
     """
     match happened:
         case TurnStarted(info=info):
@@ -90,7 +90,7 @@ def _question(question: Question) -> dict[str, Any]:
 
 
 def turn_data(turn: Turn) -> dict[str, Any]:
-    """Return what clients are told of a turn: not its messages, which hold what is only for the model's service."""
+    """Return a turn's data for clients, without its messages, which contain data for the model's service only."""
     told = {key: value for key, value in turn.to_dict().items() if key not in _UNTOLD}
     if turn.response.tool_calls is not None:
         told["tool_calls"] = [record.to_dict() for record in turn.response.tool_calls]
@@ -101,7 +101,7 @@ _UNTOLD = ("messages", "profile", "replay", "is_repeat")
 
 
 def last_event(turn: ConversationTurn, conversation: str) -> Event:
-    """Return the last event of a turn whose process died before it told it: as the conversation has the turn."""
+    """Rebuild, from the conversation, the last event of a turn whose process died before emitting it."""
     if turn.status == "failed":
         return Event("error", ApiError(500, turn.error, kind="failed-turn").to_dict())
     kept = {key: value for key, value in kept_turn(turn).items() if key not in ("messages", "at")}
@@ -127,4 +127,4 @@ def _piece(happened: StreamEvent) -> Event | None:
             return Event("tool_finished", {"call_id": record.call_id, **told})
         case AnswerEnd(result=result) if not result.is_paused:
             return Event("answer_end", {})
-    return None  # a call is complete: tool_started says so; an answer that paused goes on
+    return None  # a complete call is reported by tool_started; a paused answer continues

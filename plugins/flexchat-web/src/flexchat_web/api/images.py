@@ -1,4 +1,4 @@
-"""A tool's result as clients are told it, with images that a page can show."""
+"""A tool's result in the form for clients, with images that a page can show."""
 
 from __future__ import annotations
 

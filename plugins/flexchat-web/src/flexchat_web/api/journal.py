@@ -10,7 +10,7 @@ from flexchat.host import cost_of_steps, rounds_of
 
 from ..operations import Call, Json, Operation, Reply
 from ..problems import ApiError
-from .conversations import shown
+from .conversations import without_provider_data
 from .shapes import CONVERSATION_ID, COST, COUNT, TABLE, TEXT, listed, record
 
 _STATES = ["running", "done", "failed", "cancelled", "interrupted"]
@@ -59,7 +59,7 @@ async def _show(call: Call) -> Reply:
 def _step(step: JournalEntry) -> dict[str, Any]:
     rounds = rounds_of(step)
     cost = Cost.total(one.cost for one in rounds).to_dict() if rounds else None
-    return {**attrs.asdict(step), "data": shown(step.data), "cost": cost}
+    return {**attrs.asdict(step), "data": without_provider_data(step.data), "cost": cost}
 
 
 def _not_kept(error: ChatRequestError) -> ApiError:

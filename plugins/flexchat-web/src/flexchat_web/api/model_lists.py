@@ -41,7 +41,7 @@ class ModelLists:
 
 async def listed_models(serving: Serving, chat: FlexChat, *, refresh: bool = False) -> Lists:
     """Return the models of each LLM, or why it does not list them; a minute old at most."""
-    return await serving.kept(ModelLists, ModelLists).of(chat, refresh=refresh)
+    return await serving.shared(ModelLists, ModelLists).of(chat, refresh=refresh)
 
 
 def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:

@@ -55,10 +55,10 @@ def _entry(model_id: str, llm: str, model: ModelInfo, *, default: bool) -> dict[
 
 
 def operations(facts: Sequence[ModelFact]) -> tuple[Operation, ...]:
-    """Return the list of models as an operation.
+    """Create the operation that lists the models.
 
     Args:
-        facts: What plugins say about each.
+        facts: Additional facts from plugins about each model.
     """
     return (
         Operation(

@@ -65,7 +65,7 @@ async def _complete(call: Call) -> Reply:
     turns, warnings = Turns.of(call.serving), list[str]()
 
     def ask(chat: FlexChat) -> tuple[FlexChat, Mapping[str, Any]]:
-        asked = _asked(call, chat)
+        asked = _read_request(call, chat)
         warnings.extend(asked.warnings)
         return asked.chat, asked.request
 
@@ -76,7 +76,7 @@ async def _complete(call: Call) -> Reply:
     headers = REPLAYED if is_repeat else {}
     if call.body.get("stream"):
         return Stream(_events(call, turns, turn, tuple(warnings)), headers)
-    with turns.heard(turn):
+    with turns.listening(turn):
         found = await turn.handle.result()
     if found.status == "cancelled":
         raise _cancelled()
@@ -86,7 +86,7 @@ async def _complete(call: Call) -> Reply:
 async def _events(call: Call, turns: Turns, turn: ServedTurn, warnings: tuple[str, ...]) -> AsyncGenerator[Event, None]:
     include_usage = bool((call.body.get("stream_options") or {}).get("include_usage"))
     events = chunks(_happenings(turn), call.body["model"], warnings, include_usage=include_usage)
-    with turns.heard(turn):
+    with turns.listening(turn):
         async with aclosing(events):
             async for event in events:
                 yield event
@@ -107,7 +107,7 @@ def _cancelled() -> ApiError:
     return ApiError(409, text, kind="cancelled", headers={"x-should-retry": "false"})
 
 
-def _asked(call: Call, chat: FlexChat) -> Asked:
+def _read_request(call: Call, chat: FlexChat) -> Asked:
     body = call.body
     message, history = read_messages(body["messages"])
     form = body.get("response_format")

@@ -58,9 +58,9 @@ async def chunks(
 ) -> AsyncGenerator[Event, None]:
     """Yield a turn as chunks, and ``[DONE]``.
 
-    Tools run here, so a client sees none of their calls, only a comment for each step of one, lest it or a proxy take
-    the connection for dead. What a model says along with a call comes as text, separated from its next answer by an
-    empty line.
+    Tools run in this server, so the client sees no calls, only a comment for each step of one: without these, a client
+    or a proxy would close the silent connection. Text beside a call is sent, separated from the next answer by an empty
+    line.
     """
     base = {"id": f"chatcmpl-{secrets.token_hex(16)}", "object": "chat.completion.chunk", "created": int(time.time())}
 

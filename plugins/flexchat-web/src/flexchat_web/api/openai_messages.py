@@ -46,5 +46,5 @@ def unread_part(messages: Any) -> str | None:
 
 
 def refused(text: str, param: str, *, code: str | None = None) -> ApiError:
-    """Return the error for a request that cannot be answered as it is."""
+    """Create the error for a request that cannot be answered unchanged."""
     return ApiError(400, f"{param}: {text}", kind="request", param=param, code=code)

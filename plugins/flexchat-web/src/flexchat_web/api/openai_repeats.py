@@ -29,7 +29,7 @@ class Repeats:
     @classmethod
     def of(cls, serving: Serving) -> Repeats:
         """Return a server's."""
-        return serving.kept(cls, cls)
+        return serving.shared(cls, cls)
 
     def key_of(self, tenant: str, body: Any, retries: int) -> str:
         """Return a request's key.

@@ -12,7 +12,7 @@ from flexchat.host import reply_problem
 from ..operations import Call, Json, Operation, Reply
 from ..problems import ApiError
 from ..serving import Serving
-from .shapes import TABLE, TEXT, record, taken
+from .shapes import TABLE, TEXT, body_schema, record
 
 ACTION = {"enum": ["accept", "decline", "cancel"]}
 
@@ -33,10 +33,10 @@ class Questions:
     @classmethod
     def of(cls, serving: Serving) -> Questions:
         """Return a server's questions."""
-        return serving.kept(cls, cls)
+        return serving.shared(cls, cls)
 
     def asking(self, tenant: str) -> OnQuestion:
-        """Return what asks the clients of a tenant: they get the question as an event, and reply over HTTP."""
+        """Return the handler that sends questions to a tenant's clients as events, and awaits the reply over HTTP."""
 
         async def ask(question: Question) -> QuestionReply:
             waiting = _Open(question, tenant, asyncio.get_running_loop().create_future())
@@ -79,7 +79,7 @@ OPERATIONS = (
         tag="turns",
         handle=_reply,
         body={
-            **taken({"action": ACTION}, content={**TABLE, "type": ["object", "null"]}),
+            **body_schema({"action": ACTION}, content={**TABLE, "type": ["object", "null"]}),
             "examples": [{"action": "accept", "content": {"seat": "window"}}],
         },
         answers={200: record({"id": TEXT, "action": TEXT})},

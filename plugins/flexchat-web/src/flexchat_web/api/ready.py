@@ -40,10 +40,10 @@ class Readiness:
     @classmethod
     def of(cls, serving: Serving) -> Readiness:
         """Return a server's instance."""
-        return serving.kept(cls, lambda: cls(serving))
+        return serving.shared(cls, lambda: cls(serving))
 
     async def stores(self) -> Mapping[str, str]:
-        """Return what is wrong with each store; empty for one that answers."""
+        """Check each store; map its name to its problem, empty if it answers."""
         async with self._lock:
             if time.monotonic() - self._asked_at >= FRESH_S:
                 async with self._serving.chat() as chat:

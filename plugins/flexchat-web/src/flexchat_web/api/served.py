@@ -1,4 +1,4 @@
-"""One turn that runs in the server, and what its listeners are told."""
+"""One turn that runs in the server, and the events for its listeners."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ def _size(event: ToldEvent) -> int:
 
 @attrs.define(eq=False)
 class ServedTurn:
-    """A turn, its tenant, and what its listeners are told: events numbered from 1, without gaps.
+    """A turn, its tenant and the events for its listeners, numbered from 1 without gaps.
 
-    A kept turn's events are written before anybody gets them. So whoever takes the turn up, if this process dies, goes
-    on with the next number, and all listeners get the same.
+    A stored turn's events are written before they are sent. If this process dies, the process that resumes the turn
+    continues with the next number, and all listeners receive the same events.
 
     Attributes:
         mask: Removes its configuration's secrets from texts.
-        log: What its listeners are told.
-        listeners: How many wait for it now.
-        readers: How many of them read its events while it runs.
-        patience_s: How long it goes on alone, at most.
-        is_silent: Whether its events are told in another format, elsewhere.
-        timer: Ends it if nobody has listened for too long; None while somebody does.
-        problem: What it failed with; None if it did not.
+        log: The events for its listeners.
+        listeners: The number of clients that wait for it now.
+        readers: The number of those that read its events while it runs.
+        patience_s: The longest time it continues without a listener, in seconds.
+        is_silent: Whether its events are sent elsewhere, in another format.
+        timer: Cancels it after that time; None while it has a listener.
+        problem: The error it failed with, or None.
     """
 
     handle: TurnHandle
@@ -80,7 +80,7 @@ class ServedTurn:
 
     @classmethod
     def resumed(cls, handle: TurnHandle, mask: Callable[[str], str], earlier: Sequence[ToldEvent]) -> ServedTurn:
-        """Return a turn that was taken up; earlier: what its listeners were told before."""
+        """Create the turn of a handle that was resumed; *earlier* are the events that listeners already have."""
         log = EventLog(most_characters=MOST_CHARACTERS, size=_size, first=earlier[0].number if earlier else 1)
         for event in earlier:
             log.add(event.number, event)
@@ -88,7 +88,7 @@ class ServedTurn:
 
     @property
     def is_told(self) -> bool:
-        """Whether its listeners can be told how it ended. One that ended without that goes on in another process."""
+        """Whether its end can be sent to listeners. If not, the turn continues in another process."""
         last = self.log.last
         return last is not None and last.name in LAST
 
@@ -124,17 +124,17 @@ class ServedTurn:
             self.log.end()
 
     async def _pass_on(self, events: Sequence[ToldEvent]) -> None:
-        """Tell the listeners events, once they are written.
+        """Send events to the listeners once they are written.
 
         Raises:
-            LostTurnError: Another process has taken the turn up: what happens here is told to nobody any more.
+            LostTurnError: Another process has resumed the turn: events of this process are no longer sent.
         """
         is_kept = self.handle.is_kept and self._is_written
         if is_kept:
             try:
                 await self.handle.add_events(events, forget=self.log.forgotten)
             except StorageError as error:
-                # They are told, but not after this process has ended. What has been written stays a beginning of it.
+                # Listeners of this process still get them; listeners elsewhere see the events written so far.
                 self._is_written = False
                 log.warning("events of the turn %s could not be written: %s", self.handle.id, error)
         for event in events:

@@ -12,7 +12,7 @@ from flexchat import RetrievalError
 from ..apart import Apart
 from ..markdown import QUICK, all_rendered, price
 from ..operations import Call, Json, Operation, Reply
-from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TEXT, TEXTS, listed, record, taken
+from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TEXT, TEXTS, body_schema, listed, record
 
 if TYPE_CHECKING:
     from flexchat import FlexChat
@@ -117,7 +117,7 @@ OPERATIONS = (
         summary="Render Markdown texts as safe HTML.",
         tag="server",
         handle=_markdown,
-        body=taken({"texts": {"type": "array", "items": TEXT, "maxItems": 200}}),
+        body=body_schema({"texts": {"type": "array", "items": TEXT, "maxItems": 200}}),
         max_body_bytes=2 * 1024 * 1024,
         answers={200: record({"html": TEXTS})},
     ),

@@ -6,7 +6,7 @@ from ..operations import Call, Operation, Reply, Text
 from ..problems import ApiError
 from ..sessions import Sessions
 from ..signing_in import cookie, tenant_of
-from .shapes import TEXT, taken
+from .shapes import TEXT, body_schema
 
 
 async def _sign_in(call: Call) -> Reply:
@@ -38,7 +38,7 @@ OPERATIONS = (
         summary="Begin a session with a token; its id is kept in a browser cookie.",
         tag="server",
         handle=_sign_in,
-        body=taken({"token": {**TEXT, "maxLength": 1000}}),
+        body=body_schema({"token": {**TEXT, "maxLength": 1000}}),
         answers={204: None},
         problems=(401, 404, 503),
         open=True,

@@ -12,7 +12,7 @@ from flexchat.host import differences
 
 from ..operations import Call, Json, Operation, Reply
 from .errors import problem_of
-from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, listed, record, taken
+from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
 
 _SERVER = {
     **record(
@@ -195,7 +195,7 @@ OPERATIONS = (
         summary="Accept tools of a source as they were shown; 409 if one has changed since.",
         tag="tools",
         handle=_accept,
-        body={**taken({"tools": _SEEN}), "examples": [{"tools": {"find": "0" * 64, "drop": None}}]},
+        body={**body_schema({"tools": _SEEN}), "examples": [{"tools": {"find": "0" * 64, "drop": None}}]},
         answers={200: record({"accepted": TEXTS, "source": _SOURCE})},
         problems=(404, 409, 502, 503),
         edits=True,

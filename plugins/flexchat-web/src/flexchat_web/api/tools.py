@@ -12,7 +12,7 @@ from flexchat_sdk import lint_tools
 from ..operations import Call, Json, Operation, Reply
 from .chat import REPLAYED
 from .images import with_images
-from .shapes import COST, COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, TOOL_RESULT, listed, record, taken
+from .shapes import COST, COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, TOOL_RESULT, body_schema, listed, record
 
 _TOOL = record(
     {
@@ -172,7 +172,7 @@ OPERATIONS = (
         tag="tools",
         handle=_call,
         body={
-            **taken({"name": TEXT, "arguments": TABLE}),
+            **body_schema({"name": TEXT, "arguments": TABLE}),
             "examples": [{"name": "calculator", "arguments": {"expression": "2 + 2"}}],
         },
         takes_key=True,

@@ -1,4 +1,4 @@
-"""The turns of a server, with or without listeners: joined and cancelled by id, taken up when their process died."""
+"""The turns of a server, with or without listeners: joined and cancelled by id, resumed after their process died."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ INTERRUPTED = Event("interrupted", {"detail": "the server is being stopped; join
 
 
 class Turns:
-    """The turns of a server. Each holds the configuration it began with.
+    """The turns of a server. Each holds the configuration with which it began.
 
-    A turn nobody has listened to for ``unheard_seconds`` is cancelled. If a tenant leaves more than ``most_unheard``,
-    so is the one alone for longest; see Settings.
+    A turn without a listener for ``unheard_seconds`` is cancelled. If a tenant has more than ``most_unheard`` of these,
+    the one without a listener for longest is cancelled; see Settings.
     """
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
         self._turns: dict[str, ServedTurn] = {}
-        self._alone: dict[str, ServedTurn] = {}  # those nobody listens to, in the order they were left
+        self._alone: dict[str, ServedTurn] = {}  # those without a listener, in the order in which they lost the last
         self._ended: dict[str, asyncio.TimerHandle] = {}  # timers that forget them, in the order they ended
         self._holding: set[asyncio.Task[None]] = set()
         self._resumed: set[str] = set()
@@ -72,10 +72,10 @@ class Turns:
     @classmethod
     def of(cls, serving: Serving) -> Turns:
         """Return a server's turns."""
-        return serving.kept(cls, lambda: cls(serving))
+        return serving.shared(cls, lambda: cls(serving))
 
     def __len__(self) -> int:
-        """Return how many are held in memory."""
+        """Count the turns in memory."""
         return len(self._turns)
 
     async def begin(self, tenant: str, **asked: Any) -> ServedTurn:
@@ -123,8 +123,8 @@ class Turns:
         return turn, joined.is_repeat
 
     @contextlib.contextmanager
-    def heard(self, turn: ServedTurn) -> Iterator[None]:
-        """Let a turn not be alone."""
+    def listening(self, turn: ServedTurn) -> Iterator[None]:
+        """Count a listener of the turn, which keeps it from being cancelled as abandoned."""
         turn.listeners += 1
         self._not_alone(turn)
         try:
@@ -179,7 +179,7 @@ class Turns:
         return turn if turn is not None and turn.tenant == tenant and not turn.is_silent else None
 
     async def stored(self, id: str, tenant: str, after: int) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
-        """Return a kept turn, wherever it runs or ran, and what its listeners were told after an event.
+        """Return a stored turn of any process, and its events after the given one.
 
         Raises:
             ApiError: 404: there is none, or it belongs to another tenant.
@@ -191,12 +191,12 @@ class Turns:
                 raise unknown_turn() from None
 
     async def events(self, id: str, tenant: str, after: int = 0) -> AsyncGenerator[Event, None]:
-        """Yield the events of a turn, wherever it runs, until its last one.
+        """Yield the events of a turn of any process, until its last one.
 
         Raises:
-            ApiError: 404: there is no such turn; 409: it waits for a person; 410: it has ended, and nothing more is
-                kept of what was told of it.
-            ForgottenEventsError: Some of those events are no longer kept.
+            ApiError: 404: there is no such turn; 409: it waits for a person; 410: it has ended, and its events are no
+                longer stored.
+            ForgottenEventsError: Some of those events are no longer stored.
         """
         while True:
             turn = self.find(id, tenant)
@@ -211,7 +211,7 @@ class Turns:
                 found, told = await self.stored(id, tenant, after)
                 for event in told:
                     if event.number != after + 1:
-                        raise _gone(found)
+                        raise _events_gone(found)
                     yield _event(event)
                     after = event.number
                 if told and told[-1].name in LAST:
@@ -225,7 +225,7 @@ class Turns:
                     await self._begun.wait()
 
     async def has_ended(self, id: str, tenant: str, after: int) -> bool:
-        """Return whether nothing more will be told of a turn after an event.
+        """Return whether no event of a turn will follow the given one.
 
         Raises:
             ApiError: As events.
@@ -238,10 +238,10 @@ class Turns:
         return last is not None and after >= last.number
 
     async def _last(self, turn: JournaledTurn) -> ToldEvent | None:
-        """Return how a turn ended of which nothing more is told elsewhere; None if there may be more to come.
+        """Return the last event of a turn that no process runs any more; None if events may follow.
 
         Raises:
-            ApiError: 409: it waits for a person; 410: it has ended, and nothing of what was told is kept.
+            ApiError: 409: it waits for a person; 410: it has ended, and its events are no longer stored.
         """
         if turn.state == "interrupted" and turn.error:
             raise ApiError(409, f"the turn is interrupted, and cannot go on: {turn.error}", kind="stuck-turn")
@@ -252,7 +252,7 @@ class Turns:
             if told and told[-1].name in LAST:
                 return told[-1]
             if told and datetime.fromisoformat(turn.ended_at) > datetime.now(UTC) - timedelta(seconds=TELLING_SECONDS):
-                return None  # its process may be about to tell it
+                return None  # its process may be about to emit it
             kept = (
                 [] if chat.conversations is None else await chat.conversations.of(turn.tenant).turns(turn.conversation)
             )
@@ -260,11 +260,11 @@ class Turns:
             if each.id == turn.id:
                 event = last_event(each, turn.conversation)
                 return ToldEvent(told[-1].number + 1, event.name or "", encoded(event.data).decode())
-        raise _gone(turn)
+        raise _events_gone(turn)
 
     async def _listen(self, turn: ServedTurn, after: int) -> AsyncGenerator[ToldEvent, None]:
-        """Yield the events of a turn; while somebody reads them, it is not alone."""
-        with self.heard(turn), turn.read():
+        """Yield the events of a turn, counting as its listener meanwhile."""
+        with self.listening(turn), turn.read():
             async with aclosing(turn.log.after(after)) as events:
                 async for _, event in events:
                     yield event
@@ -304,7 +304,7 @@ class Turns:
             later = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, id)
             self._ended[id] = later
             if turn.is_silent or (turn.handle.is_kept and not turn.is_told):
-                self._forget(id)  # nobody asks for it, or it goes on elsewhere
+                self._forget(id)  # it is not requested any more, or continues in another process
             elif len(self._ended) > MOST_ENDED:
                 self._forget(next(iter(self._ended)))
 
@@ -357,7 +357,7 @@ def _event(event: ToldEvent) -> Event:
     return Event(event.name, event.data, event.number)
 
 
-def _gone(turn: JournaledTurn) -> ApiError:
+def _events_gone(turn: JournaledTurn) -> ApiError:
     text = f"these events of the turn are no longer kept; the turn itself is in the conversation {turn.conversation}"
     return ApiError(410, text, kind="forgotten-events", conversation=turn.conversation)
 

@@ -31,13 +31,13 @@ MOST_UNHEARD_SECONDS = 86_400
 
 
 class ServeError(FlexChatError):
-    """The server cannot be started as requested; the text says what to do."""
+    """The server cannot be started as requested; the text names a remedy."""
 
     exit_status = 2
 
 
 class ListenError(ServeError):
-    """The port is not available; the text says what to do."""
+    """The port is not available; the text names a remedy."""
 
     exit_status = 1
 
@@ -145,10 +145,10 @@ def serve(context: CommandContext, /, host: str, port: int, reload: bool, open_p
 
 
 def read_settings(options: ServeOptions, terminal: Terminal, environ: Mapping[str, str] | None = None) -> Settings:
-    """Return what the command line and the environment allow.
+    """Read the operator's settings from the command line and the environment.
 
     Raises:
-        ServeError: A token cannot be used, or there must be one.
+        ServeError: A token is unusable, or required and missing.
     """
     from ..serving import Settings
 

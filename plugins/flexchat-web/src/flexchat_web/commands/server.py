@@ -19,11 +19,11 @@ SHUTDOWN_SECONDS = 2
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server. When it shuts down, streams end with an event that says so, and other requests have 2 seconds.
+    """uvicorn's server. At shutdown, streams end with an event about it, and other requests have 2 seconds.
 
     Args:
         started: Called when it listens.
-        waiting: Called with what is still open, if anything, when it shuts down.
+        waiting: Called at shutdown with the work that is still open, if any.
         proxies: Addresses and networks whose X-Forwarded-Proto and X-Forwarded-For are believed.
     """
 

@@ -43,6 +43,6 @@ def flaws_as_data(problems: Iterable[Problem]) -> list[dict[str, Any]]:
 
 
 def status_of(chat: FlexChat) -> dict[str, Any]:
-    """Return what the current configuration has: the names of its services."""
+    """List the names of the current configuration's services."""
     config = chat.config
     return {"config_loaded": True, "ai_providers": [*config.llms], "rag_providers": [*config.stores]}

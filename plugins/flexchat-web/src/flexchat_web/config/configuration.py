@@ -17,14 +17,14 @@ from flexchat.host import ConfigDocument, config_schema, copied, document_of, fo
 from ..apart import Apart
 from ..operations import Call, Json, Operation, Reply, Text
 from ..problems import ApiError
-from ..sending import written
+from ..sending import encode_reply
 from ..serving import Serving
 from .answers import FLAWS, FORMAT, STATUS, TEXT, an_object, flaws_as_data, status_of
 from .differences import unified_diff
 from .editing import edit, set_values
 from .file import ConfigFile, changed_meanwhile, current_file, save, written_as
 from .permitted import refused
-from .secrets import behind_masks, changed_secrets, shown, shown_unread, with_comments
+from .secrets import behind_masks, changed_secrets, mask_secrets, shown_unread, with_comments
 from .tables import tables_of
 
 PATH = {"type": "array", "items": {"anyOf": [TEXT, {"type": "integer", "minimum": 0}]}, "minItems": 1, "maxItems": 20}
@@ -66,7 +66,7 @@ async def _elsewhere(work: Callable[[Call], Reply], call: Call, size: int) -> Re
 
 
 def _written_by(work: Callable[[Call], Reply], call: Call) -> Reply:
-    return written(work(call))
+    return encode_reply(work(call))
 
 
 def _size(call: Call) -> int:
@@ -87,7 +87,7 @@ async def show(call: Call) -> Reply:
 
 def _showing(call: Call) -> Reply:
     file = current_file(call.serving)
-    text, problems = _shown(call.serving, file)
+    text, problems = _masked_text(call.serving, file)
     return Json(
         {
             "name": file.name if file.path is not None else _in_no_file(call.serving),
@@ -128,7 +128,7 @@ async def _validated(call: Call) -> Reply:
         return Json({"valid": False, "errors": flaws, "warnings": [], "config": tables}, status=400)
     await chat.aclose()
     warnings = [
-        *flaws_as_data(_told(call.serving, chat.notes)),
+        *flaws_as_data(_problems_for_client(call.serving, chat.notes)),
         *await asyncio.to_thread(_of_checks, call.serving, posted),
     ]
     return Json({"valid": True, "errors": [], "warnings": warnings, "config": tables})
@@ -149,14 +149,14 @@ def _changing(call: Call) -> Reply:
 
 
 async def diff(call: Call) -> Reply:
-    """Return how a posted text differs from the file, both without secrets."""
+    """Compare a posted text with the file, both without secrets."""
     return await _elsewhere(_differing, call, _size(call))
 
 
 def _differing(call: Call) -> Reply:
     file = current_file(call.serving)
-    before, _ = _shown(call.serving, file)
-    after, problems = _shown(call.serving, attrs.evolve(file, text=call.body["text"]))
+    before, _ = _masked_text(call.serving, file)
+    after, problems = _masked_text(call.serving, attrs.evolve(file, text=call.body["text"]))
     lines = unified_diff(before.splitlines(), after.splitlines(), file.name)
     secrets: list[str] = []
     if not problems:
@@ -186,7 +186,7 @@ async def replace(call: Call) -> Reply:
         )
     except (ConfigError, PluginError) as error:
         flaws = error.problems if isinstance(error, ConfigError) else [Problem(path="", text=str(error))]
-        raise ApiError(422, _count(flaws), flaws=_told(serving, flaws), kind="config") from None
+        raise ApiError(422, _count(flaws), flaws=_problems_for_client(serving, flaws), kind="config") from None
     return Json(
         {
             "version": current_file(serving).version,
@@ -208,7 +208,7 @@ async def reload(call: Call) -> Reply:
             await asyncio.shield(serving.reload())
             message = "the configuration was reloaded"
     except ConfigError as error:
-        flaws = _told(serving, error.problems)
+        flaws = _problems_for_client(serving, error.problems)
         raise ApiError(
             400, f"{_count(flaws)}; the old one stays in use", flaws=flaws, kind="config", success=False
         ) from None
@@ -222,7 +222,7 @@ async def export(call: Call) -> Reply:
 
 def _exporting(call: Call) -> Reply:
     file = current_file(call.serving)
-    text, problems = _shown(call.serving, file)
+    text, problems = _masked_text(call.serving, file)
     wanted = call.query.get("format") or file.format
     if wanted != file.format:
         if problems:
@@ -235,13 +235,13 @@ def _exporting(call: Call) -> Reply:
     )
 
 
-def _shown(serving: Serving, file: ConfigFile) -> tuple[str, tuple[Problem, ...]]:
-    """Return a file's text without secrets, and why it cannot be read."""
+def _masked_text(serving: Serving, file: ConfigFile) -> tuple[str, tuple[Problem, ...]]:
+    """Return a file's text without secrets, and the problems if it cannot be read."""
     try:
         document = file.parse(file.text)
     except ConfigError as error:
-        return shown_unread(file.text, serving.mask), tuple(_told(serving, error.problems))
-    return shown(file.text, document, serving.plugins, serving.mask), ()
+        return shown_unread(file.text, serving.mask), tuple(_problems_for_client(serving, error.problems))
+    return mask_secrets(file.text, document, serving.plugins, serving.mask), ()
 
 
 def _in_no_file(serving: Serving) -> str:
@@ -283,11 +283,11 @@ def _posted(call: Call, body: Mapping[str, Any]) -> _Posted:
     posted = file.parse(body["text"])
     values, problems = behind_masks(posted, now, serving.plugins, serving.mask)
     text = body["text"]
-    with contextlib.suppress(ConfigError):  # the file cannot be read: its comments stay as they were posted
+    with contextlib.suppress(ConfigError):  # the file cannot be read: the posted comments stay
         text = with_comments(text, file.text, file.parse(file.text), serving.plugins, serving.mask)
     text = set_values(text, posted.source, values) if values else text
     document = file.parse(text)
-    # A configuration in memory came with a request, too: its references were never expanded.
+    # A configuration in memory also came with a request: its references were never expanded.
     expanded = now if file.path is not None else {}
     problems += refused(document, now, allow_env=serving.settings.allow_env, expanded=expanded)
     if problems:
@@ -319,14 +319,14 @@ async def _built(call: Call, posted: _Posted) -> FlexChat:
     try:
         return await asyncio.to_thread(FlexChat.from_config, posted.source, plugins=call.serving.plugins)
     except ConfigError as error:
-        raise ConfigError(_told(call.serving, error.problems)) from None
+        raise ConfigError(_problems_for_client(call.serving, error.problems)) from None
 
 
 def _of_checks(serving: Serving, posted: _Posted) -> list[dict[str, Any]]:
-    """Return what plugins' checks find, in validation cases for example, none of which prevents serving.
+    """Return the findings of plugins' checks, for example in validation cases; none prevents serving.
 
-    Files that a request names are in the operator's file too, or it would have been refused. Their folder is no
-    business of a client's, and a line would refer to the posted text.
+    Files named in a request are also in the operator's file, or the request would have been refused. Their folder is
+    hidden from clients, and a line number would refer to the posted text.
     """
     read = read_config(posted.source)
     read.document = attrs.evolve(read.document, source="", folder=serving.folder)
@@ -342,7 +342,7 @@ def _of_checks(serving: Serving, posted: _Posted) -> list[dict[str, Any]]:
 
 
 def _tables(call: Call) -> Any:
-    """Return the posted tables as they were written: masks and references stay."""
+    """Return the posted tables unchanged, with their masks and references."""
     if "config" in call.body:
         return call.body["config"]
     return tables_of(call.body["text"], call.body.get("format") or current_file(call.serving).format)
@@ -353,8 +353,8 @@ async def _status(serving: Serving) -> dict[str, Any]:
         return status_of(chat)
 
 
-def _told(serving: Serving, problems: Iterable[Problem]) -> list[Problem]:
-    """Return problems as a client is told: without secrets, and placed."""
+def _problems_for_client(serving: Serving, problems: Iterable[Problem]) -> list[Problem]:
+    """Convert problems for a client: without secrets, and with their place in the posted text."""
     placed = _placed(serving, problems)
     return [attrs.evolve(each, text=serving.mask(each.text), path=serving.mask(each.path)) for each in placed]
 

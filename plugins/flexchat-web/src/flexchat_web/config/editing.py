@@ -49,7 +49,7 @@ def set_values(text: str, source: str, values: Mapping[KeyPath, Any]) -> str:
         for place, value in values.items():
             _container(document, place, "")[place[-1]] = value
 
-    return _written(text, source, wanted, write)
+    return _edited(text, source, wanted, write)
 
 
 def _changed(text: str, source: str, change: Mapping[str, Any], where: str) -> str:
@@ -63,11 +63,11 @@ def _changed(text: str, source: str, change: Mapping[str, Any], where: str) -> s
             if null:
                 raise ApiError(422, f"{where}: TOML has no null ({null}); remove the key instead")
     _apply(wanted, place, change, where)
-    return _written(text, source, wanted, lambda document: _apply(document, place, change, where))
+    return _edited(text, source, wanted, lambda document: _apply(document, place, change, where))
 
 
-def _written(text: str, source: str, wanted: Any, write: Any) -> str:
-    """Return the wanted data as text: by changing the text if that works, else rewritten."""
+def _edited(text: str, source: str, wanted: Any, write: Any) -> str:
+    """Format the wanted data as text, by editing *text* if possible, which keeps comments; otherwise anew."""
     if _format(source) == "json":
         return json.dumps(wanted, indent=_indent(text), ensure_ascii=False) + "\n"
     if _format(source) == "yaml":
@@ -187,6 +187,6 @@ def _format(source: str) -> str:
 
 
 def _indent(text: str) -> int:
-    """Return how far a JSON text indents."""
+    """Detect the indentation of a JSON text, in spaces."""
     line = next((line for line in text.splitlines()[1:] if line.strip()), "  ")
     return min(max(len(line) - len(line.lstrip(" ")), 1), 8) if line.startswith(" ") else 2

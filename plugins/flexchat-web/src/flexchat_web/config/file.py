@@ -41,16 +41,16 @@ class ConfigFile:
         return self.path.name if self.path is not None else f"flexchat.{self.format}"
 
     def parse(self, text: str) -> ConfigDocument:
-        """Return a text of this file, read.
+        """Parse a text in this file's format.
 
         Raises:
-            ConfigError: It is not what the file's name says.
+            ConfigError: The text does not have the format of the file's suffix.
         """
         return parse_document(text, self.path if self.path is not None else self.name)
 
 
 def current_file(serving: Serving) -> ConfigFile:
-    """Return the file as it is on disk now, or the current tables if there is no file.
+    """Read the configuration file from disk, or the current tables if there is no file.
 
     Raises:
         ApiError: 409: the file cannot be read.
@@ -75,7 +75,7 @@ def written_as(data: Mapping[str, Any], format: Format) -> str:
         ApiError: 409: YAML cannot be written here.
     """
     if format == "json":
-        return json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"  # TOML has dates, too
+        return json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"  # TOML also has dates
     if format == "yaml":
         try:
             return dumped_yaml(data)

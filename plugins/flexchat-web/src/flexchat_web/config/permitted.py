@@ -68,7 +68,7 @@ def refused(
 
 
 def _beside(whole: ConfigDocument, posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
-    """Refuse changes of entries that an included file writes, too: a new address would get the key written there."""
+    """Refuse changes of entries that an included file also writes: a new address would receive the key from there."""
     entries = {
         place[: 2 if place[0] in SERVICES else 1]: source
         for place, source in whole.files.items()
@@ -142,12 +142,12 @@ def _files(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]
 
 
 def _runs(tool: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return what determines what a tool runs."""
+    """Return the settings that determine the code or command that a tool runs."""
     return tool.get("implementation"), tool.get("handler")
 
 
 def _sources(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
-    """Refuse tool sources: they name documents and servers, get keys, and say what tools do."""
+    """Refuse tool sources: they name documents and servers, receive keys, and define the tools."""
     tables = posted.data.get("tools"), file.get("tools")
     now, then = (table if isinstance(table, dict) else {} for table in tables)
     ours = own_keys(ToolsTable) - {"lock"}

@@ -1,7 +1,7 @@
-"""A configuration without its secrets: where they are, what is shown instead, and how they are restored.
+"""Masks the secrets of a configuration, and restores them when it is posted back.
 
-A mask that comes back is replaced with the file's secret only if the file has one in the same place, and only if the
-entry still has the same address: otherwise a changed base_url would send the key to somebody else.
+A posted mask is replaced with the file's secret only if the file has one in the same place, and only if the entry still
+has the same address: otherwise a changed base_url would send the key to another server.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def secret_places(data: Mapping[str, Any], plugins: PluginHost, mask: Callable[[
     return found
 
 
-def shown(text: str, document: ConfigDocument, plugins: PluginHost, mask: Callable[[str], str]) -> str:
-    """Return a configuration's text with MASKED in place of each secret; secrets in comments are masked, too."""
+def mask_secrets(text: str, document: ConfigDocument, plugins: PluginHost, mask: Callable[[str], str]) -> str:
+    """Replace each secret of a configuration's text with MASKED, including those in comments."""
     return "\n".join(after for _, after in _lines(text, document, plugins, mask))
 
 
@@ -173,7 +173,7 @@ def at(data: Any, place: KeyPath) -> Any:
 
 
 def _facts(data: Mapping[str, Any], entry: KeyPath, secrets: Mapping[KeyPath, Any]) -> dict[KeyPath, Any]:
-    """Return what determines an entry's recipient."""
+    """Return the settings that determine an entry's recipient."""
     table = at(data, entry)
     if not isinstance(table, dict):
         return {}
@@ -190,7 +190,7 @@ def _decides(place: KeyPath, value: Any) -> bool:
         return False
     if isinstance(value, (bool, int, float)):
         return "port" in str(place[-1]).lower()
-    # A token_url is named like a secret, but says where one is sent.
+    # A token_url is named like a secret, but is the address to which one is sent.
     return not is_secret_place(place) or "://" in str(value)
 
 
