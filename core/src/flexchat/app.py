@@ -8,6 +8,7 @@ import contextvars
 import functools
 import hashlib
 import logging
+import os
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -131,6 +132,7 @@ class FlexChat:
         )
         self._about = AppInfo(llms=parts.packages, tools=tuple(tool.name for tool in parts.tools.get_registry().own()))
         self._is_open = self._is_closed = False
+        self._process: int | None = None  # the one that uses it, once one does
         self._started: set[TurnHandle] = set()
         self.keys = KeyMemory()
         self._keyed = self._keyed_turns()
@@ -249,6 +251,7 @@ class FlexChat:
         )
         chat = FlexChat(parts)
         chat.keys, chat._keyed = self.keys, chat._keyed_turns(about=repr(rule))
+        chat._process = self._process
         return chat
 
     def take_over(self, old: FlexChat) -> None:
@@ -715,6 +718,8 @@ class FlexChat:
         Turns started with ``start`` are ended first.
         """
         self._is_closed = self._is_closed or bool(self._parts.holds)
+        if self.is_from_a_fork:
+            return  # the sockets, files and event loops are the parent's, and closing them here would end its requests
         await self._end_started()
         if self._engine.keeper is not None:
             self._engine.keeper.close()
@@ -797,6 +802,7 @@ class FlexChat:
             log.warning("the plugins take over %g s for %s", TELLING_S, hook)
 
     async def __aenter__(self) -> Self:
+        self._refuse_if_closed()
         await self._open()
         return self
 
@@ -805,9 +811,17 @@ class FlexChat:
     ) -> None:
         await self.aclose()
 
+    @property
+    def is_from_a_fork(self) -> bool:
+        """Whether the process that used it is an ancestor of this one."""
+        return self._process not in (None, os.getpid())
+
     def _refuse_if_closed(self) -> None:
         if self._is_closed:
             raise ChatClosedError("this FlexChat is closed: make a new one")
+        if self.is_from_a_fork:
+            raise ChatClosedError(from_a_fork("FlexChat", self._process))
+        self._process = os.getpid()
 
     def _request(self, message: str | ChatRequest, asked: Asked) -> ChatRequest:
         self._refuse_if_closed()
@@ -819,6 +833,14 @@ class FlexChat:
             stores=self.stores,
             variables=config.variables,
         )
+
+
+def from_a_fork(kind: str, process: int | None) -> str:
+    """Explain why a forked process cannot use its parent's chat."""
+    return (
+        f"this {kind} was used by process {process}, from which this one was forked, and its connections and threads "
+        "cannot be shared: make one in each process, after the fork"
+    )
 
 
 async def _close(held: Held) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
+import os
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence, Set
@@ -12,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-from .app import FlexChat
+from .app import FlexChat, from_a_fork
 from .domain import (
     DEFAULT_TENANT,
     ChatRequest,
@@ -39,7 +40,7 @@ class SyncFlexChat:
     """FlexChat for plain functions: one event loop in its own thread, so that connections stay open.
 
     Many threads may call it at once, but not the loop's own (an async tool, an event hook). Use it in a ``with``
-    statement, or call ``close``.
+    statement, or call ``close``. A process that forks may make it, but only its children may call it, or only itself.
 
     Raises:
         ChatClosedError: From every method: it is closed, or was closed during the call.
@@ -48,14 +49,14 @@ class SyncFlexChat:
 
     def __init__(self, chat: FlexChat) -> None:
         self.chat = chat
-        self._loop = asyncio.new_event_loop()
         self._lock = threading.RLock()  # between closing and starting calls
         self._closed = False
         self._calls: dict[asyncio.Task[Any], threading.Event] = {}
-        self._thread = threading.Thread(target=self._serve, name="flexchat loop", daemon=True)
-        self._thread.start()
-        # If nobody closes it, its connections are closed when the program ends.
-        atexit.register(self.close)
+        # Loop and thread begin with the first call: a server that loads the program and then forks has workers whose
+        # loop is their own.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._process = 0
 
     @classmethod
     def from_config(cls, source: str | Path | Mapping[str, Any], **rest: Any) -> Self:
@@ -108,8 +109,8 @@ class SyncFlexChat:
 
     def _end(self, events: AsyncGenerator[StreamEvent, None]) -> None:
         """Close a stream; called by a reader, or by the garbage collector: in any thread, at any time."""
-        if self._closed or sys.is_finalizing():
-            return  # closing has ended it, or the loop's thread no longer runs
+        if self._closed or sys.is_finalizing() or self._loop is None or self._is_from_a_fork():
+            return  # closing has ended it, or the loop's thread does not run here
         if threading.current_thread() is self._thread:
             self._loop.create_task(_close(events))
         else:
@@ -163,27 +164,44 @@ class SyncFlexChat:
             if self._closed:
                 return
             self._closed = True
+        if self._is_from_a_fork():
+            return  # what is open is the parent's
+        loop = self._begin()
         atexit.unregister(self.close)
-        ending = asyncio.run_coroutine_threadsafe(self._shut_down(), self._loop)
+        ending = asyncio.run_coroutine_threadsafe(self._shut_down(loop), loop)
         try:
             ending.result()
         finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            loop.call_soon_threadsafe(loop.stop)
+            assert self._thread is not None
             self._thread.join()
-            self._loop.close()
+            loop.close()
             for ended in self._calls.values():
                 ended.set()  # releases those waiting for work that would not end
 
-    async def _shut_down(self) -> None:
+    async def _shut_down(self, loop: asyncio.AbstractEventLoop) -> None:
         await _cancel(set(self._calls))  # first: they cancel their own tasks, and wait for them
         await _cancel(asyncio.all_tasks() - {asyncio.current_task()})
-        await self._loop.shutdown_asyncgens()
+        await loop.shutdown_asyncgens()
         await self.chat.aclose()
 
-    def _serve(self) -> None:
+    def _begin(self) -> asyncio.AbstractEventLoop:
+        """Return the loop; at the first call, start it. The caller holds the lock, or has set _closed under it."""
+        if self._loop is None:
+            self._loop, self._process = asyncio.new_event_loop(), os.getpid()
+            self._thread = threading.Thread(target=self._serve, args=(self._loop,), name="flexchat loop", daemon=True)
+            self._thread.start()
+            # If it is never closed, its connections are closed when the program ends.
+            atexit.register(self.close)
+        return self._loop
+
+    def _is_from_a_fork(self) -> bool:
+        return self._loop is not None and self._process != os.getpid()
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         while True:
             try:
-                self._loop.run_forever()
+                loop.run_forever()
                 return
             except (KeyboardInterrupt, SystemExit):
                 pass  # raised by some async code: its own caller gets it, and the other callers continue
@@ -203,11 +221,14 @@ class SyncFlexChat:
         context = contextvars.copy_context()  # the caller's: tools and hooks see its variables
 
         def begin() -> None:
-            task = self._loop.create_task(work, context=context)
+            task = loop.create_task(work, context=context)
             tasks.append(task)
             self._calls[task] = ended
             task.add_done_callback(lambda task: self._calls.pop(task).set())
 
+        if self._is_from_a_fork():  # before the lock, which a thread of the parent may have held for ever
+            work.close()
+            raise ChatClosedError(from_a_fork("SyncFlexChat", self._process))
         submitted = False
         try:
             with self._lock:
@@ -215,13 +236,14 @@ class SyncFlexChat:
                 if threading.current_thread() is self._thread:
                     refused = "cannot be called from its own event loop: use the FlexChat in its attribute chat"
                 if not refused:
+                    loop = self._begin()
                     submitted = True
-                    self._loop.call_soon_threadsafe(begin)
+                    loop.call_soon_threadsafe(begin)
             if submitted:
                 ended.wait()
         except BaseException:  # Ctrl-C, from the moment the work was submitted
             if submitted:
-                self._loop.call_soon_threadsafe(lambda: tasks and tasks[0].cancel())
+                loop.call_soon_threadsafe(lambda: tasks and tasks[0].cancel())
                 ended.wait(_ENDING_S)
             raise
         if refused:

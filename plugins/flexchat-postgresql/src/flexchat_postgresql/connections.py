@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, LiteralString, TypeVar
@@ -53,6 +54,7 @@ class Connections:
         self._config, self._name, self._part, self._steps, self._error = config, name, part, steps, error
         self._schema = sql.Identifier(config.schema)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = 0
         self._idle: list[Connection] = []
         self._is_ready = self._is_closed = False
 
@@ -129,10 +131,12 @@ class Connections:
     def _enter_loop(self) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            # Their loop may be closed, so close() cannot be awaited; finish() closes the socket synchronously.
-            for connection in self._idle:
-                connection.pgconn.finish()
-            self._idle, self._loop = [], loop
+            # Their loop may be closed, so close() cannot be awaited; finish() closes the socket synchronously. A parent's
+            # connections are left alone: finishing them here would end its sessions.
+            if self._process == os.getpid():
+                for connection in self._idle:
+                    connection.pgconn.finish()
+            self._process, self._idle, self._loop = os.getpid(), [], loop
             self._slots, self._preparing = asyncio.Semaphore(self._config.pool_size), asyncio.Lock()
 
     async def _open(self, begin: LiteralString | None) -> Connection:

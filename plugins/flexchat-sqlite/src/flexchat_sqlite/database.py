@@ -76,6 +76,7 @@ class Database:
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
+        self._process = 0  # the one that uses it, once one does
         self._opened: FileId | None = None  # the file the writer has open
         # Stays True when the file disappears, so that a deleted file is reported rather than replaced by an empty one.
         self._was_opened = False
@@ -158,6 +159,8 @@ class Database:
 
     def close(self) -> None:
         """Close from synchronous code: like ``aclose``, blocking the calling thread."""
+        if self._is_from_a_fork():
+            return  # closing would drop the locks by which the parent's connections are safe
         # Threads first: a connection must not be closed while one of them uses it.
         self._writing.shutdown(wait=True)
         self._reading.shutdown(wait=True)
@@ -177,16 +180,30 @@ class Database:
         return await asyncio.shield(running)
 
     def _submit(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> Future[T]:
+        self._refuse_fork()
         try:
             return threads.submit(work)
         except RuntimeError:
             raise StorageError(f"{self._kind}: '{self.path}' is closed") from None
+
+    def _is_from_a_fork(self) -> bool:
+        return self._process not in (0, os.getpid())
+
+    def _refuse_fork(self) -> None:
+        # A fork has none of the threads, and SQLite's locks are those of the process that opened the file.
+        if self._is_from_a_fork():
+            raise StorageError(
+                f"{self._kind}: '{self.path}' was opened by process {self._process}, from which this one was forked: "
+                "open it in each process, after the fork"
+            )
+        self._process = os.getpid()
 
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return self._guarded(lambda: self._in_transaction(self._connection(), work))
 
     def _run_inline(self, work: Callable[[sqlite3.Connection], object]) -> bool:
         """Run *work* in the calling thread if that needs no waiting; return whether it ran and was committed."""
+        self._refuse_fork()
         # Never block here: this is the event loop's thread. A second caller goes through the writer's thread.
         if self._in_memory or self._is_new() or not self._quick_lock.acquire(blocking=False):
             return False

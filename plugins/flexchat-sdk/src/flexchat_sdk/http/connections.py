@@ -78,6 +78,8 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         self._permits, self._keeps, self._resolver = permits, keeps, resolver
         self._sessions: dict[bool, aiohttp.ClientSession] = {}  # by whether addresses are checked
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = 0
+        self._inherited: list[object] = []
         self._targets: dict[str, tuple[URL, dict[str, Any]]] = {}
         self.kept_until = 0.0
 
@@ -126,7 +128,10 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         # Connections belong to the loop that opened them; the sessions of another loop, which may be closed, are
         # dropped without closing.
         if self._loop is not loop:
-            self._loop, self.kept_until, self._sessions = loop, 0.0, {}
+            if self._process != os.getpid():
+                # A parent's sockets: collecting them would remove them from the parent's selector, which a fork shares.
+                self._inherited.append((self._loop, self._sessions))
+            self._process, self._loop, self.kept_until, self._sessions = os.getpid(), loop, 0.0, {}
         cached = self._sessions.get(is_checked)
         if cached is None:
             cached = self._sessions[is_checked] = self._open(is_checked)
