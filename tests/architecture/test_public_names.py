@@ -1,6 +1,8 @@
 """The public modules: their names are pinned, complete and documented. Run this file to pin them anew."""
 
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 PINNED = Path(__file__).with_name("public_names.txt")
@@ -34,6 +36,14 @@ def test_every_public_name_exists_and_every_class_has_a_docstring():
                 bare.append(f"{module.__name__}.{name}")
 
     assert bare == []
+
+
+def test_a_public_module_of_functions_is_found_before_anything_else_has_imported_it():
+    code = "from flexchat.store import effect_rows; print(effect_rows.__name__)"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.stdout.strip() == "flexchat.conversations.effect_rows", done.stderr
 
 
 if __name__ == "__main__":

@@ -87,9 +87,9 @@ def test_eight_processes_that_race_make_each_effect_once(tmp_path):
     assert [results.get() for _ in range(PROCESSES)] == [[*range(KEYS)]] * PROCESSES
 
 
-def die(folder, number):
+def die(folder, number, honours_key=False):
     killers.add(number)
-    asyncio.run(calls_of(folder, paying(folder), lease_s=0.2).calls.run(call(number)))
+    asyncio.run(calls_of(folder, paying(folder, honours_key=honours_key), lease_s=0.2).calls.run(call(number)))
 
 
 async def test_what_a_killed_process_did_is_unknown_and_is_not_done_again(tmp_path):
@@ -103,7 +103,7 @@ async def test_what_a_killed_process_did_is_unknown_and_is_not_done_again(tmp_pa
 
 
 async def test_a_service_that_takes_keys_is_asked_again_with_the_same_one(tmp_path):
-    assert forked((die, tmp_path, 1)) == [-signal.SIGKILL]
+    assert forked((die, tmp_path, 1, True)) == [-signal.SIGKILL]
     manager = calls_of(tmp_path, paying(tmp_path, honours_key=True), lease_s=0.2)
     assert (await manager.calls.run(call(1))).result == 1
     (row,) = await manager.effects.ledger.list(tenant="default")

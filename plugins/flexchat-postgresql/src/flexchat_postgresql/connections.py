@@ -131,8 +131,8 @@ class Connections:
     def _enter_loop(self) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            # Their loop may be closed, so close() cannot be awaited; finish() closes the socket synchronously. A parent's
-            # connections are left alone: finishing them here would end its sessions.
+            # Their loop may be closed, so close() cannot be awaited; finish() closes the socket synchronously. A
+            # parent's connections are left alone: finishing them here would end its sessions.
             if self._process == os.getpid():
                 for connection in self._idle:
                     connection.pgconn.finish()
