@@ -1,1 +1,1 @@
-"""LangChain and FlexChat: its chat models as providers, our tools and chats in its programs."""
+"""LangChain integration: its chat models as providers, and FlexChat's tools and chats for LangChain programs."""

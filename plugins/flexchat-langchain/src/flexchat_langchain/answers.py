@@ -1,4 +1,4 @@
-"""What a LangChain model answered, as our message."""
+"""Conversion of a LangChain model's answer to an AssistantMessage."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .blocks import SCOPE, part_of, plain
 
 NOT_READ = "not valid JSON; write the arguments again as one JSON object"
 
-# Beside content and calls, what integrations want back: Gemini's signatures, the thoughts of Ollama and DeepSeek …
+# Fields besides content and calls that integrations need back: Gemini's signatures, reasoning of Ollama and DeepSeek …
 _KEPT_METADATA = ("model_provider", "output_version")
 THOUGHTS = ("reasoning_content", "reasoning")
-_RAW_CALLS = ("tool_calls", "function_call")  # ChatOpenAI's copy of the calls, which we have
+_RAW_CALLS = ("tool_calls", "function_call")  # ChatOpenAI's copy of the calls, which are converted already
 
-# Words of the integrations for the end of an answer, in lower case.
+# Finish reasons of the integrations, in lower case.
 _FINISH = {
     "stop": "stop",
     "end_turn": "stop",
@@ -72,16 +72,16 @@ _FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason", "stopReason", "st
 def assistant_message(
     answer: AIMessage, origin: str = "", *, keep_ids: bool = False, with_thoughts: bool = True
 ) -> AssistantMessage:
-    """Return an AIMessage, or the sum of its chunks, as our message; what its model wants back is kept in it.
+    """Convert an AIMessage, or the sum of its chunks, with the data its model needs back.
 
     Args:
-        origin: Who the model is: what is kept goes back to it alone.
-        keep_ids: Whether a call's id is LangChain's own, where there is one. Else it is made, as for every provider,
+        origin: Identifies the model: the provider data is only returned to the same one.
+        keep_ids: Use LangChain's id of a call where there is one. Otherwise the id is generated, as for every provider,
             and LangChain's is the wire_id.
-        with_thoughts: Whether thoughts that stand beside a text are a part, the first one.
+        with_thoughts: Convert reasoning outside the content to a part, the first one.
 
     Raises:
-        WrongShape: Something of a wrong type stands where text or calls may stand.
+        WrongShape: The text or the calls have a wrong type.
     """
     _check_calls(answer)
     answer = sound(answer)
@@ -106,9 +106,9 @@ def assistant_message(
 
 
 def sound(answer: AIMessage) -> AIMessage:
-    """Return an answer whose calls are what LangChain's class promises: it does not check what is assigned later.
+    """Coerce the calls of an answer to the types LangChain declares, because it does not validate assignments.
 
-    A call whose arguments are not an object becomes one that could not be read.
+    A call whose arguments are not an object becomes an invalid call.
     """
     calls = [_with_text_id(call) for call in answer.tool_calls]
     good = [call for call in calls if isinstance(call.get("args"), dict) and isinstance(call.get("name"), str)]
@@ -119,20 +119,20 @@ def sound(answer: AIMessage) -> AIMessage:
 
 
 def thought_beside(answer: AIMessage) -> str:
-    """Return what a model thought, where its integration keeps that beside the content; empty for nothing."""
+    """Return reasoning that an integration stores outside the content; empty if there is none."""
     beside = _table(answer.additional_kwargs)
     return next((beside[key] for key in THOUGHTS if isinstance(beside.get(key), str) and beside[key]), "")
 
 
 def has_unreadable_end(answer: AIMessage) -> bool:
-    """Say whether the integration told why the answer ends, and not in a word."""
+    """Return True if the finish reason is present but not a string."""
     told = _table(answer.response_metadata)
     ends = [told.get(key) for key in _FINISH_KEYS]
     return raw_finish(answer) is None and any(end is not None and end != "" for end in ends)
 
 
 def raw_finish(answer: AIMessage) -> str | None:
-    """Return the integration's word for the end of the answer; None if it gave none."""
+    """Return the integration's finish reason; None if there is none."""
     for key in _FINISH_KEYS:
         word = _table(answer.response_metadata).get(key)
         if isinstance(word, str) and word:
@@ -141,9 +141,9 @@ def raw_finish(answer: AIMessage) -> str | None:
 
 
 def finish_reason(answer: AIMessage, *, has_calls: bool) -> str | None:
-    """Return how the answer ended, in our words.
+    """Map the finish reason to FlexChat's.
 
-    Calls beside "stop" are "tool_calls"; "length" stays, since the last of the calls may have been cut.
+    "stop" with calls becomes "tool_calls". "length" is preserved, because the last call may be truncated.
     """
     word = raw_finish(answer)
     finish = _FINISH.get(word.lower(), word) if word is not None else None
@@ -151,7 +151,7 @@ def finish_reason(answer: AIMessage, *, has_calls: bool) -> str | None:
 
 
 def usage_of(answer: AIMessage) -> Usage | None:
-    """Return the tokens an answer cost; None if its model did not tell."""
+    """Return the token usage of an answer; None if the model did not report it."""
     told = _table(answer.usage_metadata)
     if not told:
         return None
@@ -176,7 +176,7 @@ def _calls(answer: AIMessage, origin: str, keep_ids: bool) -> list[ToolCall]:
         return {"wire_id": id, "provider_data": ours, **({"id": id} if id and keep_ids else {})}
 
     if isinstance(answer, AIMessageChunk) and answer.tool_call_chunks:
-        # Read strictly, as LangChain is lenient here: of a text that was cut it makes a shorter object.
+        # Parse strictly: LangChain's lenient parser turns truncated text into a shorter object.
         chunks: Any = answer.tool_call_chunks
         streamed = []
         for path, chunk in objects_of(chunks, "tool_call_chunks"):
@@ -222,7 +222,7 @@ def _unread(call: Mapping[str, Any], rest: Mapping[str, Any]) -> ToolCall:
     )
     if read.error is not None:
         return read
-    # It parses, and the integration refused it nevertheless: so do we.
+    # It parses, but the integration rejected it, for a reason that is not visible here.
     return ToolCall(name=read.name, arguments=None, raw_arguments=call.get("args") or "", error=NOT_READ, **_same(read))
 
 
@@ -231,7 +231,7 @@ def _same(call: ToolCall) -> dict[str, Any]:
 
 
 def _beside(answer: AIMessage) -> dict[str, Any]:
-    """Return what of an answer stands neither in its content nor in its calls, and goes back with them."""
+    """Return the fields outside content and calls that have to be sent back with the answer."""
     told, more = _table(answer.response_metadata), _table(answer.additional_kwargs)
     metadata = {key: told[key] for key in _KEPT_METADATA if key in told}
     kept = {
@@ -242,5 +242,5 @@ def _beside(answer: AIMessage) -> dict[str, Any]:
 
 
 def _table(value: object) -> dict[str, Any]:
-    """Return a table that says something about an answer; an empty one for anything else."""
+    """Return *value* if it is a dict; an empty dict otherwise."""
     return value if isinstance(value, dict) else {}

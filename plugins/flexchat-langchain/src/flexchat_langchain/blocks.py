@@ -1,4 +1,4 @@
-"""LangChain's content blocks and our parts: what one says, in the words of the other."""
+"""Conversion between LangChain's content blocks and FlexChat's message parts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from flexchat_sdk import (
 )
 
 SCOPE = "langchain"
-"""Who may get back what a LangChain model said: see ProviderData."""
+"""Prefix of the origin in ProviderData of LangChain models."""
 
 CALL_BLOCKS = frozenset({"tool_use", "tool_call", "tool_call_chunk", "function_call", "invalid_tool_call"})
 """Types of the blocks that repeat, inside the content, a call that stands in tool_calls too."""
 
-# A block's type, and the key of its text: langchain-core's own blocks, and those of the integrations.
+# Block type to the key of its text, for blocks of langchain-core and of the integrations.
 TEXTS = {"text": "text", "output_text": "text", "text-plain": "text"}
 _THOUGHTS = {"reasoning": "reasoning", "thinking": "thinking", "reasoning_content": "reasoning_content"}
 _REDACTED = frozenset({"redacted_thinking"})
@@ -45,16 +45,16 @@ _ANY_TYPE = {
     "video": "video/mp4",
     "document": "application/pdf",
 }
-_CALL_END = frozenset({"input_json_delta"})  # of a stream of ChatAnthropic whose call never began
+_CALL_END = frozenset({"input_json_delta"})  # from a ChatAnthropic stream that ended before its call began
 
 
 def sendable(text: str) -> str:
-    """Return the text as UTF-8 has it: halves of surrogate pairs, which SDKs refuse, become U+FFFD."""
+    """Replace unpaired surrogates, which SDKs reject, with U+FFFD."""
     return text if text.isascii() else utf8(text).decode()
 
 
 def plain(value: Any) -> Any:
-    """Return value if it is JSON data; what of a table is none is left out. Bytes and objects have no place in it."""
+    """Reduce *value* to JSON data, dropping entries of dicts and lists that are not, such as bytes and objects."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items() if isinstance(key, str) and _is_json(item)}
     return value
@@ -69,7 +69,7 @@ def _is_json(value: Any) -> bool:
 
 
 def text_of(content: Any) -> str:
-    """Return what can be read of a message's content: its texts, and anything else as JSON."""
+    """Flatten a message's content to text; blocks without text are shown as JSON."""
     if isinstance(content, str):
         return content
     return "".join(_read(block) for block in (content if isinstance(content, Iterable) else ()))
@@ -83,7 +83,7 @@ def _read(block: Any) -> str:
 
 
 def user_content(text: str, media: Iterable[MediaPart]) -> str | list[str | dict[Any, Any]]:
-    """Return a person's words as a message's content: a text, or blocks where pictures and the like go with it."""
+    """Build the content of a user message: a string, or blocks if there are media."""
     shown: list[str | dict[Any, Any]] = [media_block(part) for part in media]
     if not shown:
         return sendable(text)
@@ -91,12 +91,12 @@ def user_content(text: str, media: Iterable[MediaPart]) -> str | list[str | dict
 
 
 def result_content(text: str, media: Sequence[MediaPart]) -> str | list[str | dict[Any, Any]]:
-    """Return a tool's result as a message's content: a text, or blocks where images and the like go with it."""
+    """Build the content of a tool message: a string, or blocks if there are media."""
     return [{"type": "text", "text": text}, *map(media_block, media)] if media else text
 
 
 def result_parts(content: Any) -> tuple[str, tuple[MediaPart, ...]]:
-    """Return the text and the media of a tool's message; a block nobody can read is shown as JSON."""
+    """Split a tool message's content into text and media; unknown blocks are shown as JSON."""
     if isinstance(content, str):
         return content, ()
     others, media = apart(content)
@@ -104,10 +104,10 @@ def result_parts(content: Any) -> tuple[str, tuple[MediaPart, ...]]:
 
 
 def apart(content: Iterable[Any], *, inline: bool = False) -> tuple[list[Any], tuple[MediaPart, ...]]:
-    """Return the blocks of a message that are no media, and the media.
+    """Separate the media from the other blocks of a message.
 
     Args:
-        inline: Whether only those with data count.
+        inline: Separate only media with inline data.
     """
     read = [(block, _medium(block) if isinstance(block, Mapping) else None) for block in content]
     if inline:
@@ -116,7 +116,7 @@ def apart(content: Iterable[Any], *, inline: bool = False) -> tuple[list[Any], t
 
 
 def media_block(part: MediaPart) -> dict[Any, Any]:
-    """Return LangChain's standard block for a medium."""
+    """Build LangChain's standard block for a medium."""
     kind = "file" if part.kind == "document" else part.kind
     block: dict[Any, Any] = {"type": kind, "mime_type": part.mime_type}
     if part.data is not None:
@@ -127,7 +127,7 @@ def media_block(part: MediaPart) -> dict[Any, Any]:
 
 
 def user_parts(content: Any) -> tuple[str, tuple[MediaPart, ...]]:
-    """Return the text and the media of a person's message; a block nobody can read is shown as JSON."""
+    """Split a user message's content into text and media; unknown blocks are shown as JSON."""
     if isinstance(content, str):
         return content, ()
     texts, media = [], []
@@ -141,7 +141,7 @@ def user_parts(content: Any) -> tuple[str, tuple[MediaPart, ...]]:
 
 
 def _medium(block: Mapping[str, Any]) -> MediaPart | None:
-    """Return the medium a block is; None if it is none, or one whose bytes cannot be read."""
+    """Convert a block to a medium; None if it is not one, or its data is not valid Base64."""
     kind = _KINDS.get(str(block.get("type")))
     if block.get("type") == "image_url":
         place = block.get("image_url")
@@ -173,15 +173,15 @@ def _addressed(
 
 
 def part_of(block: Any, origin: str, calls: list[ToolCall], path: str = "content[]") -> AssistantPart:
-    """Return the part a block of a model's answer is, with the block in it, to be given back as it came.
+    """Convert a block of a model's answer to a part that contains the block, to send it back unchanged.
 
     Args:
-        calls: Those of the answer that have no place yet; the block's own is taken out. A block that repeats a call
-            which is not there keeps its place and does not go back: it would have no result.
-        path: The block's place in the answer, for errors.
+        calls: Calls of the answer that no block has claimed yet; the block's own call is removed. A block for a call
+            that is not among them keeps its position, but is not sent back, because it would have no result.
+        path: Position of the block in the answer, for errors.
 
     Raises:
-        WrongShape: Something of a wrong type stands where text may stand.
+        WrongShape: The text has a wrong type.
     """
     if not isinstance(block, str | Mapping):
         raise WrongShape(path, "text or an object", block)
@@ -196,7 +196,7 @@ def part_of(block: Any, origin: str, calls: list[ToolCall], path: str = "content
     if kind in TEXTS:
         return TextPart(text=text_in(block, TEXTS[kind], path, needed=True), provider_data=data)
     if kind in _THOUGHTS:
-        return ReasoningPart(text=_thought(block, kind), provider_data=data)
+        return ReasoningPart(text=_reasoning_text(block, kind), provider_data=data)
     if kind in _REDACTED:
         return ReasoningPart(redacted=True, provider_data=data)
     if kind == "refusal":
@@ -204,7 +204,7 @@ def part_of(block: Any, origin: str, calls: list[ToolCall], path: str = "content
     return OpaquePart(kind=kind, provider_data=data)
 
 
-def _thought(block: Mapping[str, Any], kind: str) -> str:
+def _reasoning_text(block: Mapping[str, Any], kind: str) -> str:
     found = block.get(_THOUGHTS[kind])
     if isinstance(found, Mapping):  # ChatBedrock: {"reasoning_content": {"text": …, "signature": …}}
         found = found.get("text")

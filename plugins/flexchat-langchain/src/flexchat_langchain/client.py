@@ -1,4 +1,4 @@
-"""AnthropicClient and OllamaClient: LangChain's chat models, with FlexChat's one executor for their tools."""
+"""AnthropicClient and OllamaClient: LangChain's chat models with FlexChat's tool executor."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ ClientEvent: TypeAlias = "AIMessageChunk | ToolMessage | ClientAnswer"
 
 @attrs.frozen(kw_only=True)
 class ClientAnswer:
-    """What came of one message.
+    """The answer to one message.
 
     Attributes:
         content: The text for the user.
-        messages: The whole conversation, as the next ``send`` may be given it: what there was, an AIMessage and its
-            ToolMessages for each turn of the loop, and the model's last word.
-        tool_calls: Every call, oldest first.
-        max_iterations_reached: The loop was ended by a limit, not by the model.
-        warnings: Why the answer is none, or no whole one.
+        messages: The whole conversation, suitable as the next ``history``: the earlier messages, an AIMessage with its
+            ToolMessages for each iteration, and the final answer.
+        tool_calls: All calls, oldest first.
+        max_iterations_reached: A limit ended the loop, not the model.
+        warnings: Reasons why the answer is missing or incomplete.
     """
 
     content: str
@@ -91,17 +91,16 @@ class ClientAnswer:
 
 
 class LangChainClient:
-    """Asks a LangChain chat model, and runs the tools it asks for, until it answers.
+    """Sends messages to a LangChain chat model and runs the tools it calls until it answers.
 
-    Calls are read from ``response.tool_calls``, which their integration fills. They run in FlexChat's tool loop and
-    executor, as in a turn of FlexChat: checked, in time, side by side, with the same limits. The conversation is a list
-    of LangChain's messages.
+    Calls are taken from ``response.tool_calls``. They run in FlexChat's tool loop and executor as in a turn: validated,
+    with timeouts, concurrently and with the same limits. The conversation is a list of LangChain messages.
 
     Args:
-        executor: Who has the tools and runs them.
+        executor: The FlexChat whose tools are offered and run.
         chat_model: The model.
         prompt: System prompt of conversations that have none.
-        max_iterations: Answers that may ask for tools, for one message; default: as the executor's configuration says.
+        max_iterations: Maximum number of answers with calls per message; default: from the executor's configuration.
 
     Attributes:
         tools: Registry and limits of its tools.
@@ -131,16 +130,16 @@ class LangChainClient:
         history: Sequence[BaseMessage] = (),
         tools: Collection[str] | None = None,
     ) -> ClientAnswer:
-        """Send a message, and whatever its tool calls need, until the model answers.
+        """Send a message and the results of the tools it leads to, until the model answers.
 
         Args:
-            message: What the user says, or a whole conversation.
-            history: What was said before it: ``messages`` of the last answer. Calls in it that have no result get one.
-            tools: Names of the tools offered; default: all, none: an empty list.
+            message: The user's message, or a whole conversation.
+            history: The earlier conversation: ``messages`` of the last answer. Calls without a result get an error.
+            tools: Names of the tools to offer; None for all, an empty list for none.
 
         Raises:
-            UnknownNameError: There is no tool of one of the names.
-            ProviderError: The service did not answer. Trouble with a tool is told to the model.
+            UnknownNameError: A name does not belong to a tool.
+            ProviderError: The service failed. Errors of tools are returned to the model.
         """
         async with contextlib.aclosing(self._events(message, history, tools, streamed=False)) as events:
             async for event in events:
@@ -155,11 +154,11 @@ class LangChainClient:
         history: Sequence[BaseMessage] = (),
         tools: Collection[str] | None = None,
     ) -> AsyncGenerator[ClientEvent, None]:
-        """Do as send, and yield chunks and results as they come; the last event is the ClientAnswer."""
+        """Send a message, yielding chunks and results as they arrive; the last event is the ClientAnswer."""
         return self._events(message, history, tools, streamed=True)
 
     async def aclose(self) -> None:
-        """Close the model's connections, where they are its own."""
+        """Close the model's connections, unless they are shared."""
         await close_model(self.chat_model)
 
     async def _events(
@@ -189,7 +188,7 @@ class LangChainClient:
                     yield event
 
     def failure(self, error: Exception) -> FlexChatError:
-        """Return what a chat model raised as an error of ours, without keys."""
+        """Convert an exception of the chat model to a FlexChatError, with keys masked."""
         if isinstance(error, FlexChatError):
             return error
         model = self.model_name or None
@@ -197,11 +196,11 @@ class LangChainClient:
 
     @property
     def model_name(self) -> str:
-        """What the model is called; empty where it does not say."""
+        """The model's name; empty if it has none."""
         return named_model({"model": getattr(self.chat_model, "model", None)}) or ""
 
     def bound(self, offered: tuple[str, ...]) -> Any:
-        """Return the model with these tools, bound once."""
+        """Return the model with these tools bound. The result is cached."""
         if offered not in self._bound:
             registry = self.tools.get_registry()
             tools = [tool for name in offered if (tool := registry.get(name)) is not None]
@@ -275,7 +274,7 @@ class OllamaClient(LangChainClient):
 
 
 class _Dialogue:
-    """One message and its answers, in LangChain's messages; see flexchat.turn.rounds.Dialogue."""
+    """One message and its answers as LangChain messages; see flexchat.turn.rounds.Dialogue."""
 
     def __init__(
         self, client: LangChainClient, turn: ActiveTurn, offered: tuple[str, ...], messages: list[BaseMessage]
@@ -285,11 +284,11 @@ class _Dialogue:
         self._offered = offered
         self._messages = messages
         self._said: AIMessage = AIMessage(content="")
-        self._paused = ""  # what the model said before it paused and went on
+        self._paused = ""  # texts of the model before it paused and continued
         turn.records = []
 
     async def answer(self) -> ClientAnswer:
-        """Go on until there is an answer."""
+        """Run the tool loop until there is an answer."""
         turn, client = self._turn, self._client
         with in_turn(turn):
             async with turn.clock.alarm():
@@ -301,7 +300,7 @@ class _Dialogue:
         return self._answered(TOO_MANY_CALLS, f"the tool loop was ended: {why}", max_iterations_reached=True)
 
     async def ask(self) -> ChatResult:
-        """Ask the model, and pass its chunks on."""
+        """Send the conversation to the model and emit its chunks."""
         turn, whole = self._turn, None
         sent, started = await self._to_send(), time.perf_counter()
         turn.clock.doing = "the model's answer"
@@ -318,9 +317,9 @@ class _Dialogue:
             said, result = _read(whole)
         except Exception as error:  # noqa: BLE001  any SDK may be below
             failure = self._client.failure(error)
-            await self._told(started, error=failure)
+            await self._report(started, error=failure)
             raise failure from None
-        await self._told(started, result=result)
+        await self._report(started, result=result)
         turn.clock.doing = "the tool loop"
         self._said = said
         self._messages.append(said)
@@ -328,10 +327,10 @@ class _Dialogue:
         return result
 
     async def _to_send(self) -> list[BaseMessage]:
-        """Return the conversation as the plugins' gates let it go to the model.
+        """Pass the conversation through the plugins' gates and return the result.
 
         Raises:
-            RequestRefusedError: One refuses it.
+            RequestRefusedError: A gate refused the request.
         """
         turn, hooks = self._turn, self._turn.parts.hooks
         if not hooks.gates_requests and not turn.sink.wants(ModelRequestStarted):
@@ -350,7 +349,7 @@ class _Dialogue:
             )
         return [*self._messages] if request.messages == ours else to_langchain(request.messages)
 
-    async def _told(
+    async def _report(
         self, started: float, *, result: ChatResult | None = None, error: FlexChatError | None = None
     ) -> None:
         turn = self._turn
@@ -363,7 +362,7 @@ class _Dialogue:
             )
 
     def remember(self, result: ChatResult, calls: Sequence[ToolCall], records: Sequence[ToolCallRecord]) -> None:
-        """Put the results behind the answer, which is among the messages already."""
+        """Append the results; the answer is already among the messages."""
         if not calls:
             self._paused += result.content or ""
             return
@@ -396,7 +395,7 @@ class _Dialogue:
 
 
 def _read(whole: Any) -> tuple[AIMessage, ChatResult]:
-    """Return an answer as it goes back to the model, every call with an id, and the same in our words."""
+    """Return an answer in the form that is sent back, with an id for each call, and as a ChatResult."""
     if not isinstance(whole, AIMessage):
         raise TypeError(f"the model gave a {type(whole).__name__} for an answer")
     whole = with_ids(whole)

@@ -1,4 +1,4 @@
-"""What an llms entry with ``provider = "langchain"`` may say."""
+"""Settings of an llms entry with ``provider = "langchain"``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _class_path(instance: object, attribute: attrs.Attribute[Any], value: str) -
 class LangChainConfig:
     """A chat model of LangChain.
 
-    The class is imported and made: only who may edit the configuration's file chooses it.
+    The configured class is imported and instantiated, so only trusted users may edit the configuration.
     """
 
     class_path: str = key(

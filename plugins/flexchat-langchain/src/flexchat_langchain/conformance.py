@@ -1,4 +1,4 @@
-"""What LangChain models would answer, so that FlexChat's kit can try the provider without one.
+"""Conformance subject: the provider over a scripted LangChain model.
 
 Used by tests/test_conformance.py and by ``flexchat plugins verify langchain``.
 """
@@ -22,7 +22,7 @@ from .tool_format import encode_tools
 
 
 class RefusedError(Exception):
-    """What an SDK raises: a text, and the status in an attribute."""
+    """An exception like those of SDKs: a text, and the status in an attribute."""
 
     def __init__(self, status_code: int, text: str) -> None:
         super().__init__(text)
@@ -30,7 +30,7 @@ class RefusedError(Exception):
 
 
 class KitModel(BaseChatModel):
-    """A chat model whose answers the kit writes. It streams in pieces of a few characters."""
+    """A chat model with scripted answers, streamed in chunks of a few characters."""
 
     transport: Any
 
@@ -39,7 +39,7 @@ class KitModel(BaseChatModel):
         return "kit"
 
     def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
-        """Take any tools."""
+        """Accept any tools."""
         return self.bind(tools=tools, **kwargs)
 
     def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
@@ -79,13 +79,13 @@ def _piece(index: int, id: str | None, name: str | None, args: str) -> AIMessage
 
 
 class LangChainConformance(ProviderConformance):
-    """The provider, over a chat model that says what the kit would."""
+    """The provider, over a chat model with the kit's answers."""
 
     supports = frozenset({"streaming", "tools", "parallel_tools", "usage"})
     tool_formats: ClassVar = {"langchain": encode_tools}
 
     def make_provider(self, transport: Any) -> ChatProvider:
-        """Return the provider of such a model."""
+        """Return a provider for the scripted model."""
         config = LangChainConfig(class_path=f"{KitModel.__module__}:{KitModel.__name__}")
         return LangChainProvider(config, make=lambda model: KitModel(transport=transport))
 
@@ -96,7 +96,7 @@ class LangChainConformance(ProviderConformance):
     def tool_reply(
         self, calls: Sequence[tuple[str, Mapping[str, Any]]], *, text: str = "", finish: str = "tool_calls"
     ) -> Any:
-        """Return a message that asks for tools."""
+        """Return a message with tool calls."""
         items = [{"id": f"id-{n}", "name": name, "args": arguments} for n, (name, arguments) in enumerate(calls)]
         return {**self._reply(text, finish), "tool_calls": items}
 
@@ -107,7 +107,7 @@ class LangChainConformance(ProviderConformance):
         return {"content": text, "usage_metadata": usage, "response_metadata": told}
 
     def error_reply(self, kind: str) -> tuple[int, Any] | None:
-        """Return what the model raises."""
+        """Return the exception the model raises."""
         status, text = {
             "auth": (401, "invalid x-api-key"),
             "rate": (429, "slow down"),
@@ -121,5 +121,5 @@ class LangChainConformance(ProviderConformance):
         return 200, {"status": status, "text": text}
 
     def as_stream(self, reply: Any) -> Iterator[str]:
-        """Yield the reply itself: the model cuts it into pieces."""
+        """Yield the whole reply: the model splits it into chunks."""
         yield json.dumps(reply)

@@ -1,4 +1,4 @@
-"""What an exception of a LangChain integration, or of an SDK below it, means. Pure: from it to a ProviderError."""
+"""Classification of exceptions of LangChain integrations and of the SDKs below them as ProviderErrors."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from flexchat_sdk import (
 )
 
 # Names of exception classes, of any package: those of the OpenAI, Anthropic, Ollama, Mistral, Groq, Cohere, AWS and
-# Google SDKs, of httpx, requests and aiohttp, and Python's own. The first kind that one of an exception's bases belongs
-# to counts; it is asked only where there is no HTTP status.
+# Google SDKs, of httpx, requests and aiohttp, and Python's own. The first match in the exception's method resolution
+# order counts, and only if there is no HTTP status.
 _CLASSES: Mapping[str, tuple[str, ...]] = {
     "timeout": (
         *("TimeoutError", "APITimeoutError", "TimeoutException", "Timeout", "ReadTimeout", "ConnectTimeout"),
@@ -65,20 +65,20 @@ _SPENT = ("insufficient_quota", "credit balance is too low", "insufficient balan
 _KEY = (
     *("api key not valid", "invalid api key", "incorrect api key", "invalid x-api-key", "could not resolve authentic"),
     *("api_key client option must be set", "missing credentials"),  # the OpenAI SDK
-    "illegal header value b'bearer '",  # ChatAnthropic without a key: below a connection error
+    "illegal header value b'bearer '",  # ChatAnthropic without a key: the cause of a connection error
 )
 _OVERLOADED = ("overloaded_error", "api_error", "internal server error", "service unavailable")
-# In one of these an SDK keeps the HTTP status; Google's puts it into ``code``.
+# Attributes that hold the HTTP status; Google's SDK uses ``code``.
 _STATUS = ("status_code", "status", "http_status", "code")
 _DEEPEST = 5
 
 
 def provider_error(error: Exception, *, service: str, model: str | None, mask: Callable[[str], str]) -> ProviderError:
-    """Return the error an exception stands for.
+    """Convert an exception to the matching ProviderError.
 
     Args:
-        service: Whose exception it is, for the text: the class of the model.
-        mask: Takes keys out of a text.
+        service: Name of the service for the text: the class of the model.
+        mask: Masks keys in a text.
     """
     if isinstance(error, WrongShape):
         text = f"{service} sent an answer that cannot be read: {error}"
@@ -86,7 +86,7 @@ def provider_error(error: Exception, *, service: str, model: str | None, mask: C
     response = getattr(error, "response", None)
     status = _status(error) or _status(response)
     headers = _headers(response)
-    said = _said(error)
+    said = _message_of(error)
     shown = _message(getattr(error, "body", None)) or said
     text = refusal_text("a web page" if shown.lstrip().startswith("<") else shown, mask) or type(error).__name__
     known: dict[str, Any] = {
@@ -183,24 +183,24 @@ def _headers(response: object) -> dict[str, str]:
 
 
 def _message(body: object) -> str:
-    """Return the service's own words in the body that an SDK's error keeps; empty where it keeps none."""
+    """Extract the service's message from the body of an SDK's error; empty if there is none."""
     inner = body.get("error", body) if isinstance(body, Mapping) else None
     text = inner.get("message") if isinstance(inner, Mapping) else inner
     return text if isinstance(text, str) else ""
 
 
 def _said_below(error: BaseException) -> str:
-    """Return what the exceptions say that led to this one."""
+    """Join the messages of the exceptions that caused this one."""
     said: list[str] = []
     below = error.__cause__ or error.__context__
     while below is not None and len(said) < _DEEPEST:
-        said.append(_said(below))
+        said.append(_message_of(below))
         below = below.__cause__ or below.__context__
     return " ".join(said)
 
 
-def _said(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  an exception's class may be as broken as what it tells of
+    except Exception:  # noqa: BLE001  __str__ of a foreign exception may fail
         return ""

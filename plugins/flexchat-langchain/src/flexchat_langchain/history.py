@@ -1,4 +1,4 @@
-"""A conversation as the LangChain model of a service is told it."""
+"""Conversion of a conversation to the messages sent to a LangChain model."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from .blocks import SCOPE, sendable, user_content
 
 
 def as_sent(messages: Sequence[Message], origin: str) -> list[lc.BaseMessage]:
-    """Return a conversation for the model of this origin.
+    """Convert a conversation for the model with this origin.
 
-    What that model said goes back as it said it; of others it is told the texts and the calls. A call nobody could
-    read goes back without arguments: the integrations leave out or refuse invalid calls, whose results remain.
-    Instructions in the middle join those at the start: some integrations take them nowhere else.
+    The model's own answers are sent back unchanged; from answers of other models only texts and calls are sent. An
+    unreadable call is sent without arguments: integrations drop or reject invalid calls, which would orphan their
+    results. System messages in the middle are moved to the start, because some integrations accept them only there.
     """
     told = [message.content for message in messages if isinstance(message, SystemMessage) and message.content]
     sent: list[lc.BaseMessage] = [lc.SystemMessage(content=sendable("\n\n".join(told)))] if told else []
@@ -63,7 +63,7 @@ def as_sent(messages: Sequence[Message], origin: str) -> list[lc.BaseMessage]:
 
 
 def _nothing(part: MediaPart) -> bool:
-    # An integration that takes images in results looks like one that answers 400.
+    # Whether an integration accepts images in results is not detectable; if it does not, the service answers 400.
     return False
 
 
@@ -100,7 +100,7 @@ def _block(part: AssistantPart, origin: str, ids: Mapping[str, str]) -> Any:
 
 
 def _wire_id(call: ToolCall, origin: str, used: Collection[str]) -> str:
-    # Where the model gave no id, or one it gave before, the call goes under ours: its result must be found by it.
+    # Without an id, or with a repeated one, send FlexChat's id: results refer to calls by id.
     is_ours = call.provider_data is not None and _is_ours(call.provider_data, origin)
     return call.wire_id if call.wire_id and is_ours and call.wire_id not in used else call.id
 

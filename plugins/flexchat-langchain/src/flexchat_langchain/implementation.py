@@ -1,4 +1,4 @@
-"""The implementation type "langchain": a tool of LangChain's, run by FlexChat. Imports nothing of LangChain."""
+"""The implementation type "langchain": a LangChain tool run by FlexChat. Does not import LangChain."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .blocks import apart
 
 @attrs.frozen(kw_only=True)
 class LangChainTool:
-    """A tool of LangChain's: the settings of a definition made by flexchat_tool. A file cannot name one.
+    """Settings of a definition created by flexchat_tool. Not available in configuration files.
 
     Attributes:
         tool: The BaseTool.
-        blocks: It has no coroutine of its own, so that it runs in a thread.
-        injected: Arguments the model does not write, by name.
+        blocks: The tool has no coroutine, so it runs in a thread.
+        injected: Arguments supplied by the program rather than the model, by name.
     """
 
     tool: Any
@@ -35,7 +35,7 @@ class LangChainTool:
 
 
 async def _run(settings: LangChainTool, params: Mapping[str, Any], context: ToolContext) -> Any:
-    # As a call, so that InjectedToolCallId is filled in, and failures say that they are.
+    # Invoked with a tool call, so that InjectedToolCallId is filled in and failures have status "error".
     id = context.call_id or "call"
     call = {"type": "tool_call", "id": id, "name": settings.tool.name, "args": {**params, **settings.injected}}
     answer = await run_in_thread(settings.tool.invoke, call) if settings.blocks else await settings.tool.ainvoke(call)
@@ -48,7 +48,7 @@ async def _run(settings: LangChainTool, params: Mapping[str, Any], context: Tool
 
 
 def _value(content: Any) -> tuple[Any, tuple[MediaPart, ...]]:
-    """Return what a tool's message says, and its media: its text, where the rest is nothing else."""
+    """Split a tool message's content into a value and media; text-only content becomes a string."""
     if isinstance(content, str):
         return content, ()
     content, media = apart(content, inline=True)

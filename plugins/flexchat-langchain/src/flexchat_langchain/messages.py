@@ -1,7 +1,7 @@
-"""Our messages as LangChain's and back: for programs that hold a conversation in LangChain's.
+"""Conversion between FlexChat's and LangChain's messages, for programs that store conversations as the latter.
 
-What LangChain's messages cannot say of ours (signatures, ids of services, how a call was written) travels inside the
-AIMessage, and is used again if nobody has changed the message since.
+Data without an equivalent in LangChain's messages (signatures, ids of services, the raw text of a call) is embedded in
+the AIMessage, and used again if the message has not been changed since.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ CARRIED = "flexchat_message"
 
 
 def to_langchain(messages: Iterable[Message]) -> list[lc.BaseMessage]:
-    """Return our messages as LangChain's. Calls keep our ids."""
-    return [_written(message) for message in messages]
+    """Convert messages to LangChain's. Calls keep their ids."""
+    return [_convert(message) for message in messages]
 
 
 def from_langchain(messages: Iterable[lc.BaseMessage]) -> tuple[Message, ...]:
-    """Return LangChain's messages as ours. Calls keep LangChain's ids, and get one where they have none.
+    """Convert LangChain's messages. Calls keep their ids; those without one get a new id.
 
     Raises:
-        TypeError: A message is of a kind that no model reads.
+        TypeError: A message has a type that is not sent to models.
     """
     read: list[Message] = []
     names: dict[str, str] = {}
@@ -57,7 +57,7 @@ def from_langchain(messages: Iterable[lc.BaseMessage]) -> tuple[Message, ...]:
 
 
 def ai_message(message: AssistantMessage, **rest: Any) -> lc.AIMessage:
-    """Return our message as LangChain's; rest goes to it: usage_metadata, response_metadata."""
+    """Convert an assistant message; *rest* is passed to AIMessage: usage_metadata, response_metadata."""
     blocks = [block for part in message.parts if (block := _block(part)) is not None]
     is_text = all(set(block) == {"type", "text"} for block in blocks)
     return lc.AIMessage(
@@ -78,7 +78,7 @@ def ai_message(message: AssistantMessage, **rest: Any) -> lc.AIMessage:
 
 
 def tool_message(message: ToolMessage) -> lc.ToolMessage:
-    """Return the answer to a call as LangChain's."""
+    """Convert a tool message."""
     return lc.ToolMessage(
         content=result_content(message.content, message.media),
         tool_call_id=message.tool_call_id,
@@ -87,7 +87,7 @@ def tool_message(message: ToolMessage) -> lc.ToolMessage:
     )
 
 
-def _written(message: Message) -> lc.BaseMessage:
+def _convert(message: Message) -> lc.BaseMessage:
     match message:
         case SystemMessage():
             return lc.SystemMessage(content=message.content)
@@ -111,7 +111,7 @@ def _block(part: Any) -> dict[str, Any] | None:
             return media_block(part)
         case ToolCall():
             return None
-    return None  # opaque: it says something to its own service only
+    return None  # opaque: meaningful to its own service only
 
 
 def _read(message: lc.BaseMessage, names: Mapping[str, str]) -> Message:
@@ -148,7 +148,7 @@ def _user(content: Any) -> UserMessage:
 
 
 def _carried(message: lc.AIMessage) -> AssistantMessage | None:
-    """Return the message that travels inside; None if there is none, or it is no longer what the outside says."""
+    """Return the embedded message; None if there is none, or the AIMessage has been changed since."""
     inside = message.additional_kwargs.get(CARRIED)
     if inside is None:
         return None
@@ -159,11 +159,11 @@ def _carried(message: lc.AIMessage) -> AssistantMessage | None:
     if not isinstance(carried, AssistantMessage):
         return None
     shown = ai_message(carried)
-    same = (shown.text, _named(shown)) == (message.text, _named(message))
+    same = (shown.text, _call_fields(shown)) == (message.text, _call_fields(message))
     return carried if same else None
 
 
-def _named(message: lc.AIMessage) -> list[tuple[Any, ...]]:
+def _call_fields(message: lc.AIMessage) -> list[tuple[Any, ...]]:
     return [
         *((call["id"], call["name"], call["args"]) for call in message.tool_calls),
         *((call["id"], call["name"], call["args"]) for call in message.invalid_tool_calls),

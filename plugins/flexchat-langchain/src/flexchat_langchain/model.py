@@ -1,4 +1,4 @@
-"""A whole configured FlexChat as a chat model of LangChain's."""
+"""A configured FlexChat as a LangChain chat model."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ _CONFIGURED = ("timeout", "max_retries", "api_key", "streaming")
 
 
 class FlexChatModel(BaseChatModel):
-    """A configured FlexChat as a chat model: its phases choose who answers, and its tools run inside.
+    """A configured FlexChat as a chat model: its phases select the rule, and its tools run inside.
 
-    Tools that LangChain binds are answered with ``tool_calls``, for the caller to run; the configuration's own never
-    appear there. ``response_metadata["flexchat"]`` says how an answer came about: topic, intent, rule, service, calls
-    of own tools, citations, warnings.
+    Calls of tools bound through LangChain are returned in ``tool_calls``, for the caller to run; calls of the
+    configuration's own tools never appear there. ``response_metadata["flexchat"]`` holds the details of an answer:
+    topic, intent, rule, service, calls of own tools, citations, warnings.
 
-    Where it runs is told by running.Running. LangChain's standard parameters timeout, max_retries, api_key and
-    streaming are taken and not used: the configuration has them for each service.
+    See running.Running for the event loop it runs on. LangChain's standard parameters timeout, max_retries, api_key and
+    streaming are accepted and ignored: the configuration sets them for each service.
 
     Example:
         model = FlexChatModel(config="flexchat.toml")
         model.bind_tools([get_weather]).invoke("What is the weather in Rome?").tool_calls
 
     Attributes:
-        config: A configuration's file, or the same as a mapping. Either this or chat is given.
+        config: Path of a configuration file, or a mapping. Exactly one of config and chat is required.
         chat: A FlexChat or SyncFlexChat.
-        model: Name of the model, in place of the rule's; its service stays.
-        temperature, max_tokens, stop: In place of the rule's.
+        model: Overrides the rule's model, but not its service.
+        temperature, max_tokens, stop: Override the rule's values.
     """
 
     config: str | Path | Mapping[str, Any] | None = Field(default=None, exclude=True, repr=False)
@@ -66,16 +66,16 @@ class FlexChatModel(BaseChatModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, values: Any) -> Any:
+    def _check_source(cls, values: Any) -> Any:
         if isinstance(values, dict) and (values.get("config") is None) == (values.get("chat") is None):
             raise ValueError("FlexChatModel needs either config= (a file or a mapping) or chat= (a FlexChat)")
         return {k: v for k, v in values.items() if k not in _CONFIGURED} if isinstance(values, dict) else values
 
     def model_post_init(self, context: Any, /) -> None:
-        """Put together what the configuration describes.
+        """Create the chat from the configuration.
 
         Raises:
-            ConfigError: Everything that is wrong with it.
+            ConfigError: The configuration is invalid; lists all problems.
         """
         super().model_post_init(context)
         source = self.chat if self.chat is not None else self.config
@@ -84,9 +84,9 @@ class FlexChatModel(BaseChatModel):
         self._digest = _digest(self._running.chat)
 
     def close(self) -> None:
-        """Close a chat that was made here, of a configuration; else that is done when the program ends.
+        """Close the chat created from a configuration; otherwise it is closed when the program ends.
 
-        A chat that was handed over is its owner's to close: this closes a FlexChat only if it was called without await.
+        A chat passed in is closed by its owner, except a FlexChat that was called synchronously.
         """
         self._running.close()
 
@@ -96,7 +96,7 @@ class FlexChatModel(BaseChatModel):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        # LangChain's caches know a model by this: another configuration is another model.
+        # The key of LangChain's caches: models with different configurations must not share answers.
         return {"configuration": self._digest, "model": self.model, "temperature": self.temperature}
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
@@ -113,11 +113,11 @@ class FlexChatModel(BaseChatModel):
         strict: bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model with tools whose calls the caller runs.
+        """Bind tools whose calls the caller runs.
 
         Args:
-            tool_choice: "auto", "any" (a tool must be called), "none", or the name of the only one.
-            strict: Whether the service must hold the model to the schemas.
+            tool_choice: "auto", "any" (a tool must be called), "none", or the name of the tool to call.
+            strict: Make the service enforce the schemas.
             kwargs: Further options: parallel_tool_calls, temperature, …
         """
         bound = [convert_to_openai_tool(tool, strict=strict) for tool in tools]
@@ -133,16 +133,16 @@ class FlexChatModel(BaseChatModel):
         strict: bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, Any]:
-        """Return the model with answers of a form: FlexChat checks them, and asks again where they are not of it.
+        """Bind a response format. FlexChat validates answers, and asks the model again if they do not match.
 
         Args:
-            schema: A pydantic class, a TypedDict, a JSON Schema, or a tool of OpenAI's.
-            include_raw: Whether to return {"raw", "parsed", "parsing_error"}.
-            method: "json_schema"; "json_mode" for any JSON object, whose form the prompt tells; "function_calling".
-            strict: Whether the service must hold the model to the schema.
+            schema: A pydantic class, a TypedDict, a JSON Schema, or a tool in OpenAI's format.
+            include_raw: Return {"raw", "parsed", "parsing_error"}.
+            method: "json_schema"; "json_mode" for any JSON object, described by the prompt; "function_calling".
+            strict: Make the service enforce the schema.
 
         Raises:
-            ValueError: There is no such method, or an argument is not known.
+            ValueError: The method or an argument is unknown.
         """
         if method == "function_calling":
             return super().with_structured_output(schema, include_raw=include_raw, **kwargs)
@@ -240,7 +240,7 @@ def _result(found: Answer) -> ChatResult:
 
 
 def _chunk(piece: str | Answer, said: bool) -> ChatGenerationChunk:
-    """Return a piece as LangChain's; said: whether the text of the answer has come already."""
+    """Convert a piece to a LangChain chunk; an Answer keeps its text only if none was streamed before it."""
     if isinstance(piece, str):
         return ChatGenerationChunk(message=AIMessageChunk(content=piece))
     message = AIMessageChunk(

@@ -1,4 +1,4 @@
-"""Chat models of LangChain: found by their class, made, and closed."""
+"""Loading, creating and closing LangChain chat models."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from pydantic import AliasChoices, SecretStr, ValidationError
 
 _MODEL_KEYS = ("model", "model_name", "model_id")
 _ADDRESS_KEYS = ("base_url", "api_base", "endpoint_url", "endpoint", "anthropic_api_url", "openai_api_base")
-# Clients that no other model uses too, by the attribute; ChatAnthropic and ChatOpenAI share theirs in the process.
+# Attributes with clients owned by one model; ChatAnthropic and ChatOpenAI share theirs within the process.
 _OWN_CLIENTS = {"ChatOllama": "_async_client"}
 _SECRET = re.compile(r"(?i)(key|token|secret|passw|credential|auth|header)")
 _SHORTEST_SECRET = 6
-_MISSPELT = 0.8  # how alike, of 1, a key of the settings and a field are where one was meant to be the other
+_MISSPELT = 0.8  # similarity, 0 to 1, from which a setting counts as a misspelling of a field
 
 
 def load_class(path: str, settings: Mapping[str, Any]) -> type[BaseChatModel]:
-    """Return the chat model's class at MODULE:CLASS, to be made with these settings.
+    """Import the chat model class MODULE:CLASS and check the settings for it.
 
     Raises:
-        ValueError: There is none, it is no chat model, or a setting is one of its fields misspelt. LangChain drops such
-            a setting, or hands it to the service with every request.
+        ValueError: The class does not exist or is not a chat model, or a setting is a misspelt field name. LangChain
+            would drop such a setting, or send it to the service with every request.
     """
     module_name, _, name = path.partition(":")
     try:
@@ -39,7 +39,7 @@ def load_class(path: str, settings: Mapping[str, Any]) -> type[BaseChatModel]:
     except ImportError as error:
         package = module_name.partition(".")[0]
         todo = ""
-        if error.name == package:  # else something in it is missing, or something it needs
+        if error.name == package:  # Otherwise an import inside the module failed.
             todo = did_you_mean(package, packages_distributions()) or f": pip install {package.replace('_', '-')}"
         raise ValueError(f"class_path: {module_name} cannot be imported ({error}){todo}") from None
     except Exception as error:  # noqa: BLE001  whatever a module does when it is imported
@@ -59,14 +59,14 @@ def load_class(path: str, settings: Mapping[str, Any]) -> type[BaseChatModel]:
 def make_model(
     cls: type[BaseChatModel], name: str, usual: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> BaseChatModel:
-    """Return a chat model.
+    """Create a chat model.
 
     Args:
-        name: The model it asks, under whatever key the class has for that; empty for what the settings say.
-        usual: Settings for a class that has them, where nobody says otherwise.
+        name: Name of the model, passed under the key the class uses for it; empty to use the settings.
+        usual: Default settings, for classes that have these fields.
 
     Raises:
-        ValueError: The class does not take the settings.
+        ValueError: The class rejects the settings.
     """
     keys = _keys(cls)
     given = {**{key: value for key, value in usual.items() if key in keys}, **settings}
@@ -81,7 +81,7 @@ def make_model(
 
 
 def dropped_settings(cls: type[BaseChatModel], settings: Mapping[str, Any]) -> list[str]:
-    """Return the keys of the settings that the class drops: it has no such field, and no place for others."""
+    """Return the settings that the class would ignore: it has no such field and no model_kwargs."""
     if cls.model_config.get("extra") == "allow" or "model_kwargs" in cls.model_fields:
         return []
     return [key for key in settings if key not in _keys(cls) and key not in _MODEL_KEYS]
@@ -95,20 +95,20 @@ def _keys(cls: type[BaseChatModel]) -> set[str]:
 
 
 def named_model(settings: Mapping[str, Any]) -> str:
-    """Return the model the settings name; empty if they do not."""
+    """Return the model name in the settings; empty if there is none."""
     return next((value for key in _MODEL_KEYS if isinstance(value := settings.get(key), str)), "")
 
 
 async def close_model(model: BaseChatModel) -> None:
-    """Close a model's connections where they are its own: LangChain has no word for that."""
+    """Close a model's connections unless they are shared. LangChain has no method for this."""
     client = getattr(model, _OWN_CLIENTS.get(type(model).__name__, ""), None)
     if client is not None:
-        with contextlib.suppress(Exception):  # nobody can do anything about it now
+        with contextlib.suppress(Exception):  # errors on close have no remedy
             await client.close()
 
 
 def address_of(settings: Mapping[str, Any]) -> str:
-    """Return scheme://host[:port] of the service, where the settings name it; else an empty text."""
+    """Return scheme://host[:port] of the service from the settings; empty if they do not name it."""
     for key in _ADDRESS_KEYS:
         value = settings.get(key)
         parts = urllib.parse.urlsplit(value) if isinstance(value, str) else None
@@ -118,7 +118,7 @@ def address_of(settings: Mapping[str, Any]) -> str:
 
 
 def secrets_of(settings: Mapping[str, Any]) -> set[str]:
-    """Return the secrets of the environment, and the texts of the settings with or inside a name like a secret's."""
+    """Collect secrets to mask: those of the environment, and strings in settings whose name suggests a secret."""
     found = set(secrets_of_environment())
 
     def walk(value: Any, is_secret: bool) -> None:

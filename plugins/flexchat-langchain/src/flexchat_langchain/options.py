@@ -1,7 +1,7 @@
-"""A LangChain model made to answer as our options ask, and what it cannot be asked.
+"""Mapping of ChatOptions to the fields and arguments of a LangChain model.
 
-LangChain knows no option that every model has: integrations have fields, under names of their own, and take
-arguments of their own with each request. What is known of them stands here as data; all else is looked up in the class.
+LangChain has no options common to all models: integrations differ in the names of their fields and request arguments.
+Known differences are listed here as data; everything else is derived from the class.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flexchat_sdk import ChatOptions, ProviderRequestError, Reasoning, ResponseF
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 
-# Our option, and the fields that mean it, best first.
+# ChatOptions field to the equivalent model fields, best first.
 _FIELDS = {
     "max_tokens": ("max_tokens", "num_predict", "max_output_tokens", "max_new_tokens", "max_tokens_to_sample"),
     "temperature": ("temperature",),
@@ -26,22 +26,22 @@ _EFFORT_FIELDS = ("reasoning_effort", "effort", "thinking_level")
 _BUDGET_FIELDS = ("thinking_budget",)
 
 # Classes by name, so that none is imported. A subclass counts as its base.
-_IGNORES_TOOL_CHOICE = frozenset({"ChatOllama"})  # its bind_tools says so
+_IGNORES_TOOL_CHOICE = frozenset({"ChatOllama"})  # bind_tools has this parameter
 _TAKES_FORMAT = frozenset({"BaseChatOpenAI", "ChatOllama", "ChatAnthropic"})  # response_format, in OpenAI's form
-_NO_FREE_JSON = frozenset({"ChatAnthropic"})  # takes a schema only
-_FORMAT_OR_TOOLS = frozenset({"ChatOllama"})  # a grammar for the answer keeps the model from calling
-_THINKS_OR_NOT = frozenset({"ChatOllama"})  # reasoning is true or false
-_TAKES_EXTRA_BODY = frozenset({"BaseChatOpenAI", "ChatAnthropic"})  # the others take what they know, as arguments
+_NO_FREE_JSON = frozenset({"ChatAnthropic"})  # requires a schema
+_FORMAT_OR_TOOLS = frozenset({"ChatOllama"})  # a grammar for the answer prevents tool calls
+_THINKS_OR_NOT = frozenset({"ChatOllama"})  # reasoning is a boolean
+_TAKES_EXTRA_BODY = frozenset({"BaseChatOpenAI", "ChatAnthropic"})  # the others accept options as request arguments
 
 
 @attrs.frozen(kw_only=True)
 class Prepared:
-    """A model that is ready to be asked.
+    """A model configured for one request.
 
     Attributes:
-        runnable: The model, its tools bound.
-        arguments: What goes with the request.
-        warnings: What could not be honoured, one sentence each.
+        runnable: The model with its tools bound.
+        arguments: Arguments of the request.
+        warnings: One sentence per option that is not supported.
     """
 
     runnable: Runnable[Any, Any]
@@ -50,20 +50,20 @@ class Prepared:
 
 
 def combines_tools_and_format(cls: type) -> bool:
-    """Return whether models of this class take tools and a form of the answer in one request."""
+    """Return True if models of this class accept tools and a response format in one request."""
     return _is(cls, _FORMAT_OR_TOOLS) is False
 
 
 def prepared(model: BaseChatModel, options: ChatOptions) -> Prepared:
-    """Return the model with the options set.
+    """Apply the options to the model.
 
     Raises:
-        ProviderRequestError: It takes no tools, or none of those that are allowed is offered.
+        ProviderRequestError: The model does not support tools, or no allowed tool is offered.
     """
     warnings: list[str] = []
     changes = _changes(model, options, warnings)
     if changes:
-        model = model.model_copy(update=changes)  # shares the connections
+        model = model.model_copy(update=changes)  # The copy shares the connections.
     arguments: dict[str, Any] = {"stop": list(options.stop)} if options.stop else {}
     if options.response_format is not None:
         arguments.update(_format(model, options.response_format, warnings))

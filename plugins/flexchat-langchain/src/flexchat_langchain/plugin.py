@@ -1,4 +1,4 @@
-"""Registers the provider and the implementation type ``langchain``. Light: LangChain loads when one is made."""
+"""Registers the provider and the implementation type ``langchain``. LangChain is imported on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tool_format import encode_tools
 
 
 def create(config: LangChainConfig) -> ChatProvider:
-    """Return a provider for one llms entry."""
+    """Create the provider for one ``llms`` entry."""
     from .provider import LangChainProvider
 
     return LangChainProvider(config)
@@ -33,5 +33,5 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
 
 @hookimpl
 def flexchat_register_implementation_types() -> Iterable[ImplementationType]:
-    """Offer LangChain's tools, given in code."""
+    """Register LangChain tools, which are passed in code."""
     yield LANGCHAIN

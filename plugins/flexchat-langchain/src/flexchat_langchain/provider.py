@@ -1,4 +1,4 @@
-"""Asks a chat model of LangChain: the only module of this package that makes one for FlexChat."""
+"""The provider "langchain", over a LangChain chat model."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ _UNFINISHED = "the answer ended without a finish reason; it may be incomplete"
 
 
 class LangChainProvider:
-    """One llms entry. Makes its models, one for each name, with their first request.
+    """The provider of one llms entry. Creates one LangChain model per model name, on its first request.
 
     Args:
-        config: As an llms entry has it.
-        make: Makes the model of a name; default: the class and the settings of the config do.
+        config: The llms entry.
+        make: Creates a model by name; default: from the class and settings of *config*.
 
     Raises:
-        ValueError: There is no such class, it is no chat model, or a setting of it is misspelt.
+        ValueError: The class does not exist or is not a chat model, or a setting is misspelt.
 
     Attributes:
-        endpoint: scheme://host[:port], where the settings name one.
+        endpoint: scheme://host[:port] if the settings name it.
     """
 
     name = "langchain"
@@ -58,7 +58,7 @@ class LangChainProvider:
     def __init__(self, config: LangChainConfig, *, make: Callable[[str], BaseChatModel] | None = None) -> None:
         self._config = config
         self._class = load_class(config.class_path, config.settings)
-        self._make = make or self._made
+        self._make = make or self._create
         dropped = dropped_settings(self._class, config.settings)
         self._warnings = [f"settings: {self._class.__name__} has no '{key}': it is left out" for key in dropped]
         self._models: dict[str, BaseChatModel] = {}
@@ -70,11 +70,11 @@ class LangChainProvider:
         self._origin = " ".join(part for part in (config.class_path, address) if part)
 
     def tool_format(self, model: str) -> str:
-        """Return the tool format that every integration takes."""
+        """Return the tool format, which all integrations accept."""
         return self.name
 
     def combines_tools_and_format(self, model: str) -> bool:
-        """Return whether the class takes both in one request; see ToolsOrFormatProvider."""
+        """Return True if the class accepts both in one request; see ToolsOrFormatProvider."""
         return combines_tools_and_format(self._class)
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
@@ -96,7 +96,7 @@ class LangChainProvider:
     async def stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
     ) -> AsyncGenerator[ChatEvent, None]:
-        """Yield the answer as it comes; see StreamingProvider. A model that cannot stream gives it in one piece."""
+        """Stream the answer; see StreamingProvider. A model that cannot stream yields it in one piece."""
         deadline = Deadline(self._limit_s(options))
         try:
             async with contextlib.aclosing(self._events(messages, model, options, deadline)) as events:
@@ -108,7 +108,7 @@ class LangChainProvider:
         finally:
             deadline.close()
             await _generators_closed()
-        await _generators_closed()  # those that the exception, which is let go only now, still referred to
+        await _generators_closed()  # The exception's traceback kept these generators alive until now.
         raise failure
 
     async def _events(
@@ -137,23 +137,25 @@ class LangChainProvider:
         yield AnswerEnd(self._result(draft.answer, message, (*ready.warnings, *draft.warnings, *unfinished)))
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return the models that are known: LangChain cannot ask a service which it has."""
+        """Return the configured model: LangChain has no way to list those of a service."""
         named = named_model(self._config.settings)
         return [ModelInfo(id=name) for name in dict.fromkeys([named, *self._models]) if name]
 
     async def aclose(self) -> None:
-        """Let go of the models."""
+        """Close and release the models."""
         while self._models:
             await close_model(self._models.popitem()[1])
 
     async def _prepared(self, model: str, options: ChatOptions) -> Prepared:
         async with self._making:
             if model not in self._models:
-                self._models[model] = await run_in_thread(self._make, model)  # some load weights
+                self._models[model] = await run_in_thread(
+                    self._make, model
+                )  # In a thread, because some classes load weights.
         ready = prepared(self._models[model], options)
         return attrs.evolve(ready, warnings=(*self._warnings, *ready.warnings)) if self._warnings else ready
 
-    def _made(self, model: str) -> BaseChatModel:
+    def _create(self, model: str) -> BaseChatModel:
         try:
             return make_model(self._class, model, {"max_retries": 0}, self._config.settings)
         except ValueError as error:
@@ -181,7 +183,7 @@ class LangChainProvider:
 
     @contextlib.contextmanager
     def _in_time(self, deadline: Deadline, *, retryable: bool) -> Iterator[None]:
-        """End what is awaited inside when the time is over."""
+        """Cancel the body when the deadline expires."""
         deadline.wait(self._config.timeout_s)
         try:
             yield
@@ -194,7 +196,7 @@ class LangChainProvider:
             deadline.rest()
 
     def _failure(self, error: Exception, model: str) -> ProviderError:
-        """Return the error to raise; not from the exception, which may quote a key."""
+        """Convert an exception; do not chain it, because it may quote a key."""
         if not isinstance(error, ProviderError):
             return provider_error(error, service=self._class.__name__, model=model, mask=self._mask)
         error.model = model
@@ -210,8 +212,8 @@ class LangChainProvider:
 async def _generators_closed() -> None:
     """Wait until the generators of a stream are closed.
 
-    LangChain closes only its outermost generator. The inner ones, which hold the response, are closed by the event
-    loop once nobody refers to them: it is given the turns for that.
+    LangChain closes only its outermost generator. The event loop closes the inner ones, which hold the response, once
+    they are unreferenced; this yields to the loop often enough for that.
     """
     for _ in range(_TURNS_TO_CLOSE):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What LangChain asks a configured FlexChat: its messages and options, read."""
+"""Parsing of the messages and options that LangChain passes to a FlexChatModel."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from langchain_core.messages import AIMessage, BaseMessage
 from .messages import CARRIED, from_langchain
 
 INSIDE = "flexchat_inside"
-"""Key in an AIMessage's additional_kwargs: what was said in its turn before it, calls of FlexChat's own tools."""
+"""Key in an AIMessage's additional_kwargs for earlier messages of its turn: calls of FlexChat's own tools."""
 
 METADATA = "flexchat"
 """Key in an AIMessage's response_metadata: how the answer came about."""
 
 RULE_OPTIONS = ("model", "temperature", "max_tokens", "top_p", "seed", "stop")
-"""What a question may say in place of the rule that answers it."""
+"""Options with which a request may override the rule."""
 
 _READ = (*RULE_OPTIONS, "tools", "tool_choice", "parallel_tool_calls", "response_format")
 
 
 @attrs.frozen(kw_only=True)
 class TurnInput:
-    """What a chat is asked.
+    """The input of one turn.
 
     Attributes:
-        continuation: What followed the message: calls and the results of the caller's tools.
-        options: Those of RULE_OPTIONS that are given.
-        bound: The tools whose calls the caller runs.
+        continuation: Messages after the user's: calls and results of the caller's tools.
+        options: The given ones of RULE_OPTIONS.
+        bound: Tools whose calls the caller runs.
         choice: "auto", "required", or "none".
-        warnings: What could not be honoured, one sentence each.
+        warnings: One sentence per option that is not supported.
     """
 
     message: str
@@ -50,11 +50,11 @@ class TurnInput:
 
 
 def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -> TurnInput:
-    """Return what is asked.
+    """Parse messages and options into the input of one turn.
 
     Raises:
-        ChatRequestError: There is no message of a user's, or a tool that is no function.
-        ToolDefinitionError: FlexChat cannot have a tool of this name or schema.
+        ChatRequestError: There is no user message, or a tool is not a function.
+        ToolDefinitionError: The name or schema of a tool is invalid in FlexChat.
     """
     read = _conversation(messages)
     asked = next((i for i in range(len(read) - 1, -1, -1) if isinstance(read[i], UserMessage)), None)
@@ -63,7 +63,7 @@ def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -
     question = read[asked]
     assert isinstance(question, UserMessage)
     shown, repairs = repair_history((question, *read[asked + 1 :]))
-    history = [*read[:asked], question] if question.media else read[:asked]  # a turn's own message has no pictures
+    history = [*read[:asked], question] if question.media else read[:asked]  # The message of a turn cannot have images.
     unused = [name for name in options if name not in _READ]
     bound, choice = _bound(options.get("tools") or (), options.get("tool_choice"))
     return TurnInput(
@@ -88,7 +88,7 @@ def _bound(tools: Sequence[Mapping[str, Any]], choice: Any) -> tuple[tuple[ToolD
         return (), "none"
     if choice in (True, "any", "required") or (isinstance(choice, Mapping) and choice.get("type") == "any"):
         return definitions, "required"
-    name = _named(choice)
+    name = _tool_name(choice)
     chosen = tuple(tool for tool in definitions if tool.name == name)
     if not chosen:
         known = [tool.name for tool in definitions]
@@ -96,7 +96,7 @@ def _bound(tools: Sequence[Mapping[str, Any]], choice: Any) -> tuple[tuple[ToolD
     return chosen, "required"
 
 
-def _named(choice: Any) -> Any:
+def _tool_name(choice: Any) -> Any:
     if not isinstance(choice, Mapping):
         return choice
     function = choice.get("function")
@@ -123,7 +123,7 @@ def _not_here(params: Mapping[str, Any]) -> Any:
 
 
 def _conversation(messages: Sequence[BaseMessage]) -> list[Message]:
-    """Return the messages as ours, with what was said inside of turns."""
+    """Convert the messages, including those embedded from within turns."""
     read: list[Message] = []
     insides = [_inside(message) for message in messages]
     shown = [_last_said(m, inside) if inside else m for m, inside in zip(messages, insides, strict=True)]
@@ -141,7 +141,7 @@ def _inside(message: BaseMessage) -> list[Message]:
 
 
 def _last_said(message: BaseMessage, inside: Iterable[Message]) -> BaseMessage:
-    """Return a message whose text is that of the last answer alone; a streamed one has those inside of it as well."""
+    """Reduce a message's text to that of the last answer: a streamed one includes the earlier answers of its turn."""
     try:
         carried = message_from_dict(message.additional_kwargs[CARRIED])
     except (KeyError, TypeError, ValueError):

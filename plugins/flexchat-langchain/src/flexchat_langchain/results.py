@@ -1,4 +1,4 @@
-"""What a LangChain model reads of a tool's result, and that every call has one.
+"""Conversion of tool results to ToolMessages, exactly one for each call.
 
 Source: the specification's texts for LangChain clients (requirements LC-7 to LC-9, LC-14 to LC-16, C18).
 """
@@ -26,13 +26,13 @@ _MCP_BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
 
 def result_message(call: ToolCall, result: ToolResult, *, max_chars: int = UNLIMITED) -> ToolMessage:
-    """Return the answer to a call: the result as text or JSON, or ``Error: MESSAGE`` with the hint behind it.
+    """Convert a result: to text or JSON, or to ``Error: MESSAGE`` followed by the hint.
 
-    Of an MCP pair of text and artifacts the model reads the text, and the message keeps the artifacts; of every other
-    result the message keeps the whole envelope.
+    An MCP pair is split: its text is the content, its artifacts are the message's artifact. For any other result the
+    artifact is the whole envelope.
 
     Args:
-        max_chars: Characters of the result, or of the error, that the model reads.
+        max_chars: Maximum length of the result or error in the content.
     """
     artifact: Any = result.to_dict()
     if result.success and (pair := mcp_pair(result.result)) is not None:
@@ -47,15 +47,15 @@ def result_message(call: ToolCall, result: ToolResult, *, max_chars: int = UNLIM
 
 
 def unknown_tool(call: ToolCall) -> ToolMessage:
-    """Return the answer to a call of a tool that is not there, and log a warning (LC-15)."""
+    """Build the result of a call to an unknown tool, and log a warning (LC-15)."""
     log.warning('the model asked for an unknown tool "%s"', call.name)
     return _answer(call.id, call.name, f'Error: Unknown tool "{call.name}"', is_error=True)
 
 
 def mcp_pair(value: Any) -> tuple[str, Any] | None:
-    """Return text and artifacts of what a tool of an MCP adapter returned; None for every other value.
+    """Return text and artifacts if the value has the form an MCP adapter returns; None otherwise.
 
-    A pair is a text and nothing, or a text and MCP content blocks: ["Rome", ["Paris"]] is a list like any other.
+    The form is a string with None or with MCP content blocks: ["Rome", ["Paris"]] is an ordinary list.
     """
     if not isinstance(value, list | tuple) or len(value) != 2 or not isinstance(value[0], str):
         return None
@@ -67,14 +67,13 @@ def mcp_pair(value: Any) -> tuple[str, Any] | None:
 def pair_results(
     calls: Iterable[Mapping[str, Any]], results: Iterable[ToolMessage], *, why: str = "the conversation broke off"
 ) -> list[ToolMessage]:
-    """Return one result for each call, in the order of the calls (LC-16).
+    """Match results to calls: exactly one per call, in the order of the calls (LC-16).
 
-    A call without a result gets an error that says so. Of two results of one call the first counts; a result of no
-    call is left out. Both are logged.
+    A call without a result gets an error. Duplicate results, and results without a call, are dropped and logged.
 
     Args:
-        calls: LangChain's: name and id.
-        why: Why results may be missing, for the error.
+        calls: LangChain's calls, with name and id.
+        why: Reason for missing results, for the error.
     """
     waiting: dict[str, list[ToolMessage]] = {}
     for result in results:
@@ -94,7 +93,7 @@ def pair_results(
 
 
 def repaired(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return a conversation in which every call has an id and, right behind its message, one result."""
+    """Repair a conversation: give each call an id and, directly after its message, exactly one result."""
     whole: list[BaseMessage] = []
     at = 0
     while at < len(messages):
@@ -116,29 +115,29 @@ def repaired(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 
 def all_calls(message: AIMessage) -> list[Mapping[str, Any]]:
-    """Return the calls of a message, those that could not be read too: each needs a result."""
+    """Return all calls of a message, including invalid ones, because each needs a result."""
     return [*message.tool_calls, *message.invalid_tool_calls]
 
 
 def with_ids(message: AIMessage) -> AIMessage:
-    """Return a message all of whose calls have ids: LangChain allows calls without one, and no result fits those."""
+    """Give each call of a message an id: LangChain allows calls without one, but results refer to ids."""
     message = sound(message)
     if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
-        chunks = [_named(chunk) for chunk in message.tool_call_chunks]
-        # Made anew, so that LangChain reads the calls anew from the chunks.
+        chunks = [_with_id(chunk) for chunk in message.tool_call_chunks]
+        # A new object, because LangChain parses the chunks into calls on construction.
         fields = {**dict(message), "tool_call_chunks": chunks, "tool_calls": [], "invalid_tool_calls": []}
         return AIMessageChunk(**{key: value for key, value in fields.items() if key != "type"})
     if all(call.get("id") for call in all_calls(message)):
         return message
     return message.model_copy(
         update={
-            "tool_calls": [_named(call) for call in message.tool_calls],
-            "invalid_tool_calls": [_named(call) for call in message.invalid_tool_calls],
+            "tool_calls": [_with_id(call) for call in message.tool_calls],
+            "invalid_tool_calls": [_with_id(call) for call in message.invalid_tool_calls],
         }
     )
 
 
-def _named(call: Any) -> Any:
+def _with_id(call: Any) -> Any:
     return call if call.get("id") else {**call, "id": new_call_id()}
 
 

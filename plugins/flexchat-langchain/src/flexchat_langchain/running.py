@@ -1,4 +1,4 @@
-"""Where a chat runs that LangChain calls: from any thread, with and without an event loop."""
+"""Running a chat for LangChain, which calls it from any thread, with or without an event loop."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Source = FlexChat | SyncFlexChat | str | Path | Mapping[str, Any]
 
 
 class Running:
-    """Runs a chat for plain and for async callers.
+    """Runs a chat for synchronous and asynchronous callers.
 
-    A SyncFlexChat has an event loop in a thread of its own: there it runs, whoever calls. The same goes for a chat that
-    is made here, from a configuration; it is closed when the program ends. A FlexChat runs on the loop of its async
-    callers, and for plain ones on a loop of its own: for both kinds of callers at once, hand over a SyncFlexChat.
+    A SyncFlexChat always runs on its own event loop, in a thread. So does a chat created from a configuration, which is
+    closed when the program ends. A FlexChat runs on the loop of its async callers, and on another loop for sync ones.
+    Use a SyncFlexChat to serve both at the same time.
 
     Attributes:
         chat: The chat.
@@ -41,11 +41,11 @@ class Running:
         self._loop = self._sync.run(_running_loop) if self._sync is not None else None
 
     def run(self, work: Callable[[FlexChat], Coroutine[Any, Any, T]]) -> T:
-        """Run work and wait for it; also in a thread whose own event loop is running."""
+        """Run *work* and wait for its result, even in a thread whose event loop is running."""
         return self._thread().run(work)
 
     async def arun(self, work: Callable[[FlexChat], Coroutine[Any, Any, T]]) -> T:
-        """Run work; cancelling the caller cancels it."""
+        """Run *work*; it is cancelled with the caller."""
         if self._is_callers:
             return await work(self.chat)
         self._thread()
@@ -67,10 +67,10 @@ class Running:
             while (event := self.run(lambda _: _next(events))) is not None:
                 yield event
         finally:
-            if not sys.is_finalizing():  # else the loop's thread runs no more
+            if not sys.is_finalizing():  # Otherwise the loop's thread has ended.
                 with contextlib.suppress(
                     ChatClosedError, RuntimeError
-                ):  # it is closed, or the garbage collector came by in its thread
+                ):  # Closed, or finalized by the collector in the loop's own thread.
                     self.run(lambda _: _close(events))
 
     async def aiterate(self, begin: Callable[[FlexChat], AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
@@ -83,7 +83,7 @@ class Running:
             await self.arun(lambda _: _close(events))
 
     def close(self) -> None:
-        """End the loop that was made here, if one was, and close the chat that ran on it."""
+        """Stop the loop created by this object, if any, and close the chat that ran on it."""
         with self._lock:
             if self._sync is not None and not self._is_given:
                 self._sync.close()
@@ -105,5 +105,7 @@ async def _next(events: AsyncGenerator[T, None]) -> T | None:
 
 
 async def _close(events: AsyncGenerator[Any, None]) -> None:
-    with contextlib.suppress(RuntimeError):  # it still ends, as whoever waited for its next event was cancelled
+    with contextlib.suppress(
+        RuntimeError
+    ):  # The generator is still finishing: the task that awaited its next event was cancelled.
         await events.aclose()

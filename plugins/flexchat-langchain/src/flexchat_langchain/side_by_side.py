@@ -1,4 +1,4 @@
-"""Which calls may run at the same time: exclusive tools run alone."""
+"""Concurrency of calls: exclusive tools run alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import attrs
 
 @attrs.define
 class _Lane:
-    """What runs on one event loop."""
+    """Running and waiting calls of one event loop."""
 
     changed: asyncio.Condition = attrs.field(factory=asyncio.Condition)
     running: int = 0
@@ -20,14 +20,14 @@ class _Lane:
 
 
 class SideBySide:
-    """Lets calls run side by side, and one of an exclusive tool only when no other runs."""
+    """Runs calls concurrently, except those of exclusive tools, which wait for and block all others."""
 
     def __init__(self) -> None:
         self._lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Lane] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def place(self, *, exclusive: bool) -> AsyncIterator[None]:
-        """Wait for a place, and hold it."""
+        """Wait until the call may run, and hold its slot."""
         lane = self._lanes.setdefault(asyncio.get_running_loop(), _Lane())
         async with lane.changed:
             await lane.changed.wait_for(lambda: not lane.alone and not (exclusive and lane.running))

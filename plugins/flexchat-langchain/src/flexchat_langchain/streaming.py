@@ -1,4 +1,4 @@
-"""The chunks of a LangChain model as the events of our streams."""
+"""Conversion of a LangChain model's chunks to stream events."""
 
 from __future__ import annotations
 
@@ -29,38 +29,38 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from .answers import THOUGHTS, assistant_message, thought_beside
 from .blocks import TEXTS, part_of
 
-# What tells about an answer.
+# Fields that describe an answer.
 _BESIDE = ("id", "usage_metadata", "response_metadata", "additional_kwargs")
 
 
 class ChunkDraft:
-    """An answer that is being written. Its state: the sum of the chunks, and how much of each part was passed on.
+    """Accumulates a streamed answer: the sum of the chunks, and how much of each part has been emitted.
 
     Attributes:
         answer: The sum; None before the first chunk.
-        warnings: What was left out.
+        warnings: One sentence per dropped field.
     """
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
         self._sent: dict[int, int] = {}
-        self._thinks: bool | None = None  # whether thoughts came first; what came after the text is not part
+        self._thinks: bool | None = None  # reasoning came first; after text it is no longer a part
         self.answer: AIMessage | None = None
         self.warnings: list[str] = []
         self._begun: set[object] = set()
         self._wrong_beside: WrongShape | None = None
 
     def add(self, chunk: AIMessage) -> Iterator[ChatEvent]:
-        """Take a chunk; yield what it brings."""
+        """Add a chunk and yield its events."""
         chunk = self._checked(chunk)
         self.answer = chunk if self.answer is None else self._sum(self.answer, chunk)
         yield from self._new_text()
 
     def _checked(self, chunk: AIMessage) -> AIMessage:
-        """Return a chunk that can be added: LangChain checks nothing there, and adds what has the wrong type wrongly.
+        """Validate a chunk before it is added: LangChain would merge values of a wrong type incorrectly.
 
         Raises:
-            WrongShape: Something of a wrong type stands where text or calls may stand.
+            WrongShape: The text or the calls have a wrong type.
         """
         changes: dict[str, Any] = {}
         content: Any = chunk.content
@@ -86,7 +86,7 @@ class ChunkDraft:
         return chunk.model_copy(update=changes) if changes else chunk
 
     def _checked_calls(self, chunk: AIMessageChunk) -> list[Any]:
-        """Return the pieces of calls; a number tells better than a new id which call a piece without a name is of."""
+        """Return the call chunks. A chunk without a name is assigned by its index, even if it has a new id."""
         calls: Any = list_in(vars(chunk), "tool_call_chunks", needed=True)
         checked = []
         for path, call in objects_of(calls, "tool_call_chunks"):
@@ -100,7 +100,7 @@ class ChunkDraft:
         return checked
 
     def _sum(self, before: AIMessage, chunk: AIMessage) -> AIMessage:
-        """Add a chunk. What stands beside text and calls, and cannot be added, is left out of both."""
+        """Merge a chunk. Other fields that cannot be merged are dropped from both."""
         try:
             return before + chunk  # type: ignore[return-value]
         except Exception as error:  # noqa: BLE001  LangChain raises what its operations on the values raise
@@ -121,14 +121,14 @@ class ChunkDraft:
         """Return the whole message."""
         assert self.answer is not None
         message = assistant_message(self.answer, self._origin, with_thoughts=self._thinks is not False)
-        if self._wrong_beside is not None and not message.parts:  # where a refusal may have stood
+        if self._wrong_beside is not None and not message.parts:  # The refusal has been converted to a part.
             raise self._wrong_beside
         return message
 
     def end(self, message: AssistantMessage) -> Iterator[ChatEvent]:
-        """Yield what is left of the texts, and the calls of the whole message.
+        """Yield the rest of the texts, and the calls of the whole message.
 
-        Pieces of calls are not shown: integrations cut them in many ways.
+        Calls are not streamed in pieces, because integrations split them in different ways.
         """
         yield from self._new_text(is_last=True)
         for index, part in enumerate(message.parts):
@@ -142,7 +142,7 @@ class ChunkDraft:
         for index, part in enumerate(self._parts()):
             text = part.text if isinstance(part, TextPart | ReasoningPart) else ""
             if not is_last:
-                text = text.removesuffix("\ufffd")  # half a character: the other half may be in the next chunk
+                text = text.removesuffix("\ufffd")  # half of a surrogate pair: the next chunk may hold the other half
             sent = self._sent.get(index, 0)
             if len(text) > sent:
                 self._sent[index] = len(text)
@@ -150,11 +150,11 @@ class ChunkDraft:
                 yield event(index, text[sent:])
 
     def _parts(self) -> list[Any]:
-        """Return the parts so far, calls by their blocks, as the whole message will have them."""
+        """Return the parts so far in the order of the final message, with calls as blocks."""
         assert self.answer is not None
         content = self.answer.content
         if not isinstance(content, str):
-            return [_seen(block, self._origin) for block in content]
+            return [_convert_part(block, self._origin) for block in content]
         thought = thought_beside(self.answer)
         if self._thinks is None and (thought or content):
             self._thinks = bool(thought)
@@ -163,7 +163,7 @@ class ChunkDraft:
 
 
 def _check_index(piece: dict[str, Any], path: str) -> None:
-    """Check what says where a piece belongs; LangChain has numbers and texts."""
+    """Check the index of a chunk's block: an integer or a string in LangChain."""
     index = piece.get("index")
     if isinstance(index, bool) or not isinstance(index, int | str | None):
         raise WrongShape(f"{path}.index", "a number", index)
@@ -180,7 +180,7 @@ def _checked_block(block: Any, path: str) -> Any:
 
 
 def _without(chunk: AIMessage, names: tuple[str, ...]) -> AIMessage:
-    """Return a chunk without some of what stands beside it; thoughts and refusals stay."""
+    """Drop fields of a chunk, except reasoning and refusals."""
     changes: dict[str, Any] = dict.fromkeys(names)
     if "response_metadata" in changes:
         changes["response_metadata"] = {}
@@ -192,5 +192,5 @@ def _without(chunk: AIMessage, names: tuple[str, ...]) -> AIMessage:
     return chunk.model_copy(update=changes)
 
 
-def _seen(block: Any, origin: str) -> Any:
+def _convert_part(block: Any, origin: str) -> Any:
     return part_of(block, origin, [])

@@ -1,4 +1,4 @@
-"""Tool definitions as every LangChain integration takes them."""
+"""Tool definitions in the format that all LangChain integrations accept."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from flexchat.plugin import ToolDefinition
 
 
 def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
-    """Return tools for bind_tools. The schema goes whole: what a service does not take, its integration rewrites.
+    """Encode tools for bind_tools. Schemas are passed unchanged: integrations rewrite unsupported keywords.
 
-    Source: langchain_core.utils.function_calling.convert_to_openai_tool, which leaves this form as it is.
+    Source: langchain_core.utils.function_calling.convert_to_openai_tool, which does not change this form.
     """
     return [{"type": "function", "function": _function(tool)} for tool in tools]
 

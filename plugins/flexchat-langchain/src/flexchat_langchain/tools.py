@@ -1,4 +1,4 @@
-"""FlexChat's tools as LangChain's, and LangChain's as FlexChat's."""
+"""Conversion of tools between FlexChat and LangChain."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from .side_by_side import SideBySide
 
 log = logging.getLogger(__name__)
 
-# What LangChain itself tells models of a Tool, which takes one text and has no schema.
+# The schema LangChain shows models for a Tool, which takes one string and has no schema.
 _ONE_TEXT = {"type": "object", "properties": {"__arg1": {"type": "string"}}, "required": ["__arg1"]}
 
 
 def langchain_tools(source: Source, names: Collection[str] | None = None) -> list[BaseTool]:
-    """Return the tools of a configured FlexChat as LangChain's.
+    """Convert the tools of a configured FlexChat to LangChain tools.
 
-    They run in FlexChat's executor: arguments are checked against the whole schema, a call has the tool's time, plugins
-    are asked and told, error texts are masked, and a long result is cut to ``tools.max_result_chars``. A failure is a
-    ToolMessage with the status "error". The artifact of a call is the whole result, as ``ToolResult.to_dict`` has it.
-    A call of an exclusive tool runs beside no other call of the tools returned.
+    They run in FlexChat's executor: arguments are validated against the whole schema, the tool's timeout applies, hooks
+    of plugins run, error texts are masked, and long results are cut to ``tools.max_result_chars``. A failure is a
+    ToolMessage with status "error". The artifact is the whole result, as returned by ``ToolResult.to_dict``. A call of
+    an exclusive tool does not run concurrently with other calls of the returned tools.
 
     Args:
-        source: A FlexChat or SyncFlexChat, or what one is made from; where it runs is told by running.Running.
-        names: Names of the tools wanted, as the configuration has them; None for all.
+        source: A FlexChat or SyncFlexChat, or a configuration; see running.Running for its event loop.
+        names: Configured names of the tools to convert; None for all.
 
     Raises:
-        ConfigError: Everything that is wrong with the configuration.
-        UnknownNameError: There is no tool of one of the names.
+        ConfigError: The configuration is invalid; lists all problems.
+        UnknownNameError: A name does not belong to a tool.
     """
     running, calls = Running(source), SideBySide()
     registry = running.chat.tools.get_registry()
@@ -53,7 +53,7 @@ def langchain_tools(source: Source, names: Collection[str] | None = None) -> lis
 
 
 class FlexChatTool(BaseTool):
-    """A tool of a configured FlexChat. Made by langchain_tools."""
+    """A tool of a configured FlexChat, created by langchain_tools."""
 
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     handle_tool_error: Any = True
@@ -64,7 +64,7 @@ class FlexChatTool(BaseTool):
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        # As one argument: a parameter may have any name, "self" or "config".
+        # One dict, not keyword arguments: a parameter may be named "self" or "config".
         _, params = super()._to_args_and_kwargs(tool_input, tool_call_id)
         return (params, tool_call_id), {}
 
@@ -95,7 +95,7 @@ class FlexChatTool(BaseTool):
 
 def _exported(tool: ToolDefinition, wire_name: str, running: Running, calls: SideBySide) -> FlexChatTool:
     exported = FlexChatTool(
-        name=wire_name,  # models' services take fewer names than FlexChat
+        name=wire_name,  # services accept fewer names than FlexChat
         description=tool.description,
         args_schema=json.loads(json.dumps(dict(tool.parameters))),
         metadata={"flexchat_tool": tool.name, "effect": tool.effect},
@@ -113,17 +113,17 @@ def flexchat_tool(
     repeatable: bool = False,
     effect: Literal["read", "idempotent", "write"] = "write",
 ) -> ToolDefinition:
-    """Return a tool of LangChain's as one of ours: ``FlexChat.from_config(…, tools=[flexchat_tool(tool)])``.
+    """Convert a LangChain tool: ``FlexChat.from_config(…, tools=[flexchat_tool(tool)])``.
 
-    The model is told its name, description and ``tool_call_schema``. It is run as a tool call: InjectedToolCallId is
-    our call's id, and a ToolException is a failure. One without a coroutine runs in a thread.
+    Models see its name, description and ``tool_call_schema``. It is invoked with a tool call: InjectedToolCallId is the
+    id of FlexChat's call, and a ToolException is a failure. A tool without a coroutine runs in a thread.
 
     Args:
-        injected: Its InjectedToolArg arguments, by name: the model neither sees nor writes them.
+        injected: Values of its InjectedToolArg arguments, by name; models do not see these.
         timeout_ms, exclusive, repeatable, effect: As in ToolDefinition.
 
     Raises:
-        ToolDefinitionError: FlexChat cannot have it under this name, or with this schema.
+        ToolDefinitionError: The name or schema is invalid in FlexChat.
     """
     if not isinstance(tool, BaseTool):
         raise ToolDefinitionError(f"a LangChain tool must be a BaseTool, not {type(tool).__name__}")
@@ -154,6 +154,6 @@ def _parameters(tool: BaseTool) -> dict[str, Any]:
     schema: Any = tool.tool_call_schema
     if not isinstance(schema, dict):
         schema = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema.schema()
-    # The title is the tool's name, the description its own.
+    # Drop title and description, which repeat the tool's name and description.
     parameters = {key: value for key, value in schema.items() if key not in ("title", "description")}
     return {"type": "object", "properties": {}, **parameters}

@@ -1,4 +1,4 @@
-"""One question of LangChain's to a configured FlexChat: how it is put, and what comes of it."""
+"""Running one turn of a configured FlexChat for LangChain."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from .questions import INSIDE, METADATA, TurnInput
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """What came of it.
+    """The result of one turn.
 
     Attributes:
-        message: What the model said; its calls are for the caller to run.
-        inside: What was said in the turn before it.
-        text: For the user: the text of message, or the sentence that stands for it.
-        metadata: How it came about.
+        message: The model's last message; its calls are for the caller to run.
+        inside: Earlier messages of the turn.
+        text: The text for the user: that of *message*, or its replacement.
+        metadata: Topic, intent, rule, service and other details of the turn.
     """
 
     message: AssistantMessage
@@ -52,7 +52,7 @@ class Answer:
     metadata: Mapping[str, Any]
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of an AIMessage that do not say content or calls."""
+        """Return the AIMessage fields other than content and calls."""
         kept: dict[str, Any] = {}
         is_text = all(isinstance(part, TextPart) and part.provider_data is None for part in self.message.parts)
         if self.inside or not is_text or self.message.provider_data is not None:
@@ -71,7 +71,7 @@ class Answer:
 
 
 async def answer(chat: FlexChat, question: TurnInput) -> Answer:
-    """Ask, and return what comes of it. Raises as FlexChat.respond."""
+    """Run a turn and return its answer. Raises the errors of FlexChat.respond."""
     if _is_plain(question):
         turn = await chat.respond(_request(question), response_format=question.response_format)
         return _ended(turn, question)
@@ -83,17 +83,17 @@ async def answer(chat: FlexChat, question: TurnInput) -> Answer:
 
 
 async def pieces(chat: FlexChat, question: TurnInput) -> AsyncGenerator[str | Answer, None]:
-    """Ask, and yield the text as it comes and, last, what came of it. Raises as FlexChat.stream.
+    """Run a turn; yield the text as it arrives and, last, the Answer. Raises the errors of FlexChat.stream.
 
-    The texts of several answers of one turn are set apart by an empty line. An answer that must have a form comes
-    whole, as it may be the second one.
+    An empty line separates the texts of several answers of one turn. With a response format the text is yielded at the
+    end, because an invalid answer is replaced by a second one.
     """
     if _is_plain(question):
-        async with aclosing(_asked(chat, question)) as plain:
+        async with aclosing(_run_turn(chat, question)) as plain:
             async for piece in plain:
                 yield piece
         return
-    # The phases choose the rule; the turn goes by it alone, with the caller's tools beside its own.
+    # The phases select the rule; the turn uses only this rule, with the caller's tools added.
     explanation = await chat.explain(_request(question))
     profile = explanation.profile
     if explanation.rule is None:
@@ -104,12 +104,12 @@ async def pieces(chat: FlexChat, question: TurnInput) -> AsyncGenerator[str | An
     start = (SystemMessage(content=prompt),) if prompt else ()
     known = {"topic": profile.topic, "intent": profile.intent, "rule": explanation.rule}
     asked = attrs.evolve(question, history=(*start, *question.history))
-    async with aclosing(_asked(tried, asked, known)) as events:
+    async with aclosing(_run_turn(tried, asked, known)) as events:
         async for piece in events:
             yield piece
 
 
-async def _asked(
+async def _run_turn(
     chat: FlexChat, question: TurnInput, known: Mapping[str, Any] | None = None
 ) -> AsyncGenerator[str | Answer, None]:
     said = between = False
@@ -126,7 +126,7 @@ async def _asked(
                     found = progress.add(event)
                     if found is not None:
                         yield found
-                        return  # nothing has run: a turn's tools run behind its AnswerEnd
+                        return  # Nothing has run yet: the tools of an answer run after its AnswerEnd.
                 case ToolFinished(record=record):
                     progress.records.append(record)
                 case TurnFinished(turn=turn):
@@ -134,7 +134,7 @@ async def _asked(
 
 
 class _Progress:
-    """What a turn has come to before its end."""
+    """The state of an unfinished turn."""
 
     def __init__(self, chat: FlexChat, question: TurnInput, known: Mapping[str, Any]) -> None:
         self._chat, self._question, self._known = chat, question, known
@@ -146,10 +146,12 @@ class _Progress:
         self.records: list[ToolCallRecord] = []
 
     def add(self, end: AnswerEnd) -> Answer | None:
-        """Take an answer of the model; return the turn's, if there are calls in it that the caller runs."""
+        """Add an answer of the model; return the turn's Answer if it contains calls for the caller."""
         result = end.result
         self._inside += self._round()
-        is_kept = bool(result.tool_calls) or result.finish_reason == "pause"  # else the same is asked once more
+        is_kept = (
+            bool(result.tool_calls) or result.finish_reason == "pause"
+        )  # Otherwise the turn continues with another request.
         self._last = result.message if is_kept else None
         if result.usage is not None:
             self._usage = result.usage if self._usage is None else self._usage + result.usage
@@ -157,7 +159,7 @@ class _Progress:
         if not wanted or result.finish_reason in ("content_filter", "refusal"):
             return None
         left = [call for call in result.tool_calls if call not in wanted]
-        # Of one answer either they run or we: the model asks again for what was left out.
+        # Calls of one answer run either in the caller or here; the model repeats the dropped ones.
         parts = tuple(part for part in result.message.parts if part not in left)
         left_out = [f"a call of {call.name} beside the caller's tools was left out" for call in left]
         rule = self._chat.config.responses[0]
@@ -178,7 +180,7 @@ class _Progress:
         )
 
     def _is_callers(self, call: ToolCall) -> bool:
-        # One that cannot be read stays in the turn, where it is answered and the model writes it again.
+        # An unreadable call stays in the turn, which returns an error so that the model corrects it.
         return call.error is None and self._chat.tools.get_registry().name_of(call.name) in self._names
 
     def _round(self) -> list[Message]:
@@ -231,7 +233,7 @@ def _rule(rule: ResponseRule, question: TurnInput) -> ResponseRule:
 
 
 def _own(chat: FlexChat, rule: ResponseRule, question: TurnInput) -> list[ToolDefinition]:
-    """Return the configuration's tools that this rule offers; the caller's go before one of the same name."""
+    """Return the configured tools that this rule offers, except those the caller's tools override by name."""
     if question.choice == "required":
         return []
     registry, names = chat.tools.get_registry(), chat.tools.offered_to(rule)
