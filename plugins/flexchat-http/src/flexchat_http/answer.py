@@ -30,15 +30,15 @@ _HINTS = {
 
 
 def value_of(answer: Fetched, *, reading: str = "auto", is_write: bool = False) -> Any:
-    """Return what an answer says: JSON data, text, or None for an empty one.
+    """Decode a response to JSON data or text; None if it is empty.
 
     Args:
-        reading: "auto" goes by the content type.
-        is_write: Whether the request may have changed something.
+        reading: "auto" decides by content type.
+        is_write: The request may have changed something.
 
     Raises:
-        ToolError: It is neither JSON nor text.
-        FetchError: It claims to be JSON and is not; a write may have taken effect all the same.
+        ToolError: The response is neither JSON nor text.
+        FetchError: The response is invalid JSON; a write may nevertheless have taken effect.
     """
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     declared = _CHARSET.search(answer.headers.get("content-type", ""))
@@ -57,7 +57,7 @@ def value_of(answer: Fetched, *, reading: str = "auto", is_write: bool = False) 
             raise FetchError(said, may_have_arrived=is_write) from None
     text = _text(answer) if reading == "text" or _is_text(kind) or declared else None
     if text is None:
-        if is_write:  # it was accepted, whatever is said about it
+        if is_write:  # The status means success, so the write has taken effect.
             return {"content_type": kind, "bytes": len(answer.body)}
         raise ToolError(
             f"{_host(answer)} answered with {kind or 'bytes'} ({len(answer.body)} bytes), which is not text"
@@ -119,7 +119,7 @@ def picked(value: Any, path: str | None) -> Any:
 
 
 def path_problem(path: str) -> str | None:
-    """Return what is wrong with a JSONPath; None if nothing is."""
+    """Validate a JSONPath; return the error, or None."""
     if _SIMPLE_PATH.fullmatch(path):
         return None
     from jsonpath import JSONPathError
@@ -173,7 +173,7 @@ def _decoded(answer: Fetched) -> str | None:
 
 
 def _detail(answer: Fetched, mask: Any) -> str:
-    """Return what a refusal says, in one line: problem details (RFC 9457), a usual key, or its text."""
+    """Extract the error message of a response in one line: problem details (RFC 9457), a common key, or the text."""
     try:
         data = _json(answer)
     except (ValueError, RecursionError):

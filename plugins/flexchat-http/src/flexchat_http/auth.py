@@ -16,7 +16,7 @@ from .request import merged, with_query
 from .settings import Auth
 
 DEFAULT_LIFE_S = 300.0
-"""How long a token is used whose service does not say how long it lives."""
+"""Lifetime of a token if the service does not state one, in seconds."""
 MAX_TOKEN_BYTES = 64 * 2**10
 _BEARER = re.compile(r"(?i)\s*bearer\b")
 _NEEDED = {
@@ -52,7 +52,7 @@ async def authorized(request: FetchRequest, auth: Auth | None, fetcher: Fetcher,
 
 
 def auth_problem(auth: Auth) -> str | None:
-    """Return what is missing in an auth table; None if nothing is."""
+    """Validate an auth table; return the first missing key as an error, or None."""
     missing = [name for name in _NEEDED[auth.type] if not (getattr(auth, name) or "").strip()]
     if missing:
         return f"auth of type {auth.type} needs {' and '.join(missing)}"

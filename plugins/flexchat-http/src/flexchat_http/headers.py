@@ -16,7 +16,7 @@ _SCHEME_ALONE = re.compile(r"(?i)(bearer|basic|token|digest|apikey|key)?")
 
 
 def name_problem(name: str) -> str | None:
-    """Return why a header of this name cannot be sent; None if it can."""
+    """Validate a header name; return the error, or None."""
     if not HEADER_NAME.fullmatch(name):
         return f"'{name}' is not the name of a header"
     if PROTOCOL_HEADER.fullmatch(name):
@@ -25,7 +25,7 @@ def name_problem(name: str) -> str | None:
 
 
 def headers_problem(headers: Mapping[str, str], more_names: Iterable[str] = ()) -> str | None:
-    """Return why fixed headers cannot be sent; None if they can."""
+    """Validate fixed headers; return the first error, or None."""
     for name in (*headers, *more_names):
         if problem := name_problem(name):
             return problem

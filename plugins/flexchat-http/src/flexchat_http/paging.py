@@ -1,4 +1,4 @@
-"""Where the next page of an answer is. Pure."""
+"""Finding the next page of a response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this package brings. Light: what handles documents and requests is loaded when it is used."""
+"""Registers the package's plugins. Code that handles documents and requests is imported on first use."""
 
 from __future__ import annotations
 

@@ -19,13 +19,13 @@ _CONTENT_TYPES = {"json": "application/json", "form": "application/x-www-form-ur
 
 
 def build_request(settings: HttpToolSettings, arguments: Mapping[str, Any]) -> FetchRequest:
-    """Return the request of a call, without auth and key.
+    """Build the request of a call, without auth and idempotency key.
 
-    Arguments fill the URL's placeholders; the others go where params_mapping says or, without a mapping, into the
-    query (GET, HEAD, DELETE, OPTIONS) or the body. Those that are null are left out, except inside of a JSON body.
+    Arguments fill the URL's placeholders. The others follow params_mapping or, without a mapping, go into the query
+    (GET, HEAD, DELETE, OPTIONS) or the body. Nulls are omitted, except in a JSON body.
 
     Raises:
-        ToolError: An argument cannot be sent where it belongs.
+        ToolError: An argument cannot be represented in its location.
 
     Source: requirements TC-50 to TC-52.
     """
@@ -97,7 +97,7 @@ def _asks_by_query(method: str) -> bool:
 
 
 def _placed(settings: HttpToolSettings, arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the arguments by place, under the names of the API."""
+    """Group the arguments by location, under the API's names."""
     placed: dict[str, dict[str, Any]] = {place: {} for place in PLACES}
     in_url = set(PLACEHOLDER.findall(settings.url))
     for name, value in arguments.items():
@@ -113,13 +113,13 @@ def _placed(settings: HttpToolSettings, arguments: Mapping[str, Any]) -> dict[st
         else:
             place, their = ("query" if _asks_by_query(settings.method) else "body"), name
         if place == "body" and target is not None and "." in their:
-            _put(placed["body"], their.split("."), value)
+            _set_path(placed["body"], their.split("."), value)
         else:
             placed[place][their] = value
     return placed
 
 
-def _put(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
+def _set_path(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
     for step in path[:-1]:
         inner = body.setdefault(step, {})
         if not isinstance(inner, dict):
@@ -129,7 +129,7 @@ def _put(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def _filled(url: str, values: Mapping[str, Any]) -> str:
-    """Return the URL with its placeholders replaced, each within the part it stands in."""
+    """Fill the URL's placeholders, encoding each value for its part of the URL."""
     parts = urlsplit(url)
 
     def escaped(found: re.Match[str]) -> str:

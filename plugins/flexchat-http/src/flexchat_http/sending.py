@@ -21,11 +21,11 @@ _MARGIN = 0.95
 
 @attrs.frozen(kw_only=True)
 class Sending:
-    """How requests of one tool are sent.
+    """Transport settings for the requests of one tool.
 
     Attributes:
-        key_header: Header for the call's key; None for services without.
-        secrets: Texts that no error and no result may contain, in addition to auth's.
+        key_header: Header for the call's idempotency key; None if the service has none.
+        secrets: Texts to mask in errors and results, in addition to those of auth.
     """
 
     auth: Auth | None = None

@@ -1,4 +1,4 @@
-"""What the implementation table of an HTTP tool may say."""
+"""Settings in the implementation table of an HTTP tool."""
 
 # ruff: noqa: RUF009  (key is attrs.field with a description)
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Token:
     lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, repr=False)
 
     def is_good(self) -> bool:
-        """Whether it can still be used."""
+        """True until the token expires."""
         return bool(self.value) and time.monotonic() < self.renew_at
 
 
 @attrs.frozen(kw_only=True)
 class Auth:
-    """How a service knows its caller. Secrets come from the environment: "${API_KEY}"."""
+    """Authentication of requests. Secrets come from the environment: "${API_KEY}"."""
 
     type: Literal["bearer", "api_key", "basic", "oauth2"] = key("Kind: bearer, api_key, basic, oauth2.")
     token: str | None = secret_key("Token of a bearer.")
@@ -60,7 +60,7 @@ class Auth:
 
 @attrs.frozen(kw_only=True)
 class Paging:
-    """How the next page of a list is found. The result is then {"items": […], "has_more": true or false}."""
+    """Pagination of a list. With it, a tool returns {"items": […], "has_more": true or false}."""
 
     type: Literal["link", "cursor"] = key("link: the header Link (RFC 8288). cursor: a value in the answer.")
     cursor_path: str | None = key("JSONPath of the next page's cursor in the answer.", default=None)
@@ -102,12 +102,12 @@ class HttpToolSettings:
 
     @property
     def is_safe(self) -> bool:
-        """Whether its method changes nothing (RFC 9110, section 9.2.1)."""
+        """True if the method is safe (RFC 9110, section 9.2.1)."""
         return self.method in ("GET", "HEAD", "OPTIONS")
 
 
 def usual(settings: HttpToolSettings) -> Mapping[str, Any]:
-    """Return what a tool is unless its entry says otherwise: GET reads, all else writes."""
+    """Return the defaults of a tool's definition: a safe method reads, any other writes."""
     return {
         "effect": "read" if settings.is_safe else "write",
         "honours_key": settings.idempotency_header is not None,

@@ -19,11 +19,11 @@ from .settings import PLACEHOLDER, PLACES, HttpToolSettings
 
 
 async def run(settings: HttpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
-    """Send the request of a call and return what its answer says.
+    """Send the request of a call and decode the response.
 
     Raises:
-        ToolError: The arguments cannot be sent, or the answer cannot be used.
-        FetchError: There was no answer, or the service refused or failed.
+        ToolError: The arguments cannot be sent, or the response is unusable.
+        FetchError: There was no response, or its status is an error.
     """
     request = build_request(settings, params)
     sending = Sending(
@@ -43,7 +43,7 @@ async def run(settings: HttpToolSettings, params: Mapping[str, Any], context: To
 
 
 async def _all_pages(settings: HttpToolSettings, request: Any, sending: Sending, context: ToolContext) -> Any:
-    """Read up to max_pages pages, and say whether there are more."""
+    """Read up to max_pages pages and merge them into {"items", "has_more"}."""
     assert settings.paging is not None
     items: list[Any] = []
     page, size, seen = request, 0, {request.url}
@@ -67,10 +67,10 @@ async def _all_pages(settings: HttpToolSettings, request: Any, sending: Sending,
 
 
 def _fitting(settings: HttpToolSettings, value: Any, context: ToolContext) -> Any:
-    """Return a result that fits the output schema.
+    """Validate a result against the output schema and return it.
 
     Raises:
-        FetchError: It does not fit; a write has taken effect all the same.
+        FetchError: The result is invalid; a write has taken effect nevertheless.
     """
     if settings.output_schema is None:
         return value
@@ -93,7 +93,7 @@ def _fitting(settings: HttpToolSettings, value: Any, context: ToolContext) -> An
 def check(
     settings: HttpToolSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]
 ) -> str | None:
-    """Return what is wrong with a tool; None if nothing is."""
+    """Validate a tool's settings; return the first error, or None."""
     problems = (
         _url_problem(settings, tool),
         headers_problem(
@@ -177,7 +177,7 @@ def _collision(settings: HttpToolSettings, tool: ToolDefinition) -> str | None:
 
 
 def _sent(settings: HttpToolSettings, tool: ToolDefinition) -> Iterator[tuple[str, str, str]]:
-    """Yield place, name and source of each value of a request."""
+    """Yield location, name and source of each value of a request."""
     for name in settings.headers:
         yield "header", name, f"headers.{name}"
     if settings.idempotency_header is not None:

@@ -150,7 +150,7 @@ def _list(terminal: Terminal, priced: list[Priced]) -> None:
 
 
 def _credentials(made: Converted) -> dict[str, str]:
-    """Return what the operations need to be called, each by its name in the document: the first alternative of each."""
+    """Collect the credentials of the operations, by name in the document, from the first alternative of each."""
     found: dict[str, str] = {}
     for tool in made.tools:
         ways = tool.plan.get("security", [])
@@ -208,5 +208,5 @@ def _key(name: str) -> str:
 
 
 def _on_a_line(text: str) -> str:
-    """Return a document's text as it is shown: on one line, without the characters that nobody sees."""
+    """Format a document's text for display: on one line, without invisible characters."""
     return " ".join(visible(text).split())

@@ -6,23 +6,23 @@ library.py        the document and the files it refers to; follows references
   reading.py        bytes to JSON data
   yaml_reading.py   YAML 1.2 to JSON data
 convert.py        the tools of a document
-  operations.py     its operations, their names, and which are wanted
+  operations.py     its operations, their names and their selection
   parameters.py     parameters and body as one object of arguments
   body.py           the body: its media type and parts
   schemas.py        schemas as JSON Schema 2020-12
   fitting.py        a tool's schema, within what FlexChat accepts
-  servers.py        where requests go
-  security.py       which credentials they need
+  servers.py        servers that requests are sent to
+  security.py       credentials that they need
 
 A call's way to a request:
 
-plan.py           what a tool keeps of its document: plain JSON
+plan.py           the data a tool stores from its document: plain JSON
 request.py        a plan and arguments to a request
   styles.py         values of parameters as text
 
-How FlexChat uses it:
+Integration with FlexChat:
 
-settings.py       what a [[tools.openapi]] table may say
+settings.py       the [[tools.openapi]] table
 source.py         the tool source: a document in a config
 calling.py        the implementation type: sends a call's request
 """

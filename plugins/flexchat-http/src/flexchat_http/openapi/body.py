@@ -50,10 +50,10 @@ class BodyParts:
 
 
 def body_of(request_body: Any, base: str, library: Library, schemas: Schemas) -> BodyParts | None:
-    """Return an operation's body; None if it has none.
+    """Convert an operation's body; None if it has none.
 
     Raises:
-        Unusable: It is required, but nothing says what it is.
+        Unusable: The body is required, but the document does not describe it.
     """
     request_body, base, _ = library.follow(request_body, base)
     if not isinstance(request_body, dict):

@@ -20,11 +20,11 @@ from .settings import OpenApiConfig, OperationSettings
 
 
 async def run(settings: OperationSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
-    """Send the request of a call and return what its answer says.
+    """Send the request of a call and decode the response.
 
     Raises:
         ToolError: The arguments cannot be sent, or a credential is missing.
-        FetchError: There was no answer, or the service refused or failed.
+        FetchError: There was no response, or its status is an error.
     """
     plan = cast(Plan, settings.plan)
     source = context.source
@@ -47,10 +47,10 @@ async def run(settings: OperationSettings, params: Mapping[str, Any], context: T
 
 
 def credentials(plan: Plan, config: OpenApiConfig, source: str) -> list[Auth]:
-    """Return what an operation is called with: the first alternative for which the settings have everything.
+    """Select the credentials of an operation: the first alternative that is completely configured.
 
     Raises:
-        ToolError: They have it for none.
+        ToolError: No alternative is.
     """
     alternatives = plan.get("security", [])
     for schemes in alternatives:
@@ -73,7 +73,7 @@ def _auth(scheme: Scheme, config: OpenApiConfig) -> Auth:
 
 
 def auth_of(scheme: Scheme, credential: str) -> Auth:
-    """Return how a credential is sent."""
+    """Build the auth settings for a credential."""
     if scheme["type"] == "key":
         return Auth(type="api_key", name=scheme["key"], place=cast(Any, scheme["place"]), api_key=credential)
     before, colon, after = credential.partition(":")

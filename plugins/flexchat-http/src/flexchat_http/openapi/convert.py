@@ -63,12 +63,12 @@ class LeftOut:
 
 @attrs.frozen(kw_only=True)
 class Converted:
-    """What a document gives.
+    """The result of converting a document.
 
     Attributes:
-        left_out: What cannot be a tool: operations, and paths with all of theirs.
-        unused: Selectors that fit no operation.
-        names: Of all operations, wanted or not.
+        left_out: Operations, and whole paths, that cannot become tools.
+        unused: Selectors that match no operation.
+        names: Names of all operations, selected or not.
     """
 
     tools: tuple[OperationTool, ...]

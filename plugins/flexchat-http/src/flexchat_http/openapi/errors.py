@@ -1,4 +1,4 @@
-"""What may be wrong with a document, or with a part of it."""
+"""Errors in a document, or in a part of it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from flexchat.plugin import FlexChatError
 
 
 class DocumentError(FlexChatError):
-    """A document cannot be used.
+    """A document is unusable.
 
     Attributes:
-        document: Its path or URL; empty if whoever catches this knows it.
-        place: Where in it: ``line 3``, or a path such as ``paths./pets.get``; empty for all of it.
-        text: What is wrong and what to do about it, one sentence.
+        document: Its path or URL; empty if the caller adds it.
+        place: Position: ``line 3``, or a path such as ``paths./pets.get``; empty for the whole document.
+        text: The problem and its remedy, in one sentence.
     """
 
     exit_status: ClassVar[int] = 2
@@ -24,7 +24,7 @@ class DocumentError(FlexChatError):
 
 
 class Unusable(Exception):
-    """A part of a document cannot be used; the operation that needs it is left out. The text says why."""
+    """A part of a document is unusable; operations that need it are skipped. The text is the reason."""
 
 
 class NoServer(Unusable):

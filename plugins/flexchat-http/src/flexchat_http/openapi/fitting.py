@@ -92,7 +92,7 @@ class Fitting:
 
 @attrs.frozen
 class _Part:
-    """What a definition refers to, and its size as JSON."""
+    """The references of a definition, and its size as JSON."""
 
     references: list[str]
     size: int
@@ -175,7 +175,7 @@ def _without_ends(follows: Mapping[str, set[str]]) -> dict[str, set[str]]:
 
 
 def _turned(follows: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Return what each is led to by."""
+    """Invert a reference graph."""
     made: dict[str, set[str]] = {name: set() for name in follows}
     for name, others in follows.items():
         for other in others:
@@ -195,7 +195,7 @@ def _written_out(schema: Any, needed: Mapping[str, Any], which: set[str]) -> Any
 
 
 def _merged(schema: dict[str, Any], target: Any) -> Any:
-    """Return what a reference with keywords beside it means."""
+    """Merge the target of a reference with the keywords beside it."""
     beside = {key: value for key, value in schema.items() if key != "$ref"}
     if not beside or not isinstance(target, dict):
         return target
@@ -229,10 +229,10 @@ class _Pruning:
         self._definitions, self._most, self._parts = definitions, most, 0
 
     def pruned(self, schema: Any, depth: int) -> Any:
-        """Return a schema that stands so deep, pruned.
+        """Prune a schema at the given depth.
 
         Raises:
-            _TooManyError: It has too many parts all the same.
+            _TooManyError: The pruned schema still has too many parts.
         """
         self._parts += 1
         if self._parts > _MOST_PARTS:

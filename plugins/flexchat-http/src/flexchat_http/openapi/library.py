@@ -25,7 +25,7 @@ MAX_TOTAL_BYTES = 2 * MAX_BYTES
 MAX_CHAIN = 30
 
 Fetch = Callable[[str], Awaitable[bytes]]
-"""Returns what is at a URL; an exception's text says why not."""
+"""Fetches the data at a URL. The text of an exception is the reason of a failure."""
 
 
 @attrs.frozen(kw_only=True)
@@ -50,12 +50,12 @@ class Library:
         return self.files[self.root]
 
     def follow(self, value: Any, base: str) -> tuple[Any, str, str]:
-        """Return what a value stands for, after its references: the value, the file it is in, and the last reference.
+        """Resolve a value that may be a reference. Returns the target, its file, and its address.
 
-        The last reference is an address that is the same for all references to that place; empty if there is none.
+        The address is the same for all references to one target, and empty if *value* is not a reference.
 
         Raises:
-            Unusable: A reference leads nowhere, or in a circle.
+            Unusable: A reference is broken or circular.
         """
         address = ""
         for _ in range(MAX_CHAIN):
@@ -133,7 +133,7 @@ def address_of(document: str, folder: Path | None = None) -> str:
 
 
 class _Reader:
-    """Reads files for one library; what cannot or may not be read stands in ``missing``."""
+    """Reads files for one library; unreadable and forbidden ones are recorded in ``missing``."""
 
     def __init__(self, root: str, fetch: Fetch | None, remote: bool) -> None:
         self.root, self.fetch, self.remote = root, fetch, remote
@@ -190,7 +190,7 @@ class _Reader:
             return await self.fetch(address)
         except (DocumentError, Unusable):
             raise
-        except Exception as error:  # noqa: BLE001 - the caller's; what it says is the reason
+        except Exception as error:  # noqa: BLE001 - from the caller's function; its text is the reason
             raise Unusable(str(error) or type(error).__name__) from None
 
 

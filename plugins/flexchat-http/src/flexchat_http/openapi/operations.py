@@ -48,7 +48,7 @@ class Operation:
 
     @property
     def place(self) -> str:
-        """Where it is in the document."""
+        """Its position in the document."""
         return f"{self.method} {self.path}"
 
     @property
@@ -97,10 +97,10 @@ def operations_of(library: Library) -> tuple[list[Operation], list[tuple[str, st
 
 
 def _path_item(library: Library, path: str) -> tuple[dict[str, Any], str]:
-    """Return what a document has at a path, and the file it is in.
+    """Return the path item of a path, and its file.
 
     Raises:
-        Unusable: It is not an object, or its path cannot be one.
+        Unusable: The item is not an object, or the path is invalid.
     """
     if not isinstance(path, str) or not path.startswith("/"):
         raise Unusable("the path does not begin with /")
@@ -152,10 +152,10 @@ def selected(
 
 
 def fits(selector: str, operation: Operation) -> bool:
-    """Whether a selector fits an operation.
+    """Match a selector against an operation.
 
-    ``listPets`` (an id or a tool's name; * stands for any text), ``tag:store``, ``GET``, ``/pets`` (this path),
-    ``/pets/*`` (what begins with it), ``GET /pets/*``.
+    Selectors: ``listPets`` (an id or a tool name; * matches any text), ``tag:store``, ``GET``, ``/pets`` (this path),
+    ``/pets/*`` (paths with this prefix), ``GET /pets/*``.
     """
     if selector.startswith("tag:"):
         return any(fnmatch.fnmatchcase(tag, selector[4:].strip()) for tag in operation.tags)
@@ -174,10 +174,10 @@ def _fits_path(selector: str, path: str) -> bool:
 
 
 def check_version(library: Library) -> bool:
-    """Return whether a document is of 3.0 (and not later).
+    """Return True for OpenAPI 3.0, False for a later 3.x.
 
     Raises:
-        DocumentError: It is not an OpenAPI document of 3.x.
+        DocumentError: The document is not OpenAPI 3.x.
     """
     document = library.document
     version = document.get("openapi")

@@ -37,13 +37,13 @@ _STYLES = {
 
 @attrs.frozen(kw_only=True)
 class Arguments:
-    """What a call of an operation takes.
+    """The arguments of an operation.
 
     Attributes:
-        schema: An object schema; its references lead to the document's definitions.
-        parameters: Where each argument goes that is not part of the body.
-        body: With the names of its arguments; None for none.
-        demanded: Place and name of required parameters that are no arguments, because they are credentials.
+        schema: An object schema whose references point to the document's definitions.
+        parameters: Destinations of the arguments outside the body.
+        body: The body with the names of its arguments; None for none.
+        demanded: Location and name of required parameters that are credentials rather than arguments.
     """
 
     schema: dict[str, Any]
@@ -84,7 +84,7 @@ def arguments_of(
     found: dict[tuple[str, str], _Wanted] = {}
     for level in levels:
         for each in level if isinstance(level, list) else ():
-            wanted = _wanted(each, base, library, schemas)
+            wanted = _read_parameter(each, base, library, schemas)
             if wanted is not None:
                 found[wanted.place, wanted.name] = wanted
     in_path = re.findall(r"\{([^{}]*)\}", path)
@@ -102,10 +102,10 @@ def arguments_of(
         raise Unusable(f"it has more than {MAX_ARGUMENTS:,} parameters")
     kept.sort(key=lambda wanted: PLACES.index(wanted.place))
     demanded = {key for key, wanted in found.items() if key in credentials and wanted.required}
-    return _named(kept, body, demanded)
+    return _name_arguments(kept, body, demanded)
 
 
-def _wanted(given: Any, base: str, library: Library, schemas: Schemas) -> _Wanted | None:
+def _read_parameter(given: Any, base: str, library: Library, schemas: Schemas) -> _Wanted | None:
     given, base, _ = library.follow(given, base)
     if not isinstance(given, dict):
         return None
@@ -150,8 +150,8 @@ def _schema(given: dict[str, Any], base: str, library: Library, schemas: Schemas
     return schema if isinstance(schema, dict) else {}
 
 
-def _named(kept: list[_Wanted], parts: BodyParts | None, demanded: set[tuple[str, str]]) -> Arguments:
-    """Give each argument a name: its own if that is free and providers take it; the path's first, the body's last."""
+def _name_arguments(kept: list[_Wanted], parts: BodyParts | None, demanded: set[tuple[str, str]]) -> Arguments:
+    """Name each argument, with its own name if that is free and valid for providers; path first, body last."""
     properties: dict[str, Any] = {}
     required: list[str] = []
     parameters: list[Parameter] = []

@@ -1,4 +1,4 @@
-"""What a tool of an operation keeps of its document: plain JSON, all that a request needs besides the arguments."""
+"""The data that a tool stores from its document: plain JSON with everything a request needs besides the arguments."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Place = Literal["path", "query", "header", "cookie"]
 
 
 class Parameter(TypedDict, total=False):
-    """Where one argument goes.
+    """The destination of one argument.
 
-    Absent keys mean: style and explode of the place (``request.py``), no allow_reserved, not required.
+    Defaults of absent keys: style and explode of the location (``request.py``), no allow_reserved, not required.
     """
 
     argument: str
@@ -25,7 +25,7 @@ class Parameter(TypedDict, total=False):
 
 
 class Encoding(TypedDict, total=False):
-    """How one property of a form goes."""
+    """The encoding of one form property."""
 
     content: str
     style: str
@@ -56,13 +56,13 @@ class Body(TypedDict, total=False):
 
 
 class Plan(TypedDict, total=False):
-    """How an operation is called.
+    """The request template of an operation.
 
     Attributes:
-        method: In capital letters.
-        server: Its URL, without a slash at the end.
-        path: What follows the server, with ``{placeholders}`` by the parameters' names.
-        security: Alternatives, each a list of schemes to be used together.
+        method: In upper case.
+        server: The server's URL, without a trailing slash.
+        path: The path with a ``{placeholder}`` per path parameter.
+        security: Alternatives, each a list of schemes that are used together.
     """
 
     operation: str

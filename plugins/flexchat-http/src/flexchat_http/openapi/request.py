@@ -1,7 +1,7 @@
-"""A plan and arguments to a request. Pure, and the only place where arguments become parts of one.
+"""Builds a request from a plan and arguments: the only code that puts arguments into requests.
 
-No argument can change which host is asked, which path, or which headers are sent: in URLs everything but letters,
-digits and ``-._~`` is encoded, a path's segment never becomes ``..``, and header values have no control characters.
+No argument can change the host, the path or the set of headers: in URLs everything but letters, digits and ``-._~`` is
+encoded, a path segment is never ``..``, and header values contain no control characters.
 
 Source: OpenAPI 3.1.1 §4.8.12, §4.8.15; RFC 7578 (multipart/form-data); RFC 6265 §4.2.1 (Cookie).
 """
@@ -26,13 +26,13 @@ _DEFAULT_STYLES = {"path": "simple", "query": "form", "header": "simple", "cooki
 
 
 def build_request(plan: Plan, arguments: Mapping[str, Any]) -> FetchRequest:
-    """Return the request of a call, without credentials and key.
+    """Build the request of a call, without credentials and idempotency key.
 
     Args:
-        arguments: Accepted by the tool's parameters. What the plan has no place for is not sent.
+        arguments: Valid for the tool's parameters. Arguments that the plan does not mention are not sent.
 
     Raises:
-        ToolError: An argument cannot be sent: a path would be left, a header has a control character, base64 is none.
+        ToolError: An argument would change the path, has control characters for a header, or is invalid base64.
     """
     path, query = plan["path"].partition("#")[0], []
     path, _, fixed = path.partition("?")

@@ -1,7 +1,7 @@
-"""Schemas of a document as JSON Schema 2020-12, in the form a request needs.
+"""Conversion of a document's schemas to JSON Schema 2020-12, for requests.
 
-Each place that a reference leads to is translated once, into a definition; ``fitting.py`` puts a tool's schema
-together from them. What a document has wrong is mended or left out, so that what comes out is always valid.
+The target of each reference is converted once, to a definition; ``fitting.py`` assembles a tool's schema from these.
+Invalid parts are repaired or dropped, so that the result is always valid.
 
 Source: OpenAPI 3.0.4 §4.7.24 and 3.1.1 §4.8.24 (Schema Object); JSON Schema 2020-12.
 """
@@ -115,9 +115,9 @@ class Schemas:
         return made | beside if isinstance(beside, dict) else made
 
     def not_empty(self, schema: dict[str, Any], *, texts: bool) -> dict[str, Any]:
-        """Return a schema that does not accept an empty list (nor, with texts, an empty text), if it is of that type.
+        """Exclude the empty list and, with *texts*, the empty string from a schema of that type.
 
-        For what must be sent, in a place where nothing would be.
+        For required parameters: an empty value would send nothing in their location.
         """
         target = schema
         for _ in range(20):
@@ -208,7 +208,7 @@ class Schemas:
             made["default"] = schema["default"]
 
     def _properties(self, schema: dict[str, Any], base: str, made: dict[str, Any]) -> None:
-        """Add properties and required, without what is only in answers."""
+        """Add properties and required, without those that only occur in responses."""
         properties = schema.get("properties")
         properties = properties if isinstance(properties, dict) else {}
         hidden = {name for name, inner in properties.items() if self._is_read_only(inner, base)}
@@ -221,7 +221,7 @@ class Schemas:
             made["required"] = names
 
     def _is_read_only(self, schema: Any, base: str) -> bool:
-        """Whether requests must not have it: OpenAPI 3.0.4 §4.7.24.2, readOnly."""
+        """Return True for properties that requests must not contain: OpenAPI 3.0.4 §4.7.24.2, readOnly."""
         if not isinstance(schema, dict):
             return False
         if "$ref" not in schema:
@@ -255,7 +255,7 @@ def shortened(text: str, most: int) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def pattern_works(pattern: str) -> bool:
-    """Whether FlexChat checks this regular expression: others are left out, and said in the description."""
+    """Return True if FlexChat can evaluate this pattern; others move to the description."""
     from flexchat.host import schema_problems
 
     if len(pattern) > MAX_PATTERN:

@@ -1,4 +1,4 @@
-"""Which credentials an operation needs, as its document says.
+"""Security requirements of an operation.
 
 Source: OpenAPI 3.1.1 §4.8.27 (Security Scheme Object), §4.8.30 (Security Requirement Object).
 """
@@ -13,9 +13,9 @@ from .errors import Unusable
 
 
 class Scheme(TypedDict, total=False):
-    """How one credential is sent: as ``key`` in header, query or cookie, or in the header Authorization.
+    """Transport of one credential: as ``key`` in header, query or cookie, or in the header Authorization.
 
-    ``scheme`` is the document's name for it, under which the settings have the credential.
+    ``scheme`` is its name in the document, and the key of the credential in the settings.
     """
 
     scheme: str
@@ -54,13 +54,13 @@ def security_of(requirements: Any, schemes: Any, resolve: Callable[[Any], Any], 
 
 
 def with_demanded(alternatives: list[list[Scheme]], demanded: set[tuple[str, str]]) -> list[list[Scheme]]:
-    """Return the alternatives, with the keys that the operation's parameters demand as well, then without them.
+    """Return each alternative combined with the keys that are required parameters, followed by the plain alternatives.
 
-    Some documents (Trello's) list as alternatives what their service wants together; others demand a key as a
-    parameter that is not needed with another alternative.
+    Some documents (Trello's) list keys as alternatives that the service requires together; others declare a key as a
+    required parameter although another alternative does not need it.
 
     Args:
-        demanded: Place and name of required parameters that are also keys.
+        demanded: Location and name of required parameters that are also keys.
     """
     keys = [each for some in alternatives for each in some if (each.get("place", ""), each.get("key", "")) in demanded]
     together = list({each["scheme"]: each for each in keys}.values())

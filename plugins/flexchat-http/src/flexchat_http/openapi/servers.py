@@ -1,4 +1,4 @@
-"""Where an operation's requests go.
+"""Selection of the server for an operation's requests.
 
 Source: OpenAPI 3.1.1 §4.8.5 (Server Object).
 """

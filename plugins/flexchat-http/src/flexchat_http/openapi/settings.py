@@ -1,4 +1,4 @@
-"""What a [[tools.openapi]] table may say."""
+"""Settings of a [[tools.openapi]] table."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ async def open_source(config: OpenApiConfig, context: ToolSourceContext) -> Open
 
 
 def fetched_by(context: ToolSourceContext) -> Fetch | None:
-    """Return what reads URLs, with the guarded client; None if the context has none."""
+    """Build a URL reader over the guarded client; None if the context has none."""
     fetcher = context.fetcher
     if fetcher is None:
         return None
@@ -78,7 +78,7 @@ class OpenApiSource:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the document, of what decides what is made of it, and of the version of what makes it."""
+        """Digest of the document, of the settings that affect its conversion, and of the converter's version."""
         config = self._config
         said = [config.include, config.exclude, sorted(config.effect.items()), config.server, config.idempotency_header]
         text = json.dumps([VERSION, self._library.root, sorted(self._library.missing.items()), *said])
@@ -108,9 +108,9 @@ class OpenApiSource:
         """There is nothing to release."""
 
     def still_callable(self, accepted: SourcedTool, now: SourcedTool | None) -> bool:
-        """Whether the service still takes calls by the accepted definition, as far as the document says.
+        """Return True if calls by the accepted definition still reach the same operation, according to the document.
 
-        It does if the operation is there, at the same place; what a call may have is judged by the service.
+        Arguments are not compared: the service validates them.
         """
         if now is None:
             return False

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _RESERVED = ":/?@!$'()*,;"
-"""Sent as they are with allowReserved. Not # [ ] & = +: they would end the value or change its meaning."""
+"""Not encoded with allowReserved. Not # [ ] & = +: they would end the value or change its meaning."""
 _DELIMITERS = {"form": ",", "simple": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 Pairs = list[tuple[str, str]]

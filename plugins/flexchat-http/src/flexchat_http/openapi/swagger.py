@@ -1,4 +1,4 @@
-"""OpenAPI 2.0 documents ("Swagger") as OpenAPI 3.0: what a call needs, with definitions left in their place.
+"""Conversion of OpenAPI 2.0 documents ("Swagger") to 3.0, as far as calls need it. Definitions are not moved.
 
 Source: the OpenAPI Specification, version 2.0, and 3.0.4 §4.7.12 (Parameter Object).
 """
@@ -24,7 +24,7 @@ _FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 
 
 def is_swagger(document: Mapping[str, Any]) -> bool:
-    """Whether a document is of version 2.0."""
+    """Return True for a document of version 2.0."""
     return str(document.get("swagger")) in ("2.0", "2")
 
 
@@ -143,7 +143,7 @@ def _scheme(given: Any) -> Any:
 
 
 def _resolved(document: Mapping[str, Any], given: Any) -> Any:
-    """Follow a reference to a parameter in the same document; others stay as they are."""
+    """Resolve a reference to a parameter in the same document; other values are returned unchanged."""
     reference = given.get("$ref") if isinstance(given, dict) else None
     if not isinstance(reference, str) or not reference.startswith("#/parameters/"):
         return given

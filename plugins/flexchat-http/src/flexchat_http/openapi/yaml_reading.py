@@ -120,7 +120,7 @@ class _Builder:
         elif place.wants_key:
             place.key, place.wants_key = value, False
         else:
-            place.put(value, event)
+            place.store(value, event)
 
 
 class _Open:
@@ -132,8 +132,8 @@ class _Open:
         self.value, self.anchor, self.size = value, anchor, 1
         self.wants_key, self.key = isinstance(value, dict), ""
 
-    def put(self, value: Any, event: Any) -> None:
-        """Put a value under the pending key."""
+    def store(self, value: Any, event: Any) -> None:
+        """Store a value under the pending key."""
         self.wants_key = True
         if self.key != "<<":
             self.value[self.key] = value
