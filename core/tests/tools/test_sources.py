@@ -63,8 +63,9 @@ def config(tmp_path):
     return write
 
 
-def chat_of(path, host, *replies):
-    return FlexChat.from_config(path, plugins=host, providers={"bot": ScriptedProvider(replies or [says("Hello.")])})
+def chat_of(path, host, *replies, repeat=False):
+    model = ScriptedProvider(replies or [says("Hello.")], repeat=repeat)
+    return FlexChat.from_config(path, plugins=host, providers={"bot": model})
 
 
 def lock_of(path):
@@ -756,3 +757,16 @@ async def test_a_tool_that_nobody_knows_yet_is_missing_for_a_reason(config, host
 
     assert result.error == "Tool 'find' not found"
     assert result.hint == "available tools: none; tool source 'shop': the shop is closed"
+
+
+async def test_tools_of_a_source_run_in_a_chat_that_was_given_them(config, host, shop):
+    """Without a second opening; also in a chat made from that one."""
+    async with chat_of(config(), host, calls(("find", {"q": "x"})), says("Found."), repeat=True) as chat:
+        await chat.respond("Find x.")
+        opened = shop.opened
+        rule, tools = ResponseRule(llm="bot", model="m", tools=RuleTools()), chat.tools.get_registry().list()
+        first = chat.with_rule(rule, tools=tools)
+        for asked in (first, first.with_rule(rule, tools=tools)):
+            (record,) = (await asked.respond("Find x.")).response.tool_calls
+            assert record.result.result == {"answered by": "find"}, record.result
+    assert (opened, shop.opened) == (1, 1)

@@ -97,6 +97,7 @@ class ToolManager:
             mask=mask,
             create_fetcher=create_fetcher,
         )
+        self._open_sources = open_sources or self.sources
         self.calls = Calls(
             self._registry,
             {PYTHON.name: PYTHON, **(implementation_types or {})},
@@ -110,7 +111,7 @@ class ToolManager:
             effects=self.effects,
             fetcher=fetcher,
             sources=self.sources,
-            open_sources=open_sources,
+            open_sources=self._open_sources,
         )
         self._executor = ToolExecutor(self.calls)
 
@@ -220,7 +221,7 @@ class ToolManager:
         """
         table = attrs.evolve(self.table, registry=(), enabled=None, sources={})
         manager = ToolManager(
-            table, offered=self._offered, fetcher=self.fetcher, open_sources=self.sources, **self._rest
+            table, offered=self._offered, fetcher=self.fetcher, open_sources=self._open_sources, **self._rest
         )
         manager.add(tools)
         return manager

@@ -86,7 +86,10 @@ class ToolRegistry:
 
     def now(self, tool: ToolDefinition) -> ToolDefinition | None:
         """Return the tool of the same source and name as it is now; None if it is gone."""
-        return self._tools.get(tool.name) if tool.source is None else self._of_sources().get((tool.source, tool.name))
+        registered = self._tools.get(tool.name)  # of a source as well, where a chat was given its tools
+        if registered is not None and registered.source == tool.source:
+            return registered
+        return None if tool.source is None else self._of_sources().get((tool.source, tool.name))
 
     def is_own(self, name: str) -> bool:
         """Return whether a tool of that name comes from no source: to know that, nothing has to be read."""
