@@ -165,7 +165,8 @@ def test_an_interrupted_turn_is_read_and_ended(visit, left):
     assert ask(server, f"api/turns/{ids[0]}")["state"] == "interrupted"
     page.get_by_role("button", name="Cancel the turn").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the turn").click()
-    expect(page.locator(".page")).to_contain_text("The turn failed: the turn was interrupted")
+    expect(page.get_by_role("heading", name="The turn failed", exact=True)).to_be_visible()
+    expect(page.locator(".steps .ends")).to_contain_text("the turn was interrupted")
     expect(page.locator(WAITING)).to_have_text("Activity1 waiting")
     page.get_by_role("link", name="Open the conversation").click()
     expect(page.locator(".asked")).to_contain_text("Pay for the tea")

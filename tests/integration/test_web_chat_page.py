@@ -289,6 +289,37 @@ def test_an_answer_that_ends_with_its_page_can_be_asked_for_again(visit, serve, 
     expect(page.locator(".asked")).to_have_text(["And then?", "And then?"])
 
 
+@pytest.mark.slow
+def test_a_message_of_json_makes_a_title_of_words(visit, serve, slow_model):
+    """As the page makes it at once, and as the server keeps it."""
+    page = visit(serve(CONFIG.format(url=slow_model.url)).url)
+    slow_model.go.set()
+    ask(page, '{"city":"Rome", "days": [1, 2]}')
+    expect(page.locator("h1")).to_have_text("city: Rome, days: 1, 2")
+    expect(page.get_by_role("link", name="Why this rule?")).to_have_count(1)
+    page.reload()
+    expect(page.locator("h1")).to_have_text("city: Rome, days: 1, 2")
+    expect(page.locator(".asked")).to_have_text(['{"city":"Rome", "days": [1, 2]}'])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"error": {"message": "no such route", "code": 7}}, "no such route"),
+        ({"detail": [{"loc": ["body"], "msg": "x"}], "title": "Refused"}, "Refused"),
+        ({"errors": {"a": 1}}, "The server answered with status 418."),
+    ],
+)
+def test_an_error_in_another_form_is_shown_as_text(visit, serve, slow_model, body, text):
+    """Of a proxy in front of the server, for example."""
+    page = visit(serve(CONFIG.format(url=slow_model.url)).url)
+    page.route("**/chat/api", lambda route: route.fulfill(status=418, json=body))
+    ask(page, "Tell me")
+    expect(page.locator(".answer")).to_contain_text(text)
+    expect(page.locator(".answer")).not_to_contain_text("[object")
+
+
 # Breaks the connections of an answer behind their first piece, up to three times.
 BREAKS = """
 const real = window.fetch;

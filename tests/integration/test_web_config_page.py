@@ -346,3 +346,24 @@ def test_a_note_stays_on_its_line_and_says_what_it_says(visit, serve, size):
     for note in page.locator(".editor-note:visible").all():
         expect(note).to_contain_text("the secret is written")
         assert note.bounding_box()["height"] <= 21
+
+
+SETTINGS = """
+[[tools.mcp]]
+name = "notes"
+command = "never-started"
+
+[tools.effects]
+lease_s = 30
+"""
+
+
+def test_heads_of_cards_name_settings_in_words(visit, serve):
+    """Tables by their names; nothing is shown as JSON."""
+    page = visit(serve(CONFIG + SETTINGS).url + "#/config")
+    page.get_by_role("tab", name="Tools").click()
+    expect(page.locator(".fold-card", has_text="All tools").locator(".fold-summary")).to_have_text("1 mcp, effects")
+    for tab in page.get_by_role("tab").all():
+        tab.click()
+        for text in page.locator(".fold-text:visible").all_inner_texts():
+            assert not set(text) & set('{}[]"'), text

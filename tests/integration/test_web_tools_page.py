@@ -233,3 +233,49 @@ def test_a_call_whose_answer_is_lost_is_not_made_again(visit, serve):
     expect(result).not_to_contain_text("stored result")
     assert len(httpx.get(server.url + "api/effects").json()["effects"]) == 2
     assert (keys[0] == keys[1], keys[1] == keys[2]) == (True, False)
+
+
+PRICED = """
+[llms.one]
+provider = "rehearsal"
+default_model = "rehearsal"
+
+[[responses]]
+llm = "one"
+match = { topic = "sums" }
+tools = { enabled = true, allowed_tools = ["calculator"] }
+
+[[responses]]
+llm = "one"
+match = { topic = "talk" }
+
+[[responses]]
+llm = "one"
+tools = { enabled = true }
+
+[[tools.registry]]
+name = "calculator"
+
+[[tools.registry]]
+name = "text_replace"
+"""
+
+
+def test_the_price_of_tools_is_a_range_from_the_cheapest_rule_to_the_dearest(visit, serve):
+    """Of the rules that offer tools; a single figure where they cost the same."""
+    server = serve(PRICED)
+    page = visit(server.url + "#/tools")
+    price = page.locator(".tools-price")
+    expect(price.locator("li")).to_have_count(2)
+    price.locator("summary").click()
+    told = [one.split("about ")[1].split(" tokens")[0] for one in price.locator("li").all_inner_texts()]
+    low, high = sorted(told, key=lambda one: int(one.replace(",", "")))
+    assert low != high
+    expect(price.locator("summary")).to_have_text(
+        f"Price: about {low} to {high} tokens of every request, depending on its rule"
+    )
+    expect(price.locator("li")).to_contain_text(["Rule 1: 1 tool,", "Rule 3: 2 tools,"])
+    alike = visit(serve(PRICED.replace('allowed_tools = ["calculator"]', "")).url + "#/tools")
+    expect(alike.locator(".tools-price summary")).to_have_text(
+        f"Price: about {high} tokens of every request, depending on its rule"
+    )

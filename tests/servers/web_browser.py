@@ -53,11 +53,16 @@ class Visits:
         self.errors: list[str] = []
         self.foreign: list[str] = []
 
-    def __call__(self, url: str, *, size: tuple[int, int] = WIDE, theme: str = "light") -> Page:
+    def __call__(
+        self, url: str, *, size: tuple[int, int] = WIDE, theme: str = "light", forced_colors: str = "none"
+    ) -> Page:
         """Open a page in a window of its own: nothing is kept from those before. url: with its hash."""
         origin = "/".join(url.split("/")[:3])
         context = self._browser.new_context(
-            viewport={"width": size[0], "height": size[1]}, color_scheme=theme, reduced_motion="reduce"
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme=theme,
+            reduced_motion="reduce",
+            forced_colors=forced_colors,
         )
         context.set_default_timeout(PATIENCE_MS)
         self._contexts.append(context)

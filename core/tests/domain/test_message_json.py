@@ -305,8 +305,15 @@ def test_the_text_of_a_turn_is_what_user_and_model_said():
         ("#hash and a_b_c", "#hash and a_b_c"),
         ("**", "**"),
         ("```", "```"),
+        ('{"city": "Rome", "days": [1, 2], "at": {"hour": "12:30"}}', "city: Rome, days: 1, 2, at: hour: 12:30"),
+        ('[{"a":1,"b":null},{"a":2}]', "a: 1, b: null, a: 2"),
+        ('```json\n{\n  "city": "Rome"\n}\n```', "city: Rome"),
+        ('{"text": "' + "x" * 2000 + '"}', "text: " + "x" * 73 + "…"),
+        ("[1] is a source, {2} is not", "[1] is a source, {2} is not"),
+        ('Say "{"', 'Say "{"'),
+        ('{"": {}}', ":"),
     ],
 )
-def test_a_title_has_no_marks_of_markdown(text, title):
+def test_a_title_has_no_marks_of_markdown_and_json(text, title):
     """And what only looks like them stays."""
     assert ConversationTurn(id="1", messages=(UserMessage(content=text),)).title == title

@@ -25,6 +25,8 @@ _MARKS = (
     (re.compile(r"(\*\*|~~|`+)(?=\S)([^*~`\n]{1,200})(?<=\S)\1"), r"\2"),
     (re.compile(r"(?<![\w*])\*(?=\S)([^*\n]{1,200})(?<=\S)\*(?![\w*])"), r"\1"),
 )
+_JSON_BEGINS = re.compile(r'\s*(?:\[\s*)?\{\s*"[^"\n]*"\s*:')
+_JSON_MARKS = ((re.compile(r'"\s*:\s*'), ": "), (re.compile(r',(?=["{\[])'), ", "), (re.compile(r'[{}\[\]"]'), ""))
 _LOOKED_AT = 1000  # characters
 
 
@@ -79,11 +81,13 @@ class ConversationTurn:
     def title(self) -> str:
         """The title of a conversation that begins with this turn: the user's first words, at most 80 characters.
 
-        Without Markdown marks: a title is shown as it is.
+        Without the marks of Markdown and JSON: a title is shown as plain text.
         """
         first = next((m.content for m in self.messages if isinstance(m, UserMessage) and m.content.strip()), "")
         text = storable(first)[:_LOOKED_AT]
         for mark, shown in _MARKS:
+            text = mark.sub(shown, text)
+        for mark, shown in _JSON_MARKS if _JSON_BEGINS.match(text) else ():
             text = mark.sub(shown, text)
         line = " ".join((text if text.strip() else storable(first)).split())
         return line if len(line) <= LONGEST_TITLE else line[: LONGEST_TITLE - 1].rstrip() + "…"

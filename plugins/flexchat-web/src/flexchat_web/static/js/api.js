@@ -14,12 +14,18 @@ import { events } from "./sse.js";
 /** A request that failed: status, message (what and what to do), problem (RFC 9457), problems [{path, text, line}]. */
 export class ApiError extends Error {
   constructor(status, problem) {
-    super(problem.detail || problem.error || problem.title || `The server answered with status ${status}.`);
+    super([problem.detail, problem.error, problem.title].map(sentence).find(Boolean) || `The server answered with status ${status}.`);
     this.name = "ApiError";
     this.status = status;
     this.problem = problem;
-    this.problems = problem.problems || problem.errors || [];
+    this.problems = [problem.problems, problem.errors].find(Array.isArray) || [];
   }
+}
+
+/** Return the text of an error: a proxy may answer with an object that has a message. */
+function sentence(told) {
+  const text = told && typeof told === "object" ? told.message : told;
+  return typeof text === "string" ? text : "";
 }
 
 export const get = (path, query, options) => request("GET", address(path, query), undefined, options).then(content);

@@ -4,6 +4,7 @@
 import { h, uid } from "../dom.js";
 import { busy, button, when } from "../elements.js";
 import { post } from "../api.js";
+import { titleOf } from "../chat/title.js";
 import { confirmed, toast } from "../dialog.js";
 import { turnBadge, turnPlace } from "./words.js";
 
@@ -13,7 +14,7 @@ export function interruptedCard(turn, ended) {
   return h(
     "article",
     { class: "card waits", "aria-labelledby": id, tabindex: "-1" },
-    h("header", { class: "spread" }, h("h3", { id, dir: "auto", class: "anywhere" }, turn.message || "A turn without a message"), h("p", { class: "row muted small-text" }, turnBadge(turn.state), when(turn.began_at))),
+    h("header", { class: "spread" }, h("h3", { id, dir: "auto", class: "anywhere" }, titleOf(turn.message || "") || "A turn without a message"), h("p", { class: "row muted small-text" }, turnBadge(turn.state), when(turn.began_at))),
     h("p", {}, whyInterrupted(turn)),
     h("div", { class: "row" }, interruptedActions(turn, ended), h("a", { class: "button quiet", href: `#/chat/${encodeURIComponent(turn.conversation)}` }, "Conversation"), h("a", { class: "button quiet", href: turnPlace(turn.id) }, "Steps")),
   );

@@ -20,12 +20,12 @@ const KINDS = {
 
 /** Return a turn's steps as a list. */
 export function stepList({ steps, began_at: began, state, ended_at: ended, error }) {
-  const end = { done: ["check", "The turn is done"], failed: ["failed", `The turn failed${error ? `: ${error}` : ""}`], cancelled: ["stop", "The turn was cancelled"], interrupted: ["warning", "Here its process ended"], running: ["running", "The turn is still running"] }[state];
+  const end = { done: ["check", "The turn is done"], failed: ["failed", "The turn failed"], cancelled: ["stop", "The turn was cancelled"], interrupted: ["warning", "Here its process ended"], running: ["running", "The turn is still running"] }[state];
   return h(
     "ol",
     { class: "timeline steps" },
     steps.map((step) => item(step, began)),
-    end && h("li", { class: ["ends", state] }, mark(end[0]), h("div", { class: "timeline-body" }, h("div", { class: "spread" }, h("h3", {}, end[1]), ended && at(began, ended)))),
+    end && h("li", { class: ["ends", state] }, mark(end[0]), h("div", { class: "timeline-body" }, h("div", { class: "spread" }, h("h3", {}, end[1]), ended && at(began, ended)), state === "failed" && error && h("p", { class: "anywhere" }, error))),
   );
 }
 

@@ -9,6 +9,7 @@ import { ApiError, del, get, newId, patch, uiConfig } from "../api.js";
 import { waiting } from "../activity/waiting.js";
 import { answerView, interruptedAnswer, storedAnswer } from "./answer.js";
 import { drafts } from "./drafts.js";
+import { titleOf } from "./title.js";
 import { RunningTurn, messageOf, turnsUnderWay } from "./running_turn.js";
 
 const PAGE = 50;
@@ -362,18 +363,6 @@ class Sessions {
     this.listed = this.listed.filter((id) => id !== session.id);
     this.changed();
   }
-}
-
-/** As the server makes titles: without Markdown's marks. */
-function titleOf(text) {
-  const plain = text
-    .slice(0, 1000)
-    .replace(/^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+|```\w*)/gm, "")
-    .replace(/!?\[([^[\]\n]{1,200})\]\([^()\s]{0,200}\)/g, "$1")
-    .replace(/(\*\*|~~|`+)(?=\S)([^*~`\n]{1,200})(?<=\S)\1/g, "$2")
-    .replace(/(?<![\w*])\*(?=\S)([^*\n]{1,200})(?<=\S)\*(?![\w*])/g, "$1");
-  const line = (plain.trim() ? plain : text).trim().split(/\s+/).join(" ");
-  return line.length <= 80 ? line : `${line.slice(0, 79).trimEnd()}…`;
 }
 
 function askedNode(text) {

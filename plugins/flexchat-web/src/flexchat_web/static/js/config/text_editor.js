@@ -119,7 +119,8 @@ export function textEditor({ onInput, readOnly = false, label = "Text of the con
 
   /** Return how wide a line is, in pixels. */
   function width(line) {
-    ruler.font = getComputedStyle(area).font;
+    const { fontStyle, fontWeight, fontSize, fontFamily } = getComputedStyle(area); // the shorthand may be empty
+    ruler.font = `${fontStyle} ${fontWeight} ${fontSize} ${fontFamily}`;
     let spaced = "";
     for (const sign of line) spaced += sign === "\t" ? " ".repeat(TAB - (spaced.length % TAB)) : sign;
     return ruler.measureText(spaced).width;

@@ -41,7 +41,7 @@ export function toolsSection(draft) {
 
   function update(what) {
     const { registry: given, ...rest } = draft.at(["tools"]) || {};
-    all.head({ title: "All tools", summary: Object.entries(rest).map(([key, value]) => `${key} = ${JSON.stringify(value)}`).join(", ") || "as by default", marks: [] });
+    all.head({ title: "All tools", summary: Object.entries(rest).map(setting).join(", ") || "as by default", marks: [] });
     all.update(what);
     keyed(ready, offered, (tool) => tool.name, readyRow, (row, tool) => row.refresh(tool));
     const mine = registry().map((tool, index) => ({ tool, index })).filter(({ tool }) => isOwn(tool));
@@ -131,4 +131,10 @@ export function toolsSection(draft) {
   }
 
   return { node, update, reveal: (path) => (path[1] === "registry" ? cards.get(String(path[2])) && (cards.get(String(path[2])).open = true) : (all.open = true)) };
+}
+
+/** Return a setting for a card's head: a table by its name, a list of tables with their number. */
+function setting([key, value]) {
+  if (Array.isArray(value)) return value.some((one) => one && typeof one === "object") ? `${value.length} ${key}` : `${key} = ${value.join(", ")}`;
+  return value && typeof value === "object" ? key : `${key} = ${value}`;
 }
