@@ -194,3 +194,37 @@ def test_no_text_makes_the_search_slow(secret):
         mask.known(char * 20_000 + secret[:-1] + "x" + "\\" * 20_000)
 
     assert time.process_time() - started < 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PassWord=swordfish-1",
+        "passwd: swordfish-1",
+        "PWD=swordfish-1",
+        "\u017fecret=swordfish-1",
+        "to\u212aen=swordfish-1",
+        "ap\u0130_key=swordfish-1",
+        "Access-Key: swordfish-1",
+        "author\u0131zation: Basic swordfish-1",
+        "BEARER swordfish-1",
+        "see amqp://ann:swordfish-1@host",
+        *(f"{start}{joint}swordfish-1" for start in ("sk", "pk", "rk", "ghp", "gho", "xoxb") for joint in "-_"),
+    ],
+)
+def test_what_looks_like_a_secret_is_found_in_any_case_and_anywhere(text):
+    """Also with letters that a search without regard to case takes for others."""
+    for whole in (text, f"{'ä' * 70_000} {text} {'b ' * 70_000}"):
+        masked = Mask()(whole)
+        assert "swordfish" not in masked
+        assert "***" in masked
+
+
+@pytest.mark.parametrize("char", ["\x1f", "\n", '"', "é", "\U0001f388", "'"])
+@pytest.mark.parametrize("slashes", [1, 2, 3])
+def test_a_backslash_before_an_escaped_character_is_no_hiding_place(slashes, char):
+    """Its own backslash follows those of the secret without a gap."""
+    secret = "swordfish" + "\\" * slashes + char + "000"
+    once = json.dumps(secret)
+    for written in (once, json.dumps(once), json.dumps(json.dumps(once)), repr(secret), ascii(secret)):
+        assert Mask([secret]).known(written).strip("\"\\'") == "***"

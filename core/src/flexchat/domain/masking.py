@@ -36,18 +36,25 @@ _NAMES = r"passw(?:or)?d|pwd|secret|token|api[_-]?key|access[_-]?key|authorizati
 _SCHEME = r"(?:(?:bearer|basic)\s+)?"
 _VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s,;&\"')}]+)"
 
-# What unknown secrets look like. Each pattern starts with fixed letters: one that started with a
-# repetition would take quadratic time on a long text, and error texts are long if a tool read a web page.
+# What unknown secrets look like: texts of which one must occur, without regard to case, and the pattern. The search for
+# fixed texts takes a tenth of the pattern's time, and results of tools have megabytes. Each pattern starts with fixed
+# letters: one that started with a repetition would take quadratic time on a long text. A pattern
+# without regard to case finds U+0130 and U+0131 as i: its texts have none.
 _PATTERNS = (
-    (re.compile(r"(://[^\s:/@]*:)(?!PASSWORD@)[^\s@/]+(?=@)"), rf"\1{MASK}"),  # user:password@host
+    (("://",), re.compile(r"(://[^\s:/@]*:)(?!PASSWORD@)[^\s@/]+(?=@)"), rf"\1{MASK}"),  # user:password@host
     (
+        ("passw", "pwd", "secret", "token", "ap", "access", "author"),
         re.compile(
             rf"(?i)((?:{_NAMES})\b[\"']?\s*(?:=\s*|(?::|\bis\b:?)\s*{_SCHEME}{_NO_SECRET})){_SCHEME}{_REFERENCE}{_VALUE}"
         ),
         rf"\1{MASK}",
     ),
-    (re.compile(rf"(?i)(\bbearer\s+){_NO_SECRET}{_REFERENCE}[\w.~+/=-]{{6,}}"), rf"\1{MASK}"),
-    (re.compile(r"\b(?:sk|pk|rk|ghp|gho|xox[abps])[-_][\w-]{8,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}"), MASK),
+    (("bearer",), re.compile(rf"(?i)(\bbearer\s+){_NO_SECRET}{_REFERENCE}[\w.~+/=-]{{6,}}"), rf"\1{MASK}"),
+    (
+        ("sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ghp", "gho", "xox", "akia", "aiza"),
+        re.compile(r"\b(?:sk|pk|rk|ghp|gho|xox[abps])[-_][\w-]{8,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}"),
+        MASK,
+    ),
 )
 
 
@@ -71,8 +78,10 @@ class Mask:
     def __call__(self, text: str) -> str:
         """Return the text without the secrets."""
         text = self.known(text)
-        for pattern, replacement in _PATTERNS:
-            text = pattern.sub(replacement, text)
+        folded = text.casefold()
+        for probes, pattern, replacement in _PATTERNS:
+            if any(probe in folded for probe in probes):
+                text = pattern.sub(replacement, text)
         return text
 
     def add(self, secret: str) -> None:
@@ -154,20 +163,24 @@ def _password_in(secret: str) -> str:
 
 def _escaped(secret: str) -> str:
     """Return a pattern for a secret of which any character but letters and digits may be escaped."""
-    return "".join(map(_escaped_run, re.findall(r"[A-Za-z0-9]+|\\+|[^A-Za-z0-9\\]", secret)))
+    runs = re.findall(r"[A-Za-z0-9]+|\\+|[^A-Za-z0-9\\]", secret)
+    return "".join(_escaped_run(run, before[:1]) for before, run in zip(["", *runs], runs, strict=False))
 
 
-def _escaped_run(run: str) -> str:
-    if run[0] == "\\":  # possessive and bounded, since the next character may begin with backslashes
+def _escaped_run(run: str, before: str) -> str:
+    if run[0] == "\\":
+        # Possessive, since the next character may begin with backslashes, and two repetitions that share them take
+        # exponential time: so these are matched here, and the next character needs none of its own.
         count = len(run)
-        return rf"(?:\\{{{count},{8 * count}}}+|(?:%(?:25)*5[Cc]){{{count}}})"
+        return rf"(?:\\{{{count},{8 * count + 8}}}+|(?:%(?:25)*5[Cc]){{{count}}})"
     if run[0] in _PLAIN:
         return run
-    units = run.encode("utf-16-be", "surrogatepass").hex()
-    escape = "".join(rf"\\{{1,8}}u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    slashes = r"\\{0,8}" if before == "\\" else r"\\{1,8}"
+    first, *rest = (f"u{unit}" for unit in re.findall("....", run.encode("utf-16-be", "surrogatepass").hex()))
+    escape = slashes + first + "".join(rf"\\{{1,8}}{unit}" for unit in rest)
     percent = "".join(f"%(?:25)*{byte:02x}" for byte in run.encode("utf-8", "surrogatepass"))
-    python = rf"\\{{1,8}}(?:x{ord(run):02x}|u{ord(run):04x}|U{ord(run):08x})"
-    letters = {" ": r"\+", **{char: rf"\\{{1,8}}{name}" for char, name in zip("\n\r\t\b\f", "nrtbf", strict=True)}}
+    python = rf"{slashes}(?:x{ord(run):02x}|u{ord(run):04x}|U{ord(run):08x})"
+    letters = {" ": r"\+", **{char: slashes + name for char, name in zip("\n\r\t\b\f", "nrtbf", strict=True)}}
     names = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos"}
     html = f"&(?:{names.get(run, '#')}|#0*{ord(run)}|#x0*{ord(run):x});"
     ways = [rf"\\{{0,8}}{re.escape(run)}", f"(?i:{escape}|{python}|{percent}|{html})"]
