@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from web_server import WebServer
 
+USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+
 
 class ChatServer:
     """Answers each request with the next reply: a message ({content, tool_calls}), or (status, body).
@@ -72,7 +74,7 @@ class ChatServer:
         if "tool_calls" in reply:
             message["tool_calls"] = reply["tool_calls"]
         choice = {"index": 0, "message": message, "finish_reason": self.reason(reply)}
-        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+        usage = {**USAGE, **reply.get("usage", {})}
         return {"id": "c-1", "object": "chat.completion", "model": "m-1", "choices": [choice], "usage": usage}
 
     def streamed(self, reply: dict) -> bytes:
@@ -89,7 +91,7 @@ class ChatServer:
                 deltas.append({"tool_calls": [{"index": index, "function": {"arguments": part}}]})
         chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
         chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": self.reason(reply)}]})
-        chunks.append({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}})
+        chunks.append({"choices": [], "usage": {**USAGE, **reply.get("usage", {})}})
         base = {"id": "c-1", "object": "chat.completion.chunk", "model": "m-1"}
         lines = [f"data: {json.dumps({**base, **chunk})}\n\n" for chunk in chunks]
         return "".join([*lines, "data: [DONE]\n\n"]).encode()

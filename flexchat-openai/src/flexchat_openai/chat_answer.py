@@ -33,6 +33,7 @@ from flexchat_sdk import (
 
 from .chat_calls import FUNCTION_CALL, CallDraft, CallTable
 from .chat_request import SCOPE
+from .prices import charged
 from .think_tags import ThinkTags
 
 # Compatible servers' synonyms for OpenAI's finish reasons.
@@ -344,6 +345,7 @@ def usage_of(raw: Mapping[str, Any] | None) -> Usage | None:
         reasoning_tokens=known_count(raw.get("completion_tokens_details"), "reasoning_tokens"),
         cache_read_tokens=_cached(raw),
         cache_write_tokens=known_count(raw.get("prompt_tokens_details"), "cache_write_tokens"),
+        cost=charged(raw),
         raw=raw,
     )
 

@@ -31,6 +31,7 @@ from flexchat_sdk import (
     type_name,
 )
 
+from .prices import charged
 from .responses_items import (
     SCOPE,
     ItemDraft,
@@ -325,5 +326,6 @@ def usage_of(raw: object) -> Usage | None:
         reasoning_tokens=known_count(raw.get("output_tokens_details"), "reasoning_tokens"),
         cache_read_tokens=known_count(raw.get("input_tokens_details"), "cached_tokens"),
         cache_write_tokens=known_count(raw.get("input_tokens_details"), "cache_write_tokens"),
+        cost=charged(raw),
         raw=raw,
     )

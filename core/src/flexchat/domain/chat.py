@@ -185,7 +185,9 @@ class Round:
 
     @property
     def cost(self) -> Cost:
-        """What it cost."""
+        """What the service charged, if it said so; otherwise by the price."""
+        if self.usage is not None and self.usage.cost is not None:
+            return Cost(amount=self.usage.cost)
         if self.price is None:
             return Cost(unpriced=(f"no price is known for {self.model or 'the model'} of {self.llm}",))
         amount = self.price.amount(self.usage)

@@ -11,6 +11,7 @@ import base64
 import functools
 import json
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, TypeVar, get_args
 
 import attrs
@@ -31,7 +32,7 @@ from .messages import (
     ToolMessage,
     UserMessage,
 )
-from .prices import Price, price_from_dict
+from .prices import Price, plain, price_from_dict
 from .questions import Question, Reply
 from .retrieval import Citation, CollectionHits, Document, Profile, RagResults
 from .tools import ToolCallRecord, ToolResult
@@ -402,6 +403,8 @@ def _data(item: Any) -> Any:
         return [_data(each) for each in item]
     if cls is Price:
         return item.to_dict()
+    if cls is Decimal:
+        return plain(item)
     if cls in _MESSAGE_CLASSES:
         return message_to_dict(item)
     if isinstance(item, bytes):
@@ -541,7 +544,17 @@ def _provider_data(item: Any) -> ProviderData:
 
 
 def _usage(item: Any) -> Usage:
-    return _made(Usage, item)
+    return _made(Usage, item, cost=_dollars)
+
+
+def _dollars(text: Any) -> Decimal:
+    try:
+        amount = Decimal(text)
+    except (ArithmeticError, TypeError) as error:
+        raise ValueError("this is not a number of dollars") from error
+    if not amount.is_finite():
+        raise ValueError("this is not a number of dollars")
+    return amount
 
 
 def _bytes(text: Any) -> bytes:

@@ -1,11 +1,14 @@
-"""Tokens that an exchange with a model took."""
+"""Tokens that an exchange with a model took, and what its service charged."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from decimal import Decimal
+from typing import Any, TypeVar
 
 import attrs
+
+Number = TypeVar("Number", int, Decimal)
 
 
 @attrs.frozen(kw_only=True)
@@ -17,6 +20,7 @@ class Usage:
         output_tokens: Everything it wrote, reasoning included.
         reasoning_tokens: Part of output_tokens.
         cache_read_tokens, cache_write_tokens: Part of input_tokens.
+        cost: What the service charged, in US dollars; None if it did not say.
         raw: The provider's own table; empty in a sum.
     """
 
@@ -25,6 +29,7 @@ class Usage:
     reasoning_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cost: Decimal | None = None
     raw: Mapping[str, Any] = attrs.field(factory=dict)
 
     def __add__(self, other: Usage) -> Usage:
@@ -34,6 +39,7 @@ class Usage:
             reasoning_tokens=_sum(self.reasoning_tokens, other.reasoning_tokens),
             cache_read_tokens=_sum(self.cache_read_tokens, other.cache_read_tokens),
             cache_write_tokens=_sum(self.cache_write_tokens, other.cache_write_tokens),
+            cost=_sum(self.cost, other.cost),
         )
 
     def to_dict(self) -> dict[str, int]:
@@ -48,5 +54,5 @@ class Usage:
         return {name: count for name, count in counts.items() if count is not None}
 
 
-def _sum(a: int | None, b: int | None) -> int | None:
+def _sum(a: Number | None, b: Number | None) -> Number | None:
     return b if a is None else a if b is None else a + b
