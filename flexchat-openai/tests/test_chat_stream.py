@@ -899,3 +899,51 @@ def test_an_answer_without_choices_may_be_asked_for_again(choices: Any) -> None:
     with pytest.raises(ProviderProtocolError, match="without choices") as failure:
         [*streamed.end()]
     assert failure.value.retryable
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}},
+        {"type": "audio", "data": "AA"},
+        {"type": "tool_use", "name": "f", "input": {}},
+        {"type": "text_v2", "text": {"value": "Hi"}},
+    ],
+)
+@pytest.mark.parametrize("read", [whole, streamed])
+def test_a_part_of_unknown_type_is_an_error(part, read):
+    """What it holds would be lost without a trace."""
+    with pytest.raises(ProviderProtocolError, match=rf"content\[1\] of type '{part['type']}'"):
+        read({"content": [{"type": "text", "text": "See "}, part]}, finish="stop")
+
+
+@pytest.mark.parametrize("part", [{"type": "reference", "reference_ids": [1]}, {"type": "thinking", "thinking": []}])
+def test_a_part_that_never_holds_text_costs_nothing(part):
+    assert whole({"content": [{"type": "text", "text": "See "}, part]}).content == "See "
+
+
+@pytest.mark.parametrize("read", [whole, streamed])
+@pytest.mark.parametrize(
+    ("text", "tag"),
+    [
+        ('<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>', "<tool_call>"),
+        ("<tool_call>f\n<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>", "<tool_call>"),
+        ("<tool_call><function=f><parameter=a>1</parameter></function></tool_call>", "<tool_call>"),
+        ("Hm, twelve.\n</think>\n\nTwelve.", "</think>"),
+    ],
+)
+def test_calls_and_thoughts_written_as_text_give_a_warning(text, tag, read):
+    result = read({"content": text}, finish="stop")
+
+    assert result.content == text
+    (warning,) = result.warnings
+    assert f"contains {tag} as text" in warning
+
+
+@pytest.mark.parametrize(
+    "text", ["Write <tool_call> first.", "It begins with <think> and ends with </think>.", "a </b>"]
+)
+def test_a_text_about_tags_gives_none(text):
+    read = whole({"content": text})
+
+    assert (read.content, read.warnings) == (text, ())

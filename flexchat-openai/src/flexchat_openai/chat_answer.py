@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -58,6 +59,14 @@ _TOOL_USE_FAILED = "tool_use_failed"
 _STRONGER = ("length", "content_filter", "refusal", "malformed_tool_call")
 # The types of content parts that hold text.
 _KINDS = {"text": ("text", "output_text"), "refusal": ("refusal",)}
+_CALL_IN_TEXT = re.compile(r"<tool_call>\s*(?:[{<]|\w+\s*[{<(])")
+_TAGS = {
+    "<tool_call>": "the server does not read the model's calls; start it with the parser for its model",
+    "</think>": "what precedes it is the model's thought; start the server with the parser for its model",
+}
+# Mistral's references to sources.
+_WITHOUT_TEXT = ("reference",)
+_THOUGHT_KEYS = {"thinking", "summary"}
 # Read one, not both: vLLM sends the same text in each.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
@@ -191,6 +200,8 @@ class AnswerDraft:
                 yield from self._announce(draft)
         for draft, call in zip(self._calls.calls, calls, strict=True):
             yield ToolCallEnd(draft.position, call)
+        for tag in self._tags_in_text():
+            self.warn(f"the answer contains {tag} as text: {_TAGS[tag]}")
         if self.raw_finish is None:
             self.warn("the answer ended without a finish reason; it may be incomplete")
         by_position = {draft.position: call for draft, call in zip(self._calls.calls, calls, strict=True)}
@@ -208,6 +219,13 @@ class AnswerDraft:
                 warnings=tuple(self._warnings),
             )
         )
+
+    def _tags_in_text(self) -> list[str]:
+        """Return the tags with which models write calls and thoughts, as far as no answer's text has them otherwise."""
+        text = "".join(self._text)
+        has_call = not self._calls.calls and _CALL_IN_TEXT.search(text)
+        has_thought = "<think>" not in text and text.rpartition("</think>")[1]
+        return [tag for tag, is_there in (("<tool_call>", has_call), ("</think>", has_thought)) if is_there]
 
     def _add_text(self, text: str) -> TextDelta:
         if self._text_at < 0:
@@ -270,6 +288,8 @@ class AnswerDraft:
                         self._add_refusal(said)
                     break
             else:
+                if isinstance(kind, str) and kind not in _WITHOUT_TEXT and not _THOUGHT_KEYS & part.keys():
+                    raise WrongShape(f"{where}[{at}] of type {kind[:40]!r}", "text, a refusal or a thought", part)
                 for thought in _thoughts(part):
                     yield self._add_reasoning(thought)
 

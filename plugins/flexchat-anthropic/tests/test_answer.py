@@ -568,3 +568,16 @@ def test_an_unreadable_end_may_have_cut_off_the_last_call(reason: Any) -> None:
     assert (ran.arguments, refused.arguments) == ({}, None)
     assert "may have been cut off" in (refused.error or "")
     assert [c.arguments for c in whole([{**last, "input": {"a": 1}}], reason).tool_calls] == [{"a": 1}]
+
+
+@pytest.mark.parametrize("odd", [7, -1, "0", None, 1.5, {}, True])
+def test_a_stop_of_a_block_that_has_not_begun_costs_nothing(odd):
+    """Neither the text nor the call, whole as they are, nor what begins after it."""
+    text, call = {"type": "text", "text": ""}, delta(1, "input_json_delta", partial_json='{"a": 1}')
+    events = [start(0, text), delta(0, "text_delta", text="Look: "), stop(odd), start(1, CALL), call, stop(odd)]
+
+    result = result_of(read(*events, *end("tool_use")))
+
+    assert result.content == "Look: "
+    assert [(made.name, made.arguments) for made in result.tool_calls] == [("f", {"a": 1})]
+    assert result.finish_reason == "tool_calls"

@@ -257,7 +257,8 @@ def usage_of(table: object, **keys: str) -> Usage | None:
     """
     if not table or not isinstance(table, Mapping):
         return None
-    return Usage(raw=table, **{f"{ours}_tokens": _count(table, theirs) for ours, theirs in keys.items()})
+    counts: dict[str, Any] = {f"{ours}_tokens": _count(table, theirs) for ours, theirs in keys.items()}
+    return Usage(raw=table, **counts)
 
 
 def _count(table: object, path: str) -> int | None:
