@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .store import ValidationStore
-    from .tracker import ModelValidationTracker, ValidationRecord
+    from .tracker import ModelValidationTracker
+    from .validation_record import ValidationRecord
 
 __all__ = ["ModelValidationTracker", "ValidationRecord", "ValidationStore"]
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from flexchat import StorageError
@@ -17,9 +17,7 @@ from flexchat.store import replacing
 from .attempt_json import attempt_from_dict, attempt_to_dict
 from .attempts import Attempt
 from .store import Run, run_from_dict, run_to_dict
-
-if TYPE_CHECKING:
-    from .tracker import ValidationRecord
+from .validation_record import ValidationRecord
 
 FORMAT = "flexchat-validation/1"
 MOST_BYTES = 1 << 30

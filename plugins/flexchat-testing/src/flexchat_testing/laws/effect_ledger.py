@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import attrs
 from flexchat.store import CannotSettleError, Claim, EffectCall, EffectLedger, UnknownEffectError
 
+from .effect_samples import DEAD, LIVES, effect
 from .law import Conformance, law, refused, require, show
 
-LIVES, DEAD = 600.0, 0.0
 """Leases, in seconds: of an owner that outlives the law, and of one that is dead at once."""
 
 _ENDS: tuple[Any, ...] = ("done", "failed", "unknown")
@@ -379,19 +379,6 @@ class LedgerConformance(Conformance):
         from .ledger_machine import run_machine
 
         run_machine(self.make_ledger, examples=25)
-
-
-def effect(name: str) -> EffectCall:
-    """Return a call with a key of its own for each name."""
-    return EffectCall(
-        key=name.encode("utf-8", "replace").hex().ljust(64, "0"),
-        tenant="t",
-        conversation="c",
-        turn="turn",
-        place="1.0",
-        tool="pay",
-        digest="d",
-    )
 
 
 async def _claimed(ledger: EffectLedger, name: str, lease_s: float = LIVES, *, owner: str = "a") -> Claim:

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from .effect_samples import LIVES, effect
 from .law import require
 
 KEYS = st.sampled_from(["a", "b"])
@@ -105,7 +106,6 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(name=KEYS, owner=OWNERS, digest=st.sampled_from(["d", "d", "d", "e"]), take_over=st.booleans())
     def claim(self, name: str, owner: str, digest: str, take_over: bool) -> None:
         """A process claims an effect; where it takes over, the target takes keys, so that its tool may run again."""
-        from .effect_ledger import LIVES, effect
 
         wanted, known = attrs.evolve(effect(name), digest=digest), self.known.get(name)
         claim = self._do(self.ledger.claim(wanted, owner=owner, lease_s=LIVES, take_over=take_over))
@@ -191,7 +191,6 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(owner=OWNERS)
     def renew(self, owner: str) -> None:
         """A process that was only slow is heard of again."""
-        from .effect_ledger import LIVES
 
         self.ledger.renew(owner, LIVES)
         self.alive[owner] = True
@@ -232,6 +231,5 @@ class LedgerMachine(RuleBasedStateMachine):
             require((row.key in unknown) == (wanted[0] == "unknown"), f"effect {name} is listed wrongly")
 
     def _key(self, name: str) -> str:
-        from .effect_ledger import effect
 
         return effect(name).key

@@ -18,7 +18,8 @@ from .validate import store_option, store_path
 
 if TYPE_CHECKING:
     from ..attempts import ModelKey
-    from ..tracker import ModelValidationTracker, ValidationRecord
+    from ..tracker import ModelValidationTracker
+    from ..validation_record import ValidationRecord
 
 _TESTS_SHOWN = 20
 

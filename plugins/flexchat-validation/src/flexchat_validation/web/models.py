@@ -9,7 +9,7 @@ from typing import Any
 from flexchat import FlexChat
 
 from ..cases import table_of
-from ..tracker import ValidationRecord
+from ..validation_record import ValidationRecord
 from .records import Records, shown_status
 from .shapes import STATUS
 
