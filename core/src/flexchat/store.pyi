@@ -4,12 +4,14 @@ from .conversations import effect_rows as effect_rows
 from .domain import (
     Claim as Claim,
     Collection as Collection,
+    ConversationHistory as ConversationHistory,
     ConversationInfo as ConversationInfo,
     ConversationTurn as ConversationTurn,
     Document as Document,
     Effect as Effect,
     EffectCall as EffectCall,
     EffectState as EffectState,
+    HistoryTurn as HistoryTurn,
     RetrievalHits as RetrievalHits,
     Source as Source,
     TurnStatus as TurnStatus,
@@ -33,9 +35,12 @@ from .domain.journal import (
 )
 from .domain.keys import key as key, secret_key as secret_key
 from .domain.message_json import (
+    history_from_json as history_from_json,
     turn_from_json as turn_from_json,
+    turn_from_parts as turn_from_parts,
     turn_to_dict as turn_to_dict,
     turn_to_json as turn_to_json,
+    turn_to_parts as turn_to_parts,
 )
 from .domain.prices import Cost as Cost
 from .domain.text import storable as storable
@@ -62,6 +67,7 @@ from .plugin.contracts import (
     DocumentStoreType as DocumentStoreType,
     EffectLedger as EffectLedger,
     Embedder as Embedder,
+    HistoryStore as HistoryStore,
     JournalingStore as JournalingStore,
     KeepingEffects as KeepingEffects,
     Reranker as Reranker,

@@ -26,6 +26,7 @@ from flexchat.domain import (
     UserMessage,
 )
 from flexchat.domain.message_json import (
+    history_from_json,
     message_from_dict,
     message_to_dict,
     record_from_dict,
@@ -33,8 +34,10 @@ from flexchat.domain.message_json import (
     result_to_json,
     turn_from_dict,
     turn_from_json,
+    turn_from_parts,
     turn_to_dict,
     turn_to_json,
+    turn_to_parts,
     value_to_dict,
 )
 from hypothesis import assume, given
@@ -138,6 +141,41 @@ def test_a_turn_comes_back_from_json_text_as_it_was(turn):
     assert turn_from_json(text) == turn
     assert text.isascii()
     assert "\0" not in text
+
+
+@given(turns)
+def test_a_turn_comes_back_from_its_parts(turn):
+    """Its history is read from the first part alone, and from a whole text in the same way."""
+    history, rest = turn_to_parts(turn)
+
+    assert turn_from_parts(history, rest) == turn
+    assert turn_from_parts(None, turn_to_json(turn)) == turn
+    for one in history_from_json([history, turn_to_json(turn)]):
+        assert (one.id, one.messages, one.topic, one.replay) == (turn.id, turn.messages, turn.topic, turn.replay)
+    assert history_from_json([]) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1",
+        "[]",
+        "{}",
+        "{} {}",
+        '{"id": 1, "messages": []}',
+        '{"id": "1", "messages": {}}',
+        '{"id": "1", "messages": [{"role": "user", "content": 1}]}',
+        '{"id": "1", "messages": [{"role": "user", "text": "x"}]}',
+        '{"id": "1", "messages": [{"role": "assistant", "parts": [{"type": "text", "text": null}]}]}',
+        '{"id": "1", "messages": [{"role": "assistant", "parts": [{"type": "new", "text": ""}]}]}',
+        '{"id": "1", "messages": [], "replay": "no"}',
+        "[" * 100_000,
+    ],
+)
+def test_a_history_that_is_none_is_refused(text):
+    """With an error that a store can explain."""
+    with pytest.raises(ValueError):
+        history_from_json([text])
 
 
 @given(messages)

@@ -93,7 +93,7 @@ async def test_a_wrong_request_raises_at_once():
 class Unreadable(SqliteConversations):
     """Says nothing of what it keeps."""
 
-    async def turns(self, conversation, *, tenant, last=None):
+    async def history(self, conversation, *, tenant, after=None):
         raise StorageError("the disk is gone")
 
 

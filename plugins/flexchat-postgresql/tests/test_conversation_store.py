@@ -235,7 +235,11 @@ async def test_tables_of_an_older_flexchat_are_taken_over(dsn, schema):
     store = PostgresqlConversations(config)
 
     assert [t.status for t in await store.turns("c", tenant="t")] == ["done"]
+    history = await store.history("c", tenant="t")
+    assert [(one.id, one.messages, one.topic) for one in history.turns] == [("1", (UserMessage("hello"),), "x")]
     assert (await store.get("c", tenant="t")).status == "done"
     await store.append("c", turn("2", status="failed"), tenant="t")
+    assert [one.id for one in (await store.history("c", tenant="t", after=history.version)).turns] == ["2"]
+    assert [one.id for one in await store.turns("c", tenant="t")] == ["1", "2"]
     assert [info.status for info in await store.list(tenant="t")] == ["failed"]
     await store.aclose()

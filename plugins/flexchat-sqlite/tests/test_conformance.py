@@ -11,7 +11,7 @@ from flexchat_testing import ConversationStoreConformance, JournalConformance, L
 class TestSqliteConversations(ConversationStoreConformance):
     """One SQLite file."""
 
-    supports = frozenset({"search", "durable", "shared"})
+    supports = frozenset({"search", "durable", "shared", "history"})
     plugin = "flexchat_sqlite.conversations"
 
     def make_store(self, folder: Path) -> SqliteConversations:
@@ -46,7 +46,7 @@ class TestSqliteJournal(JournalConformance):
 class TestConversationsInMemory(ConversationStoreConformance):
     """Without a file."""
 
-    supports = frozenset({"search"})
+    supports = frozenset({"search", "history"})
     plugin = "flexchat_sqlite.conversations"
 
     def make_store(self, folder: Path) -> SqliteConversations:

@@ -455,10 +455,14 @@ async def test_a_file_of_an_older_flexchat_is_taken_over(tmp_path):
 
     (turn,) = await store.turns("c", tenant="t")
     assert (turn.status, turn.cost) == ("done", Cost(unpriced=("it was kept without prices",)))
+    history = await store.history("c", tenant="t")
+    assert [(one.id, one.messages, one.topic) for one in history.turns] == [("1", turn.messages, "x")]
     info = await store.get("c", tenant="t")
     assert (info.status, info.cost) == ("done", Cost(unpriced=("1 turn is not fully priced",)))
     await store.append("c", ConversationTurn(id="2", messages=(), status="failed"), tenant="t")
     assert [info.status for info in await store.list(tenant="t")] == ["failed"]
+    assert [one.id for one in await store.turns("c", tenant="t")] == ["1", "2"]
+    assert [one.id for one in (await store.history("c", tenant="t", after=history.version)).turns] == ["2"]
     await store.aclose()
 
 

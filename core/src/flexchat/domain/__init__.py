@@ -12,7 +12,7 @@ from .chat import (
     Round,
     ToolChoice,
 )
-from .conversation import ConversationInfo, ConversationTurn
+from .conversation import ConversationHistory, ConversationInfo, ConversationTurn, HistoryTurn
 from .dialects import RewrittenSchema, SchemaDialect, SchemaNote
 from .effects import Claim, Effect, EffectCall, EffectState
 from .events import (
@@ -89,6 +89,7 @@ __all__ = [
     "Collection",
     "CollectionChoice",
     "CollectionHits",
+    "ConversationHistory",
     "ConversationInfo",
     "ConversationTurn",
     "Document",
@@ -98,6 +99,7 @@ __all__ = [
     "Effort",
     "Embeddings",
     "Happening",
+    "HistoryTurn",
     "Implementation",
     "MediaPart",
     "Message",

@@ -115,6 +115,33 @@ class ConversationTurn:
 
 
 @attrs.frozen(kw_only=True)
+class HistoryTurn:
+    """The part of a turn that later turns of its conversation read; attributes as in ConversationTurn."""
+
+    id: str
+    messages: tuple[Message, ...]
+    topic: str = ""
+    replay: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class ConversationHistory:
+    """Turns of a conversation, as a HistoryStore returns them.
+
+    Attributes:
+        turns: Oldest first.
+        version: An opaque text for the conversation as it is after the last turn.
+        is_whole: Whether these are all turns; otherwise those after the version that was passed.
+        size: Characters of JSON they were decoded from, for caches.
+    """
+
+    turns: tuple[HistoryTurn, ...]
+    version: str
+    is_whole: bool
+    size: int = 0
+
+
+@attrs.frozen(kw_only=True)
 class ConversationInfo:
     """A conversation without its messages.
 

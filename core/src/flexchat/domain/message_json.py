@@ -10,14 +10,14 @@ import ast
 import base64
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar, get_args
 
 import attrs
 
 from .chat import ChatResponse, ChatResult, Reasoning, ResponseFormat, Round
-from .conversation import ConversationTurn
+from .conversation import ConversationTurn, HistoryTurn
 from .messages import (
     AssistantMessage,
     MediaPart,
@@ -87,9 +87,27 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
     Raises:
         ValueError: It is not a message, or from a newer FlexChat, with a role or a part this one does not know.
     """
+    plain = _plain_message(data)
+    if plain is not None:
+        return plain
     cls = _known(_MESSAGES, data, "role")
     message: Message = _made(cls, data, parts=_parts, media=_media, provider_data=_provider_data)
     return message
+
+
+def _plain_message(data: Any) -> Message | None:
+    """Read a message that is one text, as most of a history is, in a fifth of the general reader's time; else None."""
+    if type(data) is not dict or len(data) != 2:
+        return None
+    if data.get("role") == "user" and type(data.get("content")) is str:
+        return UserMessage(data["content"])
+    parts = data.get("parts")
+    if data.get("role") != "assistant" or type(parts) is not list or len(parts) != 1:
+        return None
+    part = parts[0]
+    if type(part) is dict and len(part) == 2 and part.get("type") == "text" and type(part.get("text")) is str:
+        return AssistantMessage((TextPart(part["text"]),))
+    return None
 
 
 def turn_to_dict(turn: ConversationTurn) -> dict[str, Any]:
@@ -143,13 +161,67 @@ def turn_from_json(text: str) -> ConversationTurn:
     Raises:
         ValueError: It is not a turn, or from a newer FlexChat.
     """
+    return turn_from_dict(_object_from_json(text))
+
+
+def _json_from(text: str) -> Any:
     try:
-        data = json.loads(text)
+        return json.loads(text)
     except RecursionError:
         raise ValueError("a turn is nested too deeply to be read") from None
+
+
+def _object_from_json(text: str) -> dict[str, Any]:
+    data = _json_from(text)
     if not isinstance(data, dict):
         raise ValueError("a turn is a JSON object")
-    return turn_from_dict(data)
+    return data
+
+
+def turn_to_parts(turn: ConversationTurn) -> tuple[str, str]:
+    """Return a turn as two JSON texts like that of turn_to_json: its HistoryTurn, and the rest.
+
+    Raises:
+        ValueError: As turn_to_json.
+    """
+    try:
+        data = turn_to_dict(turn)
+        history = {name: data.pop(name) for name in _OF_HISTORY if name in data}
+        return json.dumps(history, separators=(",", ":")), json.dumps(data, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"turn {turn.id} cannot be written as JSON: {error}") from None
+
+
+def turn_from_parts(history: str | None, rest: str) -> ConversationTurn:
+    """Return the turn that turn_to_parts wrote; without a history, the one that turn_to_json wrote.
+
+    Raises:
+        ValueError: It is not a turn, or from a newer FlexChat.
+    """
+    data = _object_from_json(rest)
+    return turn_from_dict(data if history is None else {**data, **_object_from_json(history)})
+
+
+def history_from_json(texts: Sequence[str]) -> tuple[HistoryTurn, ...]:
+    """Return the HistoryTurns in texts that are each the first of turn_to_parts, or that of turn_to_json.
+
+    Raises:
+        ValueError: One is something else, or from a newer FlexChat.
+    """
+    # Read as one array: a call of the JSON reader takes longer than reading a short turn.
+    items = _json_from(f"[{','.join(texts)}]")
+    return _each(items, _history_turn)
+
+
+def _history_turn(data: Any) -> HistoryTurn:
+    if type(data) is dict:
+        id, topic, replay = data.get("id"), data.get("topic", ""), data.get("replay", True)
+        if type(id) is str and type(topic) is str and type(replay) is bool and type(data.get("messages")) is list:
+            return HistoryTurn(id=id, messages=_messages(data["messages"]), topic=topic, replay=replay)
+    return _made(HistoryTurn, data, messages=_messages)
+
+
+_OF_HISTORY = tuple(field.name for field in attrs.fields(HistoryTurn))
 
 
 def result_to_json(result: ToolResult) -> str:
@@ -432,17 +504,19 @@ def _made(cls: type[T], found: Any, /, **read: Callable[[Any], Any]) -> T:
     if not isinstance(found, Mapping):
         raise ValueError(f"a JSON object was expected for {cls.__name__}, got {type(found).__name__}")
     values = {}
-    for field in attrs.fields(cls):  # type: ignore[arg-type]  # T is an attrs class
-        if field.init and field.name in found:
-            value = found[field.name]
-            annotation = _annotations(cls)[field.name]  # type: ignore[arg-type]  # a class is hashable
-            if not _fits(value, annotation):
-                raise ValueError(f"{cls.__name__}.{field.name}: {annotation} was expected, got {value!r:.40}")
-            make = read.get(field.name)
-            try:
-                values[field.name] = value if make is None or value is None else make(value)
-            except ValueError as error:
-                raise MisfitError.at(field.name, error) from None
+    annotations = _annotations(cls)  # type: ignore[arg-type]  # a class is hashable
+    # By the keys of the data: most fields have their default, and are not there.
+    for name, value in found.items():
+        annotation = annotations.get(name)
+        if annotation is None:
+            continue
+        if type(value) is not str or annotation != "str":
+            _check_type(cls, name, value, annotation)
+        make = read.get(name)
+        try:
+            values[name] = value if make is None or value is None else make(value)
+        except ValueError as error:
+            raise MisfitError.at(name, error) from None
     try:
         return cls(**values)
     except TypeError as error:
@@ -451,8 +525,16 @@ def _made(cls: type[T], found: Any, /, **read: Callable[[Any], Any]) -> T:
 
 @functools.cache
 def _annotations(cls: type) -> dict[str, str]:
-    """Return the annotations as they are written; those of attrs' fields change once somebody resolves them."""
-    return {name: str(annotation) for name, annotation in cls.__annotations__.items()}
+    """Return the annotations of what is passed to a class, as they are written; those of attrs' fields change once
+    something resolves them.
+    """
+    passed = {field.name for field in attrs.fields(cls) if field.init}
+    return {name: str(annotation) for name, annotation in cls.__annotations__.items() if name in passed}
+
+
+def _check_type(cls: type, name: str, value: Any, annotation: str) -> None:
+    if not _fits(value, annotation):
+        raise ValueError(f"{cls.__name__}.{name}: {annotation} was expected, got {value!r:.40}")
 
 
 def _fits(value: Any, annotation: str) -> bool:

@@ -19,6 +19,7 @@ from ..domain import (
     ChatResult,
     Claim,
     Collection,
+    ConversationHistory,
     ConversationInfo,
     ConversationTurn,
     Document,
@@ -325,6 +326,25 @@ class ConversationStore(Protocol):
 
     async def aclose(self) -> None:
         """Release resources. Called once, at the end."""
+
+
+class HistoryStore(ConversationStore, Protocol):
+    """A conversation store that can read what later turns need of earlier ones, without their records.
+
+    Every turn reads the history of its conversation. From another store, it reads all earlier turns whole each time.
+    """
+
+    async def history(self, conversation: str, *, tenant: str, after: str | None = None) -> ConversationHistory:
+        """Return the history of a conversation, in one consistent read.
+
+        Args:
+            after: The version of an earlier history of this conversation: only turns added since then are returned. If
+                it is not one, or the conversation has been deleted since, even if it has been started again with turns
+                of the same ids, the history is whole.
+
+        Raises:
+            UnknownConversationError: There is no conversation with that id.
+        """
 
 
 class KeepingEffects(ConversationStore, Protocol):

@@ -33,6 +33,7 @@ from ..domain import (
     AnswerEnd,
     ChatRequest,
     ConversationTurn,
+    HistoryTurn,
     ReasoningDelta,
     ReasoningPart,
     StreamEvent,
@@ -109,7 +110,7 @@ class Journal:
                 self._questions.setdefault(place, deque()).append(recalled)
                 self._asked_before.add(question.id)
 
-    def before(self, turns: Sequence[ConversationTurn]) -> Sequence[ConversationTurn]:
+    def before(self, turns: Sequence[ConversationTurn | HistoryTurn]) -> Sequence[ConversationTurn | HistoryTurn]:
         """Return those of a conversation's turns that were there when this turn began."""
         if self._started is None:
             return turns
@@ -117,7 +118,7 @@ class Journal:
         at = next((index for index, turn in enumerate(turns) if turn.id == after), -1)
         return turns[: at + 1]
 
-    def begin(self, request: ChatRequest, turns: Sequence[ConversationTurn]) -> None:
+    def begin(self, request: ChatRequest, turns: Sequence[ConversationTurn | HistoryTurn]) -> None:
         """Note what the turn begins with, unless that was noted before."""
         if self._started is None:
             self.add("started", request=as_written(request), after=turns[-1].id if turns else None, **self._run_by)

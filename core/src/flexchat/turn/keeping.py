@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from ..domain import ChatRequest, ConversationTurn, Message, ToolCallRecord, Turn, TurnInfo
+from ..domain import ChatRequest, ConversationTurn, HistoryTurn, Message, ToolCallRecord, Turn, TurnInfo
 from ..domain.journal import JournaledTurn, TurnEnd
 from ..domain.message_json import request_from_dict
 from ..domain.text import storable
@@ -22,6 +22,7 @@ from ..errors import StorageError, UnknownConversationError
 from ..plugin.contracts import ConversationStore, SeparateJournal, TurnJournal
 from ..plugin.foreign import contained, error_name
 from .active import ActiveTurn
+from .histories import Histories
 from .journal import Journal
 from .kept import conversation_turn
 from .lease import Lease
@@ -89,6 +90,7 @@ class Keeper:
         run_by: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self.store = store
+        self._histories = Histories(store)
         self._make_run_by = run_by
         self._run_by: Mapping[str, Any] | None = None
         self._apart = apart
@@ -196,7 +198,7 @@ class Keeper:
             with self._lease.held():
                 for id in () if journal.is_resumed else await journal.waiting():
                     await close(id)
-                turns = journal.before(await self._turns(conversation, tenant))
+                turns = journal.before(await self._histories.read(conversation, tenant=tenant))
                 journal.begin(request, turns)
                 yield Place(_continued(request, turns), keep)
             await self._forget()
@@ -217,7 +219,7 @@ class Keeper:
         Raises:
             StorageError: The history cannot be read.
         """
-        return _continued(request, await self._turns(conversation, tenant))
+        return _continued(request, await self._histories.read(conversation, tenant=tenant))
 
     async def record(self, conversation: str, call_id: str, *, tenant: str) -> ToolCallRecord | None:
         """Return the record of a tool call in a conversation; None if it has none of this id.
@@ -225,19 +227,16 @@ class Keeper:
         Raises:
             StorageError: The conversation cannot be read.
         """
-        turns = await self._turns(conversation, tenant)
+        try:
+            with contained():
+                turns = await self.store.turns(conversation, tenant=tenant)
+        except UnknownConversationError:
+            return None
         records = (record for turn in reversed(turns) for record in turn.tool_calls or ())
         return next((record for record in records if record.call_id == call_id), None)
 
-    async def _turns(self, conversation: str, tenant: str) -> Sequence[ConversationTurn]:
-        try:
-            with contained():
-                return await self.store.turns(conversation, tenant=tenant)
-        except UnknownConversationError:
-            return ()
 
-
-def _continued(request: ChatRequest, turns: Sequence[ConversationTurn]) -> ChatRequest:
+def _continued(request: ChatRequest, turns: Sequence[ConversationTurn | HistoryTurn]) -> ChatRequest:
     earlier: list[Message] = [message for turn in turns if turn.replay for message in turn.messages]
     topic = request.topic if request.topic is not None or not turns else turns[-1].topic or None
     return attrs.evolve(request, history=(*earlier, *request.history), topic=topic)

@@ -27,7 +27,7 @@ _schemas: set[str] = set()
 class Postgresql(ConversationStoreConformance):
     """The store "postgresql"."""
 
-    supports = frozenset({"search", "durable", "shared"})
+    supports = frozenset({"search", "durable", "shared", "history"})
     plugin = "flexchat_postgresql.plugin"
 
     def make_store(self, folder: Path) -> ConversationStore:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from flexchat.store import (
+    ConversationHistory,
     ConversationInfo,
     ConversationTurn,
     Cost,
     StorageError,
     TurnEnd,
     UnknownConversationError,
+    history_from_json,
     storable,
-    turn_from_json,
-    turn_to_json,
+    turn_from_parts,
+    turn_to_parts,
 )
 
 from .config import PostgresqlConfig
@@ -66,7 +69,7 @@ class PostgresqlConversations:
         who, which, id = _key("tenant", tenant), _key("conversation", conversation), _key("turn", turn.id)
         now = _now()
         try:
-            written = turn_to_json(turn)
+            written = turn_to_parts(turn)
         except ValueError as error:
             raise StorageError(f"conversations: {error}") from error
 
@@ -82,7 +85,14 @@ class PostgresqlConversations:
             self.journal.ended(end.turn)
 
     async def _add(
-        self, connection: Connection, who: str, which: str, id: str, turn: ConversationTurn, written: str, at: str
+        self,
+        connection: Connection,
+        who: str,
+        which: str,
+        id: str,
+        turn: ConversationTurn,
+        written: tuple[str, str],
+        at: str,
     ) -> None:
         title = turn.title
         begun = """
@@ -95,9 +105,9 @@ class PostgresqlConversations:
         if row is None:
             raise StorageError(f"conversations: '{which}' was deleted at the same moment: append the turn again")
         added = """
-            INSERT INTO {s}.turns (tenant, conversation, number, id, folded_text, turn, status)
-            VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""
-        given = (who, which, row[0] + 1, id, turn.text.casefold(), written, turn.status)
+            INSERT INTO {s}.turns (tenant, conversation, number, id, folded_text, history, turn, status)
+            VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""
+        given = (who, which, row[0] + 1, id, turn.text.casefold(), *written, turn.status)
         # No row is inserted if an earlier attempt was committed: its cost must not be added twice.
         if (await connection.execute(self.connections.sql(added), given)).rowcount:
             used = """
@@ -116,19 +126,49 @@ class PostgresqlConversations:
         async with self.connections.transaction() as connection:
             asked = self.connections.sql(
                 """
-                SELECT turn FROM {s}.turns WHERE tenant = %s AND conversation = %s
+                SELECT history, turn FROM {s}.turns WHERE tenant = %s AND conversation = %s
                 ORDER BY number DESC LIMIT %s"""
             )
             limit = None if last is None else max(last, 0)
             rows = await (await connection.execute(asked, (who, which, limit))).fetchall()
             if not rows:
-                there = self.connections.sql("SELECT 1 FROM {s}.conversations WHERE tenant = %s AND id = %s")
-                if await (await connection.execute(there, (who, which))).fetchone() is None:
-                    raise UnknownConversationError(conversation)
-        try:
-            return [turn_from_json(written) for (written,) in reversed(rows)]
-        except ValueError as error:
-            raise StorageError(f"conversations: a turn of '{conversation}' cannot be read: {error}") from error
+                await self._check_exists(connection, who, which)
+        with _explained(conversation):
+            return [turn_from_parts(history, rest) for history, rest in reversed(rows)]
+
+    async def history(self, conversation: str, *, tenant: str, after: str | None = None) -> ConversationHistory:
+        """Return what later turns read of a conversation's turns; see HistoryStore."""
+        who, which = _key("tenant", tenant), _key("conversation", conversation)
+        serial, _, id = (after or "").partition(" ")
+        known = (int(serial) if serial.isdecimal() and len(serial) < 19 else -1, id if id == storable(id) else "")
+        async with self.connections.transaction() as connection:
+            # One statement, so that a deletion cannot come in between: the turn of the version, without its text, and
+            # all after it; every turn if that one is gone.
+            asked = self.connections.sql(
+                """
+                WITH known AS (
+                    SELECT number FROM {s}.turns
+                    WHERE tenant = %s AND conversation = %s AND serial = %s AND id = %s
+                )
+                SELECT serial, id,
+                    CASE WHEN number = (SELECT number FROM known) THEN NULL ELSE coalesce(history, turn) END
+                FROM {s}.turns WHERE tenant = %s AND conversation = %s
+                AND number >= coalesce((SELECT number FROM known), 0) ORDER BY number"""
+            )
+            rows = await (await connection.execute(asked, (who, which, *known, who, which))).fetchall()
+            if not rows:
+                await self._check_exists(connection, who, which)
+        texts = [text for _, _, text in rows if text is not None]
+        with _explained(conversation):
+            turns = history_from_json(texts)
+        version = f"{rows[-1][0]} {rows[-1][1]}" if rows else ""
+        is_whole = len(texts) == len(rows)
+        return ConversationHistory(turns=turns, version=version, is_whole=is_whole, size=sum(map(len, texts)))
+
+    async def _check_exists(self, connection: Connection, who: str, which: str) -> None:
+        there = self.connections.sql("SELECT 1 FROM {s}.conversations WHERE tenant = %s AND id = %s")
+        if await (await connection.execute(there, (who, which))).fetchone() is None:
+            raise UnknownConversationError(which)
 
     async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
         """Return a conversation's title, counts, times and cost; see ConversationStore."""
@@ -208,6 +248,14 @@ def _key(what: str, name: str) -> str:
             "halves of surrogate pairs"
         )
     return name
+
+
+@contextlib.contextmanager
+def _explained(conversation: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise StorageError(f"conversations: a turn of '{conversation}' cannot be read: {error}") from error
 
 
 def _escaped(word: str) -> str:

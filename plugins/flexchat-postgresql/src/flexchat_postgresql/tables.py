@@ -132,4 +132,9 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     """
     ALTER TABLE {s}.effects ADD COLUMN honours_key boolean NOT NULL DEFAULT false
     """,
+    # What later turns read of a turn, apart from its records (NULL in old rows, whose column "turn" has it), and a
+    # number that no other turn is ever given, not even one of the same id.
+    """
+    ALTER TABLE {s}.turns ADD COLUMN history text, ADD COLUMN serial bigint GENERATED ALWAYS AS IDENTITY
+    """,
 )

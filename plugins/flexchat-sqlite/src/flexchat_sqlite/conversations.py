@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flexchat.domain import ConversationInfo, ConversationTurn, TurnStatus
+from flexchat.domain import ConversationHistory, ConversationInfo, ConversationTurn, TurnStatus
 from flexchat.domain.journal import TurnEnd
-from flexchat.domain.message_json import turn_from_json, turn_to_json
+from flexchat.domain.message_json import history_from_json, turn_from_parts, turn_to_parts
 from flexchat.domain.prices import Cost
 from flexchat.domain.text import storable
 from flexchat.errors import StorageError, UnknownConversationError
@@ -61,6 +62,11 @@ ALTER TABLE conversations ADD COLUMN cost INTEGER;
 ALTER TABLE conversations ADD COLUMN unpriced INTEGER NOT NULL DEFAULT 0;
 UPDATE conversations SET unpriced = turns;
 """
+# What later turns read of a turn, apart from its records. Turns in old files are whole in their column "turn".
+_HISTORY = """
+ALTER TABLE turns ADD COLUMN history TEXT;
+CREATE INDEX turns_by_conversation ON turns (tenant, conversation);
+"""
 _MIGRATIONS = (
     _TABLES,
     _STATUS,
@@ -71,6 +77,7 @@ _MIGRATIONS = (
     _COST,
     sqlite_ledger.HANDLE,
     sqlite_ledger.HONOURS_KEY,
+    _HISTORY,
 )
 
 _MAX_COST = 9 * 10**18  # keeps the sum an integer: beyond 64 bits SQLite would continue with a float
@@ -127,19 +134,45 @@ class SqliteConversations:
         key = _key(tenant, conversation)
         limit = -1 if last is None else max(last, 0)
 
-        def read(database: sqlite3.Connection) -> list[str]:
+        def read(database: sqlite3.Connection) -> list[tuple[str | None, str]]:
             rows = database.execute(
-                "SELECT turn FROM turns WHERE tenant = ? AND conversation = ? ORDER BY number DESC LIMIT ?",
+                "SELECT history, turn FROM turns WHERE tenant = ? AND conversation = ? ORDER BY number DESC LIMIT ?",
                 (*key, limit),
             ).fetchall()
             if not rows:
                 _find(database, key)  # raises if there is no such conversation
-            return [row[0] for row in rows]
+            return rows
+
+        texts = await self.database.read_soon(read)
+        with self._explained(conversation):
+            return [turn_from_parts(*each) for each in reversed(texts)]
+
+    async def history(self, conversation: str, *, tenant: str, after: str | None = None) -> ConversationHistory:
+        """Return what later turns read of a conversation's turns; see HistoryStore."""
+        whose, which = _key(tenant, conversation)
+        number, _, id = (after or "").partition(" ")
+        values = {"tenant": whose, "conversation": which, "number": number, "id": id}
+
+        def read(database: sqlite3.Connection) -> list[tuple[int, str, str | None]]:
+            rows = database.execute(_NEW_HISTORY, values).fetchall()
+            if not rows:
+                _find(database, (whose, which))  # raises if there is no such conversation
+            return rows
 
         # Every turn of a conversation begins with this, and a change of threads costs more than the read.
-        texts = await self.database.read_soon(read)
+        rows = await self.database.read_soon(read)
+        # A number is never given to a second turn of one file; with the id, not even if a copy of the file is put back.
+        texts = [text for _, _, text in rows if text is not None]
+        with self._explained(conversation):
+            turns = history_from_json(texts)
+        version = f"{rows[-1][0]} {rows[-1][1]}" if rows else ""
+        is_whole = len(texts) == len(rows)
+        return ConversationHistory(turns=turns, version=version, is_whole=is_whole, size=sum(map(len, texts)))
+
+    @contextlib.contextmanager
+    def _explained(self, conversation: str) -> Iterator[None]:
         try:
-            return [turn_from_json(text) for text in reversed(texts)]
+            yield
         except ValueError as error:
             raise StorageError(
                 f"conversations: '{self.path}' has a turn of '{conversation}' that cannot be read: {error}"
@@ -231,7 +264,7 @@ def _turn_writer(conversation: str, turn: ConversationTurn, tenant: str) -> Call
     key = _key(tenant, conversation)
     _key(turn.id)
     try:
-        written = turn_to_json(turn)
+        history, rest = turn_to_parts(turn)
     except ValueError as error:
         raise StorageError(f"conversations: {error}") from None
     title, topic, folded = turn.title, storable(turn.topic), turn.text.casefold()
@@ -240,9 +273,9 @@ def _turn_writer(conversation: str, turn: ConversationTurn, tenant: str) -> Call
 
     def add(database: sqlite3.Connection) -> None:
         added = database.execute(
-            "INSERT INTO turns (tenant, conversation, id, turn, folded_text, status) VALUES (?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT DO NOTHING RETURNING number",
-            (*key, turn.id, written, folded, turn.status),
+            "INSERT INTO turns (tenant, conversation, id, turn, folded_text, status, history) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING number",
+            (*key, turn.id, rest, folded, turn.status, history),
         ).fetchall()
         # No row if the turn is stored already: appending it again, after a lost answer, must not count it twice.
         for (number,) in added:
@@ -265,6 +298,18 @@ def sqlite_conversations(settings: SqliteSettings, folder: Path | None) -> Sqlit
         return SqliteConversations(data_folder() / FILE_NAME)
     return SqliteConversations(located(settings.path, folder))
 
+
+# One statement, so that a deletion cannot come in between: the turn of the version, without its text, and all after it;
+# every turn if that one is gone.
+_NEW_HISTORY = """
+WITH known AS (
+    SELECT number FROM turns
+    WHERE number = :number AND id = :id AND tenant = :tenant AND conversation = :conversation
+)
+SELECT number, id, CASE WHEN number = (SELECT number FROM known) THEN NULL ELSE coalesce(history, turn) END
+FROM turns WHERE tenant = :tenant AND conversation = :conversation
+AND number >= coalesce((SELECT number FROM known), 0) ORDER BY number
+"""
 
 _HAS_WORDS = """(
     NOT EXISTS (SELECT 1 FROM json_each(:words) WHERE instr(casefold(conversations.title), value) = 0)

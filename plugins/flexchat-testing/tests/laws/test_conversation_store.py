@@ -1,18 +1,29 @@
 """The laws of a conversation store hold for one made of plain dicts, and each catches a store that breaks it."""
 
 import asyncio
+import itertools
 import unittest
 from decimal import Decimal
 
 import attrs
 import pytest
-from flexchat.store import ConversationInfo, StorageError, UnknownConversationError, turn_from_json, turn_to_json
+from flexchat.store import (
+    ConversationHistory,
+    ConversationInfo,
+    StorageError,
+    UnknownConversationError,
+    history_from_json,
+    turn_from_json,
+    turn_to_json,
+)
 from flexchat_sdk import ToolMessage, storable
 from flexchat_testing import ConversationStoreConformance
 from flexchat_testing.laws.law import laws_of
 
 DISKS = {}
 """What a folder holds: stands for files."""
+NUMBERS = itertools.count(1)
+"""Of all turns that are kept anywhere."""
 NOW = "2026-01-01T00:00:00.000+00:00"
 
 
@@ -22,6 +33,7 @@ class DictStore:
     def __init__(self, folder):
         self.folder = folder
         self.kept = DISKS.setdefault(str(folder), {})
+        self.numbers = DISKS.setdefault(f"{folder} numbers", {})
 
     def key(self, *names):
         if not all(names):
@@ -45,6 +57,7 @@ class DictStore:
         info, turns = self.kept.get(key) or (self.begun(conversation, turn), {})
         if turn.id not in turns:
             turns = turns | {turn.id: written}
+            self.numbers[tenant, conversation, turn.id] = str(next(NUMBERS))
             info = attrs.evolve(
                 info, turns=len(turns), topic=storable(turn.topic), used_at=turn.at or NOW, status=turn.status
             )
@@ -60,6 +73,13 @@ class DictStore:
     async def turns(self, conversation, *, tenant, last=None):
         turns = [turn_from_json(written) for written in self.found(tenant, conversation)[1].values()]
         return turns if last is None else turns[max(0, len(turns) - last) :]
+
+    async def history(self, conversation, *, tenant, after=None):
+        turns = self.found(tenant, conversation)[1]
+        numbers = [self.numbers[tenant, conversation, id] for id in turns]
+        start = numbers.index(after) + 1 if after in numbers else 0
+        read = history_from_json([*turns.values()][start:])
+        return ConversationHistory(turns=read, version=numbers[-1], is_whole=not start)
 
     async def get(self, conversation, *, tenant):
         return self.found(tenant, conversation)[0]
@@ -363,6 +383,40 @@ class MakesFiles(DictStore):
         folder.mkdir(exist_ok=True)
 
 
+class RemembersNoTopics(DictStore):
+    async def history(self, conversation, **rest):
+        history = await super().history(conversation, **rest)
+        return attrs.evolve(history, turns=tuple(attrs.evolve(t, topic="") for t in history.turns))
+
+
+class ReadsAllAgain(DictStore):
+    async def history(self, conversation, *, tenant, after=None):
+        return await super().history(conversation, tenant=tenant)
+
+
+class CountsTurns(DictStore):
+    async def history(self, conversation, *, tenant, after=None):
+        history = await super().history(conversation, tenant=tenant)
+        start = int(after) if after and after.isdecimal() and int(after) <= len(history.turns) else 0
+        version = str(len(history.turns))
+        return attrs.evolve(history, turns=history.turns[start:], version=version, is_whole=not start)
+
+
+class NothingIsEmpty(DictStore):
+    async def history(self, conversation, *, tenant, after=None):
+        if (tenant, conversation) not in self.kept:
+            return ConversationHistory(turns=(), version="", is_whole=True)
+        return await super().history(conversation, tenant=tenant, after=after)
+
+
+class RemembersHistories(DictStore):
+    async def history(self, conversation, *, tenant, after=None):
+        if after is None or not hasattr(self, "read"):
+            self.read = await super().history(conversation, tenant=tenant, after=after)
+            return self.read
+        return attrs.evolve(self.read, turns=(), is_whole=False)
+
+
 FLAWS = (
     ("test_turns_come_back_in_their_order", SortsTurns, "got ['t1', 't10'"),
     ("test_turns_come_back_in_their_order", ZeroIsAll, "last=0 are []"),
@@ -404,6 +458,11 @@ FLAWS = (
     ("test_what_cannot_be_written_is_refused", BeginsBeforeItWrites, "began a conversation"),
     ("test_appends_side_by_side_keep_every_turn", LosesOthers, "appended side by side"),
     ("test_an_append_that_is_stopped_leaves_no_half", CountsFirst, "after an append that was stopped"),
+    ("test_a_history_has_what_later_turns_read", RemembersNoTopics, "turn everything: topic is"),
+    ("test_a_history_continues_from_a_version", ReadsAllAgain, "after the newest version, the history is not whole"),
+    ("test_a_version_is_of_one_conversation", CountsTurns, "the history must be whole"),
+    ("test_an_unknown_conversation_has_no_history", NothingIsEmpty, "history in an empty store must raise"),
+    ("test_a_history_has_the_turns_of_other_stores", RemembersHistories, "what another store added, 2; got []"),
     ("test_what_was_kept_is_there_again", Forgets, "opened again, the store has []"),
     ("test_stores_of_one_place_share_it", ReadsWhenItOpens, "no conversation 'c'"),
     ("test_a_store_that_is_never_used_is_closed", MakesFiles, "makes files"),

@@ -11,9 +11,11 @@ from typing import Any, ClassVar
 
 import attrs
 from flexchat.store import (
+    ConversationHistory,
     ConversationInfo,
     ConversationStore,
     ConversationTurn,
+    HistoryTurn,
     StorageError,
     TurnStatus,
     UnknownConversationError,
@@ -64,6 +66,7 @@ class ConversationStoreConformance(Conformance):
         "search": "list finds conversations by words",
         "durable": "make_store with a closed store's folder opens the same conversations again",
         "shared": "two stores with one folder may be open at once, as in two processes, and see each other's data",
+        "history": "it has the method history of a HistoryStore",
     }
     plugin: ClassVar[str] = ""
 
@@ -428,6 +431,102 @@ class ConversationStoreConformance(Conformance):
                 await _check_turns(store, f"c{steps}", {"last", *came[:-1]}, "after an append that was stopped")
                 require(set(came) <= {"last", "stopped"}, f"there are turns nobody added: {came}")
 
+    @law("history")
+    async def test_a_history_has_what_later_turns_read(self) -> None:
+        """Ids, messages, topics and replay of all turns, as turns returns them."""
+        async with self.opened() as store:
+            for one in hard_turns():
+                await store.append("c", one, tenant="t")
+            turns = await store.turns("c", tenant="t")
+            history = await _history(store, "c")
+            require(history.is_whole, "without a version, the history is whole")
+            require(len(history.turns) == len(turns), f"{len(turns)} turns have {len(history.turns)} in their history")
+            for one, came in zip(turns, history.turns, strict=True):
+                for field in attrs.fields(HistoryTurn):
+                    was, now = getattr(one, field.name), getattr(came, field.name)
+                    require(was == now, f"turn {one.id}: {field.name} is {shown(was)}, in the history {shown(now)}")
+
+    @law("history")
+    async def test_a_history_continues_from_a_version(self) -> None:
+        """After a version come the turns added since, none if there are none, and each once."""
+        async with self.opened() as store:
+            for id in ("1", "2"):
+                await store.append("c", turn(id), tenant="t")
+            first = await _history(store, "c")
+            again = await _history(store, "c", first.version)
+            require(not again.is_whole, "after the newest version, the history is not whole")
+            require(not again.turns, f"after the newest version there is no turn, got {_ids_of(again)}")
+            for id in ("3", "2", "4"):  # 2 is there already, and is not added again
+                await store.append("c", turn(id), tenant="t")
+                await store.append("d", turn(id), tenant="t")
+                await store.rename("c", f"after {id}", tenant="t")
+            for version in (first.version, again.version):
+                new = await _history(store, "c", version)
+                require(not new.is_whole, "a conversation that has only grown is continued, not read again")
+                require(_ids_of(new) == ["3", "4"], f"after the version of 1 and 2 come 3 and 4, got {_ids_of(new)}")
+            last = await _history(store, "c", new.version)
+            require(not last.turns, f"after the newest version there is no turn, got {_ids_of(last)}")
+
+    @law("history")
+    async def test_a_version_is_of_one_conversation(self) -> None:
+        """Of a deleted conversation, another one, or none: the history is whole, as without a version."""
+        async with self.opened() as store:
+            for id, tenant in (("c", "t"), ("d", "t"), ("c", "u")):
+                for n in ("1", "2"):
+                    await store.append(id, turn(n, f"{n} of {id} of {tenant}"), tenant=tenant)
+            versions = {
+                "another conversation": (await _history(store, "d")).version,
+                "another tenant": (await store.history("c", tenant="u")).version,  # type: ignore[attr-defined]
+                "a conversation deleted since": (await _history(store, "c")).version,
+                **{f"no version: {shown(text)}": text for text in ("", " ", "1", "x", "\0", "1 1", "-1", "9" * 40)},
+            }
+            await store.delete("c", tenant="t")
+            for n in ("1", "2", "3"):
+                await store.append("c", turn(n, f"anew {n}"), tenant="t")
+            wanted = [t.messages for t in await store.turns("c", tenant="t")]
+            for what, version in versions.items():
+                came = await _history(store, "c", version)
+                said = [t.messages for t in came.turns]
+                require(came.is_whole and said == wanted, f"version of {what}: the history must be whole, and is not")
+
+    @law("history")
+    async def test_an_unknown_conversation_has_no_history(self) -> None:
+        """It is an UnknownConversationError with and without a version, also of one that was deleted."""
+        async with self.opened() as store:
+            await refused(_history(store, _NOWHERE), UnknownConversationError, "history in an empty store")
+            await store.append("c", turn("1"), tenant="t")
+            version = (await _history(store, "c")).version
+            await refused(_history(store, _NOWHERE, version), UnknownConversationError, "history after a version")
+            await store.delete("c", tenant="t")
+            for after in (None, version):
+                await refused(_history(store, "c", after), UnknownConversationError, "history of what was deleted")
+
+    @law("history", "shared")
+    async def test_a_history_has_the_turns_of_other_stores(self) -> None:
+        """What another store of the place adds is seen after a version, and so is what it deletes."""
+        with tempfile.TemporaryDirectory() as folder:
+            one, other = self.make_store(Path(folder)), self.make_store(Path(folder))
+            try:
+                await one.append("c", turn("1"), tenant="t")
+                version = (await _history(one, "c")).version
+                await other.append("c", turn("2"), tenant="t")
+                new = await _history(one, "c", version)
+                require(
+                    not new.is_whole and _ids_of(new) == ["2"],
+                    f"after the version of 1 comes what another store added, 2; got {_ids_of(new)}",
+                )
+                await other.delete("c", tenant="t")
+                await refused(_history(one, "c", new.version), UnknownConversationError, "history of what is deleted")
+                await other.append("c", turn("1", "anew"), tenant="t")
+                anew = await _history(one, "c", version)
+                require(
+                    anew.is_whole and [t.messages for t in anew.turns] == [turn("1", "anew").messages],
+                    "a conversation that another store deleted and started again is read whole",
+                )
+            finally:
+                await one.aclose()
+                await other.aclose()
+
     @law("durable")
     async def test_what_was_kept_is_there_again(self) -> None:
         """A store that is closed and opened again has everything, in the same order, and goes on from there."""
@@ -499,6 +598,15 @@ def _asks(store: ConversationStore, id: str, tenant: str) -> dict[str, Callable[
 
 async def _ids(store: ConversationStore, *, tenant: str = "t", **rest: Any) -> list[str]:
     return [info.id for info in await store.list(tenant=tenant, **rest)]
+
+
+async def _history(store: ConversationStore, id: str, after: str | None = None) -> ConversationHistory:
+    history: ConversationHistory = await store.history(id, tenant="t", after=after)  # type: ignore[attr-defined]
+    return history
+
+
+def _ids_of(history: ConversationHistory) -> list[str]:
+    return [one.id for one in history.turns]
 
 
 async def _everything(store: ConversationStore) -> list[tuple[ConversationInfo, list[ConversationTurn]]]:
