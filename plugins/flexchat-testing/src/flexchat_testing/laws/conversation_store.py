@@ -444,7 +444,7 @@ class ConversationStoreConformance(Conformance):
             for one, came in zip(turns, history.turns, strict=True):
                 for field in attrs.fields(HistoryTurn):
                     was, now = getattr(one, field.name), getattr(came, field.name)
-                    require(was == now, f"turn {one.id}: {field.name} is {shown(was)}, in the history {shown(now)}")
+                    require(was == now, f"turn {one.id}: {field.name} is {show(was)}, in the history {show(now)}")
 
     @law("history")
     async def test_a_history_continues_from_a_version(self) -> None:
@@ -478,7 +478,7 @@ class ConversationStoreConformance(Conformance):
                 "another conversation": (await _history(store, "d")).version,
                 "another tenant": (await store.history("c", tenant="u")).version,  # type: ignore[attr-defined]
                 "a conversation deleted since": (await _history(store, "c")).version,
-                **{f"no version: {shown(text)}": text for text in ("", " ", "1", "x", "\0", "1 1", "-1", "9" * 40)},
+                **{f"no version: {show(text)}": text for text in ("", " ", "1", "x", "\0", "1 1", "-1", "9" * 40)},
             }
             await store.delete("c", tenant="t")
             for n in ("1", "2", "3"):
