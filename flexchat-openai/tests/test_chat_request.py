@@ -204,6 +204,30 @@ def test_an_answer_without_its_call_is_sent_under_our_id() -> None:
     assert sent(assistant, AssistantMessage(parts=(TextPart(text="x"),)), answer)[2]["tool_call_id"] == "theirs"
 
 
+@pytest.mark.parametrize("host", ["api.deepseek.com", "api.moonshot.ai", "api.moonshot.cn"])
+def test_calls_without_a_thought_are_sent_with_an_empty_one_where_it_is_required(host: str) -> None:
+    """Those of another service as well; an answer without calls needs none."""
+    origin = f"https://{host}"
+    text = AssistantMessage(parts=(TextPart(text="Hi"),))
+
+    foreign, _, plain = sent(*turn(call(provider_data=data(scope="other"))), text, origin=origin)
+    (elsewhere, _) = sent(*turn(call()), origin="https://deepseek.com.example")
+
+    assert foreign["reasoning_content"] == ""
+    assert "reasoning_content" not in {**plain, **elsewhere}
+
+
+@pytest.mark.parametrize("host", ["api.deepseek.com", "api.moonshot.ai"])
+def test_a_services_own_thought_goes_back_unchanged(host: str) -> None:
+    origin = f"https://{host}"
+    ours = data(message={"reasoning_content": "Hm."}, origin=origin)
+    thought = ReasoningPart(text="Hm.", provider_data=ours)
+
+    (said, _) = sent(AssistantMessage(parts=(thought, call())), turn(call())[1], origin=origin)
+
+    assert said["reasoning_content"] == "Hm."
+
+
 def test_mistral_gets_ids_of_nine_characters() -> None:
     """Call and result are shortened alike."""
     assistant, answer = sent(*turn(call()), origin="https://api.mistral.ai")

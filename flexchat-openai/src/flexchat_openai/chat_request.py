@@ -30,7 +30,7 @@ from flexchat_sdk import (
 )
 
 from .chat_calls import FUNCTION_CALL
-from .hosts import IMAGES, NO_USER_BEHIND_RESULTS, file_name, is_openai, own_id_at
+from .hosts import IMAGES, NEEDS_REASONING, NO_USER_BEHIND_RESULTS, file_name, is_openai, own_id_at
 from .reasoning import drop_refused, effort_for
 from .schemas import format_fields
 from .tool_choice import shown_tools, tool_choice, tool_name
@@ -68,6 +68,7 @@ class ChatRequestWriter:
         self._history = History(SCOPE, origin, self._said, variant=system_role, own_id=own_id_at(origin))
         self._tools = WireTools(tool_name)
         self._is_openai = is_openai(origin)
+        self._needs_reasoning = origin.endswith(NEEDS_REASONING)
         self._user_may_follow = not origin.endswith(NO_USER_BEHIND_RESULTS)
         self._system_role = system_role
         self._parallel_tool_calls = parallel_tool_calls
@@ -162,7 +163,7 @@ class ChatRequestWriter:
             case UserMessage():
                 return {"role": "user", "content": _user_content(message)}
             case AssistantMessage():
-                return _assistant(message, ids)
+                return _assistant(message, ids, needs_reasoning=self._needs_reasoning)
             case ToolMessage() if isinstance(ids.answered, _FunctionName):
                 return {"role": "function", "name": ids.answered, "content": message.content}
             case ToolMessage():
@@ -179,7 +180,7 @@ def _with_one_instruction(messages: Sequence[Message]) -> Sequence[Message]:
     return [SystemMessage(content=instructions), *messages[start:]]
 
 
-def _assistant(message: AssistantMessage, ids: Ids) -> Said:
+def _assistant(message: AssistantMessage, ids: Ids, *, needs_reasoning: bool) -> Said:
     said: dict[str, Any] = {"role": "assistant", "content": None}
     texts, refusals, items = [], [], []
     for part in message.parts:
@@ -203,6 +204,8 @@ def _assistant(message: AssistantMessage, ids: Ids) -> Said:
         said[FUNCTION_CALL] = items[0]["function"]
     elif items:
         said["tool_calls"] = items
+        if needs_reasoning:
+            said.setdefault("reasoning_content", "")
     elif not said["content"]:
         return None  # servers refuse an empty message
     return said
