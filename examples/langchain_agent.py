@@ -1,6 +1,6 @@
 """A LangChain agent that uses FlexChat's tools and models; prints the conversation.
 
-    pip install "flexchat[openai,langchain]" langchain
+    pip install ./core ./plugins/* ./flexchat-* . langchain
     python examples/langchain_agent.py examples/real-model.toml "What is 12.5% of 640?"
 
 The tools run in FlexChat's executor: checked, within their time limits, and visible to its plugins. The model is
