@@ -77,10 +77,25 @@ def repair_call(result: dict[str, Any], version: str) -> dict[str, Any]:
 
 
 def _parts(parts: list[Any], version: str) -> list[Any]:
-    if _is_accepted("tools/call", version, {"content": parts}):
+    if all(isinstance(part, dict) for part in parts) and _are_accepted(parts, version):
         return parts
     there = [part for part in parts if part is not None]
-    return [_part(part, version if index < MAX_TRIED else None) for index, part in enumerate(there)]
+    repaired: list[Any] = []
+    is_made = False  # texts made in a row are one part, as the model reads them: the SDK takes long over many parts
+    for index, part in enumerate(there):
+        made = _part(part, version if index < MAX_TRIED else None)
+        was_made, is_made = is_made, made is not part
+        if was_made and is_made:
+            repaired[-1].append(made["text"])
+        else:
+            repaired.append([made["text"]] if is_made else part)
+    return [{"type": "text", "text": "\n".join(part)} if isinstance(part, list) else part for part in repaired]
+
+
+def _are_accepted(parts: list[Any], version: str) -> bool:
+    """Whether the SDK accepts these parts; found out piece by piece, because it lists the faults of all it is given."""
+    pieces = (parts[start : start + MAX_TRIED] for start in range(0, len(parts), MAX_TRIED))
+    return all(_is_accepted("tools/call", version, {"content": piece}) for piece in pieces)
 
 
 def _tool(item: Any) -> dict[str, Any] | str:
