@@ -5,7 +5,7 @@ FLEXCHAT_SRC=<this checkout> python3 run.py --only flexchat_agent
 
 NAME = "flexchat"
 KIND = "ours"
-REQUIRES = ["$FLEXCHAT_SRC/core[http]", "$FLEXCHAT_SRC/flexchat-openai"]
+REQUIRES = ["$FLEXCHAT_SRC/core", "$FLEXCHAT_SRC/plugins/flexchat-sdk", "$FLEXCHAT_SRC/flexchat-openai"]
 EXTRA = []
 IMPORT = "import flexchat"
 VALIDATES = "own fast path, else jsonschema"

@@ -28,6 +28,7 @@ _KITS = {
     "implementation_types": "ImplementationConformance",
     "document_stores": "RetrieverConformance",
     "conversation_stores": "ConversationStoreConformance",
+    "tool_sources": "ToolSourceConformance",
 }
 _OF_THE_EXTRA = ("aiohttp", "httpx", "hypothesis", "pytest", "yarl")
 

@@ -20,7 +20,7 @@ def test_a_package_is_written_and_the_next_steps_are_told(run, tmp_path, kind):
     files = {str(p.relative_to(tmp_path / "acme-thing")) for p in (tmp_path / "acme-thing").rglob("*") if p.is_file()}
     assert files == files_of(kind, "acme-thing").keys()
     assert {"pyproject.toml", "README.md", "src/acme_thing/plugin.py"} <= files
-    tests = {"observer": "tests/test_observer.py", "policy": "tests/test_policy.py"}
+    tests = {each: f"tests/test_{each}.py" for each in ("observer", "policy", "command", "page")}
     assert tests.get(kind, "tests/test_conformance.py") in files
     assert not any("{{" in p.read_text() for p in (tmp_path / "acme-thing").rglob("*") if p.is_file())
 
@@ -92,6 +92,8 @@ def test_a_name_that_cannot_be_used_is_told_with_one_that_can(run, tmp_path, nam
         ("handler", "calculator", "a tool called 'calculator'"),
         ("implementation", "mock", "a implementation type called 'mock'"),
         ("store", "memory", "a document store called 'memory'"),
+        ("source", "listed", "a tool source called 'listed'"),
+        ("command", "prompts", "a command called 'prompts'"),
     ],
 )
 def test_a_name_that_another_plugin_offers_is_refused(run, kind, name, told):

@@ -62,6 +62,26 @@ KINDS: Mapping[str, Kind] = {
         description="finds documents of the config by the words they share with a question",
         registers=(("document_stores", False),),
     ),
+    "conversations": Kind(
+        summary="a kind of conversation store",
+        description="keeps conversations in memory",
+        registers=(("conversation_stores", False),),
+    ),
+    "source": Kind(
+        summary="a source of tools: a document, a server",
+        description="offers a tool for each answer in the config",
+        registers=(("tool_sources", False), ("implementation_types", False)),
+    ),
+    "command": Kind(
+        summary="a command of flexchat, with a table of the config",
+        description="finds prompts that are too long",
+        registers=(("config_tables", True),),
+    ),
+    "page": Kind(
+        summary="a page of flexchat serve, with an operation of its API",
+        description="shows the rules of the configuration in force",
+        registers=(),
+    ),
     "observer": Kind(
         summary="watches turns: a log, a measurement",
         description="writes a line for each tool call and each turn",
@@ -95,6 +115,8 @@ def new(context: CommandContext, kind: str, name: str, place: str) -> None:
         raise UsageError(f"new knows no '{kind}'{did_you_mean(kind, KINDS)}; there are: {', '.join(KINDS)}")
     _check_name(name)
     _check_free(name, KINDS[kind], context.installed_plugins())
+    if kind == "command" and name in _commands():
+        raise UsageError(f"a command called '{name}' is installed already: put your own name before it, 'acme-{name}'")
     folder = Path(place) / name
     written = write(folder, files_of(kind, name))
     _report(folder, written, kind, context)
@@ -170,6 +192,12 @@ def _check_free(name: str, kind: Kind, host: PluginHost) -> None:
             article = "an" if records.kind.startswith("i") else "a"
             what = f"{article} {records.kind} called '{own}'"
             raise UsageError(f"{what} is installed already: put your own name before it, 'acme-{name}'")
+
+
+def _commands() -> list[str]:
+    """Return the first words of all commands, ours and those of other packages."""
+    root = click.get_current_context().find_root()
+    return root.command.list_commands(root) if isinstance(root.command, click.Group) else []
 
 
 def _minor(further: int) -> str:
