@@ -53,6 +53,9 @@ OPTIONS = {
     "--cl": "-o max_iterations N",
     "--chain-limit": "-o max_iterations N",
     "--template": "-t NAME",
+    "-a": "nothing: images cannot be attached; -f FILE adds a text",
+    "--attachment": "nothing: images cannot be attached; -f FILE adds a text",
+    "--at": "nothing: images cannot be attached; -f FILE adds a text",
 }
 """Options of llm's prompt and chat that are spelled otherwise, and ours."""
 
