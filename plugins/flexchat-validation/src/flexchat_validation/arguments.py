@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .cases import AnswerCheck, ArgumentCheck, ExpectedCall
-from .wording import shown
+from .wording import shorten
 
 _LONGEST_SEARCH = 1_000_000
 
@@ -33,13 +33,13 @@ def json_equal(a: Any, b: Any) -> bool:
 
 
 def argument_problems(expected: ExpectedCall, params: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with a call's arguments, one sentence each, without the tool's name."""
+    """Compare a call's arguments with the expected ones; return the problems, one sentence each, without the tool."""
     problems = []
     for name, wanted in expected.arguments.items():
         if name not in params:
-            problems.append(f"{name} is missing, expected {shown(wanted)}")
+            problems.append(f"{name} is missing, expected {shorten(wanted)}")
         elif not json_equal(params[name], wanted):
-            problems.append(f"{name} is {shown(params[name])}, expected {shown(wanted)}")
+            problems.append(f"{name} is {shorten(params[name])}, expected {shorten(wanted)}")
     for name, check in expected.check.items():
         if name in params:
             problems += _check_problems(name, params[name], check)
@@ -52,31 +52,31 @@ def argument_problems(expected: ExpectedCall, params: Mapping[str, Any]) -> list
 
 
 def answer_problems(check: AnswerCheck, content: str) -> list[str]:
-    """Return what is wrong with an answer, one sentence each."""
+    """Check an answer; return the problems, one sentence each."""
     folded = content.casefold()
     problems = [
-        f"the answer does not contain {shown(text)}" for text in check.contains if text.casefold() not in folded
+        f"the answer does not contain {shorten(text)}" for text in check.contains if text.casefold() not in folded
     ]
     if check.regex is not None:
         wrong = _pattern_problem(check.regex, content)
-        problems += [f"the answer is {shown(content)}, {wrong}"] if wrong else []
+        problems += [f"the answer is {shorten(content)}, {wrong}"] if wrong else []
     return problems
 
 
 def _check_problems(name: str, value: Any, check: ArgumentCheck) -> list[str]:
     problems = []
     if check.one_of is not None and not any(json_equal(value, wanted) for wanted in check.one_of):
-        options = ", ".join(shown(wanted, 40) for wanted in check.one_of[:10])
-        problems.append(f"{name} is {shown(value)}, expected one of {options}")
+        options = ", ".join(shorten(wanted, 40) for wanted in check.one_of[:10])
+        problems.append(f"{name} is {shorten(value)}, expected one of {options}")
     if check.regex is not None:
         if not isinstance(value, str):
-            problems.append(f"{name} is {shown(value)}, expected a text")
+            problems.append(f"{name} is {shorten(value)}, expected a text")
         else:
             wrong = _pattern_problem(check.regex, value)
-            problems += [f"{name} is {shown(value)}, {wrong}"] if wrong else []
+            problems += [f"{name} is {shorten(value)}, {wrong}"] if wrong else []
     if check.near is not None and not _is_near(value, check.near, check.within):
         most = f" (at most {check.within:g} away)" if check.within > 1e-6 else ""
-        problems.append(f"{name} is {shown(value)}, expected {check.near:g}{most}")
+        problems.append(f"{name} is {shorten(value)}, expected {check.near:g}{most}")
     if check.schema is not None:
         problems += value_problems(name, value, check.schema)
     return problems
@@ -100,11 +100,11 @@ def _pattern_problem(pattern: str, text: str) -> str | None:
         return f"and its pattern cannot be used: {error}"
     if found is None:
         return "and searching it for the pattern took too long"
-    return None if found else f"expected a text with {shown(pattern)}"
+    return None if found else f"expected a text with {shorten(pattern)}"
 
 
 def value_problems(name: str, value: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Return how an argument's value does not fit a JSON Schema, one sentence each."""
+    """Validate an argument's value against a JSON Schema; return the problems, one sentence each."""
     from flexchat.host import SchemaEngine, UncheckedError, limited_work, not_finite, sentence, size_problems
 
     try:

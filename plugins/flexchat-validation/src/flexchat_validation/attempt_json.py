@@ -48,10 +48,10 @@ def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
 
 
 def attempt_from_dict(data: Any) -> Attempt:
-    """Return the attempt that attempt_to_dict turned into data; unknown keys are ignored.
+    """Rebuild an attempt from the data of attempt_to_dict; unknown keys are ignored.
 
     Raises:
-        ValueError: It is none; says why.
+        ValueError: The data is not an attempt; the message names the problem.
     """
     found = _mapping(data, "an attempt")
     key = _mapping(found.get("key") or {}, "key")

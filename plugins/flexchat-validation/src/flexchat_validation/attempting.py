@@ -62,14 +62,14 @@ async def attempt_case(
     run: str | None = None,
     repetition: int = 0,
 ) -> AttemptOutcome:
-    """Put a case to a model and judge what it does. Whatever goes wrong is in the outcome: nothing is raised.
+    """Run a case with a model and judge the result. Every error is part of the outcome: nothing is raised.
 
-    An "error" says nothing about the model: its service was unavailable or refused the key. A model that refuses tools,
-    whose window is too small, or that does not answer in time, has "failed".
+    An "error" is no evidence about the model: its service was unavailable or refused the key. A model that refuses
+    tools, whose window is too small, or that does not answer in time, has "failed".
 
     Args:
         model_id: "LLM/MODEL".
-        key: What the attempt is valid for.
+        key: The model, plugin and tools for which the attempt is valid.
     """
     started = time.perf_counter()
     turns: list[Turn] = []

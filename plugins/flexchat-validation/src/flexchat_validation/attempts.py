@@ -1,4 +1,4 @@
-"""One try of one case at one model: what was done, and what the judge says."""
+"""One attempt of a model at a case, with the judge's verdict."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class CallMade:
 
 @attrs.frozen(kw_only=True)
 class Judgement:
-    """What the judge says about an attempt.
+    """The judge's verdict on an attempt.
 
     Attributes:
-        aspects: For each of ASPECTS that the case asks for, whether the model showed it.
-        problems: What is wrong, one sentence each; empty if it passed.
+        aspects: For each of ASPECTS that the case requires, whether the model showed it.
+        problems: The deviations, one sentence each; empty if it passed.
     """
 
     passed: bool
@@ -68,19 +68,19 @@ class Judgement:
 
 @attrs.frozen(kw_only=True)
 class Attempt:
-    """A try, as it is kept.
+    """A stored attempt.
 
     Attributes:
         id: 32 hexadecimal digits.
         run: Id of the run it belongs to; None for single tests and imported ones.
         case: Name of the case; None for a test without one.
         case_hash: SHA-256 of the case and the tools it was tried with: results for another text are stale.
-        repetition: Of the case in its run, from 0.
-        problems: Why it failed, or why there is no result.
+        repetition: The number of the repetition of the case in its run, from 0.
+        problems: The reasons for its failure, or for the lack of a result.
         content: The last answer.
-        cost: US dollars; None if the price is not known.
-        at: When it ended: ISO 8601, UTC.
-        tests, successes: How many tests it stands for: 1, or more for an imported summary.
+        cost: US dollars; None if the price is unknown.
+        at: The time of its end: ISO 8601, UTC.
+        tests, successes: The number of tests that it represents: 1, or more for an imported summary.
     """
 
     id: str

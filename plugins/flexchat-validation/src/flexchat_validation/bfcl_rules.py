@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .matching import assigned
-from .wording import shown
+from .wording import shorten
 
 _TYPES: Mapping[str, type] = {
     "string": str,
@@ -35,11 +35,11 @@ def matches(
     calls: Sequence[tuple[str, Mapping[str, Any] | None]],
     schemas: Mapping[str, Mapping[str, Any]],
 ) -> list[str]:
-    """Return how calls differ from the ground truth, one sentence each; an empty list if they do not.
+    """Compare calls with the ground truth; return the differences, one sentence each.
 
     Args:
         possible_answers: One for each call: its function, and for each argument the accepted values.
-        calls: Name and arguments of each, as the model wrote them; None for arguments that could not be read.
+        calls: Name and arguments of each call of the model; None for arguments that could not be parsed.
         schemas: The parameters of each function, as JSON Schema.
     """
     expected = [next(iter(answer.items())) for answer in possible_answers]
@@ -83,9 +83,9 @@ def _call_problems(
         if argument not in properties or argument not in wanted:
             problems.append(f"{name}: {argument} was given, and is not expected")
         elif not _fits(value, wanted[argument], properties[argument]):
-            values = [shown(v, 60) for v in wanted[argument] if v != ""]
+            values = [shorten(v, 60) for v in wanted[argument] if v != ""]
             options = f"one of {', '.join(values[:6])}" if len(values) > 1 else ", ".join(values) or "nothing"
-            problems.append(f"{name}: {argument} is {shown(value)}, expected {options}")
+            problems.append(f"{name}: {argument} is {shorten(value)}, expected {options}")
     return problems
 
 

@@ -101,10 +101,10 @@ def rows_of(document: ConfigDocument, place: Place, offered: Offered) -> tuple[l
 
 
 def read_text(file: Path) -> str:
-    """Return a file's text.
+    """Read a file's text.
 
     Raises:
-        ConfigError: It is missing, unreadable, too large or not UTF-8.
+        ConfigError: The file is missing, unreadable, too large or not UTF-8.
     """
     from flexchat.host import MAX_BYTES
 
@@ -178,7 +178,7 @@ def _more_flaws(row: Any, flaws: Iterable[Any], offered: Offered) -> Iterator[Ca
 
 
 def _no_file(path: Path, pattern: str, *, alone: bool) -> str:
-    """Return what is wrong with something a pattern has found; a folder among the files is ignored."""
+    """Describe why a path matched by a pattern is not a file; empty for a folder beside files, which is ignored."""
     if path.is_file():
         return ""
     if path.is_symlink() and not path.exists():

@@ -1,7 +1,7 @@
-"""What a file of validation cases may contain, and the table ``validation`` of a configuration.
+"""The schema of files with validation cases, and the table ``validation`` of a configuration.
 
-A case says what a model should do with a message: which tools it calls, with which arguments, or that it calls none. A
-case that expects nothing proves nothing, and is refused.
+A case defines a model's expected reaction to a message: the tools it calls and their arguments, or no call. A case
+without an expectation proves nothing, and is refused.
 """
 
 # ruff: noqa: RUF009  (key is attrs.field with a description)
@@ -38,7 +38,7 @@ class ExpectedCall:
 
 @attrs.frozen(kw_only=True)
 class AnswerCheck:
-    """What the last answer must say."""
+    """The requirements on the text of the last answer."""
 
     contains: tuple[str, ...] = key("Texts that must all occur in it, in any case.", default=())
     regex: str | None = key("Pattern that must match somewhere in it.", default=None)

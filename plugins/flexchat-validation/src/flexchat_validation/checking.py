@@ -188,7 +188,7 @@ def _takes(schema: Mapping[str, Any] | None, name: str) -> bool:
 
 
 def _refusals(schema: Mapping[str, Any] | None, name: str, value: Any) -> list[str]:
-    """Return why a tool does not accept a value, so that it cannot be expected."""
+    """Validate an expected value against a tool's schema; return the reasons for which the tool refuses it."""
     from flexchat.host import schema_problems
 
     properties = schema.get("properties") if schema else None

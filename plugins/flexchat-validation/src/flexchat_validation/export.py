@@ -48,10 +48,10 @@ def exported(
 
 
 def read_exported(data: Mapping[str, Any]) -> tuple[list[Attempt], list[Run]]:
-    """Return the attempts and runs in JSON data made by exported. A run that was in progress becomes interrupted.
+    """Read the attempts and runs from the JSON data of ``exported``. Runs in progress become interrupted.
 
     Raises:
-        ValueError: It is not such data; the message says where and why.
+        ValueError: The data has another form; the message names the place and the problem.
     """
     if data.get("format") != FORMAT:
         raise ValueError(f"format {data.get('format')!r:.60} is not known (this FlexChat reads {FORMAT})")
@@ -91,11 +91,11 @@ def _list(data: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def read_file(path: Path) -> Any:
-    """Return the JSON data of a file.
+    """Read a file of JSON data.
 
     Raises:
-        FileNotFoundError: There is none.
-        StorageError: It is not JSON; says on which line.
+        FileNotFoundError: There is no such file.
+        StorageError: The file is not JSON; the text names the line.
     """
     try:
         return json.loads(read_bytes(path, most=MOST_BYTES).decode("utf-8-sig"))

@@ -26,7 +26,7 @@ _ASKED_WITH = {"prompt", "max_tokens", "temperature"}
 
 def tools_hash(tools: Iterable[ToolDefinition]) -> str:
     """Return the SHA-256 of what a model sees of tools; their order, and how they are run, do not matter."""
-    return _sha256(_told(tools))
+    return _sha256(_comparable(tools))
 
 
 def case_hash(case: Case, tools: Iterable[ToolDefinition], table: ValidationTable | None = None) -> str:
@@ -42,7 +42,7 @@ def case_hash(case: Case, tools: Iterable[ToolDefinition], table: ValidationTabl
     offered = [tool for tool in tools if tool.name not in own and (case.tools is None or tool.name in case.tools)]
     settings = attrs.asdict(table, filter=_is_asked_with) if table is not None else {}
     asked = {**settings, **attrs.asdict(case, filter=_is_said)}
-    return _sha256([{key: value for key, value in asked.items() if key not in ("name", "tags")}, _told(offered)])
+    return _sha256([{key: value for key, value in asked.items() if key not in ("name", "tags")}, _comparable(offered)])
 
 
 def case_hashes(
@@ -80,7 +80,7 @@ class Keys:
 
 
 async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, ModelKey]:
-    """Return what models' results are valid for now, by "LLM/MODEL". Asks their services for their lists of models."""
+    """Compute the current keys of models, by "LLM/MODEL"; requests the lists of models from their services."""
     wanted = tuple(dict.fromkeys(model_ids))
     services = {id.partition("/")[0] for id in wanted}
     keys = Keys(chat, await chat.list_models(timeout_s=LIST_S, llms=services) if wanted else None)
@@ -88,7 +88,10 @@ async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, Mode
 
 
 def stale_reasons(old: ModelKey, now: ModelKey) -> tuple[str, ...]:
-    """Return why a key's results are not valid for another, one sentence each; unknown values are not a reason."""
+    """Compare two keys; return the reasons for which results of the old one are stale, one sentence each.
+
+    A value that is unknown in either key is not a reason.
+    """
     reasons = []
     if old.digest and now.digest and old.digest != now.digest:
         reasons.append("the model behind this name was replaced")
@@ -113,7 +116,7 @@ def _version(old: str, now: str) -> str:
     return version if name and old.rpartition(" ")[0] == name else now
 
 
-def _told(tools: Iterable[ToolDefinition]) -> list[list[Any]]:
+def _comparable(tools: Iterable[ToolDefinition]) -> list[list[Any]]:
     return sorted([tool.name, tool.description, _canonical(tool.parameters)] for tool in tools)
 
 

@@ -15,7 +15,7 @@ from .bfcl_rules import matches
 from .cases import Case, ExpectedCall, ExpectedTurn
 from .matching import assigned, in_order
 from .reading import aspects_of, turns_of
-from .wording import shown
+from .wording import shorten
 
 NOT_RUN = ("Invalid parameters: ", "Invalid tool arguments: ", "Tool '", "This exact call ", "Not executed")
 """Starts of the errors of calls that never reached their tool, and so did not fail because of a mock."""
@@ -50,9 +50,9 @@ class _Findings:
 
 
 def judge(case: Case, responses: Sequence[ChatResponse]) -> Judgement:
-    """Return whether a model did what a case expects, and what that shows about it.
+    """Judge a model's responses to a case, and the aspects that they show.
 
-    A case passes if every aspect except "parallel" holds, and every answer says what it must: a model that makes its
+    A case passes if every aspect except "parallel" holds, and every answer meets its checks: a model that makes its
     calls one by one instead of at once still does the work. Calls that fail because of a mock count as calls of the
     right tool, and are never too many. A model recovers if it makes the expected call in the end or, if the tool always
     fails, has tried and gives an answer.
@@ -88,7 +88,7 @@ def _judged(case: Case, turn: ExpectedTurn, response: ChatResponse) -> _Findings
         silent = not (calls or case.judge == "bfcl" or str(response.content or "").strip())
         found = _Findings({"abstains": not calls and not silent})
         if calls:
-            found.problems.append(f"no call was expected, but it called {_named(calls)}")
+            found.problems.append(f"no call was expected, but it called {_format_calls(calls)}")
         if silent:
             found.problems.append("the model answered nothing")
     else:
@@ -150,7 +150,7 @@ def _by_our_rules(case: Case, turn: ExpectedTurn, calls: Sequence[_Call], conten
     silent = any(call.failed for call in tried) and not content.strip()
     problems = _call_problems(turn, usable, pairs, [call for call in calls if call not in usable])
     if complete and spare and not turn.extra_calls:
-        problems.append(f"it also called {_named(spare)}, which is not expected")
+        problems.append(f"it also called {_format_calls(spare)}, which is not expected")
     if silent:
         problems.append("the tool failed, and the model answered nothing")
     return _Findings(
@@ -232,7 +232,7 @@ def _argument_sentences(wanted: ExpectedCall, call: _Call) -> list[str]:
 def _not_again(wanted: ExpectedCall, call: _Call) -> list[str]:
     if _distance(wanted, call):
         return _argument_sentences(wanted, call)
-    return [f"{_named([call])} failed, as the case intends, and was not called again"]
+    return [f"{_format_calls([call])} failed, as the case intends, and was not called again"]
 
 
 def _instead(wanted: ExpectedCall, left: Sequence[_Call]) -> str:
@@ -242,13 +242,13 @@ def _instead(wanted: ExpectedCall, left: Sequence[_Call]) -> str:
     return f"; {', '.join(names[:5])} was" + did_you_mean(wanted.tool, names).replace("did you mean", "much like")
 
 
-def _named(calls: Sequence[_Call]) -> str:
-    said = [f"{call.tool}({_written(call)})" for call in calls[:3]]
+def _format_calls(calls: Sequence[_Call]) -> str:
+    said = [f"{call.tool}({_format_arguments(call)})" for call in calls[:3]]
     return ", ".join(said) + (f" and {len(calls) - 3} more" if len(calls) > 3 else "")
 
 
-def _written(call: _Call) -> str:
+def _format_arguments(call: _Call) -> str:
     if call.params is None:
         return "…"
-    shortened = [f"{name}={shown(value, 40)}" for name, value in list(call.params.items())[:5]]
+    shortened = [f"{name}={shorten(value, 40)}" for name, value in list(call.params.items())[:5]]
     return ", ".join(shortened) + (", …" if len(call.params) > 5 else "")

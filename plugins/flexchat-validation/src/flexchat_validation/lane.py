@@ -33,7 +33,7 @@ class Lane:
     _slowed_at: float = 0.0
 
     def take(self, given_up: Mapping[str, str]) -> tuple[Task, int] | None:
-        """Return what to try next; None if there is nothing, or too many workers take from it already."""
+        """Return the next task; None if there is none, or the lane's limit of simultaneous attempts is reached."""
         if self.workers > self.limit:
             return None
         while self.queue:
@@ -60,5 +60,5 @@ class Lane:
             await asyncio.sleep(wait_s)
 
     def paused_s(self) -> float:
-        """Return how many more seconds the service is left alone."""
+        """Return the remaining pause of the service, in seconds."""
         return self._paused_until - time.monotonic()

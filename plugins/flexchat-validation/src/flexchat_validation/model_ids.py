@@ -36,10 +36,10 @@ def split_model_id(llms: Mapping[str, LLMEntry], model_id: str) -> tuple[str, st
 
 
 def wrong_models(config: Config, document: ConfigDocument | None = None) -> list[Problem]:
-    """Return what is wrong with the models named in a configuration's table validation.
+    """Check the models named in a configuration's table validation; return the problems.
 
     Args:
-        document: The configuration as written, for its line numbers.
+        document: The parsed text of the configuration, for line numbers.
     """
     problems = []
     for index, model_id in enumerate(table_of(config).models):

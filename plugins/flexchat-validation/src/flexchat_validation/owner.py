@@ -32,7 +32,7 @@ def is_there(owner: str) -> bool | None:
 
 
 def _started(number: int) -> str | None:
-    """Return when a process started, in the kernel's ticks; None if the kernel does not say.
+    """Return the start time of a process in the kernel's ticks; None where the kernel does not report it.
 
     Source: proc_pid_stat(5), field 22; the name before it is in brackets and may contain anything.
     """

@@ -44,7 +44,7 @@ def _check_cases(read: Any) -> None:
 
 @hookimpl
 def flexchat_register_config_tables() -> Iterable[ConfigTable]:
-    """Offer the table that says which models are tried with which cases."""
+    """Register the table that selects models and their cases."""
     yield ConfigTable(
         name="validation", load=_table, summary="Which models are tried with which cases.", demo=_sample_table
     )
@@ -82,7 +82,7 @@ def flexchat_web_pages(web: Any) -> Iterable[Any]:
 
 @hookimpl(optionalhook=True)
 def flexchat_web_model_facts(web: Any) -> Iterable[Any]:
-    """Return what is known about each model."""
+    """Register the validation record of each model as a fact."""
     from .web import models
 
-    yield web.ModelFact(name="validation", schema=models.STATUS, told=models.told, named=models.named)
+    yield web.ModelFact(name="validation", schema=models.STATUS, told=models.records_of, named=models.listed)

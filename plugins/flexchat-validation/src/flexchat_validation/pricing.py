@@ -20,14 +20,14 @@ PriceOf = Callable[[Usage], float | None]
 
 
 def cost_of(usage: Usage | None, price: Price) -> float | None:
-    """Return what tokens cost in US dollars; None if their number is not known."""
+    """Compute the cost of tokens in US dollars; None if their number is unknown."""
     if usage is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
     return (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1_000_000
 
 
 def cost_of_turns(costs: Sequence[Cost]) -> float | None:
-    """Return what turns cost together; None if some of it is not known."""
+    """Add up the costs of turns in US dollars; None if any is unknown."""
     total = Cost.total(costs)
     return float(total.amount) if costs and total.amount is not None and total.is_complete else None
 

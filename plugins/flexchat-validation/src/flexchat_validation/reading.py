@@ -106,7 +106,7 @@ def usable_cases(
 
 
 def check_cases(cases: Iterable[Case], chat_config: Config | None = None) -> list[str]:
-    """Return what is wrong with cases made in code or imported, one sentence each, with the case's name."""
+    """Check cases created in code or imported; return the problems, one sentence each, with the case's name."""
     offered = Offered.of(chat_config) if chat_config is not None else Offered()
     return [f"case '{case.name}': {flaw.sentence()}" for case in cases for flaw in flaws_of(case, offered)]
 
@@ -148,7 +148,7 @@ def aspects_of(case: Case) -> tuple[str, ...]:
 
 
 def expects(case: Case) -> str:
-    """Return what a case expects, as one line for people: ``get_weather(location='Paris')``."""
+    """Format the expectation of a case as one line: ``get_weather(location='Paris')``."""
     if case.possible_answers is not None:
         return ", ".join(_ground_truth(answer) for answer in case.possible_answers)
     said = [_expected(turn) for turn in turns_of(case)]
@@ -194,9 +194,9 @@ _CHECKED = object()
 
 
 def _arguments(arguments: Mapping[str, Any]) -> str:
-    from .wording import shown
+    from .wording import shorten
 
-    return ", ".join(f"{name}={'…' if value is _CHECKED else shown(value, 40)}" for name, value in arguments.items())
+    return ", ".join(f"{name}={'…' if value is _CHECKED else shorten(value, 40)}" for name, value in arguments.items())
 
 
 def _ground_truth(answer: Mapping[str, Any]) -> str:

@@ -45,13 +45,13 @@ class _Recorded:
 def recorded_cases(
     turns: Sequence[ConversationTurn], *, name: str | None = None, tags: Sequence[str] = (), whole: bool = False
 ) -> Imported:
-    """Return a case for each turn, or one for all turns together.
+    """Create a case for each turn, or one for all turns together.
 
     Calls that never reached their tool (wrong arguments, repeated) are not expected.
 
     Args:
-        name: Of the case; with several, a number follows. Default: what the user said.
-        whole: Make one case with the conversation's turns: later messages often depend on earlier ones.
+        name: The name of the case; with several, a number follows. Default: the user's message.
+        whole: Create one case with all turns: later messages often depend on earlier ones.
     """
     recorded = [(turn, _recorded(turn)) for turn in turns]
     several = len(turns) > 1
@@ -136,7 +136,7 @@ def _recorded(turn: ConversationTurn) -> _Recorded:
 
 
 def _mock(tool: str, calls: Sequence[_Done]) -> tuple[ToolMock, str]:
-    """Return what a tool answered, and a note if it answered more than a mock can."""
+    """Create a mock that returns a tool's recorded result, and a note if there were several results."""
     worked = [call for call in calls if call.success]
     failed = [call for call in calls if not call.success]
     note = ""

@@ -41,18 +41,18 @@ LONGEST_WAIT_S = 300.0
 class ValidationRun:
     """A validation run. Made with ``begin`` or ``resume``; ``events`` does the work.
 
-    An attempt is reported once it is on disk. However the run ends, ``resume`` makes what is missing, and nothing
-    twice: errors are retried, and so is whatever was tried with another text of its case, with other tools, or with a
+    An attempt is reported once it is on disk. However the run ends, ``resume`` makes the missing attempts, and none
+    twice: errors are retried, and so are attempts made with another text of their case, with other tools, or with a
     model that has since been replaced.
 
-    After a rate limit or overload a service is left alone as long as it asks for, and then gets half as many
-    simultaneous attempts. A model that keeps ending in errors is given up.
+    After a rate limit or overload, a service gets no attempts for the time that it requests, and then half as many
+    simultaneous ones. A model whose attempts keep ending in errors is skipped.
 
     Attributes:
-        run: Its record, as it was last saved.
-        plan: What to try.
-        keys: What the attempts at each model are valid for.
-        hashes: Of the cases, by name; see case_hashes.
+        run: Its record, as last saved.
+        plan: The models, cases and repetitions.
+        keys: The current key of each model.
+        hashes: The hashes of the cases, by name; see case_hashes.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class ValidationRun:
         )
 
     def _left_s(self, elapsed: float, missing: int) -> float | None:
-        """Return how long the rest takes at the pace so far, minus the time waited; None once that has passed."""
+        """Estimate the remaining time at the pace so far, minus the time waited; None once that has passed."""
         if not self._made:
             return None
         left = self._made_s / self._made * missing - (elapsed - self._made_s)
@@ -300,7 +300,7 @@ class ValidationRun:
                     queue.put_nowait(self.progress)
                     continue
                 queue.put_nowait(await self._keep(task, found))
-        except Exception as error:  # noqa: BLE001  told by events, once the others have stopped
+        except Exception as error:  # noqa: BLE001  raised by events, once the others have stopped
             if self._trouble is None:
                 self._trouble = error
             current = asyncio.current_task()
@@ -311,7 +311,7 @@ class ValidationRun:
             lane.workers -= 1
 
     def _wait_s(self, found: AttemptOutcome, round_: int) -> float | None:
-        """Return how long to wait before an attempt is repeated; None if it stays as it is."""
+        """Return the delay before an attempt is repeated, in seconds; None if it is final."""
         error = found.error
         if not isinstance(error, ProviderError) or not error.retryable:
             return None
@@ -364,7 +364,7 @@ class ValidationRun:
 
 
 def _with_its_cause(found: AttemptOutcome, lane: Lane) -> AttemptOutcome:
-    """Say why a service fails if its breaker only says that it is not asked at the moment."""
+    """Replace the error of an open circuit breaker with the failure that opened it."""
     if found.attempt.outcome != "error" or not isinstance(found.error, ProviderError):
         return found
     if found.error.code != CIRCUIT_OPEN:

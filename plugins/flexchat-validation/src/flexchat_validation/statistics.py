@@ -43,13 +43,14 @@ _BELOW = tuple(LINE * i / _GRID for i in range(_GRID))
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """What tests prove.
+    """The statistical verdict on a number of tests.
 
     Attributes:
-        rate: Part that succeeded; None without tests. low, high: The 95 % interval of the true rate. more: Further
-        tests that would decide it if the rate stays the same; None if it is decided, without tests, on the line, or if
-        it would take more than MOST_MORE or too many to predict (FAR). reason: For people, a sentence without a full
-        stop. lacking: The part of it that says why nothing is decided; empty if something is, or without tests.
+        rate: The fraction that succeeded; None without tests. low, high: The 95 % interval of the true rate. more:
+        Further tests that would decide it if the rate stays the same; None if it is decided, without tests, on the
+        line, or if it would take more than MOST_MORE or too many to predict (FAR). reason: For people, a sentence
+        without a full stop. lacking: The part of it that explains why it is undecided; empty if it is decided, or
+        without tests.
     """
 
     status: Status
@@ -64,7 +65,7 @@ class Verdict:
 
     def undecided(self, lacking: str) -> Verdict:
         """Return it as a verdict that proves nothing, and that no number of such tests would decide."""
-        found = _found(self.successes, self.tests, self.low, self.high)
+        found = _summarise(self.successes, self.tests, self.low, self.high)
         return attrs.evolve(self, status="undecided", more=None, lacking=lacking, reason=f"{found}: {lacking}")
 
 
@@ -83,12 +84,11 @@ def interval(successes: float, tests: float) -> tuple[float, float]:
 
 
 def verdict(successes: int, tests: int, *, planned: int | None = None, planned_successes: int | None = None) -> Verdict:
-    """Return what tests prove.
+    """Compute the verdict on a number of tests.
 
     Args:
-        planned: How many tests were fixed beforehand; None if nothing was. planned_successes: If there are more tests
-        than planned, how many of the planned ones succeeded: what they proved holds unless all tests together
-        contradict it.
+        planned: The number of tests fixed beforehand, or None. planned_successes: If there are more tests than planned,
+        the successes among the planned ones: their verdict holds unless all tests together contradict it.
 
     Raises:
         ValueError: There are more successes than tests, or fewer than none.
@@ -200,11 +200,11 @@ def _lacking(successes: int, tests: int, more: int | None, *, fixed: bool) -> st
 def _reason(status: Status, successes: int, tests: int, more: int | None, lacking: str) -> str:
     if not tests:
         return "not tested"
-    found = _found(successes, tests, *interval(successes, tests))
+    found = _summarise(successes, tests, *interval(successes, tests))
     if status != "undecided":
         return f"{found}: {'above' if status == 'validated' else 'below'} the line of {_LINE}"
     return f"{found}: {lacking}" + (f", {more} more like these would do" if more is not None else "")
 
 
-def _found(successes: int, tests: int, low: float, high: float) -> str:
+def _summarise(successes: int, tests: int, low: float, high: float) -> str:
     return f"{successes} of {tests} right; at least {math.floor(low * 100)} %, at most {math.ceil(high * 100)} %"

@@ -120,10 +120,10 @@ class Rows:
 
 
 def rows_of(attempts: Iterable[Attempt], runs: Iterable[Run] = ()) -> Rows:
-    """Return attempts and runs as they are stored.
+    """Convert attempts and runs into rows of the database.
 
     Raises:
-        StorageError: One cannot be stored.
+        StorageError: One of them cannot be stored.
     """
     rows = _rows(attempts)
     pieces = (rows[start : start + _PIECE] for start in range(0, len(rows), _PIECE))
@@ -153,7 +153,7 @@ class ValidationStore:
         return self._database.path
 
     async def add(self, *attempts: Attempt) -> int:
-        """Add attempts, all or none; return how many are new: one whose id already exists is left as it is."""
+        """Add attempts, all or none; return the number of new ones. Those whose id exists are not changed."""
         rows = _rows(attempts)
         return await self._database.write(lambda database: _insert(database, rows))
 
@@ -162,7 +162,7 @@ class ValidationStore:
         return await self._database.write(lambda database: _insert_rows(database, rows))
 
     async def count(self) -> int:
-        """Return how many attempts there are."""
+        """Count the attempts."""
         found: int = await self._database.read(
             lambda database: database.execute("SELECT count(*) FROM attempts").fetchone()[0]
         )
@@ -273,10 +273,10 @@ def run_to_dict(run: Run) -> dict[str, Any]:
 
 
 def run_from_dict(data: Any) -> Run:
-    """Return the run that run_to_dict turned into data; unknown keys are ignored.
+    """Rebuild a run from the data of run_to_dict; unknown keys are ignored.
 
     Raises:
-        ValueError: It is none; says why.
+        ValueError: The data is not a run; the message names the problem.
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"a run must be a JSON object, not {type(data).__name__}")

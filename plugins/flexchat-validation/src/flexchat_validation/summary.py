@@ -111,7 +111,7 @@ class ModelSummary:
         }
 
     def aspect_dicts(self) -> list[dict[str, Any]]:
-        """Return what is known about each aspect, as JSON data."""
+        """Convert the counts of each aspect to JSON data."""
         return [
             {
                 "model_id": self.model_id,
@@ -135,13 +135,13 @@ def summarise(
     *,
     runs: Iterable[Run] = (),
 ) -> tuple[ModelSummary, ...]:
-    """Return what attempts say about each model: first those in keys, in their order, then others with attempts.
+    """Summarise the attempts of each model: first those in *keys*, in their order, then others with attempts.
 
     Tests without a case count like any other. Attempts at cases that are not given are left out.
 
     Args:
-        keys: What results are valid for now; see model_keys. A model not among them has no stale results.
-        cases: The cases that count, with their hashes (see case_hashes). None: all, whatever their text was.
+        keys: The current keys; see model_keys. A model without one has no stale results.
+        cases: The cases that count, with their hashes (see case_hashes). None: all, in any version of their text.
         runs: The known runs: a model's first one, if complete, was planned beforehand.
     """
     known = {run.id: run for run in runs}
@@ -165,7 +165,7 @@ def matrix(summaries: Sequence[ModelSummary], cases: Iterable[str]) -> dict[str,
 
 
 def counts(attempt: Attempt) -> tuple[int, int]:
-    """Return how many successes and tests an attempt counts for: none if it ended in an error."""
+    """Return the successes and tests that an attempt represents; both are 0 if it ended in an error."""
     if attempt.outcome == "error":
         return 0, 0
     if attempt.tests > 1:
@@ -221,7 +221,7 @@ def _summary(
 
 
 def stale_attempt(attempt: Attempt, now: ModelKey, cases: Mapping[str, str] | None) -> tuple[str, ...]:
-    """Return why an attempt is no longer valid, one sentence each; cases: the hash of each by name."""
+    """Return the reasons for which an attempt is stale, one sentence each; *cases* maps names to hashes."""
     expected = cases.get(attempt.case) if cases is not None and attempt.case is not None else None
     if expected is None or attempt.case_hash is None:
         return stale_reasons(attempt.key, now)

@@ -29,14 +29,14 @@ LONGEST_HISTORY = 50
 
 
 class ModelValidationTracker:
-    """Records tests of models, and says which are validated.
+    """Records tests of models, and decides which are validated.
 
     Once a recording method has returned, its data is on disk and survives ``kill -9``. Recording waits some
     milliseconds for the disk: on an event loop that serves others, call it with ``asyncio.to_thread``.
 
     Args:
         path: The database, or a store that is open already. None keeps everything in memory.
-        current: What a model's results are valid for now; default: none go stale.
+        current: Returns the current key of a model; default: results never become stale.
         cases: The cases that count now, with their hashes (see case_hashes); default: all.
     """
 
@@ -118,18 +118,18 @@ class ModelValidationTracker:
         return exported(self._records(by_model, attempts), by_model, self._store.runs_blocking())
 
     def merge(self, data: Any) -> int:
-        """Add JSON data in any form that load reads, all or nothing; return how many attempts were new.
+        """Add JSON data in any form that load reads, all or nothing; return the number of new attempts.
 
         Raises:
-            ValueError: It is not such data; the text says where and why.
+            ValueError: The data has another form; the text names the place and the problem.
         """
         return self._store.add_blocking(*self.read(data))
 
     def read(self, data: Any) -> tuple[Sequence[Attempt], Sequence[Run]]:
-        """Return what merge would add from JSON data; some of it may already exist.
+        """Parse the JSON data that merge would add; some of it may already exist.
 
         Raises:
-            ValueError: It is not such data; the text says where and why.
+            ValueError: The data has another form; the text names the place and the problem.
         """
         try:
             return self._read(data)
@@ -137,7 +137,7 @@ class ModelValidationTracker:
             raise ValueError("it is nested too deeply") from None
 
     def close(self) -> None:
-        """Close the database, unless a store was passed in: whoever opened that closes it."""
+        """Close the database, unless a store was passed in: its owner closes it."""
         if self._is_own:
             self._store.close()
 

@@ -13,14 +13,14 @@ from .statistics import Status
 
 @attrs.frozen(kw_only=True)
 class ValidationRecord:
-    """What is known about a model. The first seven are the specification's; the rest says what the numbers prove.
+    """The validation record of a model. The first seven fields are the specification's; the others are statistics.
 
     Attributes:
         validated: The tests prove that 80 % succeed, and are still valid; always recomputed (C4).
-        last_tested: ISO 8601, UTC; None if it never was.
+        last_tested: ISO 8601, UTC; None if it was never tested.
         test_history: The last 50: timestamp, success, and details or error.
-        errors: Tests that ended in an error which says nothing about the model; they do not count.
-        rate, low, high: Part that succeeded, and its 95 % interval.
+        errors: Tests that ended in an error of the service; they do not count.
+        rate, low, high: The fraction that succeeded, and its 95 % interval.
         more: Further tests that would decide it, if the rate stays the same.
         stale: The model, its plugin or the tools are no longer those that were tested.
 

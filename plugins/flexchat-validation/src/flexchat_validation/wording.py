@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 
-def shown(value: Any, limit: int = 80) -> str:
-    """Return a value on one line, at most limit characters: texts in single quotes, everything else as JSON."""
+def shorten(value: Any, limit: int = 80) -> str:
+    """Format a value on one line of at most *limit* characters: texts in single quotes, everything else as JSON."""
     if isinstance(value, str):
         return f"'{_printable(_cut(value, limit))}'"
     try:

@@ -38,8 +38,8 @@ def toml_of(cases: Iterable[Case]) -> str:
 def add_cases(file: Path, cases: Sequence[Case]) -> None:
     """Add cases at the end of a file of cases, which is created if it does not exist.
 
-    Everything in it stays; in TOML, comments too. The file is replaced in one step: whoever reads it meanwhile, or
-    after a crash, finds the old or the new version.
+    Its content is preserved, in TOML with comments. The file is replaced atomically: a reader, also after a crash,
+    finds either the old or the new version.
 
     Raises:
         ConfigError: It is not a file of cases, already has one of that name, or cannot be written.

@@ -37,7 +37,7 @@ def cases_and_problems(
         return Cases(), []
     if "validation" in read.document.data:
         table = read.settings(("validation",), (), ValidationTable)
-        if table is None:  # its cases are read one by one below; the rest of what it names can be checked, too
+        if table is None:  # the cases are read one by one below, so that the rest of the table is checked as well
             written = read.document.data["validation"]
             table = ValidationTable(files=_texts(written, "files"), models=_texts(written, "models"))
         core = attrs.evolve(core, tables={**core.tables, "validation": table})

@@ -119,7 +119,7 @@ def import_(
 ) -> None:
     """Import tests of the Berkeley leaderboard or of promptfoo.
 
-    They are printed as cases, or added to a file; what cannot be imported is said.
+    They are printed as cases, or added to a file; tests that cannot be imported are reported.
     """
     if limit is not None and limit < 1:
         raise UsageError(f"--limit is at least 1, not {limit}")
@@ -142,7 +142,7 @@ def _cases(context: CommandContext, files: Sequence[str]) -> Cases:
 
 
 def _sample_chat(context: CommandContext) -> FlexChat:
-    """Return what flexchat validate uses without a configuration; without a model to try, only its tools."""
+    """Open the chat that flexchat validate uses without a configuration; without a model, only its tools."""
     try:
         return context.open_chat()
     except UsageError:

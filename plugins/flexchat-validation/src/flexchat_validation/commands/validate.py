@@ -1,4 +1,4 @@
-"""flexchat validate: try models with cases, and say which can be trusted with tools."""
+"""flexchat validate: test models with cases, and report which can be trusted with tools."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Wanted:
 )
 @click.pass_obj
 def validate(context: CommandContext, /, **options: Any) -> int:
-    """Try models with cases, and say which can be trusted with tools.
+    """Test models with cases, and report which can be trusted with tools.
 
     The exit status is 0 if --fail-on finds nothing, else 1; 130 if interrupted.
     """

@@ -153,8 +153,7 @@ def _tried(report: Report) -> str:
 
 
 def _lacking(rows: Sequence[tuple[str, Verdict]]) -> list[str]:
-    """Return what the columns do not say: why nothing is decided though the interval is clear, or why no number would
-    do."""
+    """Explain the rows that are undecided although their interval is clear, or that no number of tests would decide."""
     named: dict[str, list[str]] = {}
     for name, found in rows:
         if found.lacking and (found.more is None or found.low >= LINE or found.high < LINE):
@@ -196,7 +195,7 @@ def _print_errors(report: Report, terminal: Terminal) -> None:
 
 
 def _problem(report: Report) -> str:
-    """Return what was wrong with the run, without the causes, which are shown with the attempts."""
+    """Return the problem of the run, without the causes, which are shown with the attempts."""
     text = report.run.problem or ""
     for attempt in report.attempts:
         if attempt.outcome == "error":

@@ -145,9 +145,9 @@ def _tracker(context: CommandContext, store: str | None, *, judges: bool = False
 
 
 def _valid_now(context: CommandContext) -> Callable[[str], ModelKey] | None:
-    """Return a function that says what a model's results are valid for with this configuration; asks no service.
+    """Return the function that computes a model's current key from this configuration, without using the network.
 
-    None without a usable configuration: nothing is then known to be stale.
+    None without a usable configuration: no result then counts as stale.
     """
     from ..fingerprint import Keys
 
@@ -165,7 +165,7 @@ def _valid_now(context: CommandContext) -> Callable[[str], ModelKey] | None:
 
 
 def _path(context: CommandContext, store: str | None) -> Path | None:
-    """Return --store, or what the configuration's table says; the rest of the configuration does not matter."""
+    """Return the path of --store, or of the configuration's table, whose other errors are ignored."""
     from flexchat.host import read_config
 
     from ..cases import ValidationTable

@@ -44,7 +44,7 @@ _NOT_TAKEN = {
 
 
 def bfcl_cases(questions: Path, answers: Path | None = None, *, limit: int | None = None) -> list[Case]:
-    """Return the questions of a file as cases; see read_bfcl, which also says what was left out."""
+    """Read the questions of a file as cases; read_bfcl also reports the questions that were left out."""
     return [*read_bfcl(questions, answers, limit=limit).cases]
 
 
@@ -86,7 +86,7 @@ def read_bfcl(questions: Path, answers: Path | None = None, *, limit: int | None
 
 
 def category_of(questions: Path) -> str:
-    """Return the category that a file's name says: BFCL_v4_live_simple.json is live_simple."""
+    """Extract the category from a file's name: BFCL_v4_live_simple.json is live_simple."""
     return re.sub(r"^BFCL_v\d+_", "", questions.stem)
 
 
@@ -106,7 +106,7 @@ def json_schema_of(schema: Any) -> Any:
 
 
 class _LeftOutError(Exception):
-    """A question cannot be imported; the text says why."""
+    """A question cannot be imported; the text gives the reason."""
 
 
 def _case(id: str, row: Mapping[str, Any], category: str, truth: Any) -> Case:
@@ -114,7 +114,7 @@ def _case(id: str, row: Mapping[str, Any], category: str, truth: Any) -> Case:
         raise _LeftOutError("there is no ground truth for it")
     if truth is not None and not (isinstance(truth, list) and all(isinstance(call, Mapping) for call in truth)):
         raise _LeftOutError("its ground truth is not a list of calls")
-    prompt, message = _said(row.get("question"))
+    prompt, message = _parse_question(row.get("question"))
     return Case(
         name=id,
         message=message,
@@ -129,7 +129,7 @@ def _case(id: str, row: Mapping[str, Any], category: str, truth: Any) -> Case:
     )
 
 
-def _said(question: Any) -> tuple[str | None, str]:
+def _parse_question(question: Any) -> tuple[str | None, str]:
     turns = question if isinstance(question, list) else []
     if len(turns) != 1 or not isinstance(turns[0], list):
         raise _LeftOutError("its question does not have exactly one turn")

@@ -58,13 +58,13 @@ class OldRecord:
 
 
 def old_records(data: Any) -> tuple[OldRecord, ...]:
-    """Return what an earlier tracker's file says.
+    """Read the records of an earlier tracker's file.
 
     A success in {savedAt, records} without a tool call is imported as failed: that format counted it because nothing
     was raised.
 
     Raises:
-        ValueError: It is not such a file; the message says where and why.
+        ValueError: The data has another form; the message names the place and the problem.
     """
     return tuple(_record(model_id, record, where) for model_id, record, where in _entries(data))
 
@@ -140,7 +140,7 @@ def _details(entry: Mapping[str, Any], no_tool: bool) -> Any:
 
 
 def _was_success(attempt: Attempt) -> int:
-    """Return how many successes the earlier tracker counted."""
+    """Count the successes as the earlier tracker did."""
     if attempt.tests > 1:
         return attempt.successes
     return int(attempt.outcome == "passed" or _NO_TOOL in attempt.problems)

@@ -33,7 +33,7 @@ _VARIABLE = re.compile(r"\{\{-?\s*([A-Za-z_]\w*)\s*-?\}\}")
 
 
 class _LeftOutError(Exception):
-    """A test cannot be imported; the text says why."""
+    """A test cannot be imported; the text gives the reason."""
 
 
 def read_promptfoo(file: Path, *, limit: int | None = None) -> Imported:
@@ -182,7 +182,7 @@ def _prompts(prompts: Any, file: Path, notes: list[str]) -> Iterator[tuple[str |
             except ConfigError as error:
                 notes.append(f"prompt {index} is left out: {error}")
                 continue
-        said = _said(raw)
+        said = _parse_prompt(raw)
         if said is None:
             notes.append(
                 f"prompt {index} is left out: it is not a single user message, with or without a system prompt"
@@ -191,8 +191,8 @@ def _prompts(prompts: Any, file: Path, notes: list[str]) -> Iterator[tuple[str |
             yield said
 
 
-def _said(raw: Any) -> tuple[str | None, str] | None:
-    """Return system prompt and message of a text, or of messages written as JSON."""
+def _parse_prompt(raw: Any) -> tuple[str | None, str] | None:
+    """Extract system prompt and message from a text, or from messages in JSON; None for anything else."""
     if not isinstance(raw, str):
         return None
     try:
@@ -274,7 +274,7 @@ def _yaml(text: str, file: Path) -> Any:
 
 
 def _size(value: Any, known: dict[int, int]) -> int:
-    """Return how many values a value contains. Ten lines of nested aliases can expand to gigabytes."""
+    """Count the values within a value. Ten lines of nested YAML aliases can expand to gigabytes."""
     if not isinstance(value, (dict, list)):
         return 1
     if id(value) not in known:

@@ -205,5 +205,5 @@ def table(value: Any) -> dict[str, Any]:
 
 
 def listed(value: Any) -> list[Any]:
-    """Return a list as it is, nothing as an empty one, and anything else as its only item."""
+    """Return a list unchanged, an empty one for None, and any other value as the only item of a list."""
     return value if isinstance(value, list) else [] if value is None else [value]

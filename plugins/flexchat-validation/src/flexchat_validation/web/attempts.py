@@ -19,7 +19,7 @@ _CHOICE = {"type": "string", "default": "", "maxLength": 300}
 
 async def _list(call: Any) -> Any:
     async with call.serving.chat() as chat:
-        return await Records.of(call.serving).told(chat, _newest, call.tenant, call.query)
+        return await Records.of(call.serving).encode(chat, _newest, call.tenant, call.query)
 
 
 def _newest(results: Results, tenant: str, query: Mapping[str, Any]) -> Any:
@@ -63,7 +63,7 @@ async def _plan(call: Any) -> Any:
 
 
 def operations(web: Any) -> tuple[Any, ...]:
-    """Return what can be asked over HTTP."""
+    """Create the operations of the HTTP API."""
     return (
         web.Operation(
             method="GET",

@@ -101,7 +101,7 @@ class Runs:
                         if isinstance(event, Attempt):
                             live.made.append(event)
                         live.tell()
-        except Exception as error:  # noqa: BLE001  told to who asked, or kept with the run, and in the log
+        except Exception as error:  # noqa: BLE001  reported to the client or stored with the run, and logged
             if not begun.done():
                 begun.set_exception(error)
             else:

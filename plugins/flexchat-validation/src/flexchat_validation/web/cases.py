@@ -25,13 +25,13 @@ async def readable(serving: Any, chat: FlexChat) -> tuple[Cases, tuple[Problem, 
     return cases, tuple(_from_the_folder(problem, f"{serving.folder}{os.sep}") for problem in problems)
 
 
-async def wanted(
+async def select(
     serving: Any, chat: FlexChat, *, names: Collection[str] = (), tags: Collection[str] = ()
 ) -> tuple[Case, ...]:
-    """Return those with one of these names and one of these tags; default: all.
+    """Return the cases with one of these names and one of these tags; default: all.
 
     Raises:
-        ConfigError: Something is wrong with cases that may be among those wanted.
+        ConfigError: There are problems with cases that may be among the selected ones.
         ApiError: 404: there is no case with that name, or none with that tag.
     """
     found, problems = await readable(serving, chat)
@@ -52,8 +52,8 @@ async def hashes(serving: Any, chat: FlexChat, table: ValidationTable) -> dict[s
     return await asyncio.to_thread(case_hashes, found.cases, tools, table) or None
 
 
-def told(problems: Iterable[Problem], serving: Any) -> list[dict[str, Any]]:
-    """Return problems as JSON data."""
+def problems_as_data(problems: Iterable[Problem], serving: Any) -> list[dict[str, Any]]:
+    """Convert problems to JSON data, without secrets."""
     return [
         {"path": ": ".join(filter(None, (p.source, p.path))), "text": serving.mask(p.text), "line": p.line}
         for p in problems

@@ -13,16 +13,16 @@ from ..validation_record import ValidationRecord
 from .records import Records, shown_status
 from .shapes import STATUS
 
-__all__ = ["STATUS", "named", "told"]
+__all__ = ["STATUS", "listed", "records_of"]
 
 
-async def told(call: Any, chat: FlexChat, ids: Sequence[str]) -> Mapping[str, Any]:
-    """Return models' records, by id."""
+async def records_of(call: Any, chat: FlexChat, ids: Sequence[str]) -> Mapping[str, Any]:
+    """Return the validation records of models, by id."""
     tracker = await Records.of(call.serving).tracker(chat)
     known = await asyncio.to_thread(lambda: {found.model_id: found for found in tracker.get_all_validations()})
     return {id: shown_status(known.get(id) or ValidationRecord(model_id=id)) for id in ids}
 
 
-def named(chat: FlexChat) -> Iterable[str]:
+def listed(chat: FlexChat) -> Iterable[str]:
     """Return the models that the table validation names."""
     return table_of(chat.config).models

@@ -24,10 +24,10 @@ QUICK = 300
 
 @attrs.frozen
 class Results:
-    """The input for work on all results; see Records.told.
+    """The input for work on all results; see Records.encode.
 
     Attributes:
-        keys: What a model's results are valid for now.
+        keys: Computes the current key of a model.
         cases: The cases that count now; see ModelValidationTracker.
     """
 
@@ -57,7 +57,7 @@ class Records:
         return found
 
     def store(self, chat: FlexChat) -> ValidationStore:
-        """Return the store the configuration names."""
+        """Return the store that the configuration names, opening it on first use."""
         named = table_of(chat.config).store
         path = located(named, self._serving.folder) if named else None
         if path not in self._stores:
@@ -69,23 +69,23 @@ class Records:
         keys, cases = await self.keys(chat), await case_files.hashes(self._serving, chat, table_of(chat.config))
         return ModelValidationTracker(self.store(chat), current=keys, cases=lambda: cases)
 
-    async def told(self, chat: FlexChat, work: Callable[..., Any], *args: Any) -> Any:
-        """Return a module function's result on all results as an answer; in another process if there are many.
+    async def encode(self, chat: FlexChat, work: Callable[..., Any], *args: Any) -> Any:
+        """Apply a function to all results and encode its result; in another process if there are many.
 
         Args:
-            work: Takes the Results and the args, and returns JSON data.
+            work: A function of a module that takes the Results and the args, and returns JSON data.
         """
         store, keys, encoded = self.store(chat), await self.keys(chat), self._serving.web.encoded
         cases = await case_files.hashes(self._serving, chat, table_of(chat.config))
         if await store.count() <= QUICK:
             return self._serving.web.Written(
-                await asyncio.to_thread(_told, Results(store, keys, cases), encoded, work, args)
+                await asyncio.to_thread(_encode, Results(store, keys, cases), encoded, work, args)
             )
         run = self._serving.web.Apart.of(self._serving).run
-        return self._serving.web.Written(await run(_told_elsewhere, store.path, keys, cases, encoded, work, args))
+        return self._serving.web.Written(await run(_encode_from_path, store.path, keys, cases, encoded, work, args))
 
     async def keys(self, chat: FlexChat) -> Keys:
-        """Return a function that says what a model's results are valid for now."""
+        """Return the function that computes the current key of a model."""
         return Keys(chat, await self._serving.web.listed_models(self._serving, chat))
 
     async def aclose(self) -> None:
@@ -94,11 +94,13 @@ class Records:
             await self._stores.popitem()[1].aclose()
 
 
-def _told(results: Results, encoded: Callable[[Any], bytes], work: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
+def _encode(
+    results: Results, encoded: Callable[[Any], bytes], work: Callable[..., Any], args: tuple[Any, ...]
+) -> bytes:
     return encoded(work(results, *args))
 
 
-def _told_elsewhere(
+def _encode_from_path(
     path: Path,
     keys: Keys,
     cases: Mapping[str, str] | None,
@@ -107,7 +109,7 @@ def _told_elsewhere(
     args: tuple[Any, ...],
 ) -> bytes:
     with closing(ValidationStore(path)) as store:
-        return _told(Results(store, keys, cases), encoded, work, args)
+        return _encode(Results(store, keys, cases), encoded, work, args)
 
 
 def shown_status(record: Any) -> dict[str, Any]:

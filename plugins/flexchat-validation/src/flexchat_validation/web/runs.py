@@ -18,7 +18,7 @@ from ..store import Run, Tally, ValidationStore
 from . import cases as case_files
 from .background import Live, Runs
 from .records import Records
-from .shapes import COUNT, NULLABLE_TEXT, NUMBER, TABLE, TEXT, TEXTS, listed, record, taken
+from .shapes import COUNT, NULLABLE_TEXT, NUMBER, TABLE, TEXT, TEXTS, body_schema, listed, record
 
 MOST_TRIES = 100_000
 """Tries a run may plan."""
@@ -38,14 +38,14 @@ async def _start(call: Any) -> Any:
 
 
 async def plan_of(call: Any, chat: FlexChat) -> Plan:
-    """Return what a request wants tried.
+    """Read the plan of a request.
 
     Raises:
         ApiError: 404: there is no such case; 422: there is nothing to try, or too much.
     """
     body = call.body or {}
     table = table_of(chat.config)
-    found = await case_files.wanted(call.serving, chat, names=body.get("cases", ()), tags=body.get("tags", ()))
+    found = await case_files.select(call.serving, chat, names=body.get("cases", ()), tags=body.get("tags", ()))
     if not found:
         raise call.web.ApiError(
             422, "there are no cases to try; write some in a file that [validation] names", kind="no-cases"
@@ -76,8 +76,8 @@ async def _resume(call: Any) -> Any:
 
 async def _under_way(call: Any, run: Run) -> Any:
     live = Runs.of(call.serving).live(run.id)
-    told = _told(run, live, Tally())
-    return call.web.Json(told, status=202, headers={"location": f"{call.base}/api/validation/runs/{run.id}"})
+    data = _run_data(run, live, Tally())
+    return call.web.Json(data, status=202, headers={"location": f"{call.base}/api/validation/runs/{run.id}"})
 
 
 async def _list(call: Any) -> Any:
@@ -86,14 +86,14 @@ async def _list(call: Any) -> Any:
         store = Records.of(call.serving).store(chat)
         found = await store.runs(call.query["limit"], tenant=call.tenant)
         tallies = await store.tallies([run.id for run in found])
-    return call.web.Json({"runs": [_told(run, runs.live(run.id), tallies[run.id]) for run in found]})
+    return call.web.Json({"runs": [_run_data(run, runs.live(run.id), tallies[run.id]) for run in found]})
 
 
 async def _show(call: Any) -> Any:
     run, store = await _own(call)
     tallies, attempts = await store.tallies([run.id]), await store.attempts(run=run.id)
-    told = _told(run, Runs.of(call.serving).live(run.id), tallies[run.id])
-    return call.web.Json({**told, "attempts": [attempt_to_dict(attempt) for attempt in attempts]})
+    data = _run_data(run, Runs.of(call.serving).live(run.id), tallies[run.id])
+    return call.web.Json({**data, "attempts": [attempt_to_dict(attempt) for attempt in attempts]})
 
 
 async def _cancel(call: Any) -> Any:
@@ -117,11 +117,11 @@ async def _events(call: Any) -> AsyncGenerator[Any, None]:
     run, store = await _own(call)
     live = Runs.of(call.serving).live(run.id)
 
-    async def told() -> Any:
+    async def snapshot() -> Any:
         tallies = await store.tallies([run.id])
-        return call.web.Event("run", _told(await store.run(run.id), live, tallies[run.id]))
+        return call.web.Event("run", _run_data(await store.run(run.id), live, tallies[run.id]))
 
-    yield await told()
+    yield await snapshot()
     sent: set[str] = set()
     for attempt in await store.attempts(run=run.id):
         sent.add(attempt.id)
@@ -138,12 +138,12 @@ async def _events(call: Any) -> AsyncGenerator[Any, None]:
             break
         if time.monotonic() - last >= _SECONDS_BETWEEN:
             last = time.monotonic()
-            yield await told()
+            yield await snapshot()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS_BETWEEN):
                 await changed.wait()
     live = None
-    yield await told()
+    yield await snapshot()
 
 
 async def _own(call: Any) -> tuple[Run, ValidationStore]:
@@ -161,9 +161,9 @@ async def _own(call: Any) -> tuple[Run, ValidationStore]:
     return run, store
 
 
-def _told(run: Run, live: Live | None, tally: Tally) -> dict[str, Any]:
-    """Return a run as JSON data: with its progress while it is in progress, else with what is kept."""
-    told: dict[str, Any] = {
+def _run_data(run: Run, live: Live | None, tally: Tally) -> dict[str, Any]:
+    """Convert a run to JSON data, with its live progress while it runs, otherwise with the stored one."""
+    data: dict[str, Any] = {
         "id": run.id,
         "state": run.state,
         "models": list(run.models),
@@ -181,9 +181,9 @@ def _told(run: Run, live: Live | None, tally: Tally) -> dict[str, Any]:
     }
     if live is not None and live.run is not None:
         now = live.run.progress
-        told |= {name: getattr(now, name) for name in ("state", "done", "passed", "failed", "errors")}
-        told |= {"eta_s": now.eta_s, "waiting": now.waiting}
-    return told
+        data |= {name: getattr(now, name) for name in ("state", "done", "passed", "failed", "errors")}
+        data |= {"eta_s": now.eta_s, "waiting": now.waiting}
+    return data
 
 
 _RUN = {
@@ -219,11 +219,11 @@ ATTEMPT = record(
 )
 _NAMES = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _REPETITIONS = {"type": "integer", "minimum": 1, "maximum": 1000}
-WANTED = {**taken({}, models=_NAMES, cases=_NAMES, tags=_NAMES, runs=_REPETITIONS), "examples": [{"runs": 1}]}
+WANTED = {**body_schema({}, models=_NAMES, cases=_NAMES, tags=_NAMES, runs=_REPETITIONS), "examples": [{"runs": 1}]}
 
 
 def operations(web: Any) -> tuple[Any, ...]:
-    """Return what can be asked over HTTP."""
+    """Create the operations of the HTTP API."""
     return (
         web.Operation(
             method="POST",

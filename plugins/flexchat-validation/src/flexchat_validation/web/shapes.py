@@ -29,8 +29,8 @@ def record(required: Mapping[str, Schema], **optional: Schema) -> Schema:
     return {"type": "object", "properties": {**required, **optional}, "required": [*required]}
 
 
-def taken(required: Mapping[str, Schema], **optional: Schema) -> Schema:
-    """Return the schema of a request's body: these keys and no others."""
+def body_schema(required: Mapping[str, Schema], **optional: Schema) -> Schema:
+    """Create the schema of a request's body, which allows these keys and no others."""
     return {**record(required, **optional), "additionalProperties": False}
 
 

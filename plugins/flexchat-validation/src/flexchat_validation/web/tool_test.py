@@ -15,7 +15,7 @@ from flexchat.host import ResponseRule, RuleTools, document_of
 from ..attempting import is_the_models
 from ..stand_ins import may_run, tools_to_run
 from .records import Records, shown_status
-from .shapes import COUNT, NULLABLE_TEXT, NUMBER, SAID, STATUS, SWITCH, TABLE, TEXT, TEXTS, listed, record, taken
+from .shapes import COUNT, NULLABLE_TEXT, NUMBER, SAID, STATUS, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
 
 MISSING = "Missing query or model"
 PROMPT = "You are a helpful assistant with access to tools. Use them when appropriate."
@@ -167,7 +167,7 @@ async def _outcome(call: Any, test: ToolTest, turn: Turn) -> dict[str, Any]:
 
 
 async def _record_failure(call: Any, test: ToolTest, error: FlexChatError) -> None:
-    """Record an error that counts against the model; an unavailable service says nothing about its models."""
+    """Record an error that counts against the model; an unavailable service is no evidence about its models."""
     if is_the_models(error):
         await _recorded(call, test, succeeded=False, details=None, error=call.serving.mask(str(error)))
 
@@ -199,7 +199,7 @@ _SERVICE = {
 
 
 def operations(web: Any) -> tuple[Any, ...]:
-    """Return what can be asked over HTTP."""
+    """Create the operations of the HTTP API."""
     return (
         web.Operation(
             method="POST",
@@ -209,7 +209,7 @@ def operations(web: Any) -> tuple[Any, ...]:
             tag="tools",
             handle=_test,
             body={
-                **taken(
+                **body_schema(
                     {"query": SAID, "model": SAID},
                     llm={**TEXT, "description": "The service; by default it precedes the model: LLM/MODEL."},
                     provider_config=_SERVICE,

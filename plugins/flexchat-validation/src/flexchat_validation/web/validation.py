@@ -20,7 +20,7 @@ from ..summary import matrix, summarise
 from ..tracker import ModelValidationTracker
 from . import cases as case_files
 from .records import Records, Results, shown_status
-from .shapes import COUNT, SAID, STATUS, SWITCH, TABLE, TEXT, TEXTS, listed, record, taken
+from .shapes import COUNT, SAID, STATUS, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
 
 MAX_MODELS = 100
 """Models of the matrix in one answer; imports may bring tens of thousands."""
@@ -34,7 +34,7 @@ _PROBLEMS = listed(record({"path": TEXT, "text": TEXT, "line": {"type": ["intege
 
 async def _validations(call: Any) -> Any:
     async with call.serving.chat() as chat:
-        return await Records.of(call.serving).told(chat, _all_validations)
+        return await Records.of(call.serving).encode(chat, _all_validations)
 
 
 def _all_validations(results: Results) -> Any:
@@ -72,15 +72,17 @@ async def _cases(call: Any) -> Any:
         }
         for case in _tagged(call, found)
     ]
-    return call.web.Json({"cases": told, "defaults": defaults, "problems": case_files.told(problems, call.serving)})
+    return call.web.Json(
+        {"cases": told, "defaults": defaults, "problems": case_files.problems_as_data(problems, call.serving)}
+    )
 
 
 def _defaults(call: Any, chat: FlexChat) -> dict[str, Any]:
-    """Return what a run does unless its request says otherwise, as far as the configuration sets it."""
+    """Return the defaults of a run that the configuration sets."""
     table, written = table_of(chat.config), call.serving.written.get("validation")
     models = []
     for model in table.models:
-        with contextlib.suppress(FlexChatError):  # a check says what is wrong with it
+        with contextlib.suppress(FlexChatError):  # check reports its problems
             models.append("/".join(split_model(chat, model)))
     return {
         "models": list(dict.fromkeys(models)),
@@ -96,8 +98,8 @@ async def _matrix(call: Any) -> Any:
         found, problems = await case_files.readable(call.serving, chat)
         tools, table = chat.tools.get_registry().list(), table_of(chat.config)
         hashes = await asyncio.to_thread(case_hashes, _tagged(call, found), tools, table)
-        flaws = case_files.told(problems, call.serving)
-        return await records.told(
+        flaws = case_files.problems_as_data(problems, call.serving)
+        return await records.encode(
             chat,
             _part_of_matrix,
             hashes,
@@ -131,7 +133,7 @@ def _part_of_matrix(
 async def _export(call: Any) -> Any:
     tenant = call.tenant if call.serving.settings.tokens else None
     async with call.serving.chat() as chat:
-        made = await Records.of(call.serving).told(chat, _exported, tenant)
+        made = await Records.of(call.serving).encode(chat, _exported, tenant)
     return attrs.evolve(made, headers={"content-disposition": 'attachment; filename="flexchat-validation.json"'})
 
 
@@ -174,7 +176,7 @@ def _tagged(call: Any, found: Any) -> Any:
 
 
 def operations(web: Any) -> tuple[Any, ...]:
-    """Return what can be asked over HTTP."""
+    """Create the operations of the HTTP API."""
     return (
         web.Operation(
             method="GET",
@@ -193,7 +195,7 @@ def operations(web: Any) -> tuple[Any, ...]:
             summary="Record a test of a model.",
             tag="validation",
             handle=_validate,
-            body=taken({"model": SAID, "success": SWITCH}, details={}, error={}),
+            body=body_schema({"model": SAID, "success": SWITCH}, details={}, error={}),
             answers={200: STATUS},
             problems=(404, 503),
         ),
