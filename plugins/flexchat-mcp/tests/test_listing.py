@@ -5,7 +5,7 @@ import copy
 import attrs
 import pytest
 from flexchat.domain.sourced import SourcedTool
-from flexchat_mcp.listing import digest, effect_of, sourced, unused, wanted
+from flexchat_mcp.listing import digest, effect_of, select_tools, sourced, unused
 from flexchat_mcp.settings import McpConfig
 
 CONFIG = McpConfig(command="x")
@@ -94,8 +94,8 @@ def test_include_and_exclude_choose():
     tools = [{**TOOL, "name": name} for name in ("read_a", "read_b", "write_a")]
     config = attrs.evolve(CONFIG, include=("read_*",), exclude=("*_b", "nothing"), effects={"raed_a": "read"})
 
-    assert [tool["name"] for tool in wanted(tools, config)] == ["read_a"]
-    assert [tool["name"] for tool in wanted(tools, CONFIG)] == ["read_a", "read_b", "write_a"]
+    assert [tool["name"] for tool in select_tools(tools, config)] == ["read_a"]
+    assert [tool["name"] for tool in select_tools(tools, CONFIG)] == ["read_a", "read_b", "write_a"]
     assert unused(tools, config) == ["nothing", "raed_a"]
 
 

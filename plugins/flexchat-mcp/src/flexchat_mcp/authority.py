@@ -1,4 +1,4 @@
-"""Asks an authorization server, and believes only so much of its answers: it is whoever a server names."""
+"""Requests to an authorization server, which an untrusted server may have named: answers are checked and limited."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Authority:
         """Refuse addresses where codes and tokens could be read on the way (OAuth 2.1, section 1.5).
 
         Raises:
-            AuthorityError: It is not https, nor http on this machine for a server that is on this machine, too.
+            AuthorityError: It is not https, nor http on this machine for a server that is also on this machine.
         """
         parts = urlsplit(url)
         if parts.scheme == "https":
@@ -99,12 +99,12 @@ def token_in(response: httpx2.Response) -> OAuthToken:
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """What an authorization server says in place of a token.
+    """An authorization server's error response.
 
     Attributes:
-        code: Of RFC 6749, section 5.2; empty if it names none.
-        text: For people; nothing of what was sent is in it.
-        is_final: Whether the same request will never be answered with a token.
+        code: The error code of RFC 6749, section 5.2; empty without one.
+        text: A description for people, without any part of the request.
+        is_final: Whether repeating the request cannot succeed.
     """
 
     code: str

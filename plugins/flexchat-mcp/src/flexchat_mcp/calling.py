@@ -14,7 +14,7 @@ from .errors import UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusabl
 from .person_behind import PersonBehind
 from .results import error_of, value_of
 from .settings import McpToolSettings
-from .source import McpSource, said
+from .source import McpSource, describe_invalid
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -25,7 +25,7 @@ _MOST_ERROR_CHARS = 8_000
 
 
 async def run(settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
-    """Call a tool and return what its answer says; or poll the task that an earlier call was answered with.
+    """Call a tool and return its value, or poll the task with which an earlier call was answered.
 
     Raises:
         ToolError: The server or the tool refused or failed, or the definition is no longer the accepted one.
@@ -52,8 +52,9 @@ async def _outcome(call: _Call, person: PersonBehind, settings: McpToolSettings,
         opened = cast(McpSource, await context.source.opened())
         async with opened.of(context.tenant) as source:
             try:
-                result = await call.made(source)
+                result = await call.fetch_result(source)
             except TaskGoneError as error:
+                # Without an idempotency key, a repeated write could take effect twice: its outcome stays unknown.
                 may_repeat = not is_write or (context.tool.honours_key and error.is_forgotten)
                 if error.is_left or not may_repeat:
                     raise
@@ -63,6 +64,7 @@ async def _outcome(call: _Call, person: PersonBehind, settings: McpToolSettings,
         text = f"the MCP server '{name}' cannot be used: {error}"
         raise EffectUnknownError(text) if is_again else ToolError(text, nothing_done=True) from None
     except asyncio.CancelledError:
+        # The cancellation came after the request was sent: the tool may have acted, so it is not reported as unstarted.
         if call.was_asked or is_again:
             raise
         text = f"the MCP server '{name}' was not ready in time"
@@ -85,7 +87,7 @@ async def _outcome(call: _Call, person: PersonBehind, settings: McpToolSettings,
     except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
         raise _refused(name, error, is_write=is_write, is_task=call.is_task) from None
     try:
-        return person.told(_value(result, settings, is_write=is_write))
+        return person.annotate(_value(result, settings, is_write=is_write))
     except ToolError as error:
         raise person.told_error(error) from None
 
@@ -107,7 +109,7 @@ class _Call:
         self.was_asked, self.is_task = False, context.handle is not None
         self.is_repeated = False
 
-    async def made(self, source: McpSource) -> dict[str, Any]:
+    async def fetch_result(self, source: McpSource) -> dict[str, Any]:
         """Return its result.
 
         Raises:
@@ -124,7 +126,7 @@ class _Call:
         """Return the result of a new call, whatever is remembered of an earlier one.
 
         Raises:
-            TaskGoneError, EffectUnknownError: As made.
+            TaskGoneError, EffectUnknownError: As fetch_result.
         """
         answer = await self._called(source)
         from .tasks import task_of
@@ -158,6 +160,7 @@ class _Call:
         async def request(client: Client) -> dict[str, Any]:
             from .tool_call import call_tool
 
+            # Set before the request is sent: from here on, a cancellation leaves the outcome unknown.
             self.was_asked = True
             if self._settings.resources:
                 return await source.resources.answer(client, tool, self._params)
@@ -172,6 +175,7 @@ class _Call:
                 is_write=is_write,
             )
 
+        # A write is never repeated here: the lost answer may belong to a call that took effect.
         return await source.server.ask(request, may_repeat=not is_write, answer=self._person.answer, whose=self._whose)
 
     async def _polled(self, source: McpSource, task: Task, *, is_new: bool = False) -> dict[str, Any]:
@@ -185,12 +189,14 @@ class _Call:
             source.server.tell(lambda client: cancel(client, task), after=lambda: context.remember(task.handle))
 
         try:
+            # The handle is stored before the first poll: after a kill, the task is found, and not called again.
             if is_new:
                 await context.remember(task.handle)
             return await outcome(
                 source.server, task, answer=self._person.answer, whose=self._whose, report=self._report
             )
         except asyncio.CancelledError:
+            # An interrupted turn is resumed later and polls the task of its write: it must not be cancelled.
             if not (context.is_interrupted and context.tool.effect == "write"):  # else the next call polls it
                 give_up()
             raise
@@ -204,10 +210,10 @@ class _Call:
 
 
 def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bool) -> Any:
-    """Return what a result says.
+    """Convert a result to the tool's value.
 
     Raises:
-        ToolError: It says that the tool failed, or its structured content is not what the tool's outputSchema says.
+        ToolError: The tool failed, or its structured content does not fit its outputSchema.
     """
     if result.get("isError"):
         raise ToolError(error_of(result)[:_MOST_ERROR_CHARS] or "the tool failed and does not say why")
@@ -223,7 +229,7 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
 
 
 def _refused(name: str, error: Exception, *, is_write: bool, is_task: bool) -> ToolError:
-    """Return what a refusal by the protocol, or an answer that is none, means."""
+    """Convert a protocol error, or an invalid answer, to a ToolError."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import PARSE_ERROR
     from pydantic import ValidationError
@@ -232,5 +238,5 @@ def _refused(name: str, error: Exception, *, is_write: bool, is_task: bool) -> T
         isinstance(error, MCPError) and error.code in (UNCLEAR, PARSE_ERROR)  # the SDK's, of what it cannot read
     )
     if is_write and (is_task or is_no_answer):
-        return EffectUnknownError(f"the MCP server '{name}': {said(error)}")
-    return ToolError(f"the MCP server '{name}' refused the call: {said(error)}")
+        return EffectUnknownError(f"the MCP server '{name}': {describe_invalid(error)}")
+    return ToolError(f"the MCP server '{name}' refused the call: {describe_invalid(error)}")

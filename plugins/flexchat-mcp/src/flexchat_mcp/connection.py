@@ -61,7 +61,7 @@ class _CallInFlight:
     questions: set[asyncio.Future[types.ElicitResult]] = attrs.field(factory=set)
 
     def end(self) -> None:
-        """Ask nobody any more."""
+        """Stop asking the person."""
         for question in self.questions:
             question.cancel()
 
@@ -134,6 +134,7 @@ class Connection:
         self._owner = asyncio.get_running_loop().create_task(self._own(era, opened), context=contextvars.Context())
         limit_s = self._config.start_ms / 1000
         try:
+            # The shield keeps the future usable: _own must still be able to resolve it after this caller has left.
             async with asyncio.timeout(limit_s):
                 await asyncio.shield(opened)
         except TimeoutError:
@@ -159,16 +160,16 @@ class Connection:
 
         Args:
             is_call: Whether it is a tool's call, which may take long.
-            answer: Asks the person behind the call what the server wants to know; None: nobody can be asked.
-            whose: What calls with the same person behind them have in common: the turn.
-            task: The task the request is about.
+            answer: Asks the person behind the call the server's questions; None if there is no person.
+            whose: The turn, which identifies calls with the same person behind them.
+            task: The task that the request concerns.
 
         Raises:
             ServerUnusableError: The connection is not open; nothing was asked.
             AnswerLostError: There is no answer.
             AnswerTooLargeError: It was longer than max_bytes.
             MCPError: The server refused.
-            ValidationError: Its answer is not what the protocol says.
+            ValidationError: Its answer violates the protocol.
         """
         client = self.client
         self.busy, self.working = self.busy + 1, self.working + is_call
@@ -178,7 +179,7 @@ class Connection:
         try:
             return await request(client)
         except MCPError as error:
-            raise self._told(error) from None
+            raise self._convert_error(error) from None
         finally:
             self.busy, self.working = self.busy - 1, self.working - is_call
             if is_call:
@@ -216,8 +217,8 @@ class Connection:
         self.why = self.why or why
         self._ending.set()
 
-    def _told(self, error: MCPError) -> Exception:
-        """Return what an error means: some are ours, or the SDK's own, and say that there is no answer."""
+    def _convert_error(self, error: MCPError) -> Exception:
+        """Convert an error: some come from this package or the SDK itself, and mean that there is no answer."""
         match error.code:
             case code if code == NOT_SENT:
                 return AnswerLostError(error.message, may_have_acted=False)
@@ -245,9 +246,9 @@ class Connection:
                 client = Client(
                     transport,
                     mode=era,
-                    message_handler=self._heard,
+                    message_handler=self._on_message,
                     client_info=types.Implementation(name="flexchat", version=__version__),
-                    elicitation_callback=self._asked,
+                    elicitation_callback=self._answer_question,
                     extensions=[TasksExtension(self._task_changed)],
                     cache=None,
                 )
@@ -264,7 +265,7 @@ class Connection:
         except BaseException as error:  # noqa: BLE001  the SDK raises groups of anything
             if self.process is not None:
                 await self.process.settled()
-            self._end(self._said(error))
+            self._end(self._describe_error(error))
             is_refusal, status = "exit code" in self.why or _is_refusal(error), _status(error)
         finally:
             self._end("it was closed")
@@ -298,8 +299,8 @@ class Connection:
             raise ServerUnusableError("the name of its tenant has NUL or half of a surrogate pair: use another name")
         return {**self._config.env, TENANT_VARIABLE: self._tenant}
 
-    async def _asked(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Answer a server of the older era, which does not say in which of its calls it asks, but in which task."""
+    async def _answer_question(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Answer a server of the older era, which names the task of its question, but not the call."""
         related: Any = dict(params.meta or {}).get(RELATED_TASK)
         id = related.get("taskId") if isinstance(related, dict) else None
         calls = [call for call in self._calls if call.task is not None and call.task.id == id] or self._calls
@@ -319,12 +320,12 @@ class Connection:
             if call.task is not None and call.task.id == id:
                 call.task.stir()
 
-    async def _heard(self, message: object) -> None:
+    async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._tools_changed()
 
     async def _listen(self, client: Client) -> None:
-        """Hear of changes from servers without a session, which only tell those who ask."""
+        """Subscribe to the changes of servers without a session, which notify only subscribers."""
         tools = client.server_capabilities.tools
         if self.version < MODERN or tools is None or not tools.list_changed:
             return
@@ -333,13 +334,13 @@ class Connection:
                 async for _ in events:
                     self._tools_changed()
 
-    def _said(self, error: BaseException) -> str:
-        """Return why it could not be opened, or broke, in words."""
+    def _describe_error(self, error: BaseException) -> str:
+        """Describe why the connection could not be opened, or broke."""
         error = _first(error)
         if isinstance(error, ServerUnusableError):
             return str(error)
         if isinstance(error, MCPError):
-            return self._mask(str(self._told(error)))
+            return self._mask(str(self._convert_error(error)))
         if isinstance(error, ValidationError):
             return "it answered something that is not MCP"
         if self._config.url is not None:

@@ -25,7 +25,7 @@ MOST_ERRORS = 1_000
 
 
 class ServerUnusableError(FlexChatError):
-    """The server cannot be started or reached, or says nothing that can be used; nothing was asked of it.
+    """The server cannot be started or reached, or its answers are unusable; no request was sent to it.
 
     Attributes:
         is_refusal: Whether it ended or refused because of the first message, so that another era may do.

@@ -84,7 +84,7 @@ class Grant(OAuthClientProvider):
         return tokens.access_token if tokens is not None and self.context.is_token_valid() else None
 
     async def token(self, send: Send) -> str | None:
-        """Return what a request is sent with; renew it if it has run out.
+        """Return the access token for a request, renewed if it has expired.
 
         Raises:
             AuthorityError: As renew.
@@ -98,7 +98,7 @@ class Grant(OAuthClientProvider):
     async def renew(self, stale: str, send: Send) -> bool:
         """Replace a token that is no longer good, by a new one or by one that another program got.
 
-        Once sent, it goes on whatever becomes of the caller: the server may have taken the old token back by then.
+        Once sent, it continues even if the caller is cancelled: the server may have revoked the old token already.
 
         Returns:
             Whether there is another one; if not, a person has to sign in.
@@ -106,9 +106,11 @@ class Grant(OAuthClientProvider):
         Raises:
             AuthorityError: None can be had now; later, perhaps.
         """
+        # One renewal for all requests: a server may revoke the refresh token at its first use, so that a second renewal
+        # would sign the user out. A task of its own, because a caller may be cancelled after the request was sent.
         if self._renewing is None or self._renewing.done():
             made = asyncio.get_running_loop().create_task(self._renew(stale, send), context=contextvars.Context())
-            made.add_done_callback(lambda task: task.cancelled() or task.exception())  # perhaps nobody waits any more
+            made.add_done_callback(lambda task: task.cancelled() or task.exception())  # all callers may have left
             self._renewing = made
         renewing = self._renewing
         await asyncio.wait({renewing})
@@ -123,7 +125,7 @@ class Grant(OAuthClientProvider):
 
         Raises:
             OAuthFlowError: It has failed.
-            ValueError: What the server says cannot be read.
+            ValueError: The server's metadata cannot be read.
         """
         context = self.context
         if refused.status_code == 401:
@@ -144,6 +146,7 @@ class Grant(OAuthClientProvider):
             await asyncio.wait({self._renewing}, timeout=_CLOSING_S)
 
     async def _renew(self, stale: str, send: Send) -> None:
+        # The lock excludes other programs; the file is read again inside it, since another may have renewed the token.
         async with self._file.alone():
             await self._look_at_file()
             context = self.context
@@ -155,6 +158,7 @@ class Grant(OAuthClientProvider):
                 await self._keep(token_in(response))
                 return
             is_unknown_client = refusal.code == "invalid_client"
+            # Tokens are discarded only after a final refusal: an outage must not sign the user out.
             if not refusal.is_final or (is_unknown_client and self._auth.client_id is not None):
                 raise AuthorityError(refusal.text)
             context.clear_tokens()
@@ -186,7 +190,7 @@ class Grant(OAuthClientProvider):
         """Write down what is known, with a token that has just come."""
         context, before = self.context, self.context.current_tokens
         if token is not None:
-            # Left out, they are as they were (RFC 6749, section 6).
+            # Fields that are left out are unchanged (RFC 6749, section 6).
             token.scope = token.scope or (before.scope if before else None)
             token.refresh_token = token.refresh_token or (before.refresh_token if before else None)
             context.current_tokens = token
@@ -250,7 +254,7 @@ class Grant(OAuthClientProvider):
 
 
 class _ClientMetadata(OAuthClientMetadata):
-    """What a client says when it registers; the SDK sets the rights to what the server wants."""
+    """The metadata with which a client registers; the SDK sets the scopes that the server requires."""
 
     _always: str | None = PrivateAttr(None)
 
@@ -282,7 +286,7 @@ class _Storage:
 
 
 def _read(kind: Any, value: Any) -> Any:
-    """Return what was kept as the SDK's record; None if it cannot be read: then one signs in again."""
+    """Parse stored data as a record of the SDK; None if it is unreadable, which requires a new sign-in."""
     if value is None:
         return None
     try:

@@ -60,9 +60,9 @@ def http_transport(
 
     Args:
         name: What the config calls the server.
-        person: Who can sign in if the server asks for it; None for nobody.
-        tenant: Whose tokens are sent.
-        ended: Called with the reason in words when nothing more will come, if the transport does not say so itself.
+        person: Can sign in if the server requires it; None without a person.
+        tenant: The owner of the tokens.
+        ended: Called with the reason as a sentence when the connection has ended without the transport's noticing.
     """
     assert config.url is not None
     auth = config.auth or McpAuth()
@@ -89,7 +89,7 @@ async def _streamable(url: str, client: httpx2.AsyncClient, max_bytes: int) -> A
 
 
 def answered(error: BaseException) -> str:
-    """Return what an answer says that the SDK takes for the end of a connection; empty if it was another error."""
+    """Return the text of an answer that the SDK takes for the end of a connection; empty for another error."""
     if not isinstance(error, httpx2.HTTPStatusError):
         return ""
     try:
@@ -114,18 +114,17 @@ class _TooLargeError(Exception):
 
 
 class _UnclearError(Exception):
-    """An answer is none of MCP, and does not say that nothing was done; the text says what it is."""
+    """An answer is not MCP, and does not exclude that the call took effect; the text describes it."""
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """httpx2's transport over a Fetcher. It never raises: in the SDK, that would end every other request, too.
+    """httpx2's transport over a Fetcher. It never raises: in the SDK, that would end every other request as well.
 
     Args:
         headers: Sent with each request to the server.
         max_bytes: The longest answer that is no stream of events.
         sign_in: Gives requests a token; None if the server needs none, or has one in the headers.
-        ended: For a transport whose answers come apart from the requests, and which sends nothing more when one was
-            refused: is told so.
+        ended: Called when a request was refused, for a transport whose answers arrive on another stream and then end.
         mask: Hides secrets in what the server answers.
     """
 
@@ -162,10 +161,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 await response.aclose()
                 return _failed(request, NO_SESSION, SessionGoneError("it no longer knows the session"))
             # A broken server may have done what a call asked: see below.
-            is_clear = response.status_code < 500 or _asked(request).get("method") != "tools/call"
+            is_clear = response.status_code < 500 or _request_message(request).get("method") != "tools/call"
             if response.status_code >= 400 and request.method == "POST" and is_clear and not _is_error(response):
                 return await self._refused(request, response)
-            if self._ended is None and _is_no_answer(response) and _asked(request).get("method") == "tools/call":
+            if (
+                self._ended is None
+                and _is_no_answer(response)
+                and _request_message(request).get("method") == "tools/call"
+            ):
                 await response.aclose()
                 raise _UnclearError(f"it answered with HTTP {response.status_code} ({_kind(response) or 'no type'})")
             return response
@@ -256,7 +259,7 @@ class _Pieces(httpx2.AsyncByteStream):
 def _is_no_answer(response: httpx2.Response) -> bool:
     """Whether this may come from a gateway that did not wait, or a server that broke after it had acted.
 
-    The SDK takes it for an error that the server tells. It says that the server refused if it is of the kind 4xx.
+    The SDK reports it as an error of the server; a status of 4xx means that the server refused.
     """
     kind = _kind(response)
     if response.status_code >= 500:
@@ -277,7 +280,7 @@ def _kind(response: httpx2.Response) -> str:
     return response.headers.get("content-type", "").partition(";")[0].strip().lower()[:100]
 
 
-def _asked(request: httpx2.Request) -> Mapping[str, Any]:
+def _request_message(request: httpx2.Request) -> Mapping[str, Any]:
     """Return the message of a request."""
     try:
         asked = json.loads(request.content)
@@ -287,12 +290,12 @@ def _asked(request: httpx2.Request) -> Mapping[str, Any]:
 
 
 def _failed(request: httpx2.Request, code: int, error: Exception, status: int = 502) -> httpx2.Response:
-    """Return the answer that the SDK passes on to whoever asked."""
+    """Create the answer that the SDK passes on to the caller."""
     hint = getattr(error, "hint", None)
     message = f"{error} ({hint})" if hint else str(error)
     data = {
         "jsonrpc": "2.0",
-        "id": _asked(request).get("id"),
+        "id": _request_message(request).get("id"),
         "error": {"code": code, "message": message, "data": {"status": status}},
     }
     return httpx2.Response(status, json=data, request=request, extensions={"why": message})

@@ -35,7 +35,9 @@ def main(alive: int, command: list[str]) -> int:
         os.dup2(nothing, number)  # so that the pipes end with the command
     code: int | None = None
     while code is None:
+        # The socket's other end closes when the starter dies; signals, such as SIGCHLD, write to the pipe.
         ready = select.select([alive, wake], [], [])[0]
+        # Before the socket: if both are ready, the exit code of a command that ended by itself is reported.
         if wake in ready:
             os.read(wake, 512)
             code = reaped(child)
@@ -48,13 +50,13 @@ def main(alive: int, command: list[str]) -> int:
 def prepare() -> None:
     """Become the parent of whatever the command leaves behind, and wake up when our starter dies: only on Linux."""
     prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
-    prctl(1, signal.SIGCONT)  # PR_SET_PDEATHSIG: somebody may have stopped us
+    prctl(1, signal.SIGCONT)  # PR_SET_PDEATHSIG: this process may be stopped (SIGSTOP)
 
 
 def started(command: list[str]) -> int:
-    """Start the command, and return its id. On Linux it dies with us, should somebody kill us and our starter at once.
+    """Start the command, and return its id. On Linux it dies with the keeper, even if the starter is killed as well.
 
-    If it cannot be started, its exit code is 127, and its stderr says why.
+    If it cannot be started, its exit code is 127, and its stderr gives the reason.
     """
     keeper = os.getpid()
     child = os.fork()
@@ -62,9 +64,10 @@ def started(command: list[str]) -> int:
         return child
     try:
         prctl(1, signal.SIGKILL)
+        # The keeper may have died between fork and prctl; the death signal would then never come.
         if os.getppid() != keeper:
             os._exit(128 + signal.SIGKILL)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and the command would, too
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and the command would inherit that
         os.execvp(command[0], command)
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode())

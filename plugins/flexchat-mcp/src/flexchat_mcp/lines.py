@@ -28,7 +28,7 @@ _END = 512
 
 
 class FloodError(Exception):
-    """It sends more than anybody asked for; the text says what."""
+    """The server sends more than the limits allow; the text names the limit."""
 
 
 @attrs.frozen

@@ -40,7 +40,7 @@ class Listing:
         left_out: Why others cannot be tools, by name.
         until: When it is to be asked for again, by time.monotonic().
         connection: Which connection of the server it was asked of, counted from 1.
-        has_resources: Whether it says that it has resources.
+        has_resources: Whether it declares resources.
         hashes: The digest of each tool, by name.
     """
 
@@ -120,7 +120,7 @@ async def pages(fetch: Callable[..., Awaitable[Any]], field: str) -> list[dict[s
     return found[:MOST_ENTRIES]
 
 
-def wanted(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[Mapping[str, Any]]:
+def select_tools(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[Mapping[str, Any]]:
     """Return the tools that the config includes and does not exclude."""
 
     def fits(name: str, patterns: Sequence[str]) -> bool:
@@ -134,7 +134,7 @@ def wanted(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[Mappin
 
 
 def remarks(listing: Listing, config: McpConfig) -> list[str]:
-    """Return what in the config has no effect, given what a server lists, in sentences."""
+    """List the settings without effect, given the tools that a server lists, one sentence each."""
     names = [tool["name"] for tool in listing.tools]
     found = [f"'{pattern}' fits no tool{did_you_mean(pattern, names)}" for pattern in unused(listing.tools, config)]
     if config.resources and not listing.has_resources:
@@ -161,7 +161,7 @@ def unused(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[str]:
 
 
 def sourced(tool: Mapping[str, Any], config: McpConfig) -> SourcedTool:
-    """Return a tool as its source gives it; core takes out what nobody sees of description and parameters."""
+    """Convert a listed tool for its source; core removes invisible characters from description and parameters."""
     title = tool.get("title") or tool.get("annotations", {}).get("title")
     settings: dict[str, Any] = {"tool": tool["name"], "hash": digest(tool)}
     if title:
@@ -210,7 +210,7 @@ _HINTS: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
 
 
 def effect_of(tool: Mapping[str, Any], effects: Mapping[str, Effect]) -> Effect:
-    """Return what a tool changes, as the config says: by its name, by the first pattern, by a hint it believes."""
+    """Determine a tool's effect from the config: by its name, by the first pattern, or by a trusted hint."""
     name, hints = tool["name"], tool.get("annotations", {})
     if name in effects:
         return effects[name]

@@ -10,19 +10,19 @@ _LOOK_S = 0.02
 
 
 async def take_lock(number: int, within_s: float) -> None:
-    """Wait until nobody else has the lock of a file; closing the file gives it back.
+    """Acquire the lock of an open file; closing the file releases it.
 
-    Where the system has no locks, all get it.
+    On a system without file locks, every caller gets it.
 
     Args:
-        number: Of the open file; everyone who waits opens it for themselves.
+        number: The file descriptor; each waiting caller needs one of its own.
 
     Raises:
-        TimeoutError: Somebody else still has it.
+        TimeoutError: Another process still holds the lock.
     """
     async with asyncio.timeout(within_s):
         while not _is_taken(number):  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK_S)  # nobody here can be told when another program gives it back
+            await asyncio.sleep(_LOOK_S)  # the release of a file lock sends no notification
 
 
 if sys.platform == "win32":

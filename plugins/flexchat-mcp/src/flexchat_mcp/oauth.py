@@ -27,8 +27,8 @@ class SignIn:
 
     Args:
         name: What the config calls the server.
-        person: Who signs in if need be; None: nobody can, and a server that asks for it is an error.
-        tenant: Whose tokens are sent.
+        person: Signs in if necessary; None without a person: a server that requires a sign-in is then an error.
+        tenant: The owner of the tokens.
     """
 
     def __init__(self, name: str, url: str, auth: McpAuth, person: Person | None, tenant: str = DEFAULT_TENANT) -> None:
@@ -66,12 +66,14 @@ class SignIn:
             await response.aclose()
             if not self._has_person:
                 raise ServerUnusableError(f"{wish}: {self._command}")
+            # The same demand twice means that signing in does not help: without this, a server could ask for ever.
             if wish in granted:
                 self._failed = f"after signing in, still {wish}"
                 raise ServerUnusableError(self._failed)
             granted.append(wish)
+            # One browser window at a time; requests that waited use the token of the first sign-in.
             async with self._signing_in:
-                if grant.access_token == used:  # else somebody has just signed in
+                if grant.access_token == used:  # otherwise another request has just signed in
                     await self._sign_in(request, response, send)
             used = grant.access_token
             response = await _sent(request, used, send)
@@ -90,7 +92,7 @@ class SignIn:
             raise ServerUnusableError(text) from None
 
     async def _sign_in(self, request: httpx2.Request, refused: httpx2.Response, send: Send) -> None:
-        if self._failed:  # the SDK goes on with an older protocol: nobody is asked twice
+        if self._failed:  # the SDK continues with an older protocol: do not ask the person twice
             raise ServerUnusableError(self._failed)
         try:
             await self._grant.sign_in(request, refused, send)

@@ -18,7 +18,7 @@ class PersonBehind:
         self._unanswered = ""
 
     async def answer(self, asked: types.ElicitRequestParams) -> types.ElicitResult:
-        """Return what the person says; see questions.Answer."""
+        """Return the person's answer; see questions.Answer."""
         import mcp_types as types
 
         schema: Any = None
@@ -33,12 +33,12 @@ class PersonBehind:
         is_filled_in = reply.action == "accept" and not url
         return types.ElicitResult(action=reply.action, content=dict(reply.content) if is_filled_in else None)
 
-    def told(self, value: Any) -> Any:
+    def annotate(self, value: Any) -> Any:
         """Return a result, with the question that had no answer: the model would take it for the user's decision."""
         if not self._unanswered:
             return value
         if isinstance(value, WithMedia):
-            return WithMedia(self.told(value.value), value.media)
+            return WithMedia(self.annotate(value.value), value.media)
         return {"result": value, "note": self._unanswered}
 
     def told_error(self, error: ToolError) -> ToolError:

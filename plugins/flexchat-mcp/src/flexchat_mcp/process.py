@@ -66,6 +66,7 @@ class ServerProcess:
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         variables = {**inherited, **env}
         program = _program(argv[0], variables.get("PATH"), cwd)
+        # The keeper ends the command when its end of this pair is closed, which the kernel does even after SIGKILL.
         alive, of_keeper = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -111,6 +112,7 @@ class ServerProcess:
 
     async def end(self) -> None:
         """End it and everything it has started; takes STDIN_S + KEEPER_S at most, and goes on if cancelled."""
+        # One task for all callers, shielded: a cancelled caller must not leave processes behind.
         if self._ending is None:
             self._ending = asyncio.get_running_loop().create_task(self._end())
         await asyncio.shield(self._ending)
@@ -118,12 +120,13 @@ class ServerProcess:
     async def _end(self) -> None:
         process = self.process
         if process.stdin is not None:
+            # First the polite way: a stdio server is expected to exit when its stdin closes.
             process.stdin.close()
         await self._ended_within(STDIN_S)
         self._let_go()
         await self._ended_within(KEEPER_S)
         if process.returncode is None or self._reading.done() is False:
-            with contextlib.suppress(OSError):  # usually there is nobody left
+            with contextlib.suppress(OSError):  # usually no process is left
                 os.killpg(process.pid, signal.SIGKILL)
         await self._ended_within(0.3)
         self._reading.cancel()
@@ -132,7 +135,7 @@ class ServerProcess:
             transport.close()
 
     def _keeper_has_ended(self) -> None:
-        # Usually the command ended first. If somebody killed the keeper, nobody else would end what it kept.
+        # Usually the command ended first. If the keeper was killed, its command would go on without this.
         self._let_go()
         with contextlib.suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -141,7 +144,7 @@ class ServerProcess:
         """Tell the keeper to end everything, if it is there."""
         if self._alive.fileno() >= 0:
             with contextlib.suppress(OSError):
-                os.kill(self.process.pid, signal.SIGCONT)  # if somebody has stopped it
+                os.kill(self.process.pid, signal.SIGCONT)  # it may be stopped (SIGSTOP)
             asyncio.get_running_loop().remove_reader(self._alive)
             self._alive.close()
 
@@ -161,6 +164,7 @@ class ServerProcess:
             for line in lines[-KEPT_LINES:]:
                 self._keep(line)
             size += len(chunk)
+            # Rate limited: a server that floods stderr is slowed down by its full pipe, not this process.
             if size >= STDERR_BYTES or now() - since > 1:
                 if size >= STDERR_BYTES:
                     await asyncio.sleep(since + 1 - now())

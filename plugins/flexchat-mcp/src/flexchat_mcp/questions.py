@@ -21,14 +21,14 @@ Answer = Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult]]
 async def answered(
     required: Mapping[str, Any], answer: Answer | None
 ) -> tuple[types.InputResponses | None, str | None]:
-    """Return what goes with the call when it is made again: the answers to what a result asks, and its state.
+    """Ask the person a result's questions; return the answers and the state with which the call is repeated.
 
     Args:
         required: A result of the kind input_required, as the protocol writes it.
         answer: Asks the person; None if there is none.
 
     Raises:
-        ToolError: There is nobody to ask, or it asks for something else than a person's answer.
+        ToolError: There is no person to ask, or the server requests something other than a person's answer.
     """
     result = types.InputRequiredResult.model_validate(required, by_name=False)
     requests = result.input_requests or {}

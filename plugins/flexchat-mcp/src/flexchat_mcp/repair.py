@@ -109,7 +109,7 @@ def _tool(item: Any) -> dict[str, Any] | str:
         return "it has no inputSchema"
     if not isinstance(kept["inputSchema"], Mapping):
         return f"its inputSchema is {_kind(kept['inputSchema'])}, and not an object"
-    for _ in range(3):  # as it is; without what is wrong; only what it needs
+    for _ in range(3):  # unchanged; without the invalid parts; only the required parts
         try:
             tool = types.Tool.model_validate(kept, by_name=False)
             return tool.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -126,7 +126,7 @@ async def resources_of(client: Client) -> tuple[list[dict[str, Any]], list[dict[
 
 
 async def contents_of(client: Client, uri: str) -> list[dict[str, Any]]:
-    """Return what a resource holds, as the protocol writes it: one or several contents, each a text or bytes."""
+    """Read a resource's contents in the protocol's form: one or several, each a text or bytes."""
     result = await client.read_resource(uri)
     return [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in result.contents]
 
@@ -135,7 +135,7 @@ def _part(
     resources: Sequence[Mapping[str, Any]], templates: Sequence[Mapping[str, Any]], find: str, start: int
 ) -> dict[str, Any]:
     """Return a part of what a server has, from an entry on: resources, then templates."""
-    entries = [told for each in (*resources, *templates) if (told := _told(each)) is not None]
+    entries = [told for each in (*resources, *templates) if (told := _describe(each)) is not None]
     if find:
         entries = [told for told in entries if any(find.casefold() in str(text).casefold() for text in told.values())]
     part = entries[start : start + MOST_LISTED]
@@ -151,8 +151,8 @@ def _part(
     return found
 
 
-def _told(entry: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what a model reads of a resource or template; None if it is not for models."""
+def _describe(entry: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Describe a resource or template for the model; None if it is not for models."""
     audience = (entry.get("annotations") or {}).get("audience")
     if audience and "assistant" not in audience:
         return None

@@ -17,8 +17,7 @@ def value_of(result: Mapping[str, Any], output: Mapping[str, Any] | None = None)
     """Return the value of a result.
 
     Text alone is a text. Structured content is the value if there is any, and texts that repeat it are left out;
-    if one says something else, both are there. Images, sounds and files come beside it; if their bytes cannot be
-    read, a text says so.
+    if one differs, both are included. Images, sounds and files come beside it; a text replaces unreadable bytes.
 
     Args:
         result: As the protocol writes it: content, structuredContent.
@@ -50,7 +49,7 @@ def error_of(result: Mapping[str, Any]) -> str:
 
 
 def _beyond(texts: Sequence[str], structured: Any, plain: Any) -> list[str]:
-    """Return the texts that say something else than the structured content, as it is or unwrapped."""
+    """Return the texts that differ from the structured content, wrapped and unwrapped."""
     only = [*plain.values()] if isinstance(plain, Mapping) and len(plain) == 1 else []
     if any(_listed(texts, value) for value in (plain, *only)):
         return []
@@ -89,7 +88,7 @@ def _read(block: Mapping[str, Any]) -> str | MediaPart | None:
 
 
 def _unwrapped(structured: Any, output: Mapping[str, Any] | None) -> Any:
-    """Return what an SDK's server has put into {"result": …}, because only objects were allowed."""
+    """Unwrap a value that an SDK's server has put into {"result": …}, because only objects were allowed."""
     properties = (output or {}).get("properties")
     if not isinstance(structured, Mapping) or not isinstance(properties, Mapping):
         return structured

@@ -1,4 +1,4 @@
-"""A configured server: connected when something is asked of it, restarted within limits, ended when nobody asks."""
+"""A configured server: connected on first use, restarted within limits, closed when idle."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Server:
     Args:
         name: What the config calls it.
         folder: Where relative paths start.
-        tools_changed: Called when it says that its tools have changed, and when it was connected again.
-        person: Who can sign in if the server asks for it; None for nobody.
-        tenant: Whose it is, with per_tenant.
+        tools_changed: Called when it announces that its tools have changed, and when it was connected again.
+        person: Can sign in if the server requires it; None without a person.
+        tenant: The owner, with per_tenant.
     """
 
     def __init__(
@@ -110,10 +110,10 @@ class Server:
         Args:
             request: Makes the request.
             may_repeat: Whether it may be asked again, once and of a fresh server, if its answer is lost. So is
-                everything if the server only says that it no longer knows the session.
+                every request if the server only answers that the session is unknown.
             is_call: Whether it is a tool's call: while one goes on, another that takes too long casts no doubt on the
                 server.
-            answer, whose, task: Who is asked what the server wants to know; as in Connection.ask.
+            answer, whose, task: As in Connection.ask.
 
         Raises:
             ServerUnusableError: It cannot be connected; nothing was asked.
@@ -127,11 +127,13 @@ class Server:
                 return await connection.ask(request, is_call=is_call, answer=answer, whose=whose, task=task)
             except AnswerLostError as lost:
                 if task is None or connection.has_ended or not connection.is_called:
-                    self._drop(connection, str(lost))  # else it works for somebody, and is asked after the task again
+                    self._drop(connection, str(lost))  # otherwise it serves other calls, and the task is polled again
+                # At most one repetition. A lost session permits it even for a call, which the server refused.
                 if is_again or not (may_repeat or isinstance(lost, SessionGoneError)):
                     raise
                 is_again = True
             except asyncio.CancelledError:
+                # A timeout cancels the request. The probe runs in the background: it must not delay this.
                 self._doubt(connection)
                 raise
             finally:
@@ -140,22 +142,23 @@ class Server:
     def tell(
         self, request: Callable[[Client], Awaitable[Any]], *, after: Callable[[], Awaitable[Any]] | None = None
     ) -> None:
-        """Ask something whose answer nobody waits for, in the background and once.
+        """Send a request in the background, once, and discard its answer.
 
         Args:
-            after: Comes first; if it fails, nothing is asked.
+            after: Awaited first; if it fails, nothing is sent.
         """
 
-        async def told() -> None:
+        async def send_in_background() -> None:
             try:
                 async with asyncio.timeout(_TELLING_S):
                     if after is not None:
                         await after()
                     await self.ask(request, is_call=False)
-            except Exception as error:  # noqa: BLE001  nobody waits for it
+            except Exception as error:  # noqa: BLE001  no caller waits for it
                 log.info("MCP server '%s': %s", self.name, self.mask(str(error)))
 
-        task = asyncio.get_running_loop().create_task(told())
+        # The set holds the only strong reference: asyncio itself keeps tasks weakly, and they could be collected.
+        task = asyncio.get_running_loop().create_task(send_in_background())
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 
@@ -165,6 +168,7 @@ class Server:
         Raises:
             ServerUnusableError: There cannot be one.
         """
+        # A connection under suspicion must not get new calls: if the probe fails, they would all be lost with it.
         if self._probing is not None:
             await asyncio.wait([self._probing])
         if self._is_closed:
@@ -174,14 +178,17 @@ class Server:
             return connection
         if connection is not None:
             self._drop(connection, connection.why)
+        # One attempt for all callers: starting a command twice would leave two processes.
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(self._open())
             self._opening.add_done_callback(self._opened)
         opening = self._opening
         try:
+            # A caller that times out must not cancel the start, for which others wait.
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
             task = asyncio.current_task()
+            # The start was cancelled by aclose or restart, not this caller: report an error in place of a cancellation.
             if opening.cancelled() and not (task and task.cancelling()):
                 raise ServerUnusableError("it is closed" if self._is_closed else RESTARTED) from None
             raise
@@ -194,6 +201,7 @@ class Server:
         if self._old is not None:
             await run_in_thread(self._old.remember, False)  # it may speak both by now
         opening, connection = self._opening, self._connection
+        # Detached before the awaits below: requests that arrive meanwhile open a new connection.
         self._connection, self._is_broken = None, False
         self._ends.clear()
         if opening is not None:
@@ -204,7 +212,8 @@ class Server:
             self._remember(connection)
 
     async def aclose(self) -> None:
-        """End it for good, and everything it has started, when it has heard what it was told."""
+        """End it permanently, with all processes it has started, once pending notifications are sent."""
+        # Before the flag: cancellations of tasks at the server would otherwise be refused as "it is closed".
         if self._telling:
             await asyncio.wait(self._telling, timeout=_TELLING_S)
         self._is_closed = True
@@ -215,6 +224,7 @@ class Server:
                 task.cancel()
         if self._opening is not None:
             await asyncio.wait([self._opening], timeout=2)
+        # Detached before closing, so that a connection that ends meanwhile is not closed twice.
         left = [*self._dropped, *([self._connection] if self._connection is not None else [])]
         self._connection, self._dropped = None, set()
         await asyncio.gather(*(connection.aclose() for connection in left))
@@ -300,12 +310,13 @@ class Server:
             await connection.open(era)
         except BaseException:
             self._remember(connection)
-            self._close(connection, connection.why)  # takes its time; whoever waits learns now that it failed
+            self._close(connection, connection.why)  # slow; the callers that wait are notified of the failure first
             raise
         return connection
 
     def _check_restarts(self) -> None:
         now = time.monotonic()
+        # A sliding window: a server that fails once an hour may always restart, a crash loop is stopped.
         while self._ends and now - self._ends[0] > WINDOW_S:
             self._ends.popleft()
         if len(self._ends) > self.config.restarts:
@@ -350,10 +361,10 @@ class Server:
     def _opened(self, task: asyncio.Task[Any]) -> None:
         self._opening = None
         if not task.cancelled():
-            task.exception()  # whoever waited has got it
+            task.exception()  # its callers have received it
 
     def _doubt(self, connection: Connection) -> None:
-        """See whether a server is alive that did not answer in time, unless it still works for somebody else."""
+        """Check whether a server that did not answer in time is alive, unless it still serves another call."""
         if connection.working or connection.has_ended or self._probing is not None or self.config.url is not None:
             return
         self._probing = asyncio.get_running_loop().create_task(self._probe(connection))
@@ -366,7 +377,7 @@ class Server:
             self._probing = None
 
     def _rest(self, connection: Connection) -> None:
-        """Let what is unused run for idle_ms; close a connection that was dropped when nobody waits any more."""
+        """Keep an unused connection for idle_ms; close a dropped one once no caller waits for it."""
         if connection is not self._connection:
             if not connection.busy and connection in self._dropped:
                 self._dropped.discard(connection)
@@ -375,6 +386,7 @@ class Server:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
+        # A shared HTTP connection is kept: it costs no process, and reconnecting takes a round trip.
         may_retire = self.config.url is None or self.config.per_tenant
         if self.config.idle_ms and may_retire and not connection.busy and not self._is_closed:
             loop = asyncio.get_running_loop()

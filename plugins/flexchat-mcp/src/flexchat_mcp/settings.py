@@ -1,4 +1,4 @@
-"""What a [[tools.mcp]] table may say."""
+"""The settings of a [[tools.mcp]] table."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class McpConfig:
         return (*first, *self.args)
 
     def secrets(self) -> list[str]:
-        """Return what must not be shown: all that is sent or set on purpose, short words aside."""
+        """List the values that must not be shown: headers and variables of the config, except short words."""
         auth = self.auth or McpAuth()
         given = [one for one in (auth.bearer, auth.client_secret) if one]
         return [*given, *self.headers.values(), *self.env.values(), *secrets_in(self.argv, self.url)]
@@ -137,7 +137,7 @@ class McpConfig:
 
 @attrs.frozen(kw_only=True)
 class McpToolSettings:
-    """The implementation table of a server's tool, as it is kept in the lock."""
+    """The implementation table of a server's tool, as stored in the lock."""
 
     tool: str = key("The server's name for it.")
     hash: str = key("SHA-256 of its definition: name, title, description, schemas, annotations.")

@@ -17,7 +17,7 @@ from flexchat.plugin import SourcedTool, SourceServer, ToolError, ToolSourceCont
 
 from .errors import MOST_ERRORS, REFUSED, UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from .inspect import findings
-from .listing import Listing, listed, remarks, sourced, wanted
+from .listing import Listing, listed, remarks, select_tools, sourced
 from .resources import Resources, resource_tools
 from .server import Server
 from .settings import McpConfig
@@ -43,10 +43,10 @@ class McpSource:
     With per_tenant, it is one tenant's, and the default tenant's has the others'.
 
     Attributes:
-        fingerprint: Always empty: only a list says what a server has.
+        fingerprint: Always empty: only a list shows a server's tools.
         server: Its process or address. Calls use that of their tenant, see ``of``.
         resources: Answers its tools that read resources.
-        person: Who can sign in, and answer questions, if the server asks; None for nobody.
+        person: Can sign in and answer the server's questions; None without a person.
         left_out: Why tools the server lists cannot be used, by name.
     """
 
@@ -99,7 +99,7 @@ class McpSource:
             ToolSourceError: It cannot be reached, or its answer is not MCP.
         """
         listing = await self.listing(fresh=True)
-        self._chosen, self.left_out = wanted(listing.tools, self.config), listing.left_out
+        self._chosen, self.left_out = select_tools(listing.tools, self.config), listing.left_out
         tools = [sourced(tool, self.config) for tool in self._chosen]
         if self.config.resources and listing.has_resources:
             tools += resource_tools(self.name, self.config)
@@ -109,7 +109,7 @@ class McpSource:
         return tools
 
     async def listing(self, *, fresh: bool = False) -> Listing:
-        """Return what the server lists, if that is not known or may have changed by asking it.
+        """Return the server's list of tools, requested anew if it is missing or may have changed.
 
         Raises:
             ToolSourceError: As tools.
@@ -124,12 +124,12 @@ class McpSource:
                 except ToolSourceError:
                     raise
                 except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
-                    raise ToolSourceError(f"its tools cannot be listed: {said(error)}") from None
+                    raise ToolSourceError(f"its tools cannot be listed: {describe_invalid(error)}") from None
                 self._listing = known = attrs.evolve(known, connection=self.server.connections)
             return known
 
     async def check(self, tool: str, accepted: str) -> Mapping[str, Any]:
-        """Make sure that a tool is still what was accepted, as far as the server says; return how it lists it now.
+        """Compare a tool with the accepted definition, as far as the server lists it; return its current entry.
 
         Args:
             accepted: The hash of its definition.
@@ -164,7 +164,7 @@ class McpSource:
         return self.config.trust or accepted.settings.get("hash") == now.settings.get("hash")
 
     def server_state(self, tenant: str) -> SourceServer:
-        """Return what is known about the server of a tenant."""
+        """Return the state of a tenant's server."""
         source = self if self._serves(tenant) else self._tenants.running(tenant)
         return source.server.state if source is not None else SourceServer(status="stopped")
 
@@ -184,7 +184,7 @@ class McpSource:
             raise ToolSourceError(str(error)) from None
 
     def warnings(self, tools: Sequence[SourcedTool], others: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-        """Return what is suspicious about tools, as the server lists them."""
+        """Inspect tools in the server's form for suspicious content."""
         waiting, left = {tool.name for tool in tools}, MOST_CHARS
         read, rest, told = [], [], collections.defaultdict[str, list[str]](list)
         for tool in self._chosen:
@@ -236,8 +236,8 @@ def _nothing() -> None:
     pass
 
 
-def said(error: Exception) -> str:
-    """Return what is wrong with an answer, in words."""
+def describe_invalid(error: Exception) -> str:
+    """Describe the problem of an invalid answer."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import PARSE_ERROR
     from pydantic import ValidationError

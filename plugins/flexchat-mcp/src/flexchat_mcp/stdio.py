@@ -36,7 +36,7 @@ async def stdio_transport(
     """Give the SDK's streams for a process; leaving does not end the process.
 
     Args:
-        ended: Called once, with the reason in words, when nothing more will come.
+        ended: Called once with the reason, a sentence, when the stream has ended.
     """
     to_session, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, from_session = anyio.create_memory_object_stream[SessionMessage](_WAITING)
@@ -78,7 +78,7 @@ async def stdio_transport(
         stdin = process.process.stdin
         assert stdin is not None
         async with from_session:
-            with contextlib.suppress(OSError):  # it has ended: reading says so, too
+            with contextlib.suppress(OSError):  # it has ended: the reading side reports that
                 async for item in from_session:
                     stdin.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
                     await stdin.drain()

@@ -56,7 +56,7 @@ class Task:
 
     Attributes:
         id: The server's.
-        status: The last one it told; empty before that, and while it is being asked.
+        status: The last reported one; empty before the first, and while it is requested.
     """
 
     def __init__(self, id: str, seen: Mapping[str, Any] | None = None) -> None:
@@ -73,7 +73,7 @@ class Task:
 
     @property
     def handle(self) -> dict[str, str]:
-        """What has to be remembered to poll it, in another process, too."""
+        """The data with which any process can poll it."""
         return {"task": self.id}
 
     @classmethod
@@ -83,7 +83,7 @@ class Task:
         return cls(id) if _is_id(id) else None
 
     def stir(self) -> None:
-        """Poll it soon: the server says that it has changed."""
+        """Poll it soon: the server has announced a change."""
         self._stirred.set()
 
     async def result(self, client: Client, answer: Answer | None, report: Report | None) -> dict[str, Any]:
@@ -92,9 +92,10 @@ class Task:
         Raises:
             TaskGoneError: It has no result, and will not get one.
             ToolError: It failed.
-            MCPError: The server refused to tell.
+            MCPError: The server refused the poll.
             ValidationError: It has ended with something that is not a result.
         """
+        # The state that came with the call's answer counts as the first poll.
         if self._seen is not None:
             await self._note(self._seen, report)
             self._seen = None
@@ -136,8 +137,10 @@ class Task:
             TaskGoneError: It was polled for long enough.
         """
         self._troubles += 1
+        # Limited by time and number: a server that accepts connections but never answers would be polled for ever.
         if time.monotonic() - self._heard_at > PATIENCE_S or self._troubles > MOST_TROUBLES:
             raise TaskGoneError(f"it cannot be asked about its task: {error}")
+        # Exponential, so that a server that restarts is not flooded by the polls of all its tasks.
         await asyncio.sleep(min(SHORTEST_PAUSE_S * 2.0**self._troubles, _LONGEST_TROUBLE_S))
 
     async def _note(self, state: Mapping[str, Any], report: Report | None) -> None:
@@ -146,12 +149,13 @@ class Task:
         if isinstance(wish_ms, int | float) and not isinstance(wish_ms, bool) and math.isfinite(wish_ms):
             self._pause_s = min(max(wish_ms / 1000, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
         said = state.get("statusMessage")
+        # Only changes are reported: servers repeat their message in every poll.
         if report is not None and isinstance(said, str) and said and said != self._said:
             self._said, self._reports = said, self._reports + 1
             await report(self._reports, None, said)
 
     async def _pause(self) -> None:
-        await asyncio.sleep(SHORTEST_PAUSE_S)  # however often it says that it has changed
+        await asyncio.sleep(SHORTEST_PAUSE_S)  # however often it announces changes
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._pause_s - SHORTEST_PAUSE_S):
                 await self._stirred.wait()
@@ -203,7 +207,7 @@ async def outcome(
 
     Args:
         answer, whose: As in Server.ask.
-        report: Is told what the task says of itself.
+        report: Called with the task's own progress messages.
 
     Raises:
         TaskGoneError, ToolError, ValidationError: As Task.result.
@@ -228,12 +232,12 @@ async def outcome(
 
 
 async def cancel(client: Client, task: Task) -> None:
-    """Tell the server that nobody wants the result any more."""
+    """Cancel the task at the server: its result is not needed any more."""
     await _ask(client, "tasks/cancel", task.id)
 
 
 def task_metadata(client: Client, tool: Mapping[str, Any], *, is_write: bool) -> types.TaskMetadata | None:
-    """Return what asks a server of the older era for a task; None if the tool is called without.
+    """Create the metadata that requests a task from a server of the older era; None for a call without one.
 
     A tool that leaves the choice is called with a task if it changes something: only then an id is worth keeping.
 
@@ -266,13 +270,13 @@ class _Claimed(types.Result):
 
 
 class _Told(types.NotificationParams):
-    """What a server says of a task without being asked."""
+    """A server's notification about a task."""
 
     task_id: str = ""
 
 
 class TasksExtension(ClientExtension):
-    """Tells servers of the newer era that they may answer with tasks, and hears what those of the older one tell.
+    """Declares to servers of the newer era that tasks are supported, and receives notifications of the older one.
 
     Args:
         changed: Called with the id of a task that has changed.
@@ -284,7 +288,7 @@ class TasksExtension(ClientExtension):
         self._changed = changed
 
     def claims(self) -> list[ResultClaim[Any]]:
-        """Return one: without it, servers of the older era would be told of the extension, too."""
+        """Return one claim: without it, the extension would be declared to servers of the older era as well."""
 
         async def resolve(claimed: _Claimed, context: ClaimContext) -> types.CallToolResult:
             raise NotImplementedError("calls are made without the SDK's call_tool")
@@ -294,11 +298,11 @@ class TasksExtension(ClientExtension):
     def notifications(self) -> list[NotificationBinding[Any]]:
         """Return the notifications of changed tasks."""
 
-        async def heard(told: _Told) -> None:
+        async def on_status(told: _Told) -> None:
             self._changed(told.task_id)
 
         methods = ("notifications/tasks", "notifications/tasks/status")
-        return [NotificationBinding(method=method, params_type=_Told, handler=heard) for method in methods]
+        return [NotificationBinding(method=method, params_type=_Told, handler=on_status) for method in methods]
 
 
 class _TaskRequest(types.Request[dict[str, Any], str]):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def option(tenant: str) -> str:
-    """Return what names a tenant in a command; nothing for the default one."""
+    """Format the option that names a tenant in a command; empty for the default one."""
     if tenant == DEFAULT_TENANT:
         return ""
     return f" --tenant {shlex.quote(tenant) if tenant.isprintable() and len(tenant) <= 100 else 'NAME'}"

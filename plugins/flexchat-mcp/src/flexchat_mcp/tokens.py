@@ -1,4 +1,4 @@
-"""The file that keeps one tenant's tokens of one server, which nobody else may read."""
+"""The file with one tenant's tokens of one server, readable by its owner only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_BYTES = 2 * 2**20
 
 
 class TokensError(FlexChatError):
-    """The file with a server's tokens cannot be used; the text says what to do."""
+    """The file with a server's tokens cannot be used; the text names a remedy."""
 
 
 class TokenFile:
@@ -45,17 +45,19 @@ class TokenFile:
         self.path = data_folder() / "mcp" / f"{hashlib.sha256(named).hexdigest()[:32]}.json"
 
     def read(self) -> dict[str, Any]:
-        """Return what is kept; nothing if there is no file, or if it is not of this server and tenant.
+        """Read the stored tokens; empty without a file, or for another server or tenant.
 
         Raises:
             TokensError: It may be read by others, or cannot be read.
         """
         with self._in_words():
             try:
+                # No symbolic links, which may lead to another user's file, and no blocking on a FIFO.
                 number = os.open(self.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
             except FileNotFoundError:
                 return {}
             with os.fdopen(number, "rb") as file:
+                # Checked on the open file: the path may lead to another one by now.
                 self._refuse_unsafe(os.fstat(number))
                 content = file.read(_MOST_BYTES)
         with contextlib.suppress(ValueError):
@@ -65,7 +67,7 @@ class TokenFile:
         return {}
 
     def write(self, kept: dict[str, Any]) -> None:
-        """Put this in place of what is kept, in one step; at no moment may anybody else read it.
+        """Replace the stored tokens atomically; the file is never readable by other users.
 
         Raises:
             TokensError: It cannot be written.
@@ -74,6 +76,7 @@ class TokenFile:
         with self._in_words():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
+                # A new file, private from its creation, then renamed: readers see the old tokens or the new.
                 number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 with os.fdopen(number, "w", encoding="utf-8") as file:
                     json.dump({**kept, **self._whose}, file)
@@ -106,6 +109,7 @@ class TokenFile:
         with self._in_words():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            # A lock file of its own: the file of the tokens is replaced by each write, and a lock on it would be lost.
             number = os.open(self.path.with_suffix(".lock"), flags, 0o600)
         try:
             try:

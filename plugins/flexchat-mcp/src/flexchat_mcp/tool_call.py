@@ -33,16 +33,16 @@ async def call_tool(
 ) -> dict[str, Any]:
     """Call a tool; return the result as the protocol writes it, or the task it was answered with: see task_of.
 
-    Not with client.call_tool, which lists the tools and checks the result by what the server says now.
+    Not with client.call_tool, which lists the tools and validates the result against the server's current schema.
 
     Args:
-        answer: Asks a person what the server wants to know; None if there is nobody.
-        progress: Is told how far the tool is; None: the server is not asked to say it.
-        definition: How the server lists it.
+        answer: Asks a person the server's questions; None without a person.
+        progress: Called with the tool's progress; None: progress is not requested.
+        definition: The tool's entry in the server's list.
         is_write: Whether it changes something.
 
     Raises:
-        ToolError: The server asks what nobody can answer, or does not stop asking.
+        ToolError: The server asks a question that cannot be answered, or does not stop asking.
         ValidationError: The answer is not a result.
     """
     responses: types.InputResponses | None = None

@@ -33,7 +33,7 @@ async def windows_transport(
     Args:
         env: Its variables.
         folder: Where it runs.
-        ended: Called once, with the reason in words, when nothing more will come.
+        ended: Called once with the reason, a sentence, when the stream has ended.
 
     Raises:
         ServerUnusableError: It cannot be started.
@@ -42,7 +42,7 @@ async def windows_transport(
     command = StdioServerParameters(command=program, args=arguments, env=dict(env), cwd=folder)
     async with contextlib.AsyncExitStack() as stack:
         try:
-            # The SDK hands it on to subprocess, which takes this, too.
+            # The SDK passes it on to subprocess, which also accepts this.
             client = stdio_client(command, subprocess.DEVNULL)  # type: ignore[arg-type]
             from_server, write_stream = await stack.enter_async_context(client)
         except (OSError, ValueError) as error:

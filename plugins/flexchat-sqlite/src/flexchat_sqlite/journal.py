@@ -105,7 +105,7 @@ class SqliteJournal:
         """Acquire an interrupted turn; see TurnJournal."""
 
         def take(database: sqlite3.Connection) -> JournaledTurn:
-            found = _found(database, id, tenant)
+            found = _find(database, id, tenant)
             if found.state != "interrupted":
                 raise TurnNotWaitingError(found.id, found.state)
             # Check, lease and fence are one transaction: of two processes that resume a turn, one gets it. The fence
@@ -156,7 +156,7 @@ class SqliteJournal:
         """Return a turn and its events; see TurnJournal."""
 
         def read(database: sqlite3.Connection) -> tuple[JournaledTurn, builtins.list[ToldEvent]]:
-            found = _found(database, id, tenant)
+            found = _find(database, id, tenant)
             if found.id != id:
                 raise UnknownTurnError(id)
             rows = database.execute(
@@ -171,7 +171,7 @@ class SqliteJournal:
         """Return a turn with its steps; see TurnJournal."""
 
         def read(database: sqlite3.Connection) -> tuple[JournaledTurn, list[tuple[int, str, str, str]]]:
-            found = _found(database, id, tenant)
+            found = _find(database, id, tenant)
             rows = database.execute(
                 "SELECT number, kind, data, at FROM journal_entries WHERE turn = ? ORDER BY number", (found.id,)
             )
@@ -206,7 +206,7 @@ class SqliteJournal:
 
         def read(database: sqlite3.Connection) -> list[JournaledTurn]:
             if before is not None:
-                values["before"] = _found(database, before, tenant).id
+                values["before"] = _find(database, before, tenant).id
             rows = database.execute(
                 f"SELECT {_COLUMNS} FROM journal_turns WHERE {' AND '.join(conditions)} "
                 "ORDER BY number DESC LIMIT :limit",
@@ -320,7 +320,7 @@ def _row(turn: str, entry: JournalEntry) -> tuple[str, int, str, str, str]:
         raise StorageError(f"turns: step {entry.number} of {turn} cannot be written as JSON: {error}") from None
 
 
-def _found(database: sqlite3.Connection, id: str, tenant: str) -> JournaledTurn:
+def _find(database: sqlite3.Connection, id: str, tenant: str) -> JournaledTurn:
     """Find a turn by its id or an unambiguous prefix of it.
 
     Raises:

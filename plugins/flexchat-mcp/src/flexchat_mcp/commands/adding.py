@@ -25,17 +25,17 @@ def add(context: CommandContext, entries: Sequence[Entry], *, is_agreed: bool, s
     """Show what servers will run or reach, ask, add them to the config, and start them to accept their tools.
 
     Args:
-        is_agreed: Whether the person has said yes beforehand.
-        starts: False: their tools are accepted when somebody needs them.
+        is_agreed: Whether the person has agreed beforehand.
+        starts: False: their tools are accepted on first use.
 
     Raises:
-        UsageError: There is no config, nobody can be asked, or the config cannot be changed.
+        UsageError: There is no config, no terminal for the question, or the config cannot be changed.
     """
     terminal, config = context.terminal, context.read_config()
     path = config.path if config is not None else None
     if config is None or path is None:
         raise UsageError("no configuration: flexchat init writes one, --config names one")
-    known = _known(config.document.data)
+    known = _names_in(config.document.data)
     new = [entry for entry in entries if entry.name not in known]
     for entry in entries:
         if entry.name in known:
@@ -99,7 +99,7 @@ def escaped(text: str) -> str:
     )
 
 
-def _known(data: Mapping[str, Any]) -> set[str]:
+def _names_in(data: Mapping[str, Any]) -> set[str]:
     tools = data.get("tools")
     tables = tools.get("mcp", []) if isinstance(tools, dict) else []
     return {str(table.get("name", "mcp")) for table in tables if isinstance(table, dict)}

@@ -17,7 +17,7 @@ _LONGEST = 2_000
 
 
 class Answers:
-    """Answers questions: by given words, or by asking at the terminal; otherwise they are declined, which is said.
+    """Answers questions from the command line or at the terminal; otherwise declines them with a note.
 
     Args:
         words: KEY=VALUE, for any question; None: there are none, so the person is asked.

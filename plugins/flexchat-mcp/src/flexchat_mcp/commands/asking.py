@@ -1,4 +1,4 @@
-"""Asking a server for something by hand, with its refusals in words."""
+"""Requests to a server from the command line, with its refusals as usage errors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from flexchat.plugin import ToolError
 from flexchat_cli import CommandContext, UsageError
 
 from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
-from ..source import said
+from ..source import describe_invalid
 from .opening import chosen, opened
 
 if TYPE_CHECKING:
     from mcp import Client
 
 
-def asked(context: CommandContext, server: str, ask: Callable[[Client], Awaitable[Any]], *, tenant: str | None) -> Any:
+def ask_server(
+    context: CommandContext, server: str, ask: Callable[[Client], Awaitable[Any]], *, tenant: str | None
+) -> Any:
     """Return what a configured server answers; one that wants a sign-in gets it at a terminal.
 
     Args:
@@ -54,4 +56,4 @@ def refusals_in_words(server: str) -> Iterator[None]:
     except (ToolError, TaskGoneError) as error:
         raise UsageError(f"{server}: {error}") from None
     except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
-        raise UsageError(f"{server} refused: {said(error)}") from None
+        raise UsageError(f"{server} refused: {describe_invalid(error)}") from None

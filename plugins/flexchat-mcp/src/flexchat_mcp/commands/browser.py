@@ -31,10 +31,10 @@ class Browser:
         self._answer: asyncio.Future[AuthorizationCodeResult] | None = None
 
     async def sign_in(self, url: str) -> AuthorizationCodeResult:
-        """Open the page, and wait until the browser comes back.
+        """Open the page, and wait for the redirect to this machine.
 
         Raises:
-            OAuthFlowError: The person or the server refused, or nobody came back in time.
+            OAuthFlowError: The person or the server refused, or the redirect did not arrive in time.
         """
         self._state = parse_qs(urlsplit(url).query).get("state", [None])[0]
         self._answer = asyncio.get_running_loop().create_future()
@@ -82,11 +82,11 @@ class Browser:
 async def browser(
     terminal: Terminal, *, port: int = 0, file: TokenFile | None = None, opens: bool = True
 ) -> AsyncIterator[Browser]:
-    """Listen for a browser that comes back.
+    """Listen for the redirect of a browser.
 
     Args:
-        port: 0: that of the client which is kept, or a free one.
-        file: Where a client is kept, which has told its server the port; it is forgotten if that is taken.
+        port: 0: that of the stored client, or a free one.
+        file: The file of the stored client, which is registered with its port; it is deleted if the port is taken.
 
     Raises:
         UsageError: The port is taken.

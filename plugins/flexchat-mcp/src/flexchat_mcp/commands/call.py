@@ -88,7 +88,7 @@ def _make(folder: Path) -> None:
 
 
 def _saved(part: MediaPart, folder: Path, number: int) -> str:
-    """Write a part to a new file, and return its name in words."""
+    """Write a part to a new file, and return a sentence that names it."""
     ending = mimetypes.guess_extension(part.mime_type) or ".bin"
     path = folder / f"{number}{ending}"
     while os.path.lexists(path):

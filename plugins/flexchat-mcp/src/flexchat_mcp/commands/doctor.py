@@ -1,4 +1,4 @@
-"""flexchat mcp doctor: starts each server, and says what works and what does not."""
+"""flexchat mcp doctor: starts each server, and reports what works and what does not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LAST_LINES = 5
 @tenant_option
 @click.pass_obj
 def doctor(context: CommandContext, server: str | None, tenant: str | None) -> int:
-    """Start MCP servers and say what works and what does not.
+    """Start MCP servers and report what works and what does not.
 
     No tool is called. The exit status is 1 if something does not work.
     """

@@ -20,7 +20,7 @@ _MEANS_NOTHING = {"disabled", "type", "name", "description", "version"}
 
 
 class EntriesError(ValueError):
-    """A file has no servers that can be read; the text says why."""
+    """A file has no readable servers; the text gives the reason."""
 
 
 @attrs.frozen(kw_only=True)
@@ -139,13 +139,13 @@ def _with_variables(value: Any, asked: set[str]) -> Any:
     if isinstance(value, list):
         return [_with_variables(item, asked) for item in value]
 
-    def named(found: re.Match[str]) -> str:
+    def substitute(found: re.Match[str]) -> str:
         variable = re.sub(r"[^A-Z0-9]+", "_", found[1].upper()).strip("_") or "INPUT"
         variable = variable if variable[0].isalpha() else f"_{variable}"
         asked.add(variable)
         return f"${{{variable}}}"
 
-    return _INPUT.sub(named, _ENV.sub(r"${\1}", value))
+    return _INPUT.sub(substitute, _ENV.sub(r"${\1}", value))
 
 
 def _without_comments(text: str) -> str:

@@ -12,7 +12,7 @@ from flexchat.plugin import ToolSourceError
 from flexchat_cli import FAILED, OK, CommandContext, Terminal
 
 from ..inspect import findings
-from ..listing import sourced, wanted
+from ..listing import select_tools, sourced
 from ..settings import McpConfig
 from ..source import McpSource
 from .inspect_ import show
@@ -84,6 +84,6 @@ async def _listed(chat: FlexChat, name: str, terminal: Terminal) -> Sequence[Map
     config: McpConfig = live.settings
     if config.auth is not None and config.auth.oauth and terminal.interactive():
         async with opened(chat, name, terminal) as signed_in:
-            return wanted((await signed_in.listing()).tools, config)
+            return select_tools((await signed_in.listing()).tools, config)
     source = cast(McpSource, await live.opened())  # the one that is looked at afterwards: it is started once
-    return wanted((await source.listing()).tools, config)
+    return select_tools((await source.listing()).tools, config)

@@ -13,7 +13,7 @@ from flexchat.plugin import ToolSourceError
 from flexchat_cli import FAILED, OK, CommandContext, Terminal, argument
 
 from ..inspect import Finding, findings
-from ..listing import effect_of, wanted
+from ..listing import effect_of, select_tools
 from ..settings import McpConfig
 from .opening import chosen, complete_server, opened, tenant_option
 
@@ -27,14 +27,14 @@ _LONGEST = 110
 @tenant_option
 @click.pass_obj
 def inspect_(context: CommandContext, server: str | None, tenant: str | None) -> int:
-    """Show the tools of MCP servers as they are now, and what is suspicious about them.
+    """Show the current tools of MCP servers, and what is suspicious about them.
 
     It finds hidden characters, instructions to the model, and names that imitate other tools. Nothing is accepted.
     The exit status is 1 if something was found.
     """
     terminal, chat = context.terminal, context.open_tools()[0]
     names = chosen(chat, server, tenant)
-    looked = asyncio.run(_looked(chat, names, tenant))
+    looked = asyncio.run(_look_all(chat, names, tenant))
     data, failed = [], False
     for name in names:
         found = looked[name]
@@ -57,11 +57,11 @@ def inspect_(context: CommandContext, server: str | None, tenant: str | None) ->
 Looked = Mapping[str, "Sequence[Mapping[str, Any]] | FlexChatError"]
 
 
-async def _looked(chat: FlexChat, names: Sequence[str], tenant: str | None) -> Looked:
+async def _look_all(chat: FlexChat, names: Sequence[str], tenant: str | None) -> Looked:
     async def look(name: str) -> Sequence[Mapping[str, Any]] | FlexChatError:
         async with opened(chat, name, tenant=tenant) as source:
             try:
-                return wanted((await source.listing()).tools, source.config)
+                return select_tools((await source.listing()).tools, source.config)
             except ToolSourceError as error:
                 return error
 

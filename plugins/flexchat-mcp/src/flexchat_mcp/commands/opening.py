@@ -65,12 +65,12 @@ async def opened(
     *,
     tenant: str | None = None,
 ) -> AsyncIterator[McpSource]:
-    """Use a server for a while, by itself: what it lists is not taken into the lock.
+    """Open a server by itself; its list of tools does not change the lock.
 
     Args:
-        terminal: Of a person who can sign in and answer questions if the server asks; None for nobody.
-        answers: The person's answers, KEY=VALUE; None: they are asked.
-        tenant: Whose server it is; None for the default tenant's.
+        terminal: The terminal of a person who can sign in and answer questions; None without one.
+        answers: The person's answers, KEY=VALUE; None to ask for them.
+        tenant: The owner of the server; None for the default tenant.
     """
     whose = tenant or DEFAULT_TENANT
     live = chat.tools.sources.by_name[name]
@@ -95,6 +95,6 @@ async def opened(
 
 
 def spoken_target(config: McpConfig) -> str:
-    """Return what is run or reached, in a line, without secrets."""
+    """Format the command or URL of a server as one line, without secrets."""
     mask = Mask([*config.secrets(), *secrets_of_environment()])
     return mask(config.url if config.url is not None else shlex.join(config.argv))

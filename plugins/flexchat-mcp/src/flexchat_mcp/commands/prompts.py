@@ -11,7 +11,7 @@ from flexchat_cli import SPOKEN, CommandContext, UsageError, argument, one_line
 
 from ..listing import pages
 from ..results import text_of
-from .asking import asked
+from .asking import ask_server
 from .opening import complete_server, tenant_option
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def prompts(
 
     A prompt is text by strangers: read it before you send it to a model.
     """
-    given = _given(arguments)
+    given = _read_arguments(arguments)
 
     async def ask(client: Client) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
         there = [] if client.server_capabilities.prompts is None else await pages(client.list_prompts, "prompts")
@@ -44,7 +44,7 @@ def prompts(
         result = await client.get_prompt(name, given)
         return there, result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    there, filled = asked(context, server, ask, tenant=tenant)
+    there, filled = ask_server(context, server, ask, tenant=tenant)
     if context.json:
         context.terminal.json(there if filled is None else filled)
     elif filled is not None:
@@ -52,12 +52,12 @@ def prompts(
             context.terminal.say(f"{message['role']}:", "dim")
             context.terminal.out(text_of(message["content"]) or "")
     else:
-        context.terminal.table(("prompt", "about"), [(_spoken(one), _about(one)) for one in there])
+        context.terminal.table(("prompt", "about"), [(_format_prompt(one), _about(one)) for one in there])
         if not there:
             context.terminal.say(f"{server} has no prompts", "dim")
 
 
-def _given(words: tuple[str, ...]) -> dict[str, str]:
+def _read_arguments(words: tuple[str, ...]) -> dict[str, str]:
     given: dict[str, str] = {}
     for word in words:
         key, separator, text = word.partition("=")
@@ -69,7 +69,7 @@ def _given(words: tuple[str, ...]) -> dict[str, str]:
     return given
 
 
-def _spoken(one: Mapping[str, Any]) -> str:
+def _format_prompt(one: Mapping[str, Any]) -> str:
     wanted = [each["name"] + ("" if each.get("required") else "?") for each in one.get("arguments") or ()]
     return f"{one['name']} {' '.join(f'{each}=…' for each in wanted)}".strip()
 

@@ -12,7 +12,7 @@ from flexchat_cli import SPOKEN, CommandContext, UsageError, argument, one_line
 
 from ..resources import contents_of, resources_of
 from ..results import text_of
-from .asking import asked
+from .asking import ask_server
 from .opening import complete_server, tenant_option
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def resources(context: CommandContext, server: str, uri: str | None, save: str |
     async def read(client: Client) -> list[dict[str, Any]]:
         return await contents_of(client, uri)
 
-    contents = asked(context, server, read, tenant=tenant)
+    contents = ask_server(context, server, read, tenant=tenant)
     if save is not None:
         data = b"".join(map(_bytes_of, contents))
         try:
@@ -54,7 +54,7 @@ def resources(context: CommandContext, server: str, uri: str | None, save: str |
 
 
 def _list(context: CommandContext, server: str, tenant: str | None) -> None:
-    found, templates = asked(context, server, resources_of, tenant=tenant)
+    found, templates = ask_server(context, server, resources_of, tenant=tenant)
     if context.json:
         context.terminal.json({"resources": found, "resourceTemplates": templates})
         return
