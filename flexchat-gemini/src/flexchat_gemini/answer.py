@@ -67,10 +67,10 @@ class _Calling:
     rest: Mapping[str, Any]
     partial: PartialArgs = attrs.field(factory=PartialArgs)
 
-    def made(self, *, is_cut: bool) -> tuple[ToolCall, str]:
-        """Return the call, and its arguments as JSON text."""
+    def build(self, *, is_cut: bool) -> tuple[ToolCall, str]:
+        """Build the call. Returns it, and its arguments as JSON text."""
         try:
-            args = self.args or self.partial.made()
+            args = self.args or self.partial.build()
             text = to_text(finite(args))
         except (ValueError, RecursionError) as error:
             why = "the arguments are nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -87,7 +87,7 @@ class GeminiAnswer:
         origin: scheme://host[:port] of the server.
     """
 
-    is_over = False  # counts and sources may follow the word for the end: nothing says that nothing follows
+    is_over = False  # Usage and citations may follow the finish reason: no event marks the end of the answer.
 
     def __init__(self, origin: str) -> None:
         self._parts = AnswerParts(SCOPE, origin)
@@ -174,7 +174,7 @@ class GeminiAnswer:
         yield AnswerEnd(result.warned((why,) if why else ()))
 
     def _take_feedback(self, feedback: object) -> None:
-        """Take what the service says of the prompt: where it blocks it, there is no answer."""
+        """Read the prompt feedback: a blocked prompt gets no answer."""
         if not isinstance(feedback, dict):
             if feedback is not None:
                 self._wrong_feedback = WrongShape("promptFeedback", "an object", feedback)
@@ -193,7 +193,7 @@ class GeminiAnswer:
             for path, part in objects_of(list_in(content, "parts", place, needed=True), f"{place}.parts"):
                 yield from self._take_part(part, path)
         finish = candidate.get("finishReason")
-        if finish is not None and finish != "":  # a word that cannot be read still says that the answer ends
+        if finish is not None and finish != "":  # an unreadable finish reason still ends the answer
             self._has_ended = True
             self._raw_finish = known_text(finish) or self._raw_finish
         self._message = known_text(candidate.get("finishMessage")) or self._message
@@ -247,12 +247,12 @@ class GeminiAnswer:
             yield from self._end_call()
 
     def _end_call(self, *, is_cut: bool = False) -> Iterator[ChatEvent]:
-        """End the call that is being written, if one is: not every service says that it has ended."""
+        """End the current call, if any: not every service marks the end of a call."""
         calling, self._calling = self._calling, None
         if calling is None:
             return
-        call, text = calling.made(is_cut=is_cut)
-        if is_cut and self._raw_finish is None:  # nobody says so
+        call, text = calling.build(is_cut=is_cut)
+        if is_cut and self._raw_finish is None:  # The service does not announce it.
             call = attrs.evolve(call, error=None).if_whole()
         self._parts.replace(calling.at, call)
         yield ToolCallDelta(calling.at, text)
@@ -317,10 +317,10 @@ def _sum(a: int | None, b: int | None) -> int | None:
 
 
 def _is_thought(part: Mapping[str, Any], where: str) -> bool:
-    """Say whether a part's text is a thought, and not for the caller.
+    """Return True if a part's text is a thought rather than text for the user.
 
     Raises:
-        WrongShape: It cannot be told.
+        WrongShape: The flag has a wrong type.
     """
     mark = part.get("thought", False)
     if type(mark) is not bool:

@@ -1,4 +1,4 @@
-"""What the service would answer, so that FlexChat's kit can try the provider without it.
+"""Conformance subject: the provider over scripted answers of the service.
 
 Used by tests/test_conformance.py and by ``flexchat plugins verify gemini``.
 """
@@ -70,7 +70,7 @@ class GeminiConformance(ProviderConformance):
         return code, {"error": {**error, "details": [_DAY]} if kind == "quota" else error}
 
     def as_stream(self, reply: Any) -> Iterator[str]:
-        """Yield chunks, each like a whole answer; the last one says why it ends."""
+        """Yield chunks in the form of whole answers; the last one holds the finish reason."""
         candidate = reply["candidates"][0]
         pieces: list[Any] = []
         for part in candidate["content"]["parts"]:

@@ -52,7 +52,7 @@ _EMPTY = b'{"text":" "}'  # the service refuses an empty text
 
 
 class _Called(NamedTuple):
-    """What a function response says of its call: our id, the call's place in the answer, its name, the service's id."""
+    """A function response's call: FlexChat's id, position in the answer, name, and the service's id."""
 
     id: str
     place: int
@@ -78,7 +78,7 @@ class ContentsWriter:
     """Writes contents for one server.
 
     Args:
-        origin: scheme://host[:port] of the server; what it once said goes back to it as it said it.
+        origin: scheme://host[:port] of the server; its own answers are sent back to it unchanged.
     """
 
     def __init__(self, origin: str) -> None:
@@ -86,7 +86,7 @@ class ContentsWriter:
             (signatures, media): History(
                 SCOPE,
                 origin,
-                functools.partial(_said, signatures=signatures, media=media),
+                functools.partial(_encode, signatures=signatures, media=media),
                 legal_name=_LEGAL_NAME,
                 variant=f"{'signed' if signatures else ''} {'media' if media else ''}",
             )
@@ -97,16 +97,16 @@ class ContentsWriter:
     def contents(self, messages: Sequence[Message], *, signatures: bool, media: bool = False) -> bytes:
         """Return the JSON array.
 
-        Neighbours of one role are one content, with one exception: function responses share theirs with nothing, and
-        all responses to one answer stand in it, in the order of the calls. It begins with the user.
+        Neighbours of one role become one content, except function responses: all responses to one answer form a
+        separate content, in the order of the calls. The first content is the user's.
 
         Args:
-            messages: Without the leading system messages.
-            signatures: Puts NO_SIGNATURE where a model that insists on signatures would miss one.
-            media: Whether function responses hold their media; otherwise the content behind them does.
+            messages: Messages without the leading system messages.
+            signatures: Insert NO_SIGNATURE where a model that requires signatures would miss one.
+            media: Put media into function responses; otherwise into the content after them.
 
         Raises:
-            ProviderRequestError: Something in them cannot be said.
+            ProviderRequestError: A message cannot be represented.
         """
         if not media:
             messages = media_behind_results(messages, fits_in_result)
@@ -135,7 +135,7 @@ def _content(content: _Content) -> bytes:
     return _HEADS[content.role] + b",".join([part for _, part in parts]) + b"]}"
 
 
-def _said(message: Message, ids: Ids, *, signatures: bool, media: bool) -> Said:
+def _encode(message: Message, ids: Ids, *, signatures: bool, media: bool) -> Said:
     """Return a message's parts."""
     match message:
         case ToolMessage():
@@ -189,7 +189,7 @@ def _said_part(
 
 
 def _side(part: AssistantPart, ids: Ids, key: str = "part") -> dict[str, Any]:
-    """Return what stood beside the payload of a part (key "part"), or in it beyond what we read ("payload")."""
+    """Return unread fields of a part: those beside its payload (key "part"), or inside it ("payload")."""
     found = ids.ours(part.provider_data).get(key)
     return dict(found) if isinstance(found, Mapping) else {}
 
@@ -221,10 +221,10 @@ def _function_response(message: ToolMessage, call: object, media: bool) -> dict[
 
 
 def _response(message: ToolMessage) -> dict[str, Any]:
-    """Return what the model reads of a result: ``output`` or ``error``, the two keys the service knows.
+    """Build the response object of a result with ``output`` or ``error``, the keys the service defines.
 
-    Our envelope becomes one of them, with its hint beside the error; any other object is the output itself; everything
-    else is wrapped.
+    FlexChat's envelope becomes one of them, with the hint beside the error. Any other object is used unchanged, and
+    other values are wrapped.
     """
     try:
         value = finite(from_bytes(utf8(message.content)))

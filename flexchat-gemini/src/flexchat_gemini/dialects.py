@@ -1,14 +1,13 @@
-"""What Gemini takes of JSON Schema: data.
+"""Subsets of JSON Schema that Gemini supports, as data.
 
-JSON_SCHEMA: parametersJsonSchema and responseJsonSchema. The API's reference of responseJsonSchema lists the keywords
-that are read; the others are left unread. "Recursive references only inside non-required properties"; beside $ref
-stands nothing.
+JSON_SCHEMA: parametersJsonSchema and responseJsonSchema. The API reference of responseJsonSchema lists the supported
+keywords; others are ignored. "Recursive references only inside non-required properties"; $ref must stand alone.
 
-PARAMETERS: parameters and responseSchema, the OpenAPI subset ``Schema``, whose unknown keys are a 400 ("Unknown name
-\\"const\\" … Cannot find field"). additionalProperties is in the SDK's type and refused by the API.
+PARAMETERS: parameters and responseSchema, the OpenAPI subset ``Schema``, where unknown keys fail with status 400
+("Unknown name \\"const\\" … Cannot find field"). The SDK's type has additionalProperties, but the API rejects it.
 
-Unless a request asks for VALIDATED calls the model is not held to a schema, so a constraint in the description is
-about as good as one in a keyword. An anyOf of single values is not enforced by the service: it is sent as one enum.
+Unless a request uses VALIDATED mode, schemas are not enforced, so a constraint in the description is about as good as a
+keyword. The service does not enforce an anyOf of single values, so it is sent as one enum.
 """
 
 from flexchat_sdk import SchemaDialect

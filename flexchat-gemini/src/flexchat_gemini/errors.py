@@ -1,7 +1,7 @@
-"""What a service's refusal means: Google's words.
+"""Classification of Google's errors.
 
-The order is reason, text, status: Google says "bad request" to a bad key, and "too many requests" to a budget that is
-used up.
+Reason and text are checked before the status: an invalid key is "bad request", and an exhausted budget is "too many
+requests".
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _ROWS = (
 
 
 def _read(body: object) -> Report:
-    """Read a body; Google's details say why, which budget is used up, and how long to wait."""
+    """Parse a body; Google's details hold the reason, the exhausted quota and the retry delay."""
     report = read_report(body)
     if isinstance(body, list) and body:
         body = body[0]

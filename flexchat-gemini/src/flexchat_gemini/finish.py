@@ -1,4 +1,4 @@
-"""How an answer ended, in our words and in a sentence."""
+"""Mapping of Gemini's finish reasons to FlexChat's, and to warnings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REASONS = {
     "UNEXPECTED_TOOL_CALL": "malformed_tool_call",
 }
 FAULTS = ("PUP_LIMITED_DISABLED", "MISSING_THOUGHT_SIGNATURE")
-"""What tells of a fault, not of an answer."""
+"""Finish reasons that report a failure rather than an answer."""
 _LONGEST_TEXT = 500
 
 
@@ -37,12 +37,12 @@ def finish_reason(raw: str) -> str:
 
 
 def why_it_ended(finish: str | None, raw: str | None, blocked: str | None, message: str, *, is_empty: bool) -> str:
-    """Return a warning about every end that is told and not an ordinary one; an empty text for the others.
+    """Build a warning for an unusual finish reason; empty for the usual ones.
 
     Args:
-        finish, raw: The reason in our word and in Gemini's.
-        blocked: Why the prompt was blocked.
-        message: What the service says about it, such as the call it could not read.
+        finish, raw: The finish reason as FlexChat's and as Gemini's.
+        blocked: The reason why the prompt was blocked.
+        message: The service's message, such as a malformed call.
         is_empty: There is no text, no call and no file.
     """
     why = f": {message[:_LONGEST_TEXT]}" if message else ""

@@ -35,7 +35,7 @@ def _model(item: dict[str, object]) -> ModelInfo:
 
 
 def _capabilities(name: str, item: dict[str, object]) -> frozenset[str]:
-    """Return what the service says, and for its own models what it does not say but is known: tools and media."""
+    """Read a model's capabilities; for Google's own models, add tools and media, which the service does not list."""
     methods = item.get("supportedGenerationMethods")
     if not isinstance(methods, list):
         return frozenset()
@@ -47,7 +47,7 @@ def _capabilities(name: str, item: dict[str, object]) -> frozenset[str]:
     if "generateContent" in methods:
         traits = traits_of(name)
         if traits is UNKNOWN:
-            return frozenset()  # "chat" alone would say that it has no tools
+            return frozenset()  # "chat" alone would mean that the model has no tools
         found.add("chat")
         found |= {"tools"} if traits.tools else set()
         found |= {"vision", "audio"} if traits.media else set()

@@ -49,7 +49,7 @@ class PartialArgs:
             elif not item.get("willContinue"):  # a text may begin with nothing
                 raise WrongShape(path, "a value", item)
 
-    def made(self) -> Mapping[str, Any]:
+    def build(self) -> Mapping[str, Any]:
         """Return the arguments.
 
         Raises:
@@ -57,7 +57,7 @@ class PartialArgs:
         """
         args: dict[str, Any] = {}
         for path, value in self._values.items():
-            _put(args, _steps(path), "".join(value) if isinstance(value, list) else value)
+            _set_path(args, _steps(path), "".join(value) if isinstance(value, list) else value)
         return args
 
 
@@ -76,7 +76,7 @@ def _steps(path: str) -> list[str | int]:
     return steps
 
 
-def _put(args: dict[str, Any], steps: list[str | int], value: Any) -> None:
+def _set_path(args: dict[str, Any], steps: list[str | int], value: Any) -> None:
     place: Any = args
     for step, following in zip(steps, [*steps[1:], None], strict=True):
         if isinstance(place, list) and isinstance(step, int) and step <= len(place):

@@ -1,4 +1,4 @@
-"""What Gemini's models cost: data from model_prices.toml."""
+"""Prices of Gemini's models, from model_prices.toml."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flexchat_sdk import ModelPrice, PriceTable
 
 
 def price_of(model: str) -> ModelPrice | None:
-    """Return what a model costs; None for one that is not in the table."""
+    """Look up a model's price; None if it is not in the table."""
     return table().find(model.removeprefix("models/"))
 
 

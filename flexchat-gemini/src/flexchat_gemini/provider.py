@@ -1,4 +1,4 @@
-"""One entry in ``llms``: where it is asked, and what it is sent."""
+"""The provider of one ``llms`` entry: its endpoints and requests."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class GeminiProvider:
         return shows and fits_in_result(part)
 
     def price_of(self, model: str) -> ModelPrice | None:
-        """Return what a model costs at the Gemini API itself; see PricedProvider."""
+        """Return a model's price at the Gemini API itself; see PricedProvider."""
         return price_of(model) if self.endpoint == f"https://{_GEMINI_HOST}" else None
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
@@ -136,21 +136,21 @@ class GeminiProvider:
         """Return one vector for each text; see EmbeddingProvider."""
         unreadable = functools.partial(self._service.unreadable, model=model)
 
-        async def asked(method: str, fields: dict[str, object], left_s: float | None) -> Embeddings:
+        async def post(method: str, fields: dict[str, object], left_s: float | None) -> Embeddings:
             path = self._path(model, method)
             return await self._service.post(
                 path, fields, read_embeddings, what="embeddings", model=model, timeout_s=left_s
             )
 
         async def one(texts: Sequence[str], left_s: float | None) -> Embeddings:
-            return await asked("embedContent", embed_request(texts[0], _resource(model), purpose, dimensions), left_s)
+            return await post("embedContent", embed_request(texts[0], _resource(model), purpose, dimensions), left_s)
 
         async def batch(texts: Sequence[str], left_s: float | None) -> Embeddings:
             left = TimeLeft(left_s)
             if model not in self._takes_no_batch:
                 requests = [embed_request(text, _resource(model), purpose, dimensions) for text in texts]
                 try:
-                    made = await asked("batchEmbedContents", {"requests": requests}, left())
+                    made = await post("batchEmbedContents", {"requests": requests}, left())
                     if len(made.vectors) != 1 or len(texts) == 1:  # some answer with one vector for all texts
                         return made
                 except ProviderError as error:
@@ -165,7 +165,7 @@ class GeminiProvider:
         return attrs.evolve(made, vectors=vectors, model=model)
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return what the service offers, as far as it tells; see ChatProvider."""
+        """Return the models that the service lists; see ChatProvider."""
         models: list[ModelInfo] = []
         page = ""
         for _ in range(_MOST_PAGES):
@@ -183,7 +183,7 @@ class GeminiProvider:
         return f"{self._version if resource.startswith('projects/') else self._base}/{resource}:{method}"
 
     def _request(self, messages: Sequence[Message], model: str, options: ChatOptions) -> Write:
-        """Return what writes the request, and once more with ``parameters`` where JSON Schema is not known."""
+        """Build the writer of a request, which falls back to ``parameters`` if JSON Schema is not supported."""
         may_fall_back = self._may_fall_back
 
         def write(refusal: Refusal | None) -> Body | None:

@@ -1,4 +1,4 @@
-"""How much a model thinks, in Gemini's words: a budget in tokens up to 2.5, a level from 3 on."""
+"""Mapping of reasoning options to ``thinkingConfig``: a budget in tokens up to Gemini 2.5, a level from 3 on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DYNAMIC = -1
 
 
 def thinking_config(reasoning: Reasoning, traits: ModelTraits, model: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the ``thinkingConfig`` and what of it could not be said, one sentence each."""
+    """Build ``thinkingConfig``. Returns it, and one warning per unsupported option."""
     effort, budget = reasoning.effort, reasoning.budget_tokens
     if traits.thinking == "none":
         asked = effort not in (None, "none") or budget not in (None, 0) or reasoning.summary

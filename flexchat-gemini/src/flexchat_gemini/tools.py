@@ -12,15 +12,15 @@ from flexchat_sdk import SchemaDialect
 from .dialects import JSON_SCHEMA, PARAMETERS
 
 _JSON_SCHEMA_FIELD = "parametersJsonSchema"
-# What a schema may say and still describe no parameters.
+# Keywords that a schema without parameters may have.
 _SAYS_NOTHING = {"type", "properties", "required", "additionalProperties", "title", "description", "$schema"}
 
 
 def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
     """Return the tools with JSON Schemas, one ``functionDeclarations`` wrapper each; a request merges them into one.
 
-    A wrapper says ``"strict": true`` where the definition does. The API has no such field: a request turns it into
-    the calling mode VALIDATED.
+    A wrapper has ``"strict": true`` if the definition does. The API has no such field: a request converts it to the
+    calling mode VALIDATED.
 
     Source: Gemini tool format of the specification (TC-34, DS-3, C2).
     """
@@ -37,9 +37,9 @@ class OfferedTools:
     """The ``tools`` of a request.
 
     Attributes:
-        objects: One object with all declarations, and each native tool (googleSearch, …) as it was given.
-        names: Of the functions, in order.
-        strict: Whether a definition asks to be held to its schema.
+        objects: One object with all declarations, and each native tool (googleSearch, …), unchanged.
+        names: Names of the functions, in order.
+        strict: A definition requires strict validation.
     """
 
     objects: tuple[Mapping[str, Any], ...]
@@ -86,13 +86,13 @@ def _schema(parameters: Mapping[str, Any], field: str, dialect: SchemaDialect) -
         return {}
     from flexchat_sdk import rewrite  # every command loads this module; few need that one
 
-    # What the dialect cannot say goes out as it is: the service's refusal names the place, as the lint did.
+    # A schema that the dialect cannot express is sent unchanged: the service names the position in its error.
     rewritten = rewrite(parameters, dialect).schema
     return {field: parameters if rewritten is None else rewritten}
 
 
 def _parts_of(tool: Mapping[str, Any]) -> tuple[dict[str, Any], list[Mapping[str, Any]], bool]:
-    """Return what is native about a tool object, its function declarations, and whether they are strict."""
+    """Split a tool object into native fields, function declarations, and the strict flag."""
     if "functionDeclarations" in tool:
         native = {k: v for k, v in tool.items() if k not in ("functionDeclarations", "strict") and v is not None}
         return native, [*_declarations(tool["functionDeclarations"])], tool.get("strict") is True

@@ -36,7 +36,7 @@ UNKNOWN = ModelTraits(pattern="", tools=False, media=False)
 
 @functools.lru_cache(maxsize=256)
 def traits_of(model: str) -> ModelTraits:
-    """Return what is known of a model, by its name with or without "models/" before it."""
+    """Look up a model's traits, by its name with or without the prefix "models/"."""
     name = model.rsplit("/", 1)[-1].lower()
     return next((traits for traits in _table() if fnmatchcase(name, traits.pattern)), UNKNOWN)
 

@@ -29,7 +29,7 @@ def server_address(text: str) -> str:
         raise ValueError("base_url holds a user or a password; extra_headers can say Authorization instead")
     host, port = _host_and_port(authority)
     if mark and not authority:
-        return text  # what is wrong with that, web_address says
+        return text  # web_address reports the error
     if not mark and host == OLLAMA_COM:
         scheme = "https"
     elif not mark and not port:
@@ -63,5 +63,5 @@ def is_cloud(base_url: str) -> bool:
 
 
 def runs_in_cloud(model: str) -> bool:
-    """Return whether a model's name says that a server passes it on to Ollama's cloud."""
+    """Return True if a model's name means that the server forwards requests to Ollama's cloud."""
     return model.endswith((":cloud", "-cloud"))

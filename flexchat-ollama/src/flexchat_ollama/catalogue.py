@@ -1,4 +1,4 @@
-"""What a server's models can do: asked once, and remembered."""
+"""Cached metadata of a server's models."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Catalogue:
         self._asking: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)
 
     async def facts_of(self, model: str, left: TimeLeft) -> ModelFacts:
-        """Return what the server tells of a model, for which it is asked once. No answer is not a failure.
+        """Return a model's facts, queried once. A failed query gives empty facts.
 
         Raises:
-            ProviderError: There is no connection, so that there is no use in asking for more.
+            ProviderError: There is no connection, so further requests would fail as well.
         """
         found = self._facts.get(model)
         if found is not None:
@@ -36,16 +36,16 @@ class Catalogue:
         async with self._asking[model]:
             found = self._facts.get(model)
             if found is None:
-                found = await self._shown(model, left)
+                found = await self._query(model, left)
                 if found is not None:
                     self._facts[model] = found
         return found or UNKNOWN
 
     async def installed(self, left: TimeLeft | None = None) -> dict[str, ModelFacts]:
-        """Return the installed models by name, each with all that the server tells.
+        """Return the facts of the installed models, by name.
 
         Raises:
-            ProviderError: It does not tell even their names.
+            ProviderError: The server does not list its models.
         """
         left = left or TimeLeft(None)
         found = await self._service.get("/api/tags", read_tags, what="a list of models", timeout_s=left())
@@ -68,7 +68,7 @@ class Catalogue:
         return dict(zip(found, await asyncio.gather(*[complete(*item) for item in found.items()]), strict=True))
 
     async def able(self, capability: str) -> tuple[str, ...]:
-        """Return some installed models that have a capability; none if the server does not tell."""
+        """Return some installed models with a capability; none if the server does not report capabilities."""
         try:
             installed = await self.installed(TimeLeft(_PATIENCE_S))
         except ProviderError:
@@ -76,8 +76,8 @@ class Catalogue:
         able = [name for name, facts in installed.items() if facts.capabilities and capability in facts.capabilities]
         return tuple(able[:_MOST_NAMED])
 
-    async def _shown(self, model: str, left: TimeLeft) -> ModelFacts | None:
-        """Ask for a model; None if the server may tell another time."""
+    async def _query(self, model: str, left: TimeLeft) -> ModelFacts | None:
+        """Query a model's facts; None after a failure that may be transient."""
         fields, patience_s = {"model": model}, left(_PATIENCE_S)
         try:
             return await self._service.post(

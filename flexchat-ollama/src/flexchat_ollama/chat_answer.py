@@ -60,7 +60,7 @@ class ChatAnswer:
         self._has_calls = self._has_begun = self.is_over = False
 
     def take(self, chunk: Mapping[str, Any], name: str = "") -> Iterable[ChatEvent]:
-        """Return what a line adds."""
+        """Apply a line and return what it adds."""
         if chunk.get("error"):
             raise Reported(chunk)
         return self._take(chunk)
@@ -187,7 +187,7 @@ class ChatAnswer:
 
 
 def _is_last(chunk: Mapping[str, Any]) -> bool:
-    """Say whether a piece is the last one. Where ``done`` cannot be read, what stands only in the last one tells."""
+    """Return True for the last piece. If ``done`` is unreadable, fields that only the last piece has decide."""
     done = chunk.get("done")
     if isinstance(done, bool):
         return done

@@ -38,7 +38,7 @@ SCOPE = "ollama"
 
 
 class _CallId(str):
-    """The id of a call, with the call's name: its answer says both."""
+    """The id of a call, with the call's name: a result carries both."""
 
     name: str
 
@@ -56,12 +56,12 @@ class ChatRequestWriter:
     """Writes requests for one server.
 
     Args:
-        origin: scheme://host[:port] of the server; what it once said goes back to it as it said it.
+        origin: scheme://host[:port] of the server; its own answers are sent back to it unchanged.
     """
 
     def __init__(self, origin: str, config: OllamaConfig) -> None:
         self._config = config
-        self._history = History(SCOPE, origin, _said, own_id=str, legal_name=None)
+        self._history = History(SCOPE, origin, _encode, own_id=str, legal_name=None)
         self._tools = WireTools(tool_name)
 
     def write(
@@ -184,7 +184,7 @@ def _sorted(answers: list[ToolMessage], asked: AssistantMessage | None) -> list[
     return sorted(answers, key=lambda answer: order.get(answer.tool_call_id, len(order)))
 
 
-def _said(message: Message, ids: Ids) -> Said:
+def _encode(message: Message, ids: Ids) -> Said:
     match message:
         case SystemMessage():
             return {"role": "system", "content": message.content} if message.content else None

@@ -12,10 +12,10 @@ from .dialects import TOOLS
 
 
 def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
-    """Return the ``tools`` array of a request, the parameters rewritten in what the server keeps of JSON Schema.
+    """Build the ``tools`` array of a request, with parameters in the subset of JSON Schema that the server supports.
 
     Raises:
-        ProviderRequestError: A schema cannot be said at all; kind "invalid_schema".
+        ProviderRequestError: A schema cannot be expressed; kind "invalid_schema".
 
     Source: requirement TC-33; ToolFunctionParameters and ToolProperty in api/types.go of the server, which drop what
     they do not know.

@@ -1,4 +1,4 @@
-"""What a server would answer, so that FlexChat's kit can try the provider without one.
+"""Conformance subject: the provider over scripted answers of a server.
 
 Used by tests/test_conformance.py and by ``flexchat plugins verify ollama``.
 """
@@ -36,7 +36,7 @@ class OllamaConformance(ProviderConformance):
     def tool_reply(
         self, calls: Sequence[tuple[str, Mapping[str, Any]]], *, text: str = "", finish: str = "tool_calls"
     ) -> Any:
-        """Return an answer that asks for tools; the server says "stop" beside them."""
+        """Return an answer with tool calls; the server's finish reason for it is "stop"."""
         items = [
             {"id": f"call_{n}", "function": {"index": n, "name": name, "arguments": arguments}}
             for n, (name, arguments) in enumerate(calls)

@@ -1,6 +1,6 @@
-"""How much a model reads: ``num_ctx``, and signs that it is too little.
+"""The context window: ``num_ctx``, and warnings that it is too small.
 
-Ollama leaves out the oldest messages that do not fit, and does not say so.
+Ollama silently drops the oldest messages that do not fit.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _FULL = 0.9
 
 
 def chosen_num_ctx(setting: int | None, limit: int, facts: ModelFacts) -> int | None:
-    """Return the ``num_ctx`` to send; None leaves it to the server.
+    """Choose the ``num_ctx`` to send; None leaves it to the server.
 
-    Always the same for a model, since another one makes the server load the model again.
+    Constant for a model, because a different value makes the server reload the model.
 
     Args:
-        setting: Of the configuration; it wins.
-        limit: For models of which neither the configuration nor the Modelfile says how much they shall read.
+        setting: The configured value, which takes precedence.
+        limit: Maximum for models without a value in the configuration or the Modelfile.
     """
     if setting is not None:
         return setting
@@ -46,7 +46,7 @@ def estimated_tokens(size: int, messages: Sequence[Message]) -> float:
 
 
 def estimate_warning(tokens: float, num_ctx: int | None) -> str | None:
-    """Return what to say before a request that may not fit; None if it does."""
+    """Build a warning for a request that may not fit; None if it fits."""
     if num_ctx is None or tokens <= _FULL * num_ctx:
         return None
     return (
@@ -56,7 +56,7 @@ def estimate_warning(tokens: float, num_ctx: int | None) -> str | None:
 
 
 def measured_warning(input_tokens: int | None, num_ctx: int | None) -> str | None:
-    """Return what to say of an answer whose prompt nearly filled the window; None if it did not."""
+    """Build a warning for an answer whose prompt nearly filled the window; None otherwise."""
     if num_ctx is None or input_tokens is None or input_tokens <= _FULL * num_ctx:
         return None
     return (

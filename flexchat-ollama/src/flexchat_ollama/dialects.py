@@ -1,9 +1,9 @@
-"""What Ollama takes of JSON Schema: data.
+"""The subset of JSON Schema that Ollama supports, as data.
 
-The server reads a tool into a fixed structure (api/types.go: ToolFunctionParameters, ToolProperty) and drops without a
-word what has no place there: of the root all but type, items, required and properties, of a property all but those
-and anyOf, enum and description. A $ref leaves an empty property. What is left is shown to the model and not enforced,
-so a constraint in the description is as good as one in a keyword.
+The server parses a tool into a fixed structure (api/types.go: ToolFunctionParameters, ToolProperty) and silently drops
+everything else: at the root all but type, items, required and properties; in a property all but those and anyOf, enum
+and description. A $ref becomes an empty property. The rest is shown to the model and not enforced, so a constraint in
+the description is as good as a keyword.
 """
 
 from flexchat_sdk import SchemaDialect

@@ -1,4 +1,4 @@
-"""What a server's refusal means. Pure: from status, headers and body to a ProviderError.
+"""Classification of a server's errors, from status, headers and body to a ProviderError.
 
 The text comes before the status: the server answers 500 for an option of the wrong type, and 200 for what goes wrong
 once it has begun to answer. Texts are compared in lower case.
@@ -33,7 +33,7 @@ _TOO_LONG = (
 _MALFORMED = re.compile(
     r"invalid tool call|error parsing tool call|failed to parse [\w ]*tool call|incomplete \w+ tool call"
 )
-# Source: what the server's image decoders say of a picture they cannot read.
+# Source: errors of the server's image decoders.
 _UNREADABLE_MEDIA = (
     "failed to process inputs",
     "image: unknown format",
@@ -92,7 +92,7 @@ _ROWS = (
 
 
 def malformed_call(body: object) -> str | None:
-    """Return what the server says of a tool call that it could not read; None if it says something else."""
+    """Return the server's message about a malformed tool call; None for other errors."""
     text = read_report(body).text
     return " ".join(text.split())[:300] if _MALFORMED.search(text.lower()) else None
 
@@ -110,7 +110,7 @@ def _read(body: object) -> Report:
 
 
 REFUSALS = Refusals(provider="ollama", rows=_ROWS, read=_read)
-"""What a server's refusals mean. Source: the table of errors of its API, in the order of how much each line says."""
+"""Error rules, most specific first. Source: the table of errors of the server's API."""
 
 
 def cannot_call_tools(

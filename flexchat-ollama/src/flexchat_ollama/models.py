@@ -1,4 +1,4 @@
-"""What a server tells of its models: ``/api/tags`` and ``/api/show``."""
+"""Parsing of model metadata from ``/api/tags`` and ``/api/show``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _CAPABILITIES = {
 
 @attrs.frozen(kw_only=True)
 class ModelFacts:
-    """What is known of a model; None where the server does not tell, as old ones do not.
+    """Metadata of a model; None for facts that the server does not report, as old ones do not.
 
     Attributes:
-        capabilities: In our words.
-        context_length: Tokens it was made to read.
-        num_ctx: Tokens its Modelfile lets it read.
-        is_remote: Whether it runs in Ollama's cloud, where num_ctx is not ours to choose.
+        capabilities: FlexChat's names of its capabilities.
+        context_length: Maximum context in tokens.
+        num_ctx: Context in tokens set by its Modelfile.
+        is_remote: It runs in Ollama's cloud, where num_ctx has no effect.
         digest: SHA-256 of its manifest.
     """
 
@@ -45,7 +45,7 @@ UNKNOWN = ModelFacts()
 
 
 def read_show(body: object) -> ModelFacts:
-    """Read an answer of ``/api/show``, as far as it is one."""
+    """Parse a response of ``/api/show``, ignoring invalid fields."""
     if not isinstance(body, dict):
         return UNKNOWN
     facts = _facts(body)

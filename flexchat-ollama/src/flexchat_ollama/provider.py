@@ -1,4 +1,4 @@
-"""One entry in ``llms``: what a server is asked, and what is asked of it before."""
+"""The provider of one ``llms`` entry: requests to a server, after a check of the model's capabilities."""
 
 from __future__ import annotations
 
@@ -125,13 +125,13 @@ class OllamaProvider:
         return attrs.evolve(found, warnings=(warning,))
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return what the server has, as far as it tells; see ChatProvider."""
+        """Return the models that the server lists; see ChatProvider."""
         return [model_info(name, facts) for name, facts in (await self._catalogue.installed()).items()]
 
     def _write(
         self, messages: Sequence[Message], model: str, options: ChatOptions, answer: ChatAnswer, *, stream: bool
     ) -> Write:
-        """Return what writes the request, once it is known that the model can do what it asks for, or nobody knows."""
+        """Build the writer of a request, after checking that the model is not known to lack a needed capability."""
 
         async def write(refusal: Refusal | None) -> Body | None:
             if refusal is not None:

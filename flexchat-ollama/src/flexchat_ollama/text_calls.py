@@ -1,7 +1,7 @@
-"""Tool calls that a small model wrote into its text, where the server did not notice. Pure.
+"""Detection of tool calls that a small model wrote into its text, and the server did not recognize.
 
-A call is one only if it names a tool that was offered, and says nothing else: JSON that merely looks like one stays
-text. The forms are those that models are reported to use: tags (Qwen, Hermes), [TOOL_CALLS] (Mistral), <function=…>
+JSON counts as a call only if it names an offered tool and has no other content; anything else remains text. The
+supported forms are those that models are reported to use: tags (Qwen, Hermes), [TOOL_CALLS] (Mistral), <function=…>
 and <|python_tag|> (Llama), a fenced block (Qwen Coder), and JSON on lines of its own.
 """
 
@@ -51,11 +51,11 @@ class _Found:
 
 
 def read_text_calls(text: str, offered: Collection[str], start: int = 0) -> tuple[tuple[TextCall, ...], str]:
-    """Return the calls in a text, in order, and what is left of the text without them.
+    """Find the calls in a text, in order. Returns them, and the text without them.
 
     Args:
         offered: Names of the tools that may be called.
-        start: Where to begin; what is before it is not in the rest, and only tells whether a line has begun.
+        start: Position to begin at. Earlier text is not returned; it only determines whether a line has begun.
     """
     calls: list[TextCall] = []
     rest: list[str] = []
@@ -100,7 +100,7 @@ def _unit(text: str, opening: re.Match[str], offered: frozenset[str]) -> _Found 
         return None
     calls: list[TextCall] = []
     for value in values:
-        one = _named(named, value, offered) if named else _calls(value, offered, in_tag=opening["tag"] is not None)
+        one = _calls_of(named, value, offered) if named else _calls(value, offered, in_tag=opening["tag"] is not None)
         if one is None:
             return None
         calls += one
@@ -138,10 +138,10 @@ def _calls(value: Any, offered: frozenset[str], *, in_tag: bool) -> list[TextCal
     has_arguments = "arguments" in value or "parameters" in value
     if not has_arguments and not in_tag:
         return None
-    return _named(value.get("name", inner), value.get("arguments", value.get("parameters")), offered)
+    return _calls_of(value.get("name", inner), value.get("arguments", value.get("parameters")), offered)
 
 
-def _named(name: Any, arguments: Any, offered: frozenset[str]) -> list[TextCall] | None:
+def _calls_of(name: Any, arguments: Any, offered: frozenset[str]) -> list[TextCall] | None:
     if not isinstance(name, str) or name not in offered:
         return None
     if isinstance(arguments, str):

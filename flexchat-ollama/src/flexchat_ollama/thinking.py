@@ -1,4 +1,4 @@
-"""How much a model thinks, in the value of ``think``. Data and a pure function."""
+"""Mapping of reasoning options to the value of ``think``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Think = bool | str
 
 @attrs.frozen(kw_only=True)
 class _Levels:
-    """Models that know levels of thinking.
+    """Models that support levels of thinking.
 
     Attributes:
-        prefix: Of the model's name without namespace.
-        words: The levels they tell apart, least first.
-        can_stop: Whether they can answer without thinking.
+        prefix: Prefix of the model's name, without namespace.
+        words: The supported levels, lowest first.
+        can_stop: Thinking can be disabled.
     """
 
     prefix: str
@@ -36,10 +36,10 @@ _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def think_value(reasoning: Reasoning | None, model: str, default: Think | None) -> tuple[Think | None, list[str]]:
-    """Return what to send as ``think``, None for nothing, and what could not be honoured.
+    """Choose the value of ``think``, None to omit it. Returns it with one warning per unsupported option.
 
     Args:
-        default: Of the configuration, where the request does not say how much.
+        default: The configured value, for requests that set none.
     """
     if reasoning is None:
         return default, []

@@ -108,13 +108,13 @@ class CallTable:
         Raises:
             WrongShape: It cannot be read, or it is unclear which call it belongs to.
         """
-        name, arguments = _said(fragment, path)
+        name, arguments = _name_and_arguments(fragment, path)
         text = arguments if isinstance(arguments, str) else arguments_text(arguments)
         call_id = _id(fragment.get("id"))
         if not (call_id or name or text or whole):
             return None
         index = None if whole else number_in(fragment, "index", path)
-        call = None if whole else self._known(index, call_id, name, text, path)
+        call = None if whole else self._find(index, call_id, name, text, path)
         if call is None:
             call = CallDraft(position)
             self.calls.append(call)
@@ -141,9 +141,7 @@ class CallTable:
             call.extra.update({k: v for k, v in fragment.items() if k not in _KNOWN and v is not None})
         return call, text
 
-    def _known(
-        self, index: int | None, call_id: str | None, name: str | None, text: str, path: str
-    ) -> CallDraft | None:
+    def _find(self, index: int | None, call_id: str | None, name: str | None, text: str, path: str) -> CallDraft | None:
         """Return the call that a fragment continues; None if it begins a new one."""
         call = self._by_index.get(index) if index is not None else None
         if call is not None and (not call_id or not call.id or call_id == call.id):
@@ -195,7 +193,7 @@ def _id(value: object) -> str | None:
     return known_text(value)
 
 
-def _said(fragment: dict[str, Any], path: str) -> tuple[str | None, str | dict[str, Any]]:
+def _name_and_arguments(fragment: dict[str, Any], path: str) -> tuple[str | None, str | dict[str, Any]]:
     """Return a fragment's name (None if missing) and its arguments: text, or the object some gateways send."""
     custom = object_in(fragment, "custom", path)
     if custom is not None:  # a tool whose input is free text

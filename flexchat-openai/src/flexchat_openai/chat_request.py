@@ -65,7 +65,7 @@ class ChatRequestWriter:
         parallel_tool_calls: bool | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self._history = History(SCOPE, origin, self._said, variant=system_role, own_id=own_id_at(origin))
+        self._history = History(SCOPE, origin, self._encode, variant=system_role, own_id=own_id_at(origin))
         self._tools = WireTools(tool_name)
         self._is_openai = is_openai(origin)
         self._needs_reasoning = origin.endswith(NEEDS_REASONING)
@@ -156,7 +156,7 @@ class ChatRequestWriter:
         is_new = self._is_openai or (traits is not None and traits.efforts)
         return "max_completion_tokens" if is_new else "max_tokens"
 
-    def _said(self, message: Message, ids: Ids) -> Said:
+    def _encode(self, message: Message, ids: Ids) -> Said:
         match message:
             case SystemMessage():
                 return {"role": self._system_role, "content": message.content} if message.content else None

@@ -28,7 +28,7 @@ IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 def file_name(part: MediaPart) -> str:
-    """Return the name a file is sent under: the service tells a PDF by its ending."""
+    """Name a file for sending: the service recognizes a PDF by its suffix."""
     name = (part.name or "").rpartition("/")[2] or "document"
     return name if part.mime_type != "application/pdf" or name.lower().endswith(".pdf") else f"{name}.pdf"
 

@@ -35,7 +35,7 @@ def _model(item: dict[str, Any]) -> ModelInfo:
 
 
 def _capabilities(item: dict[str, Any]) -> set[str]:
-    """Return what a model can do if the server lists everything: whatever is missing means "no"."""
+    """Read a model's capabilities from a server that lists all of them: a missing one is not supported."""
     if item.get("type") == "embedding":  # Together
         return {"embedding"}
     told = item.get("capabilities")

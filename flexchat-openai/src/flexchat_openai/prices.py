@@ -1,4 +1,4 @@
-"""What OpenAI's models cost: data from model_prices.toml. What other services say that they charged."""
+"""Prices of OpenAI's models, from model_prices.toml, and charges that other services report."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from flexchat_sdk import ModelPrice, PriceTable
 
 MAX_CHARGE = 1_000_000
-"""US dollars; more is no charge for one answer."""
+"""Maximum plausible charge for one answer, in US dollars."""
 
 
 def charged(usage: Mapping[str, Any]) -> Decimal | None:
-    """Return the US dollars that a usage table says were charged; None if it does not say.
+    """Read the charge in US dollars from a usage object; None if it has none.
 
-    OpenRouter's ``cost`` is a number, to which what a user's own key is charged elsewhere is added; Perplexity's is a
-    table with a total.
+    OpenRouter's ``cost`` is a number, to which the upstream charge of a user's own key is added; Perplexity's is an
+    object with a total.
     """
     cost = usage.get("cost")
     amount = _dollars(cost.get("total_cost") if isinstance(cost, Mapping) else cost)
@@ -35,7 +35,7 @@ def _dollars(value: object) -> Decimal | None:
 
 
 def price_of(model: str) -> ModelPrice | None:
-    """Return what a model costs; None for one that is not in the table."""
+    """Look up a model's price; None if it is not in the table."""
     return table().find(model)
 
 

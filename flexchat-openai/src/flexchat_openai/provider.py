@@ -112,7 +112,7 @@ class OpenAIProvider:
         return shows and self._api(model).writer.fits_in_result(part)
 
     def price_of(self, model: str) -> ModelPrice | None:
-        """Return what a model costs at OpenAI itself; see PricedProvider."""
+        """Return a model's price at OpenAI itself; see PricedProvider."""
         return price_of(model) if self.endpoint == f"https://{OPENAI_HOST}" else None
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:

@@ -77,14 +77,14 @@ class ResponseDraft:
 
     def complete(self, item: dict[str, Any], index: int | None) -> Iterator[ChatEvent]:
         """Take an item in its final form and yield what has not been passed on yet."""
-        draft = self._found(kind_of(item), index, item.get("id"))
+        draft = self._find(kind_of(item), index, item.get("id"))
         if draft is None or draft.is_done:
             draft = self._open(item, index)
         yield from self._finish(draft, item)
 
     def add_rest(self, kind: str, key: str, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
         """Take a value whole if add has taken no pieces of it."""
-        draft = self._found(_OWNERS[kind], index, event.get("item_id"))
+        draft = self._find(_OWNERS[kind], index, event.get("item_id"))
         if draft is not None and not (draft.refusal if kind == "refusal" else draft.pieces):
             yield from self.add(kind, key, event, index)
 
@@ -106,7 +106,7 @@ class ResponseDraft:
         if not piece:
             return
         owner = _OWNERS[kind]
-        draft = self._found(owner, index, event.get("item_id"))
+        draft = self._find(owner, index, event.get("item_id"))
         if draft is None:
             draft = self._open({"type": owner}, index)
         if draft.is_done:
@@ -149,7 +149,7 @@ class ResponseDraft:
         parts: list[tuple[int, AssistantPart]] = []
         used: set[object] = set()
         for draft in self._items:
-            made = self._made(draft, used, is_cut=finish == "length" and draft is last)
+            made = self._build_parts(draft, used, is_cut=finish == "length" and draft is last)
             for position, part in made:
                 if isinstance(part, ToolCall):
                     part = part.if_whole() if is_unclear and draft is last else part
@@ -176,7 +176,7 @@ class ResponseDraft:
             self._after = id_of(item)
         return draft
 
-    def _found(self, kind: str, index: int | None, item_id: object) -> ItemDraft | None:
+    def _find(self, kind: str, index: int | None, item_id: object) -> ItemDraft | None:
         """Return the item an event is about.
 
         Found by number, by id (llama.cpp has no numbers) or, failing that, as the open item of its kind: some servers
@@ -248,7 +248,7 @@ class ResponseDraft:
             draft.refusal_position = self._parts if has_text else draft.position
             self._parts += has_text
 
-    def _made(self, draft: ItemDraft, used: set[object], *, is_cut: bool) -> list[tuple[int, AssistantPart]]:
+    def _build_parts(self, draft: ItemDraft, used: set[object], *, is_cut: bool) -> list[tuple[int, AssistantPart]]:
         """Return an item's parts with their positions."""
         item = draft.item
         data: dict[str, Any] = {"item": item, "after": draft.after} if draft.after else {"item": item}

@@ -34,12 +34,12 @@ def text_of(item: Mapping[str, Any]) -> str:
     content = item.get("content")
     if isinstance(content, str):
         return content
-    return "".join(_said(item, "text", ("output_text", "text")))
+    return "".join(_texts_of(item, "text", ("output_text", "text")))
 
 
 def refusal_of(item: Mapping[str, Any]) -> str:
     """Return the refusal text of a message item. Raises like text_of."""
-    return "" if isinstance(item.get("content"), str) else "".join(_said(item, "refusal", ("refusal",)))
+    return "" if isinstance(item.get("content"), str) else "".join(_texts_of(item, "refusal", ("refusal",)))
 
 
 def thought_of(item: Mapping[str, Any]) -> str:
@@ -78,7 +78,7 @@ def id_of(item: Mapping[str, Any]) -> str | None:
     return item_id if isinstance(item_id, str) and item_id else None
 
 
-def _said(item: Mapping[str, Any], key: str, kinds: tuple[str, ...]) -> Iterator[str]:
+def _texts_of(item: Mapping[str, Any], key: str, kinds: tuple[str, ...]) -> Iterator[str]:
     """Yield what a message's parts hold under a key. A part with an unreadable type is recognized by its key."""
     for path, part in objects_of(list_in(item, "content", "item", needed=True), "item.content"):
         kind = part.get("type")

@@ -76,7 +76,7 @@ class ResponsesRequestWriter:
         parallel_tool_calls: bool | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self._history = History(SCOPE, origin, self._said, variant=system_role, own_id=own_id_at(origin))
+        self._history = History(SCOPE, origin, self._encode, variant=system_role, own_id=own_id_at(origin))
         self._tools = WireTools(tool_name)
         self._is_openai = is_openai(origin)
         self._system_role = system_role
@@ -158,7 +158,7 @@ class ResponsesRequestWriter:
             fields[key] = {**fields[key], **value} if is_part and isinstance(value, dict) else value
         return fields, tuple(warnings)
 
-    def _said(self, message: Message, ids: Ids) -> Said:
+    def _encode(self, message: Message, ids: Ids) -> Said:
         match message:
             case SystemMessage():
                 return {"role": self._system_role, "content": message.content} if message.content else None

@@ -18,7 +18,7 @@ class ThinkTags:
         self._held = ""
 
     def feed(self, piece: str) -> list[tuple[Literal["thought", "text"], str]]:
-        """Return what a piece adds; never an empty text."""
+        """Add a piece and return its non-empty thoughts and texts."""
         text, self._held = self._held + piece, ""
         found: list[tuple[Literal["thought", "text"], str]] = []
         if self._state == "before":
@@ -47,7 +47,7 @@ class ThinkTags:
         return [*found, ("text", text)] if text else found
 
     def end(self) -> list[tuple[Literal["thought", "text"], str]]:
-        """Return what was held back."""
+        """Return the text that was held back."""
         held, self._held = self._held, ""
         if not held:
             return []
@@ -55,7 +55,7 @@ class ThinkTags:
 
 
 def _beginning_of_end(text: str) -> int:
-    """Return how many characters at the end of a text may be the start of the end tag."""
+    """Count the characters at the end of a text that may be the start of the end tag."""
     for length in range(min(len(text), len(_END) - 1), 0, -1):
         if _END.startswith(text[-length:]):
             return length

@@ -44,12 +44,12 @@ def tool_choice(options: ChatOptions, is_openai: bool, *, flat: bool) -> str | d
     if not allowed or mode == "none":
         return mode
     if mode == "required" and len(allowed) == 1:
-        return _named(allowed[0], flat)
+        return _choose(allowed[0], flat)
     if not is_openai:
         return mode
-    choice = {"mode": mode, "tools": [_named(name, flat) for name in allowed]}
+    choice = {"mode": mode, "tools": [_choose(name, flat) for name in allowed]}
     return {"type": "allowed_tools", **choice} if flat else {"type": "allowed_tools", "allowed_tools": choice}
 
 
-def _named(name: str, flat: bool) -> dict[str, Any]:
+def _choose(name: str, flat: bool) -> dict[str, Any]:
     return {"type": "function", "name": name} if flat else {"type": "function", "function": {"name": name}}

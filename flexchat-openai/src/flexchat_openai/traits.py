@@ -13,7 +13,7 @@ class ModelTraits:
     """What is known about the models whose name starts with prefix.
 
     Attributes:
-        reasons: Whether they reason unless told otherwise.
+        reasons: Whether they reason by default.
         efforts: The reasoning efforts they support; empty if they never reason.
         accepts_stop: Whether they take stop sequences.
         api: Which of OpenAI's two APIs supports everything they can do.
@@ -28,7 +28,7 @@ class ModelTraits:
     sees: bool = True
 
     def sampling_refused(self, effort: object) -> bool:
-        """Return whether temperature and top_p would be refused, as they are while the model reasons."""
+        """Return True if temperature and top_p are rejected, which is the case while the model reasons."""
         if effort is None or not self.efforts:
             return self.reasons
         return not (effort == "none" and "none" in self.efforts)
@@ -36,7 +36,7 @@ class ModelTraits:
 
 @functools.lru_cache(maxsize=256)
 def traits_of(model: str) -> ModelTraits | None:
-    """Return what is known about a model; None for one that is not in the table, which gets what the user set.
+    """Look up a model's traits; None if it is not in the table, and options are sent unchanged.
 
     The first prefix that is the whole name or is followed by "-" wins: gpt-5 does not cover gpt-5.6. A model tuned
     from another ("ft:gpt-4.1-mini:…") counts as that one.

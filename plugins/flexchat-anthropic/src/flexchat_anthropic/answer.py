@@ -34,9 +34,9 @@ from .blocks import Block, kind_of
 from .finish import finish_word, why_it_ended
 from .messages import SCOPE
 
-# Stop reasons that say what becomes of the message when it goes back.
+# Stop reasons that affect how the message is sent back.
 _KEPT_STOPS = ("pause_turn", "refusal")
-# What tells a delta whose type cannot be read.
+# Keys that identify a delta with an unreadable type.
 _DELTAS = {
     "text": "text_delta",
     "partial_json": "input_json_delta",
@@ -53,14 +53,14 @@ class MessagesAnswer:
         origin: scheme://host[:port] of the server.
 
     Attributes:
-        is_over: The service has said that nothing follows.
+        is_over: The service has ended the answer.
     """
 
     def __init__(self, origin: str) -> None:
         self._parts = AnswerParts(SCOPE, origin)
         self._ids = WireIds()
         self._open: list[Block] = []
-        # A call that has ended, and may be the last: whether it is whole tells only the stop reason.
+        # A call that has ended and may be the last one: only the stop reason shows whether it is complete.
         self._ending: Block | None = None
         self._last_at = -1
         self._has_text = self._has_calls = False
@@ -75,7 +75,7 @@ class MessagesAnswer:
         self.is_over = False
 
     def take(self, chunk: dict[str, Any], name: str = "") -> Iterable[ChatEvent]:
-        """Return what an event adds. Kinds that are not known, and pings, add nothing."""
+        """Apply an event and return what it adds. Pings and unknown events add nothing."""
         index, kind = chunk.get("index"), chunk.get("type")
         match kind if isinstance(kind, str) else name:
             case "content_block_delta":
@@ -118,7 +118,7 @@ class MessagesAnswer:
         return self._ended()
 
     def _take_frame(self, message: object) -> None:
-        """Take what is said of the answer before its first block."""
+        """Read the metadata that precedes the first block."""
         if isinstance(message, Mapping):
             self._model = known_text(message.get("model")) or self._model
             self._response_id = known_text(message.get("id")) or self._response_id
@@ -236,13 +236,13 @@ class MessagesAnswer:
         return ()
 
     def _place(self, block: Block) -> None:
-        """Hold the block's place; what stands there in the end is known when it stops."""
+        """Reserve the block's position; its content is final only when the block stops."""
         if block.at < 0:
             held = OpaquePart(kind=block.kind, provider_data=self._parts.ours({}))
             block.at = self._last_at = self._parts.add(held)
 
     def _end_call(self, *, is_last: bool = False) -> Iterator[ChatEvent]:
-        """Make the call that has ended, if one has: the service says only afterwards that it cut one off."""
+        """Emit the ended call, if any. It is delayed, because the service reports truncation only afterwards."""
         block, self._ending = self._ending, None
         if block is None:
             return

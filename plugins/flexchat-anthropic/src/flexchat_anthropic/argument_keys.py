@@ -1,7 +1,7 @@
 """Names of arguments as the service accepts them: a tool with ``$top`` or ``filter[id]`` would fail every request.
 
-Only the names at the root of a schema count. A changed one ends in a checksum of the original, so that the same name is
-always sent in the same form, and the form stands for one name.
+Only names at the root of a schema matter. A renamed one ends in a checksum of the original, so that the mapping is
+stable and unambiguous.
 """
 
 from __future__ import annotations

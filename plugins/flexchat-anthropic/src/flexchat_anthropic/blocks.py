@@ -26,14 +26,14 @@ from .argument_keys import original_keys
 
 @attrs.define(eq=False)
 class Block:
-    """A block that is being written.
+    """A content block that is being streamed.
 
     Attributes:
-        number: Its index, where that can be read.
-        rest: What came with it, beside what is collected here.
-        at: Its place among the parts; -1 while it says nothing.
-        pieces: Of its text, or of its input as JSON.
-        wire_id: Of a call.
+        number: Its index, if readable.
+        rest: Its fields that are not collected here.
+        at: Its position among the parts; -1 while it is empty.
+        pieces: Pieces of its text, or of its input as JSON.
+        wire_id: The id of a call.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Block:
         """
         name, given = self.rest["name"], self.rest.get("input", {})
         rest = {key: value for key, value in self.rest.items() if key not in ("name", "input", "id")}
-        known: dict[str, Any] = {"wire_id": self.wire_id, "provider_data": parts.ours(_kept(rest))}
+        known: dict[str, Any] = {"wire_id": self.wire_id, "provider_data": parts.ours(_data_to_return(rest))}
         text = "".join(self.pieces)
         if text or given == {}:
             return _own(ToolCall.from_text(name, text, truncated=is_cut, **known)), ""
@@ -73,11 +73,11 @@ class Block:
         """Return the part that it is, if it is not a call."""
         text = "".join(self.pieces)
         if self.kind == "text":
-            kept = _kept(self.rest)
+            kept = _data_to_return(self.rest)
             data = parts.ours(kept) if kept or self.citations else None
             return TextPart(text=text, citations=tuple(self.citations), provider_data=data)
         if self.kind == "thinking":
-            return ReasoningPart(text=text, redacted=not text, provider_data=parts.ours(_kept(self.rest)))
+            return ReasoningPart(text=text, redacted=not text, provider_data=parts.ours(_data_to_return(self.rest)))
         if text:
             # The input of a server's tool; what cannot be read goes back as it began.
             try:
@@ -113,7 +113,7 @@ def kind_of(block: Mapping[str, Any], where: str) -> str:
     return ""
 
 
-def _kept(rest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what goes back with a part whose type says itself what it is."""
+def _data_to_return(rest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are sent back with a part, without those that the part already contains."""
     rest = {name: value for name, value in rest.items() if name != "type"}
     return {"block": rest} if rest else {}

@@ -1,4 +1,4 @@
-"""What the service would answer, so that FlexChat's kit can try the provider without it.
+"""Conformance subject: the provider over scripted answers of the service.
 
 Used by tests/test_conformance.py and by ``flexchat plugins verify anthropic``.
 """
@@ -112,7 +112,7 @@ def _event(event: Mapping[str, Any]) -> str:
 
 
 def _in_pieces(block: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return how a block begins, and what is added to it."""
+    """Split a block into its start event's block and its deltas."""
     match block["type"]:
         case "text":
             return {**block, "text": ""}, [{"type": "text_delta", "text": piece} for piece in _cut(block["text"])]

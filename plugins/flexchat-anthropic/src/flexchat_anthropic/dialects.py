@@ -1,11 +1,11 @@
-"""What Anthropic takes of JSON Schema: data.
+"""Subsets of JSON Schema that Anthropic supports, as data.
 
-LOOSE: a tool's input_schema. The model is shown all of it and held to nothing; of the root the service wants type
-"object" and no union. Names of its properties that the service refuses are changed before: see argument_keys.
+LOOSE: a tool's input_schema. The model sees all of it, and nothing is enforced; the root must have type "object" and no
+union. Property names that the service rejects are renamed first: see argument_keys.
 
-STRICT: tools with ``strict``, and output_config.format. The service holds the model to the schema and refuses what it
-cannot hold it to: objects that are not closed ("For 'object' type, 'additionalProperties' must be explicitly set to
-false"), recursion, bounds. What Anthropic's SDK moves to the description goes there here as well.
+STRICT: tools with ``strict``, and output_config.format. The service enforces the schema, and rejects what it cannot
+enforce: objects that are not closed ("For 'object' type, 'additionalProperties' must be explicitly set to false"),
+recursion, bounds. Keywords that Anthropic's SDK moves to the description are moved here as well.
 """
 
 from flexchat_sdk import SchemaDialect

@@ -1,4 +1,4 @@
-"""What a server's refusal means: Anthropic's words.
+"""Classification of Anthropic's errors.
 
 The order is text, type, status: an empty account is status 400 here, and a type stands alone in the middle of a stream.
 """

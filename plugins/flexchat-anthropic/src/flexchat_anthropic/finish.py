@@ -1,4 +1,4 @@
-"""How an answer ended, in our words and in a sentence."""
+"""Mapping of stop reasons to finish reasons and warnings."""
 
 from __future__ import annotations
 

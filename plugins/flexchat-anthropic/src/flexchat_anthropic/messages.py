@@ -1,4 +1,4 @@
-"""Our messages as the ``messages`` of a request: what one side says in a row is one message there."""
+"""Conversion of messages to the ``messages`` of a request, where neighbours of one role become one message."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ GO_ON = "Go on."
 
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _THINKING = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
-# Blocks of ours, in which a mark for the cache may stand; what the service said goes back as it was.
+# Blocks that may carry a cache marker; blocks from the service are sent back unchanged.
 _MARKABLE = (b'{"type":"text"', b'{"type":"tool_result"', b'{"type":"image"', b'{"type":"document"')
 
 
@@ -65,7 +65,7 @@ class _Blocks(NamedTuple):
 
 @attrs.define
 class _Turn:
-    """Everything one side says in a row. Results come first, or the service finds them missing."""
+    """Consecutive messages of one role. Results come first, because the service otherwise reports them as missing."""
 
     role: str
     results: list[bytes] = attrs.field(factory=list)
@@ -113,14 +113,14 @@ class MessagesWriter:
     """Writes messages for one server.
 
     Args:
-        origin: scheme://host[:port] of the server; what it once said goes back to it as it said it.
+        origin: scheme://host[:port] of the server; its own answers are sent back to it unchanged.
     """
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
         history = functools.partial(History, SCOPE, origin, own_id=legal_id, encode=_in_blocks)
-        self._history = history(functools.partial(_said, thinking=True))
-        self._without_thinking = history(functools.partial(_said, thinking=False), variant="without thinking")
+        self._history = history(functools.partial(_encode, thinking=True))
+        self._without_thinking = history(functools.partial(_encode, thinking=False), variant="without thinking")
 
     def messages(
         self,
@@ -177,11 +177,11 @@ def legal_id(id: str) -> str:
     return id if _LEGAL_ID.fullmatch(id) else "call_" + hashlib.sha256(utf8(id)).hexdigest()[:32]
 
 
-def _said(message: Message, ids: Ids, *, thinking: bool) -> Said:
-    """Return a message as if it stood alone; without blocks it says nothing.
+def _encode(message: Message, ids: Ids, *, thinking: bool) -> Said:
+    """Convert a single message to blocks.
 
     Args:
-        thinking: Whether thinking goes back to where it was thought.
+        thinking: Send thinking blocks back to the server they came from.
     """
     match message:
         case SystemMessage():
@@ -269,7 +269,7 @@ def _of_message(message: AssistantMessage, origin: str) -> Mapping[str, Any]:
 
 
 def _block(data: ProviderData | None) -> dict[str, Any]:
-    """Return what a block holds beyond what we read of it; of an opaque one, all."""
+    """Return a block's fields that are not represented in the part; all fields of an opaque one."""
     found = data.data.get("block") if data is not None else None
     return dict(found) if isinstance(found, Mapping) else {}
 
@@ -325,7 +325,7 @@ def _encoded(turn: _Turn) -> bytes:
 
 
 def _result_content(message: ToolMessage) -> str | list[dict[str, Any]]:
-    """Return what a result with media says. as_shown leaves no media of an error: the service refuses them.
+    """Build the content of a result, with its media. as_shown removes media of errors, which the service rejects.
 
     Source: 400 "all content must be type 'text' if 'is_error' is true".
     """

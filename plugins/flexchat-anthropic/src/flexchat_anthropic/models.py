@@ -42,7 +42,7 @@ def read_models(body: object) -> ModelsPage:
 
 
 def longest_answer(item: object) -> int | None:
-    """Return how many tokens a model writes at most, as its description says; None if it does not."""
+    """Return the maximum output tokens from a model's description; None if it is missing."""
     limit = item.get("max_tokens") if isinstance(item, dict) else None
     return limit if type(limit) is int and limit > 0 else None
 
@@ -58,7 +58,7 @@ def _model(item: Mapping[str, object]) -> ModelInfo:
 
 
 def _capabilities(told: object) -> frozenset[str]:
-    """Return what a model can do. Of chat and tools, which all of them can do, the service says nothing."""
+    """Read a model's capabilities. All models support chat and tools, which the service does not list."""
     if not isinstance(told, dict):
         return frozenset()
     found = {"chat", "tools"}

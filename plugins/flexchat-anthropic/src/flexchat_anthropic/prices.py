@@ -1,4 +1,4 @@
-"""What Anthropic's models cost: data from model_prices.toml."""
+"""Prices of Anthropic's models, from model_prices.toml."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from flexchat_sdk import ModelPrice, PriceTable
 
 
 def price_of(model: str, cache_ttl: str = "5m") -> ModelPrice | None:
-    """Return what a model costs; None for one that is not in the table.
+    """Look up a model's price; None if it is not in the table.
 
     Args:
-        cache_ttl: How long the cache keeps what is written to it; an hour costs more than five minutes.
+        cache_ttl: Lifetime of cache entries; writing for an hour costs more than for five minutes.
     """
     return table(cache_ttl).find(model)
 

@@ -1,4 +1,4 @@
-"""One entry in ``llms``: what the service is asked, and how long its answers may be."""
+"""The provider of one ``llms`` entry: its requests and the maximum output of its models."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class AnthropicProvider:
         return shows and fits_in_result(part)
 
     def price_of(self, model: str) -> ModelPrice | None:
-        """Return what a model costs at Anthropic itself; see PricedProvider."""
+        """Return a model's price at Anthropic itself; see PricedProvider."""
         return price_of(model, self._cache_ttl) if self.endpoint == f"https://{ANTHROPIC_HOST}" else None
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
@@ -126,7 +126,7 @@ class AnthropicProvider:
         )
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return what the service offers; see ChatProvider."""
+        """Return the models of the service; see ChatProvider."""
         models: list[ModelInfo] = []
         after: str | None = ""
         for _ in range(_MOST_PAGES):
@@ -143,13 +143,13 @@ class AnthropicProvider:
     def _write(
         self, messages: Sequence[Message], model: str, options: ChatOptions, *, stream: bool, limit: int | None = None
     ) -> Write:
-        """Return what writes a request; and once more, without what the model thought before, if that is refused.
+        """Build the writer of a request, which drops earlier thinking when the service rejects it.
 
-        Newer models bind it to all that went before.
+        Newer models bind thinking to the whole preceding conversation.
         Source: the service's refusal, "The block is bound to a different conversation".
 
         Args:
-            limit: The longest answer; None if it is not known yet.
+            limit: Maximum output tokens; None if not known yet.
         """
         longest, thinking = limit, True
 
@@ -174,13 +174,13 @@ class AnthropicProvider:
         return self._writer.with_room(limit, model, options)
 
     async def _told_limit(self, model: str, left: TimeLeft) -> int:
-        """Return how long the answers of a model are that the table does not know: the service is asked, once."""
+        """Query the service, once, for the maximum output of a model that is not in the table."""
         if model not in self._limits:
             path = f"{self._base}/models/{quote(model, safe='')}"
             try:
                 answer = await self._service.http.get(path, timeout_s=left(_LOOK_UP_S))
             except ProviderError:
-                return FALLBACK_MAX_TOKENS  # the request itself will say what is wrong
+                return FALLBACK_MAX_TOKENS  # the chat request will report the cause
             if answer.status == 429 or answer.status >= 500:
                 return FALLBACK_MAX_TOKENS
             found = longest_answer(refusal_data(answer.body)) if answer.status < 400 else None

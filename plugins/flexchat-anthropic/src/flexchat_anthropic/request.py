@@ -26,7 +26,7 @@ from .traits import ModelTraits, traits_of
 SAMPLING_ENDED = "2026-10-21"
 """The version of the API from which on no model takes temperature, top_p or top_k."""
 FALLBACK_MAX_TOKENS = 4096
-"""Sent where nobody knows how much a model can write: the field must be there."""
+"""Sent for models whose maximum output is unknown, because the field is required."""
 
 _FORM = "Answer with one JSON object and nothing else: no other text, no code fence."
 
@@ -37,9 +37,9 @@ class RequestWriter:
     Args:
         origin: scheme://host[:port] of the server.
         api_version: As in AnthropicConfig.
-        max_tokens: Longest answer where a rule says none.
-        cache: The ``cache_control`` that marks what stays the same from request to request; None for no marks.
-        extra: Merged into every body; tables in it are merged into the body's, its ``tools`` stand beside ours.
+        max_tokens: Maximum output tokens if the rule sets none.
+        cache: The ``cache_control`` that marks the stable prefix of requests; None for no markers.
+        extra: Merged into every body, recursively; its ``tools`` are added to those of the request.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class RequestWriter:
         self._tools = PerTools(offered_tools)
 
     def known_max_tokens(self, model: str, options: ChatOptions) -> int | None:
-        """Return the longest answer, as far as it is known without asking: rule, config, table."""
+        """Return the maximum output tokens from rule, config or table; None if none of them sets it."""
         wanted = self._wanted_max_tokens(options)
         return traits_of(model).max_tokens if wanted is None else wanted
 
     def with_room(self, max_tokens: int, model: str, options: ChatOptions) -> int:
-        """Return a longer answer where a thinking budget needs it, and nobody set how long it may be."""
+        """Raise max_tokens above the thinking budget, unless the rule or the config sets it."""
         budget = budget_of(options.reasoning, traits_of(model))
         if budget is None or self._wanted_max_tokens(options) is not None:
             return max_tokens
@@ -234,7 +234,7 @@ def _tool_choice(
 
 
 def _format(wanted: ResponseFormat, model: str, traits: ModelTraits, warnings: list[str]) -> tuple[dict[str, Any], str]:
-    """Return what stands in ``output_config``, and what the model is told where nothing can stand there."""
+    """Build ``output_config``, or an instruction for the system prompt where the format is not supported."""
     if wanted.type == "json_object" or wanted.schema is None:
         return {}, _FORM
     schema = rewritten(wanted.schema, STRICT) if traits.strict else None

@@ -1,4 +1,4 @@
-"""How much a model thinks, in Anthropic's words: ``thinking``, and ``output_config.effort``."""
+"""Mapping of reasoning options to ``thinking`` and ``output_config.effort``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _BUDGETS = {"minimal": LEAST_BUDGET, "low": 2048, "medium": 8192, "high": 16384,
 
 @attrs.frozen(kw_only=True)
 class Thinking:
-    """What a request says of thinking.
+    """The thinking parameters of a request.
 
     Attributes:
         config: The value of ``thinking``; None leaves it to the model.
         effort: The value of ``output_config.effort``.
-        happens: Whether the model will think, as far as is known.
-        warnings: What could not be said, one sentence each.
+        happens: The model is expected to think.
+        warnings: One sentence per option that is not supported.
     """
 
     config: dict[str, Any] | None = None
@@ -35,7 +35,7 @@ class Thinking:
 
 
 def budget_of(reasoning: Reasoning | None, traits: ModelTraits) -> int | None:
-    """Return the tokens a model may think, where a request says so; None where it says nothing or an effort."""
+    """Return the thinking budget in tokens; None if the request sets none, or an effort."""
     if reasoning is None or reasoning.effort == "none" or traits.thinking in ("none", "adaptive"):
         return None
     if reasoning.budget_tokens is not None:
@@ -44,10 +44,10 @@ def budget_of(reasoning: Reasoning | None, traits: ModelTraits) -> int | None:
 
 
 def thinking_for(reasoning: Reasoning | None, traits: ModelTraits, model: str, max_tokens: int) -> Thinking:
-    """Return what a request says of thinking.
+    """Build the thinking parameters of a request.
 
     Args:
-        max_tokens: What it says of the answer's length; a budget must be less.
+        max_tokens: Maximum output tokens of the request; a budget must be less.
     """
     if reasoning is None:
         return Thinking(happens=traits.thinks)

@@ -29,9 +29,9 @@ class OfferedTools:
     """The ``tools`` of a request.
 
     Attributes:
-        objects: Server tools (web_search, …) as they were given, and functions.
-        names: Of the functions, in order.
-        warnings: What could not be said, one sentence each.
+        objects: Server tools (web_search, …), unchanged, and functions.
+        names: Names of the functions, in order.
+        warnings: One sentence per unsupported option.
     """
 
     objects: tuple[Mapping[str, Any], ...]
@@ -65,12 +65,12 @@ def _tool(tool: ToolDefinition) -> dict[str, Any]:
         schema = rewritten(parameters, STRICT)
         if schema is not None:
             return {**made, "input_schema": schema, "strict": True}
-    # What no dialect can say is sent as it is: the service's refusal names the place, as the lint did.
+    # A schema that no dialect can express is sent unchanged: the service's error names the position, as the lint did.
     return {**made, "input_schema": rewritten(parameters, LOOSE) or parameters}
 
 
 def rewritten(schema: Mapping[str, Any], dialect: SchemaDialect) -> Mapping[str, Any] | None:
-    """Return a schema in a dialect's words; None where it cannot be said in them."""
+    """Rewrite a schema in a dialect; None if the dialect cannot express it."""
     from flexchat_sdk import rewrite  # every command loads this module; few need that one
 
     return rewrite(schema, dialect).schema

@@ -38,7 +38,7 @@ UNKNOWN = ModelTraits(pattern="", thinks=True, efforts=ALL_EFFORTS)
 
 @functools.lru_cache(maxsize=256)
 def traits_of(model: str) -> ModelTraits:
-    """Return what is known of a model. Gateways put their own words before the name: "us.anthropic.claude-…"."""
+    """Look up a model's traits. Gateways prefix names: "us.anthropic.claude-…"."""
     name = model.lower()
     name = name[max(name.rfind("claude-"), 0) :]
     return next((traits for traits in _table() if fnmatchcase(name, traits.pattern)), UNKNOWN)
