@@ -92,6 +92,7 @@ from .errors import (
     StorageError as StorageError,
     StuckTurnError as StuckTurnError,
     ToolChangedError as ToolChangedError,
+    ToolClashError as ToolClashError,
     ToolDefinitionError as ToolDefinitionError,
     ToolError as ToolError,
     ToolSourceError as ToolSourceError,
