@@ -718,7 +718,7 @@ class FlexChat:
         Turns started with ``start`` are ended first.
         """
         self._is_closed = self._is_closed or bool(self._parts.holds)
-        if self.is_from_a_fork:
+        if self._is_from_a_fork:
             return  # the sockets, files and event loops are the parent's, and closing them here would end its requests
         await self._end_started()
         if self._engine.keeper is not None:
@@ -812,14 +812,14 @@ class FlexChat:
         await self.aclose()
 
     @property
-    def is_from_a_fork(self) -> bool:
+    def _is_from_a_fork(self) -> bool:
         """Whether the process that used it is an ancestor of this one."""
         return self._process not in (None, os.getpid())
 
     def _refuse_if_closed(self) -> None:
         if self._is_closed:
             raise ChatClosedError("this FlexChat is closed: make a new one")
-        if self.is_from_a_fork:
+        if self._is_from_a_fork:
             raise ChatClosedError(from_a_fork("FlexChat", self._process))
         self._process = os.getpid()
 
