@@ -13,7 +13,7 @@
     ├── ToolChangedError             a tool is no longer the one that a person accepts
     ├── ToolError                    a tool cannot do its work; the model reads why
     │   ├── ArgumentsError           the arguments are none its function can take; it did not run
-    │   ├── EffectUnknownError       a tool cannot tell whether its effect took place
+    │   ├── EffectUnknownError       it is unknown whether a tool's effect took place
     │   └── FetchError               a request to the world got no answer; .may_have_arrived
     │       ├── AddressRefusedError      the address may not be reached; nothing was sent
     │       ├── FetchTimeoutError        no answer in time
@@ -46,7 +46,7 @@
     ├── TurnRunningError             the turn of the caller's key still runs in another process
     ├── FailedTurnError              the turn of the caller's key has failed, and may have changed something
     ├── ForgottenAnswerError         the turn of the caller's key has ended, and its answer is no longer kept
-    └── ProviderError                the model's service did not answer; .retryable says if asking again helps
+    └── ProviderError                the model's service did not answer; .retryable if asking again may help
         ├── ProviderAuthError
         ├── ProviderRequestError
         │   ├── ModelNotFoundError
@@ -58,7 +58,7 @@
         ├── ProviderConnectionError
         └── ProviderProtocolError
 
-An error's text says what happened, where, and what to do. It never holds a key, a header or a whole request.
+An error's text states what happened, where, and what to do. It never holds a key, a header or a whole request.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def with_hint(text: str, hint: str | None) -> str:
 
 
 def said_of_json(error: json.JSONDecodeError) -> str:
-    """Return what is wrong with a text that is not JSON, ready for a position to follow: "Unterminated string"."""
+    """Return the fault of a text that is not JSON, ready for a position to follow: "Unterminated string"."""
     return error.msg.removesuffix(" starting at")
 
 
@@ -106,7 +106,7 @@ def closest(name: str, known: Iterable[str], *, count: int = 1, cutoff: float = 
     """Return the known names most similar to this one, best first, as difflib does, but within a few milliseconds.
 
     If there are many names, only those with the most letter pairs in common with this one are compared, and none
-    longer than 100 characters, which nobody mistypes.
+    longer than 100 characters, which are hardly typing errors.
 
     Args:
         cutoff: How similar they must be, from 0 to 1.
@@ -227,11 +227,11 @@ class ToolDefinitionError(FlexChatError):
 
 
 class ToolSourceError(FlexChatError):
-    """A tool source cannot be opened, or its tools cannot be read; the text says why."""
+    """A tool source cannot be opened, or its tools cannot be read; the text gives the reason."""
 
 
 class ToolsLockError(FlexChatError):
-    """The file with the accepted tools of sources cannot be read or written; the text says why, and what to do."""
+    """The file with the accepted tools of sources cannot be read or written; the text has the reason and remedy."""
 
 
 class UnknownToolSourceError(FlexChatError):
@@ -292,7 +292,7 @@ class ToolError(FlexChatError):
         hint: Further help (the nearest name, the value received): the result's hint; None for none.
         retryable: Whether the same call may succeed in a moment, for tools that are to be retried. None leaves that to
             the error's cause: a broken connection or a timeout is.
-        retry_after_s: Seconds the service wants to be left alone; None if it does not say.
+        retry_after_s: Seconds to wait as requested by the service; None without such a request.
         nothing_done: Whether the tool knows that it has changed nothing, whatever caused the error, be it a timeout or
             a cancellation: then its effect is never unknown.
     """
@@ -320,7 +320,7 @@ class ArgumentsError(ToolError):
 
 
 class EffectUnknownError(ToolError):
-    """A tool cannot tell whether its effect took place: its service did not answer, or broke off in the middle.
+    """Unknown whether a tool's effect took place: its service did not answer, or broke off in the middle.
 
     A tool raises it so that the effect is recorded as unknown, not as failed; a timeout or a broken connection that a
     tool lets through counts the same.
@@ -334,8 +334,8 @@ class FetchError(ToolError):
         retryable: Whether sending the same again may help.
         may_have_arrived: Whether the service may have got the request, and acted on it. If a tool that changes
             something lets such an error through, its effect is unknown.
-        retry_after_s: How long to wait before that, in seconds; None if nobody says.
-        blames_service: Whether this counts as a failure of the service; None if it says nothing of it.
+        retry_after_s: How long to wait before that, in seconds; None if unspecified.
+        blames_service: Whether this counts as a failure of the service; None counts neither way.
     """
 
     blames_service: ClassVar[bool | None] = None
@@ -381,7 +381,7 @@ class FetchAnswerError(FetchError):
 
 
 class ChatRequestError(FlexChatError):
-    """The caller's message or history cannot be used; the text says what is wrong with it."""
+    """The caller's message or history cannot be used; the text names the fault."""
 
 
 class ChatClosedError(FlexChatError):
@@ -389,7 +389,7 @@ class ChatClosedError(FlexChatError):
 
 
 class TurnDataError(FlexChatError):
-    """Data that is read as a turn is none; the text says where."""
+    """Data that is read as a turn is none; the text names the place."""
 
 
 class UnknownNameError(ChatRequestError):
@@ -458,7 +458,7 @@ class RequestRefusedError(FlexChatError):
 
 
 class ResponseFormatError(FlexChatError):
-    """The model's answer is not in the requested format, even after it was told what was wrong.
+    """The model's answer is not in the requested format, even after its fault was pointed out to the model.
 
     Attributes:
         content: Its last answer.
@@ -470,13 +470,13 @@ class ResponseFormatError(FlexChatError):
 
 
 class FilterError(FlexChatError):
-    """A metadata filter is invalid; the text says what is wrong and where."""
+    """A metadata filter is invalid; the text names the fault and its place."""
 
     exit_status = 2
 
 
 class RetrievalError(FlexChatError):
-    """A document store cannot do what was requested; the text says which one and why."""
+    """A document store cannot do what was requested; the text names it and the reason."""
 
 
 class UnknownCollectionError(RetrievalError):
@@ -492,7 +492,7 @@ class UnknownCollectionError(RetrievalError):
 
 
 class PathError(FlexChatError):
-    """A path cannot be used; the text says which one and why.
+    """A path cannot be used; the text names it and the reason.
 
     Attributes:
         path: The path as written.
@@ -507,11 +507,11 @@ class PathError(FlexChatError):
 
 
 class StorageError(FlexChatError):
-    """A database or its file cannot be used; the text says which one, why, and what to do."""
+    """A database or its file cannot be used; the text names it, the reason, and the remedy."""
 
 
 class KeyStorageError(StorageError):
-    """A key cannot be stored or read; the text says which one, why, and what to do, and does not contain it."""
+    """A key cannot be stored or read; the text names it, the reason and the remedy, never its value."""
 
     exit_status = 2
 
@@ -527,7 +527,7 @@ class UnknownConversationError(FlexChatError):
 
 
 class UnknownEffectError(FlexChatError):
-    """No effect of this tenant has this key, or several keys begin with it; the text says which."""
+    """No effect of this tenant has this key, or several keys begin with it; the text names the case."""
 
     exit_status = 2
 
@@ -539,7 +539,7 @@ class UnknownEffectError(FlexChatError):
 
 
 class CannotSettleError(FlexChatError):
-    """An effect cannot be settled by a person: it is not unknown; the text says what it is."""
+    """An effect cannot be settled by a person: it is not unknown; the text names its state."""
 
     exit_status = 2
 
@@ -682,7 +682,7 @@ class ProviderAuthError(ProviderError):
 
 
 class ProviderRequestError(ProviderError):
-    """The service says our request is wrong. ``kind`` says how, if the service lets us know."""
+    """The service rejects our request. ``kind`` names the fault, if the service reports it."""
 
     def __init__(self, message: str, *, param: str | None = None, kind: str | None = None, **rest: object) -> None:
         super().__init__(message, **rest)  # type: ignore[arg-type]  # the keywords of ProviderError

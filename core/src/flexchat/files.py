@@ -1,7 +1,7 @@
-"""Files named by users: found and opened without hanging, with errors in words a user understands.
+"""Files named by users: opened without hanging, with errors a user understands.
 
 The OSErrors raised here have a ``strerror`` that completes "FILE cannot be read: …". A name may belong to a folder, a
-FIFO that nobody writes to, an endless device or a link to itself; ``open`` would hang on some of them.
+FIFO without a writer, an endless device or a link to itself; ``open`` would hang on some of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What to type to get a package: the one place that says it, for every hint."""
+"""The command that installs a package: its only source, for every hint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FOLDERS = {"flexchat": ".", "flexchat-core": "core"}
 
 
 def how_to_install(package: str, extra: str = "") -> str:
-    """Return what to type: "pip install flexchat-openai", or its folder of the checkout that the core comes from.
+    """Return the command: "pip install flexchat-openai", or its folder of the checkout that the core comes from.
 
     Args:
         extra: Of the package: "regex" gives "pip install 'flexchat-core[regex]'".
@@ -59,7 +59,7 @@ def is_installed(package: str) -> bool:
 
 
 def _typed(checkout: Path, folder: str) -> str:
-    """Return how a folder of the checkout is named from here."""
+    """Return the path of a folder of the checkout, relative to the working directory where that is possible."""
     try:
         here = Path.cwd()
     except OSError:  # it no longer exists
@@ -72,7 +72,7 @@ def _typed(checkout: Path, folder: str) -> str:
 def _checkout() -> Path | None:
     """Return the checkout that this code runs from, or was installed from; None if there is none."""
     for core in (Path(__file__).parents[2], _installed_from()):
-        # The core's own folder tells a checkout from a folder that merely has such a file.
+        # The core's own folder distinguishes a checkout from a folder that merely has such a file.
         if core is not None and core.name == "core" and (core / "pyproject.toml").is_file():
             return core.parent
     return None

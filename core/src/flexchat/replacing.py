@@ -1,4 +1,4 @@
-"""Writing a file so that nobody ever reads half of it, whatever happens."""
+"""Replacing a file in one step, so that no reader ever sees half of it."""
 
 from __future__ import annotations
 

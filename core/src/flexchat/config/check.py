@@ -340,7 +340,7 @@ class _Checker:
                 self._unknown((*place, index), "tool in tools.registry", name, self._tools)
 
     def _hint(self, name: str, known: Collection[str]) -> str:
-        """Return what was probably meant, for the problems that are listed."""
+        """Suggest the name that was probably meant, for the problems that are listed."""
         return did_you_mean(name, known) if min(len(self.problems), len(self.notes)) < MOST_PROBLEMS else ""
 
     def _unknown(self, place: KeyPath, kind: str, name: str, known: Collection[str]) -> None:

@@ -100,7 +100,7 @@ def read_document(path: str | Path) -> ConfigDocument:
     """Read a .toml, .yaml or .json file.
 
     Raises:
-        ConfigError: It is missing, unreadable, too large, not UTF-8, not what its name says, or nested too deeply.
+        ConfigError: It is missing, unreadable, too large, not UTF-8, not what its suffix names, or nested too deeply.
     """
     return parse_document(read_content(path), path)
 
@@ -125,7 +125,7 @@ def parse_document(content: str | bytes, path: str | Path) -> ConfigDocument:
     """Parse a text, or its bytes, as the .toml, .yaml or .json file at that path, which need not exist.
 
     Raises:
-        ConfigError: It is not UTF-8, not what its name says, or nested too deeply.
+        ConfigError: It is not UTF-8, not what its suffix names, or nested too deeply.
     """
     source = str(path)
     text = _decoded(content, source) if isinstance(content, bytes) else content

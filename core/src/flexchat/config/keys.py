@@ -42,7 +42,7 @@ class StoredKey:
     Attributes:
         name: The variable's name: OPENAI_API_KEY.
         place: "keyring", or "file" if there is no keyring.
-        file: The file that holds it, or that says the keyring has it.
+        file: The file that holds it, or that records its place in the keyring.
     """
 
     name: str
@@ -69,7 +69,7 @@ def key_for(names: Sequence[str]) -> tuple[str, str] | None:
 
 
 def variable_value(name: str) -> str | None:
-    """Return what a configuration's ``${NAME}`` stands for: the environment's value, or else the stored key.
+    """Return the value of a configuration's ``${NAME}``: the environment's, or else the stored key.
 
     Raises:
         KeyStorageError: The stored key cannot be read.
@@ -156,7 +156,7 @@ def delete_key(name: str) -> StoredKey | None:
         try:
             keyring.delete_password(SERVICE, name)
         except keyring.errors.PasswordDeleteError:
-            pass  # somebody else has deleted it there
+            pass  # already deleted there by another program: the goal is reached
         except Exception as error:  # noqa: BLE001  as below
             raise _silent(name, error) from None
     with _in_words(found.file):
@@ -220,7 +220,7 @@ def _read_keyring(name: str) -> str:
 
 
 def _write_keyring(name: str, value: str) -> str:
-    """Store a key in the keyring; return why it is not there, empty if it is."""
+    """Store a key in the keyring; return the reason if that fails, empty if it is stored."""
     try:
         import keyring
     except ImportError:
@@ -247,7 +247,7 @@ def _read_file(file: Path) -> str:
     """Return a key from its file.
 
     Raises:
-        KeyStorageError: It is not a file of this user that nobody else may read, or holds no key.
+        KeyStorageError: It is not a file of this user readable by no other, or holds no key.
     """
     with _in_words(file):
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -276,7 +276,7 @@ def _refuse_unsafe(status: os.stat_result, file: Path) -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    """Put a new file in place of an old one, in one step; at no moment may anybody else read it."""
+    """Replace a file in one step; at no moment can another user read it."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = file.with_name(f".{secrets.token_hex(8)}")
     try:

@@ -142,7 +142,7 @@ class IntentTable:
 
     @property
     def choice(self) -> ModelChoice | None:
-        """Who is asked; None for nobody."""
+        """The LLM and model to ask; None if no LLM is set."""
         return ModelChoice(llm=self.llm, model=self.model) if self.llm is not None else None
 
 

@@ -1,7 +1,7 @@
 """Converts configurations of the Node original into our form.
 
 Every other module knows only one form. Keys written in the other form are moved where they belong
-(ConfigDocument.moved keeps their place in the file), and a note says if a meaning changed. A configuration in our own
+(ConfigDocument.moved keeps their place in the file), and a note marks a changed meaning. A configuration in our own
 form gets no notes.
 
 Source: the original's configuration reader; requirements C7, C8, C9, C23, C25.
@@ -286,7 +286,7 @@ def _usable_entries(work: _Work) -> None:
 
 
 def _entry_trouble(entry: Any) -> str | None:
-    """Return why an entry of tools.registry is none; None if it may be one."""
+    """Return the reason an entry of tools.registry is invalid; None if it is valid."""
     if not isinstance(entry, dict):
         return f"expected a table, got {spoken_value(entry)}"
     name = entry.get("name")

@@ -21,7 +21,7 @@ _NAME = re.compile(r"[\w-]+")
 
 
 def variable_problem(name: str, value: Any) -> str | None:
-    """Return why this cannot be a variable, in one sentence; None if it can."""
+    """Return the reason this cannot be a variable, in one sentence; None if it can."""
     if name in OWN_NAMES:
         return f"'{name}' is FlexChat's own variable: choose another name"
     if not _NAME.fullmatch(name):

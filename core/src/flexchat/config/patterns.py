@@ -29,11 +29,11 @@ _SLASHED = re.compile(r"/(.*)/([gimuy]*)", re.DOTALL)
 
 
 class PatternError(ValueError):
-    """It is not a regular expression; the text says what is wrong with it."""
+    """A pattern that is not a regular expression; the text names the fault."""
 
 
 class NoEngineError(PatternError):
-    """The regular-expression engine is not installed; the text says what to type."""
+    """The regular-expression engine is not installed; the text gives the command that installs it."""
 
 
 class Pattern:

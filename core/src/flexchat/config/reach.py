@@ -17,7 +17,7 @@ _MOST_COMPARISONS = 300_000  # comparisons of rules, all together; also half a s
 
 
 def contradiction(match: Mapping[str, Any]) -> str | None:
-    """Return why no profile can meet all these conditions; None if one may."""
+    """Return the reason no profile can meet all these conditions; None if one may."""
     for key, wanted in match.items():
         field = field_of(key)
         exact = match.get(field)

@@ -157,7 +157,7 @@ class ReadConfig:
         self._add(self._problems, problem)
 
     def attempt(self, place: KeyPath, make: Callable[[], T]) -> T | None:
-        """Return what a plugin's code makes of its settings; if it raises, add that to the problems and return None."""
+        """Call a plugin's code with its settings and return the result; if it raises, add a problem and return None."""
         try:
             return make()
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything

@@ -38,13 +38,13 @@ class Expanded:
 
 
 def expand_variables(document: ConfigDocument, look_up: Callable[[str], str | None]) -> Expanded:
-    """Replace ``${NAME}`` and ``${NAME:-default}`` in every text; ``$${`` stands for ``${``. Keys stay as they are.
+    """Replace ``${NAME}`` and ``${NAME:-default}`` in every text; ``$${`` stands for ``${``. Keys are not expanded.
 
     The default is used if the variable is not set or empty, as in a shell. Everything else stays as written, and so
     does the placeholder of a variable that is not set, which is a problem.
 
     Args:
-        look_up: Returns a variable's value, None if it is not set; may raise KeyStorageError, which is a problem, too.
+        look_up: Returns a variable's value, None if it is not set; a KeyStorageError it raises is a problem as well.
     """
     problems: list[Problem] = []
     secrets: set[str] = set()

@@ -25,7 +25,7 @@ def changed_yaml(text: str, write: Callable[[Any], None]) -> str:
 
     Raises:
         ImportError: ruamel.yaml is not installed.
-        Exception: ruamel.yaml cannot do it; what it returns is to be read again and compared, too.
+        Exception: ruamel.yaml cannot do it; its output must also be read again and compared.
     """
     from ruamel.yaml.util import load_yaml_guess_indent
 

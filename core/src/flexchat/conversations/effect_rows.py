@@ -30,7 +30,7 @@ def now_text() -> str:
 
 def outcome_of(row: Effect, call: EffectCall, owner_lives: bool, take_over: bool) -> ClaimOutcome:
     """Return the outcome of claiming a key that already has a row."""
-    if not row.owner:  # given back: no tool has run, so even a different call may have it
+    if not row.owner:  # released: no tool has run, so even a different call may claim it
         return "yours"
     if (row.tool, row.digest, row.tenant) != (call.tool, call.digest, call.tenant):
         return "other"
@@ -80,7 +80,7 @@ def finished(
 
 
 def released(row: Effect, note: str, now: str) -> Effect | None:
-    """Return the row of a claim that is given back; None if this comes too late, or if its tool has started a job."""
+    """Return the row of a released claim; None if this comes too late, or if its tool has started a job."""
     if row.state != "claimed" or row.handle is not None:
         return None
     return attrs.evolve(row, state="failed", owner="", note=note, ended_at=now)

@@ -31,7 +31,7 @@ def to_json(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> dict[s
 
 
 def to_markdown(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> str:
-    """Return a conversation as Markdown, for people: what was said, which tools ran, which documents were shown.
+    """Return a conversation as Markdown, for people: its messages, the tools that ran, the documents that were shown.
 
     A model's thinking, and data only its provider can read, are left out.
     """
@@ -44,7 +44,7 @@ def to_markdown(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> st
 
 
 def _cost(turns: Sequence[ConversationTurn]) -> str:
-    """Return what a conversation cost, and each of its rules if there are several."""
+    """Return the cost of a conversation, and of each of its rules if there are several."""
     total = Cost.total(turn.cost for turn in turns)
     rules = cost_by_rule(turns)
     parts = [f"{name}: {cost}" for name, (_, cost) in rules.items()] if len(rules) > 1 else []
@@ -52,7 +52,7 @@ def _cost(turns: Sequence[ConversationTurn]) -> str:
 
 
 def cost_by_rule(turns: Sequence[ConversationTurn]) -> dict[str, tuple[int, Cost]]:
-    """Return how many turns each rule answered, and what they cost: by its name, or its number; "no rule" for none."""
+    """Return the number and cost of each rule's turns: by its name, or its number; "no rule" for none."""
     by_rule: dict[str, list[Cost]] = {}
     for turn in turns:
         name = turn.rule_name or ("no rule" if turn.rule is None else f"rule {turn.rule}")

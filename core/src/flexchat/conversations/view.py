@@ -20,8 +20,8 @@ class Conversations:
         store: Where they are kept.
 
     Args:
-        apart: The ledger of their effects and the journal of their turns, if kept elsewhere: they forget what was said
-            in a deleted conversation.
+        apart: The ledger of their effects and the journal of their turns, if kept elsewhere: they forget the content
+            of a deleted conversation.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Conversations:
         return await self.store.list(tenant=self.tenant, search=words, limit=limit, before=before)
 
     async def get(self, conversation: str) -> ConversationInfo:
-        """Return what is known about a conversation.
+        """Return the summary of a conversation.
 
         Raises:
             UnknownConversationError: There is no conversation with that id.
@@ -102,7 +102,7 @@ class Conversations:
             await each.forget_conversation(conversation, tenant=self.tenant)
 
     async def export_markdown(self, conversation: str) -> str:
-        """Return a conversation as Markdown, for people: what was said, and which tools ran.
+        """Return a conversation as Markdown, for people: its messages, and the tools that ran.
 
         Raises:
             UnknownConversationError: There is no conversation with that id.

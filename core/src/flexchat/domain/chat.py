@@ -41,7 +41,7 @@ class Reasoning:
     """How much a model thinks before it answers.
 
     Attributes:
-        effort: In words; "none" switches thinking off. Models differ in the words they know.
+        effort: A named level; "none" switches thinking off. Each model accepts its own set of levels.
         budget_tokens: In tokens, for services that count them (Gemini 2.5, Anthropic).
         summary: Whether the thoughts, or a summary of them, come with the answer.
     """
@@ -133,10 +133,10 @@ class ModelInfo:
     Attributes:
         name: For people; None if the service gives only the id.
         capabilities: Any of "chat", "tools", "vision", "audio", "embedding", "reasoning"; empty if the service does
-            not say. A missing one means "no" only if there is any other.
-        context_length: Tokens it can read; None if the service does not say.
+            not report them. A missing one means "no" only if there is any other.
+        context_length: Tokens it can read; None if the service does not report it.
         digest: Digest of its weights, to notice a model replaced under the same name; None if the service does not
-            say.
+            report one.
     """
 
     id: str
@@ -171,7 +171,7 @@ class Round:
         llm: Name of the LLM in the config.
         elapsed_ms: Milliseconds from request to answer, without the tools it asked for.
         reasoning: What the model thought, if the service shows it.
-        usage: Tokens of this answer alone; None if the service did not say.
+        usage: Tokens of this answer alone; None if the service did not count them.
         price: Of the model that answered, when it did; None if none was known.
     """
 
@@ -185,7 +185,7 @@ class Round:
 
     @property
     def cost(self) -> Cost:
-        """What the service charged, if it said so; otherwise by the price."""
+        """The service's own charge, if it reports one; otherwise computed from the price."""
         if self.usage is not None and self.usage.cost is not None:
             return Cost(amount=self.usage.cost)
         if self.price is None:

@@ -1,4 +1,4 @@
-"""Conversations as they are kept: turns with complete messages, so that they can continue where they stopped."""
+"""Stored conversations: turns with complete messages, so that a conversation can continue where it stopped."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class ConversationTurn:
     Attributes:
         id: Turn.id.
         messages: Complete: the user's message, tool calls, their results, the answer, and data only its provider can
-            read. If the turn is not done, what there is; a call without a result has an answer that says so.
+            read. If the turn is not done, those so far; a call without a result is answered by a note about that.
         at: When it ended: ISO 8601, UTC.
         status, error, replay, rule, rule_name, phases, elapsed_ms: As in Turn.
         tool_calls, finish_reason, max_iterations_reached, rounds, warnings: As in ChatResponse.
         parsed: ChatResponse.data.
-        shown: ChatResponse.content, where the messages say it otherwise.
+        shown: ChatResponse.content, where it differs from the messages.
     """
 
     id: str
@@ -99,7 +99,7 @@ class ConversationTurn:
 
     @property
     def last_said(self) -> str:
-        """What the model said after its last call; in several messages if it paused."""
+        """The model's text after its last call, joined from several messages if it paused."""
         said = ""
         for message in reversed(self.messages):
             if not isinstance(message, AssistantMessage) or message.tool_calls:
@@ -109,7 +109,7 @@ class ConversationTurn:
 
     @property
     def text(self) -> str:
-        """What user and model said in it, but not what tools did: the text a search looks in."""
+        """The texts of the user and the model, without tool results: the text that a search covers."""
         said = [m.content for m in self.messages if isinstance(m, (UserMessage, AssistantMessage)) and m.content]
         return storable("\n".join(said))
 
@@ -130,7 +130,7 @@ class ConversationHistory:
 
     Attributes:
         turns: Oldest first.
-        version: An opaque text for the conversation as it is after the last turn.
+        version: An opaque text that identifies the conversation's state after the last turn.
         is_whole: Whether these are all turns; otherwise those after the version that was passed.
         size: Characters of JSON they were decoded from, for caches.
     """

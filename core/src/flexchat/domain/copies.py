@@ -36,7 +36,7 @@ def with_own_tables(value: Any) -> Any:
         return value
     own = copy.copy(value)
     for field in attrs.fields(type(value)):
-        # Bypasses __init__ and frozen: converters have already run, and nobody else has this copy yet.
+        # Bypasses __init__ and frozen: converters have already run, and no other thread holds this copy yet.
         object.__setattr__(own, field.name, with_own_tables(getattr(value, field.name)))
     return own
 

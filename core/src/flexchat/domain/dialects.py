@@ -110,7 +110,7 @@ class SchemaNote:
         severity: "error": it cannot be sent; "warning": some of its meaning is lost; "info": rewritten without loss.
         pointer: Where, as a JSON pointer into the original.
         keyword: The keyword concerned.
-        message: One sentence; for an error, it says what to write instead.
+        message: One sentence; for an error, with the form to write instead.
     """
 
     severity: Literal["error", "warning", "info"]

@@ -56,13 +56,13 @@ class Effect(EffectCall):
     """What the ledger knows about an effect.
 
     Attributes:
-        owner: The process that claimed it last. Empty if its tool was never started: the claim was given back, and
+        owner: The process that claimed it last. Empty if its tool was never started: the claim was released, and
             anyone may claim it next.
         fence: How often it has been claimed; only the newest claim may record how it ended.
         result: The ToolResult as JSON (result_to_json), secrets masked, at most MAX_RESULT_CHARS long. None if there
             is none, or if its text has been forgotten.
         claimed_at, ended_at: ISO 8601, UTC; ended_at is empty while it is claimed.
-        settled_by: Who settled it; empty if nobody had to.
+        settled_by: The person who settled it; empty if that was not necessary.
         note: Why it is unknown, or the remark made when it was settled.
         handle: What its tool has remembered of a job it started elsewhere, as JSON: a later call asks about that job.
             None if it has remembered nothing.
@@ -87,7 +87,7 @@ class Claim:
         outcome: "yours": run the tool, then finish; if the row has a handle, only to ask about what was started.
             "ended": it is done, failed or unknown. "running": its owner is alive. "lost": its owner has died, or its
             lease has expired. "other": the same key belongs to another tool or other arguments.
-        effect: The row, as it is now.
+        effect: The row, in its current state.
     """
 
     outcome: ClaimOutcome

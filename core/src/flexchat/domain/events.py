@@ -96,7 +96,7 @@ class TurnStarted(Happening):
 class TurnResumed(Happening):
     """A turn whose process died, or was stopped, goes on; what happened before is not reported to plugins again.
 
-    For listeners of ``FlexChat.start_resumed``, all they were told of the turn before is void: what stands of it
+    For listeners of ``FlexChat.start_resumed``, every earlier event of the turn is void: what stands of it
     follows this event, the whole answers and the tools that have their results. An answer that was not complete is
     asked for again.
     """
@@ -172,14 +172,14 @@ class ToolStarted(Happening):
 
 @attrs.frozen(kw_only=True)
 class ToolProgress(Happening):
-    """A tool that runs says how far it is; see ToolContext.report_progress.
+    """The progress of a running tool; see ToolContext.report_progress.
 
     Attributes:
         call_id: The call's id.
         tool: The tool's own name.
         progress: How much is done; it grows.
-        total: How much there is to do; None if nobody knows.
-        message: What is being done, for people; empty if it does not say.
+        total: How much there is to do; None if unknown.
+        message: The current step, for people; empty if there is none.
     """
 
     call_id: str

@@ -106,7 +106,7 @@ class Fetcher(Protocol):
             is_repeat: Whether the same was sent before: then it takes from the origin's retry budget.
 
         Raises:
-            FetchError: No usable answer; its ``may_have_arrived`` says whether the service may have acted.
+            FetchError: No usable answer; ``may_have_arrived`` is true if the service may have acted.
         """
 
     def stream(self, request: FetchRequest, *, timeout_s: float = 10.0) -> AbstractAsyncContextManager[FetchedStream]:

@@ -58,7 +58,7 @@ def read_filter(where: Where | None) -> AllOf:
     """Return the filter as a tree of conditions; an empty AllOf for None.
 
     Raises:
-        FilterError: It is invalid; the text says what is wrong and where.
+        FilterError: It is invalid; the text names the fault and its place.
     """
     condition = _table(where if where is not None else {}, "where", 0)
     if _count(condition) > MOST_CONDITIONS:

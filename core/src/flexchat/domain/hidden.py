@@ -1,4 +1,4 @@
-"""Characters that nobody sees, in texts that others define: they are read by models and change what a terminal shows.
+"""Invisible characters in texts that others define: models read them, and terminals change their display by them.
 
 Source: Unicode's tag characters (U+E0000 to U+E007F), bidirectional controls (UAX 9) and variation selectors.
 """
@@ -22,17 +22,17 @@ _SELECTORS = re.compile("(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]")
 
 
 def hidden(text: str) -> list[str]:
-    """Return the characters of a text that nobody sees."""
+    """Return the invisible characters of a text."""
     return [*_HIDDEN.findall(text), *_SELECTORS.findall(_HIDDEN.sub("", text))]
 
 
 def visible(text: str) -> str:
-    """Return a text without the characters that nobody sees."""
+    """Return a text without its invisible characters."""
     return _SELECTORS.sub("", _HIDDEN.sub("", text))
 
 
 def cleaned(text: str) -> str:
-    """Return a text without the characters that nobody sees, and not endlessly long."""
+    """Return a text without its invisible characters, cut to MAX_CHARS."""
     plain = visible(text)
     return plain if len(plain) <= MAX_CHARS else plain[: MAX_CHARS - 1] + "…"
 
@@ -48,7 +48,7 @@ def clean_schema(schema: Any) -> Any:
 
 
 def hidden_places(value: Any, place: str) -> Iterator[tuple[str, int]]:
-    """Yield each place in JSON data whose text or key has characters that nobody sees, with their number."""
+    """Yield each place in JSON data whose text or key has invisible characters, with their number."""
     if isinstance(value, str):
         if not value.isprintable() and (found := hidden(value)):
             yield place, len(found)

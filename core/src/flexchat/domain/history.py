@@ -57,8 +57,8 @@ def write_history(
     """Return a history as JSON data that read_history can read.
 
     Args:
-        form: "openai" for OpenAI's shape; "flexchat" for message_to_dict's, which loses nothing; "texts" for what user
-            and model said, as {type: "user" or "bot", text}.
+        form: "openai" for OpenAI's shape; "flexchat" for message_to_dict's, which loses nothing; "texts" for the
+            texts of user and model alone, as {type: "user" or "bot", text}.
 
     Raises:
         ChatRequestError: The form cannot hold something (a sound in OpenAI's).

@@ -30,11 +30,11 @@ class JournalEntry:
 
 @attrs.frozen
 class ToldEvent:
-    """An event of a turn as its listeners were told it.
+    """An event of a turn, as sent to its listeners.
 
     Attributes:
         number: From 1, without gaps, also after the turn was resumed.
-        name: What kind it is, in the words of whoever tells it: "text".
+        name: Its kind, as the sender calls it: "text".
         data: JSON.
     """
 

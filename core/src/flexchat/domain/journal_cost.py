@@ -1,4 +1,4 @@
-"""What a turn cost, as far as its journal says: also while it runs, and if its process has died."""
+"""The cost of a turn according to its journal: also while it runs, and if its process has died."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def rounds_of(step: JournalEntry) -> tuple[Round, ...]:
 
 
 def cost_of_steps(turn: JournaledTurn, steps: Sequence[JournalEntry]) -> Cost:
-    """Return what a turn has cost, as Turn.cost: its phases and its answers."""
+    """Return the cost of a turn, as Turn.cost does: of its phases and its answers."""
     rounds = [one for step in steps for one in rounds_of(step)]
     rule = next((step.data["index"] for step in steps if step.kind == "rule"), None)
     return cost_of(rounds, (), "done" if turn.state == "done" else "failed", rule)

@@ -65,7 +65,7 @@ class Mask:
     """Replaces secrets in a text with ***: the given ones, and what looks like one (password=…, user:password@…).
 
     Args:
-        secrets: Values that must not be shown, however they are written: as they are, escaped as in JSON, URLs or HTML,
+        secrets: Values that must not be shown, in whatever form: verbatim, escaped as in JSON, URLs or HTML,
             or in Base64. Those shorter than 6 characters are ignored.
     """
 
@@ -188,7 +188,7 @@ def _escaped_run(run: str, before: str) -> str:
 
 
 def _base64_cores(secret: str) -> set[str]:
-    """Return what Base64 of any text with the secret in it contains, for each place within a group of three bytes."""
+    """Return the Base64 shared by all texts with the secret in them, for each place within a group of three bytes."""
     raw, cores = secret.encode("utf-8", "surrogatepass"), set[str]()
     for before, skipped in ((0, 0), (1, 2), (2, 3)):
         whole = base64.b64encode(bytes(before) + raw).decode()

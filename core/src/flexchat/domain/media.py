@@ -1,4 +1,4 @@
-"""What tools return besides JSON: images, sounds and files, checked once and put into words where they cannot go."""
+"""Results of tools besides JSON: images, sounds and files, checked once, and described where they cannot be sent."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class WithMedia:
 
     Attributes:
         value: As any tool returns it.
-        media: A part, or several. Their bytes are in ``data``: a part with a ``url`` is only described, as nobody
-            fetches it.
+        media: A part, or several. Their bytes are in ``data``: a part with a ``url`` is only described, since it is
+            never fetched.
     """
 
     value: Any
@@ -64,9 +64,9 @@ def split_media(value: Any) -> WithMedia | None:
 
 
 def checked_media(media: Iterable[Any], max_bytes: int) -> tuple[tuple[MediaPart, ...], tuple[str, ...]]:
-    """Return the media that are what they say they are, and a sentence for each of the others.
+    """Return the media whose bytes match their type, and a sentence for each of the others.
 
-    The kind follows the type. A part with a url is among the others: nobody fetches it, and a service that cannot fetch
+    The kind follows the type. A part with a url is among the others: it is not fetched, and a service that cannot fetch
     it either would refuse the conversation from then on.
 
     Args:
@@ -93,7 +93,7 @@ def checked_media(media: Iterable[Any], max_bytes: int) -> tuple[tuple[MediaPart
 
 
 def as_shown(message: ToolMessage, takes: Callable[[MediaPart], bool]) -> ToolMessage:
-    """Return a result with only the media that are taken; what it says tells of the others in words.
+    """Return a result with only the media that are taken; sentences in its text describe the others.
 
     The same message is returned each time, so that what is remembered of it is found again. A failure is a text.
     """
@@ -114,7 +114,7 @@ def as_shown(message: ToolMessage, takes: Callable[[MediaPart], bool]) -> ToolMe
 
 
 def _with_words(content: str, media: tuple[MediaPart, ...], words: list[str]) -> str:
-    """Return what a result says, with sentences: in its envelope if it is one, otherwise behind it."""
+    """Return a result's text with sentences added: inside its envelope if it is one, otherwise after it."""
     try:
         told = json.loads(content)
         if isinstance(told, dict) and isinstance(told.get("success"), bool):
@@ -132,13 +132,13 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def in_words(part: MediaPart) -> str:
-    """Return what a part is, in a few words: chart.png (image/png, 12,345 bytes)."""
+    """Describe a part with its name, type and exact size: chart.png (image/png, 12,345 bytes)."""
     told = part.mime_type if part.data is None else f"{part.mime_type}, {_spoken(len(part.data))}"
     return f"{part.name} ({told})" if part.name else told
 
 
 def in_brief(part: MediaPart) -> str:
-    """Return what a part is, for a line at a terminal: [image/png, 12 kB]."""
+    """Describe a part for a line at a terminal: [image/png, 12 kB]."""
     size = len(part.data or b"")
     scale = next(((n, unit) for n, unit in ((10**6, "MB"), (1000, "kB")) if size >= n), None)
     told = _spoken(size) if scale is None else f"{size / scale[0]:.{1 if size < 10 * scale[0] else 0}f} {scale[1]}"
@@ -156,13 +156,13 @@ def kind_of(mime_type: str) -> Literal["image", "audio", "video", "document"]:
 
 
 def about(part: MediaPart) -> dict[str, Any]:
-    """Return what is told of a part without its bytes."""
+    """Return the record of a part without its bytes."""
     named = {"name": part.name} if part.name else {}
     return {"kind": part.kind, "mime_type": part.mime_type, "bytes": len(part.data or b""), **named}
 
 
 def _normal(item: Any) -> MediaPart | str:
-    """Return a part as it is kept, or a sentence that says why it is not."""
+    """Return a part in its stored form, or a sentence with the reason it is left out."""
     if not isinstance(item, MediaPart):
         return f"a {type(item).__name__}: left out, media are MediaParts"
     name = _one_line(item.name, _LONGEST_NAME) if isinstance(item.name, str) else None

@@ -1,7 +1,7 @@
 """Messages and turns as JSON data and back, with nothing lost: how conversations are stored and exported.
 
 Default values are left out. Readers ignore unknown keys, so that later versions may add some, but refuse an unknown
-part or role, because leaving it out would change what was said.
+part or role, because leaving it out would change the conversation.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _plain_message(data: Any) -> Message | None:
 def turn_to_dict(turn: ConversationTurn) -> dict[str, Any]:
     """Return a turn as JSON data, with complete messages.
 
-    The media of a tool's result are in its message: its record only says so.
+    The media of a tool's result are in its message: its record only refers to them.
     """
     data = _fields(turn)
     if any(record.result.media for record in turn.tool_calls or ()):
@@ -272,7 +272,7 @@ def phase_from_dict(data: Any) -> PhaseRecord:
 
 
 def round_from_step(data: Any) -> Round:
-    """Return the record of an answer from its step in the journal, without what was said."""
+    """Return the record of an answer from its step in the journal, without its content."""
     round = _made(Round, data, price=price_from_dict)
     usage = data["result"].get("usage")
     return round if usage is None else attrs.evolve(round, usage=_usage(usage))
@@ -392,9 +392,9 @@ def _without_copies(turn: ConversationTurn) -> list[dict[str, Any]]:
 
 
 def _with_media_again(data: Any) -> Any:
-    """Return a turn's data with media in its records as they are in its messages; unchanged if there are none.
+    """Return a turn's data with its messages' media put back into its records; unchanged if there are none.
 
-    Turn.to_dict tells of a result's media without their bytes; if no message has them, they are gone.
+    Turn.to_dict describes a result's media without their bytes; if no message has them, they are gone.
     """
     entries = data.get("tool_calls") if isinstance(data, Mapping) else None
     if not isinstance(entries, list) or not any(map(_has_media, entries)):
@@ -434,7 +434,7 @@ def _table(item: Any) -> Mapping[str, Any]:
 
 
 def _told_call(item: Any) -> ToolCallRecord:
-    """Return the record of a call as ToolCallRecord.to_dict tells it: what was adjusted stands beside the result."""
+    """Read the record of a call in the form of ToolCallRecord.to_dict: its adjustments stand beside the result."""
     notes = _table(item).get("notes")
     result = _told(item, "result", _table)
     return record_from_dict({**item, "result": result if notes is None else {**result, "notes": notes}})
@@ -461,7 +461,7 @@ def _written(cls: type) -> tuple[tuple[str, object], ...]:
     fields = []
     for field in attrs.fields(cls):
         if field.init and field.eq:
-            is_made = isinstance(field.default, attrs.Factory)  # type: ignore[arg-type]  # a class, whatever the stubs say
+            is_made = isinstance(field.default, attrs.Factory)  # type: ignore[arg-type]  # the stubs call it a function
             usual = _NO_ENTRIES if is_made else field.default
             fields.append((field.name, _NEVER_LEFT_OUT if field.name == "id" else usual))
     return tuple(fields)
@@ -525,7 +525,7 @@ def _made(cls: type[T], found: Any, /, **read: Callable[[Any], Any]) -> T:
 
 @functools.cache
 def _annotations(cls: type) -> dict[str, str]:
-    """Return the annotations of what is passed to a class, as they are written; those of attrs' fields change once
+    """Return the unresolved annotations of a class's arguments; those of attrs' fields change once
     something resolves them.
     """
     passed = {field.name for field in attrs.fields(cls) if field.init}

@@ -1,4 +1,4 @@
-"""What is said: messages and their parts, the same for every provider.
+"""Messages and their parts, the same for every provider.
 
 Source: the neutral message model (docs/architecture.md, "The neutral model").
 """
@@ -48,7 +48,7 @@ class TextPart:
 
 @attrs.frozen(kw_only=True)
 class ReasoningPart:
-    """What the model thought. Replayed to the endpoint it came from, shown to nobody else."""
+    """The model's thinking. Replayed to the endpoint it came from, and shown to no other."""
 
     text: str = attrs.field(default="", converter=scrub)
     redacted: bool = False
@@ -91,7 +91,7 @@ class ToolCall:
         id: Ours, see new_call_id.
         arguments: The parsed object; None if the model did not write one.
         raw_arguments: The text as the model wrote it, if the provider sends text.
-        error: Why arguments is None, in words a model can act on.
+        error: Why arguments is None, phrased for the model to act on.
         wire_id: The provider's own id; None if it gave none.
         notes: Ambiguities in the arguments: a name given twice, whose last value counts.
     """
@@ -184,7 +184,7 @@ _read_json = json.JSONDecoder(parse_constant=_no_constant).decode
 
 
 def _count_names(value: Any) -> int:
-    """Return how many names the objects in JSON data have."""
+    """Count the names of all objects in JSON data."""
     count, waiting = 0, [value]
     for each in waiting:
         if type(each) is dict:
@@ -237,7 +237,7 @@ class SystemMessage:
 
 @attrs.frozen
 class UserMessage:
-    """What the user said."""
+    """A user's message: its text and its media."""
 
     content: str
     media: tuple[MediaPart, ...] = attrs.field(default=(), kw_only=True)
@@ -247,7 +247,7 @@ class UserMessage:
 
 @attrs.frozen
 class AssistantMessage:
-    """What the model said, part by part, in the order it said it. A text alone is one part."""
+    """An answer of the model, its parts in the order it wrote them. A text alone is one part."""
 
     parts: tuple[AssistantPart, ...] = attrs.field(default=(), converter=_parts_of)
     provider_data: ProviderData | None = attrs.field(default=None, kw_only=True)
@@ -277,7 +277,7 @@ class ToolMessage:
     Attributes:
         tool_call_id: The ToolCall's id (ours; a dialect looks up the call's wire_id).
         content: What the model reads: a ToolResult as JSON text, shortened if it was too long.
-        is_error: For dialects that can say so in addition to the text.
+        is_error: For dialects that can mark an error in addition to the text.
         media: What the model is shown with it, if it can be: see MediaInResultsProvider.
     """
 

@@ -38,7 +38,7 @@ def refuse(place: str, why: str) -> NoReturn:
 
 
 def read_text(content: Any, place: str) -> str:
-    """Return a content's text: the text itself, or its parts' texts, joined as they are.
+    """Return a content's text: the text itself, or its parts' texts, joined without a separator.
 
     Raises:
         ChatRequestError: It is not text.

@@ -1,4 +1,4 @@
-"""What models cost: prices per million tokens, and what came of them. All in decimal numbers, never in floats."""
+"""What models cost: prices per million tokens, and sums of them. All in decimal numbers, never in floats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Price:
     """What a model costs at a service, in US dollars per million tokens.
 
     Attributes:
-        input: What it reads, as far as it is not cached.
+        input: Tokens it reads, except cached ones.
         output: What it writes.
         cached_input: What it reads from the service's cache; None for the price of input.
         cache_write: What it reads and the service caches; None for the price of input.
@@ -50,7 +50,7 @@ class Price:
     source: str = ""
 
     def amount(self, usage: Usage | None) -> Decimal | None:
-        """Return what these tokens cost, in US dollars; None if the counts do not say, or cannot be true."""
+        """Return the price of these tokens in US dollars; None if the counts are missing or cannot be true."""
         if usage is None or usage.input_tokens is None or usage.output_tokens is None:
             return None
         cached, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
@@ -120,7 +120,7 @@ class Cost:
     """What something cost.
 
     Attributes:
-        amount: As far as it is known, without trailing zeros; None if nothing is.
+        amount: The known part of the cost, without trailing zeros; None if none is known.
         unpriced: Why something is missing from the amount, one sentence each; empty if it is the whole cost.
     """
 
@@ -165,7 +165,7 @@ class Cost:
 
     @property
     def known(self) -> Decimal:
-        """The amount as far as it is known, 0 if nothing is: to add up and compare. See ``unpriced``."""
+        """The known part of the cost, 0 if none is: to add up and compare. See ``unpriced``."""
         return Decimal(0) if self.amount is None else self.amount
 
     @property

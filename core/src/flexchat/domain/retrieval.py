@@ -60,7 +60,7 @@ class Source:
 
     Attributes:
         name: Path or address; the ``source`` of its documents.
-        digest: Hash of its content and of how it was read: as long as it is the same, nothing needs to be added again.
+        digest: Hash of its content and of how it was read: while it stays the same, nothing needs to be added again.
         complete: Whether all of its documents are stored. A large source arrives in several parts.
         documents: How many of them are stored. Set by the store.
         added_at: When it was completed: ISO 8601, UTC. Set by the store.
@@ -135,7 +135,7 @@ class Citation:
     """A passage the model was shown when it answered.
 
     Attributes:
-        store: The document store in the config; None if a tool found it and did not say.
+        store: The document store in the config; None if a tool found it and named none.
         distance: How far it was from what was searched for; None if unknown.
         named: Whether the answer names its title or its source.
         via: "prompt" for {{rag_context}}, otherwise the name of the tool that found it.

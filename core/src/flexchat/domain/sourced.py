@@ -110,11 +110,11 @@ class ToolChange:
 
     Attributes:
         name: As in SourcedTool.
-        kind: "new": nobody has accepted it. "changed": it is another one now. "gone": the source no longer has it.
+        kind: "new": not accepted yet. "changed": no longer the accepted one. "gone": the source no longer has it.
         accepted: What was accepted; None if new.
         now: What the source has; None if gone.
         offered: Whether the accepted definition is still offered.
-        warnings: What its source says a person should look at before accepting it, once that was asked for.
+        warnings: Its source's warnings for the person who accepts it, once they were requested.
     """
 
     name: str

@@ -69,7 +69,7 @@ class ToolRetry:
         together.
 
         Args:
-            wish_s: What the service asks for, which is a lower limit; beyond 60 s, nobody waits.
+            wish_s: The wait that the service requests, a lower limit; beyond 60 s, the call is not retried.
         """
         if attempts >= self.max_attempts or (wish_s is not None and wish_s > _LONGEST_WISH_S):
             return None
@@ -106,10 +106,10 @@ class ToolDefinition:
         effect: What running it changes: "read" nothing, "idempotent" the same however often it runs, "write"
             something that must not happen twice.
         honours_key: Whether it passes ``ToolContext.key`` to a service that acts once per key: then it may be called
-            again with the same key if nobody knows whether it took effect.
-        verify: Name of a tool to ask whether this one took effect, if nobody knows; its own effect is "read". It gets
+            again with the same key if it is unknown whether it took effect.
+        verify: Name of a tool that checks whether this one took effect, if unknown; its own effect is "read". It gets
             the arguments it has parameters for, and ``key`` if it has that parameter; it returns an object with "done":
-            true, false, or null if it cannot tell, and optionally "result".
+            true, false, or null if it is not sure, and optionally "result".
         approve: Whether a person must approve each call before it runs; without a person, it does not run.
         strict: Whether the service must enforce the parameters, if it can. None for the service's default.
         source: Name of the tool source it comes from; None if it comes from none.
@@ -180,10 +180,10 @@ class ToolDefinition:
 
         Args:
             implementation: How it is run, or a function of the arguments as one mapping: a plain def runs in a thread,
-                an async def on the event loop. None if the table says so, as in a config.
+                an async def on the event loop. None if the table names it, as in a config.
 
         Raises:
-            ToolDefinitionError: As for ToolDefinition; or nothing says how the tool is run.
+            ToolDefinitionError: As for ToolDefinition; or no implementation is given.
 
         Source: platform.openai.com/docs/guides/function-calling, docs.anthropic.com (tool use), MCP 2025-06-18.
         """
@@ -331,7 +331,7 @@ class ToolResult:
     def to_dict(self) -> dict[str, Any]:
         """Return the specified envelope: success, result or error, tool_name, execution_time_ms, and any hint.
 
-        Media are told of without their bytes.
+        Media are described without their bytes.
         """
         outcome = {"result": self.result} if self.success else {"error": self.error}
         if self.hint and not self.success:

@@ -64,12 +64,12 @@ class ChatRequest:
         tenant: Whose conversation it is.
         context: Whatever the caller wants to pass to tools and policies, as ``context.context``. It is never shown to a
             model and never kept.
-        on_question: Asks the person behind the turn what a tool wants to know; see ToolContext.ask. None for nobody. It
+        on_question: Passes a tool's question to the person behind the turn, if any; see ToolContext.ask. It
             is never kept.
         key: The caller's own, 1 to 255 printable characters: the same key and the same request are the same turn. None
             for a new turn.
-        max_tokens, temperature, top_p, stop, seed, reasoning, extra_body: As in a rule, in place of what the rule that
-            answers says; None leaves it.
+        max_tokens, temperature, top_p, stop, seed, reasoning, extra_body: As in a rule, in place of the values of the
+            rule that answers; None leaves them.
         tool_choice, parallel_tool_calls, max_iterations: The same, for the rule's tools.
         approve: Whether a person must approve each call of every tool.
         response_format: The form the answer must have; see FlexChat.respond.
@@ -211,7 +211,7 @@ class Turn(Generic[Parsed]):
     def to_dict(self) -> dict[str, Any]:
         """Return the whole turn as JSON data: the answer, how it was reached, and its messages with nothing lost.
 
-        ``parsed`` is the answer as JSON data. Left out is only what services say of usage in their own words (``raw``);
+        ``parsed`` is the answer as JSON data. Only the services' own usage tables (``raw``) are left out;
         times are in whole microseconds.
         """
         from .message_json import whole_turn_to_dict  # knows turns itself
@@ -223,7 +223,7 @@ class Turn(Generic[Parsed]):
         """Return the turn that ``to_dict`` made data of; ``response.parsed`` is that of the data.
 
         Raises:
-            TurnDataError: It is not a turn's; the text says where. Unknown keys are ignored.
+            TurnDataError: It is not a turn's; the text names the place. Unknown keys are ignored.
         """
         from .message_json import whole_turn_from_dict
 
@@ -234,7 +234,7 @@ class Turn(Generic[Parsed]):
 
 
 def cost_of(rounds: Sequence[Round], phases: Sequence[PhaseRecord], status: TurnStatus, rule: int | None) -> Cost:
-    """Return what a turn cost.
+    """Add up the cost of a turn's answers and phases.
 
     Args:
         rounds: Those of its answer.

@@ -13,14 +13,14 @@ Number = TypeVar("Number", int, Decimal)
 
 @attrs.frozen(kw_only=True)
 class Usage:
-    """Tokens of one exchange, or of several added up; None if the provider did not say.
+    """Tokens of one exchange, or of several added up; None where the provider reports no count.
 
     Attributes:
         input_tokens: Everything the model read, cached or not.
         output_tokens: Everything it wrote, reasoning included.
         reasoning_tokens: Part of output_tokens.
         cache_read_tokens, cache_write_tokens: Part of input_tokens.
-        cost: What the service charged, in US dollars; None if it did not say.
+        cost: The service's own charge in US dollars; None if it reports none.
         raw: The provider's own table; empty in a sum.
     """
 

@@ -23,7 +23,7 @@ _SAID = "str, int, float, bool, list, dict, Literal, an Enum, a dataclass, or le
 
 
 class UnsayableError(Exception):
-    """An annotation that JSON Schema cannot express; the text says which and what to use."""
+    """An annotation that JSON Schema cannot express; the text names it and the form to use."""
 
 
 @attrs.frozen
@@ -213,7 +213,7 @@ def _union(members: list[Form]) -> Form:
         schema = {}
     else:
         schema = {"anyOf": [member.schema for member in members]}
-    # A plain text or number is tried last: dates and enum values are text, too.
+    # A plain text or number is tried last: dates and enum values are texts as well.
     order = sorted(members, key=lambda member: member.schema in ({"type": "string"}, {"type": "number"}, {}))
 
     def read(value: Any, path: Path) -> Any:

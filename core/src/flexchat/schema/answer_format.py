@@ -44,7 +44,7 @@ class AnswerFormat:
 
     Args:
         key: The value's key in the object services insist on; None if the value is that object. A model that writes
-            only the value is understood, too.
+            only the value is understood as well.
     """
 
     format: ResponseFormat
@@ -113,7 +113,7 @@ def answer_format(wanted: Any) -> AnswerFormat:
             ResponseFormat.
 
     Raises:
-        ChatRequestError: It is not a valid form for an answer; the text says why.
+        ChatRequestError: It is not a valid form for an answer; the text gives the reason.
     """
     if isinstance(wanted, AnswerFormat):
         return wanted
@@ -151,7 +151,7 @@ def _of_format(wanted: ResponseFormat) -> AnswerFormat:
 
 
 def format_problem(wanted: ResponseFormat) -> str | None:
-    """Return why a format cannot be requested; None if it can."""
+    """Return the reason a format cannot be requested; None if it can."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", wanted.name):
         return f"the name {wanted.name!r} must be 1 to 64 of A-Z a-z 0-9 _ -"
     if wanted.type == "json_object":

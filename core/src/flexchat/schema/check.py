@@ -68,7 +68,7 @@ class ArgumentChecker:
         self._engine: Any = None
 
     def check(self, params: Mapping[str, Any]) -> CheckedArguments:
-        """Return what may be used and what is wrong. Never raises, whatever params is, and never changes it."""
+        """Return the usable arguments and their problems. Never raises, for any params, and never changes them."""
         checked = self.check_if_loaded(params)
         if checked is None:
             load()

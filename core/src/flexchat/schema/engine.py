@@ -188,7 +188,7 @@ def _hashable(value: Any) -> Any:
 def _multiple_of(validator: Any, step: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     """Divide decimal numbers as written: 19.99 is a multiple of 0.01, which binary division denies.
 
-    If the step is a fraction, the values are treated as fractions, too: none lies beyond a float's range.
+    If the step is a fraction, the values are treated as fractions as well: none lies beyond a float's range.
     """
     if not validator.is_type(instance, "number"):
         return

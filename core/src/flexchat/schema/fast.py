@@ -23,7 +23,7 @@ _HANDLED = {
 }
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
-    "integer": (int,),  # 3.0 is one, too, and becomes 3: see coerce.py
+    "integer": (int,),  # 3.0 counts as one and becomes 3: see coerce.py
     "number": (int, float),
     "boolean": (bool,),
     "null": (type(None),),

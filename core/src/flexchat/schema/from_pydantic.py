@@ -29,7 +29,7 @@ _OURS = ("pydantic", "annotated_types")
 
 @attrs.frozen
 class PydanticForm:
-    """What pydantic says of an annotation; see annotations.Form."""
+    """An annotation's form according to pydantic; see annotations.Form."""
 
     schema: dict[str, Any]
     read: Callable[[Any, Path], Any]
@@ -53,7 +53,7 @@ def pydantic_form(annotation: Any) -> PydanticForm | None:
     """Return the form of an annotation that pydantic can describe as a whole; None if it cannot, or has no part in it.
 
     Raises:
-        ValueError: Only pydantic knows what it means, and cannot describe it; the text says why.
+        ValueError: Only pydantic can interpret it, but cannot describe it; the text gives the reason.
     """
     if not has_pydantic(annotation):
         return None
@@ -77,10 +77,10 @@ def pydantic_form(annotation: Any) -> PydanticForm | None:
 
 @attrs.frozen(kw_only=True)
 class FieldOfPydantic:
-    """What a pydantic Field says of a parameter.
+    """The description of a parameter by a pydantic Field.
 
     Attributes:
-        annotation: The parameter's, with what the field says of its values.
+        annotation: The parameter's, with the field's constraints on its values.
         name: What the model calls the parameter; None for its own name.
         default: Makes its default; None if it has none.
         shown_default: The default, if it can be shown; inspect.Parameter.empty if not.
@@ -93,7 +93,7 @@ class FieldOfPydantic:
 
 
 def field_of_pydantic(annotation: Any, default: Any, empty: Any) -> FieldOfPydantic | None:
-    """Return what pydantic's Field says of a parameter, in its annotation or as its default; None if there is none.
+    """Return the description by pydantic's Field, in the annotation or as the default; None if there is none.
 
     Args:
         empty: Stands for no default.
@@ -127,7 +127,7 @@ def field_of_pydantic(annotation: Any, default: Any, empty: Any) -> FieldOfPydan
 
 
 def as_json_data(default: Any) -> Any:
-    """Return a default that is a pydantic model as JSON data; anything else as it is."""
+    """Return a default that is a pydantic model as JSON data; anything else unchanged."""
     if not hasattr(type(default), "__pydantic_core_schema__") or not hasattr(default, "model_dump"):
         return default
     return default.model_dump(mode="json", by_alias=True)
@@ -205,14 +205,14 @@ def _is_container(annotation: Any) -> bool:
 
 
 def _says_nothing_else(annotation: Any) -> bool:
-    """Return whether what pydantic's marks say can do without pydantic: a description, a default."""
+    """Return whether pydantic's marks carry only a description or a default, which need no pydantic."""
     marks = [mark for mark in getattr(annotation, "__metadata__", ()) if _is_mark(mark)]
     return bool(marks) and all(getattr(mark, "metadata", None) == [] and not mark.discriminator for mark in marks)
 
 
 @functools.cache
 def _generator(pydantic: Any) -> Any:
-    """Return what writes schemas: without the titles it makes of names, which cost tokens and say nothing."""
+    """Return a writer of schemas without the titles that pydantic derives from names and that only cost tokens."""
     from_pydantic: Any = sys.modules["pydantic.json_schema"]
 
     class Generator(from_pydantic.GenerateJsonSchema):  # type: ignore[misc]
@@ -223,7 +223,7 @@ def _generator(pydantic: Any) -> Any:
 
 
 def _tidy(schema: Any, name: str | None = None, is_names: bool = False) -> Any:
-    """Return a schema without what is no JSON Schema, or is said already; sets get the bound that a schema needs."""
+    """Return a schema without repetitions and foreign keywords; sets get the bound that a schema needs."""
     if isinstance(schema, list):
         return [_tidy(each) for each in schema]
     if not isinstance(schema, dict):
@@ -262,7 +262,7 @@ _RAISED = re.compile(r"(?:Value error|Assertion failed), ")
 
 
 def _sentence(error: Mapping[str, Any], value: Any, path: Path) -> str:
-    """Return what is wrong with a value, in our words: where, and what it must be."""
+    """Describe a fault of a value as our own validator would: its place, and the expected form."""
     steps, kind = error["loc"], error["type"]
     if kind in ("missing", "missing_argument") and steps:
         place = _place(value, steps[:-1], path)

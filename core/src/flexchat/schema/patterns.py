@@ -16,7 +16,7 @@ NOT_BLANK = "[^\\s\x0b\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u20
 
 
 def problem_of(pattern: str) -> str | None:
-    """Return why the pattern cannot be used and what to do about it; None if it can."""
+    """Return the reason the pattern cannot be used, and the remedy; None if it can."""
     try:
         import re2
     except ImportError:

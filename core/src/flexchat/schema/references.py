@@ -61,7 +61,7 @@ _ENDLESS = 1 << 200
 
 
 def _weight(root: dict[str, Any], schema: Any, weights: dict[int, int], open_: set[int]) -> int:
-    """Return how many schemas are applied to a value before going into its properties or items."""
+    """Count the schemas applied to a value before going into its properties or items."""
     if not isinstance(schema, dict):
         return 1
     if id(schema) in open_:
@@ -87,7 +87,7 @@ def _applied_in_place(root: dict[str, Any], schema: dict[str, Any]) -> Iterator[
 
 
 def resolve(root: dict[str, Any], reference: str) -> tuple[Any, str]:
-    """Return what a JSON pointer leads to, and what is wrong with it, or an empty text."""
+    """Return the target of a JSON pointer, and the fault in it, or an empty text."""
     value: Any = root
     for step in urllib.parse.unquote(reference[1:]).split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")

@@ -49,7 +49,7 @@ def is_small(params: Mapping[str, Any]) -> bool:
 
 
 def size_problems(params: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what makes the arguments too large or invalid JSON; empty if they may be checked further."""
+    """Return the problems that make the arguments too large or invalid JSON; empty if they may be checked further."""
     at_least = 0
     strange: list[str] = []
     for path, value in _walk(params):

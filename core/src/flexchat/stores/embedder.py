@@ -55,7 +55,7 @@ class StoreEmbedder:
             return await asyncio.shield(question.task)  # one caller that stops waiting must not stop the others
         finally:
             question.waiting -= 1
-            if not question.waiting and not question.task.done():  # nobody wants it any more
+            if not question.waiting and not question.task.done():  # its last waiter is gone
                 self._forget(text, question.task)
                 question.task.cancel()
 

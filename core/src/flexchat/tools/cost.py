@@ -23,7 +23,7 @@ class ToolsCost:
     Attributes:
         tokens: Of all of them together, estimated.
         by_tool: Of each, the dearest first.
-        unsendable: Those that the provider cannot be told of, which are not counted; ``flexchat tools lint`` says why.
+        unsendable: Those that the provider cannot accept, which are not counted; see ``flexchat tools lint``.
     """
 
     tokens: int

@@ -99,8 +99,8 @@ class LiveSource:
     """A source while the chat runs; what a call sees as ``ToolContext.source``.
 
     Attributes:
-        now: Its tools by name, if they differ from the accepted ones or nobody knows; None before they were read, and
-            if the fingerprint says that they are the accepted ones.
+        now: Its tools by name, if they may differ from the accepted ones; None before they were read, and
+            if the fingerprint shows that they are the accepted ones.
         fingerprint: As of ``now``.
         trouble: Why it could not be opened or read at the last attempt; empty if it could.
         is_known: Whether it has been opened and read.
@@ -205,7 +205,7 @@ class LiveSource:
         return self._restarting[tenant]
 
     def server_state(self, tenant: str) -> SourceServer | None:
-        """Return what runs behind it; None if nothing does, or it is not open."""
+        """Return the state of the server behind it; None if there is none, or it is not open."""
         try:
             with contained():
                 asked = getattr(self._source, "server_state", None)
@@ -218,7 +218,7 @@ class LiveSource:
         return SourceServer(status="broken", trouble=f"its state cannot be read: {trouble}")
 
     def warnings(self, tools: Sequence[SourcedTool], others: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-        """Return what a person should look at before accepting these tools, by name. Blocks.
+        """Return the warnings for the person who accepts these tools, by name. Blocks.
 
         Args:
             others: The names of other tools, by what has them.
@@ -234,7 +234,7 @@ class LiveSource:
             return {tool.name: (trouble,) for tool in tools}
 
     def changed(self) -> None:
-        """Read its tools again, soon: the source says that they have changed. At most once in AGAIN_S."""
+        """Read its tools again soon, after the source's notice of a change. At most once in AGAIN_S."""
         self._is_stale = True
         if self.trouble:
             self._not_before = 0.0
@@ -341,7 +341,7 @@ class LiveSource:
             if task is not None:
                 await asyncio.wait([task])
             return self.trouble
-        if tenant == DEFAULT_TENANT:  # whose server it is that lists the tools; another's is nobody else's matter
+        if tenant == DEFAULT_TENANT:  # its server lists the tools; another tenant's concerns that tenant alone
             self._failed(trouble)
         return trouble
 

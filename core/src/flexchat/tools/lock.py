@@ -66,7 +66,7 @@ class ToolsLock:
         return self._trouble is not None
 
     def read(self) -> Mapping[str, KeptSource]:
-        """Return what is kept, by the sources' names.
+        """Return the stored sources by name.
 
         Raises:
             ToolsLockError: The file is damaged or cannot be read.

@@ -59,7 +59,7 @@ class ToolRegistry:
         log.debug("tool %s registered", tool.name)
 
     def load_later(self, load: Callable[[], None]) -> None:
-        """Have the tools of sources loaded when somebody needs to know them, and not before."""
+        """Have the tools of sources loaded when they are first needed, and not before."""
         self._late = load
         self._forget()
 
@@ -85,7 +85,7 @@ class ToolRegistry:
         return found[0] if len(found) == 1 else None
 
     def now(self, tool: ToolDefinition) -> ToolDefinition | None:
-        """Return the tool of the same source and name as it is now; None if it is gone."""
+        """Return the current tool of the same source and name; None if it is gone."""
         registered = self._tools.get(tool.name)  # of a source as well, where a chat was given its tools
         if registered is not None and registered.source == tool.source:
             return registered
@@ -248,10 +248,10 @@ class _Sent:
 
 
 def verify_trouble(tool: ToolDefinition, registry: ToolRegistry, *, may_be_sourced: bool = False) -> str | None:
-    """Return why the tool's verifying tool cannot verify it, in one sentence; None if it can, or there is none.
+    """Return the reason the verifying tool cannot verify this one, in one sentence; None if it can, or there is none.
 
     Args:
-        may_be_sourced: A tool that is not there may come from a source that nobody has read yet.
+        may_be_sourced: A tool that is not there may come from a source that has not been read yet.
     """
     if tool.verify is None:
         return None

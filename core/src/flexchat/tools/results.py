@@ -206,7 +206,7 @@ def shortened(result: ToolResult, max_chars: int, id: str | None = None) -> Tool
 
 
 def whole_text(result: ToolResult) -> str:
-    """Return the text that the model is shown head and tail of: a text as it is, any other value as JSON.
+    """Return the text whose head and tail the model is shown: a text itself, any other value as JSON.
 
     Of a failure, it is the error and, on the next line, the hint. Halves of characters are replaced, as in everything
     a model reads: READER counts the characters of this text.
@@ -242,7 +242,7 @@ def _cut(text: str, max_chars: int, id: str | None = None, begins: int = 0) -> s
 
 
 def _fitting(text: str, room: int) -> int:
-    """Return how many leading characters fit into at most room characters of JSON."""
+    """Count the leading characters that fit into at most room characters of JSON."""
     for count, char in enumerate(text):
         room -= _COST.get(char, 1)
         if room < 0:

@@ -75,7 +75,7 @@ def read_tool_settings(
 
 
 def tool_trouble(tool: ToolDefinition, host: PluginHost) -> str | None:
-    """Return why a tool made in code or by a plugin cannot run, in one sentence; None if it can."""
+    """Return the reason a tool made in code or by a plugin cannot run, in one sentence; None if it can."""
     kind = _type(tool.implementation.type, host)
     if kind is None:
         return host.implementation_types.missing(tool.implementation.type)

@@ -27,7 +27,7 @@ _CORE_KEYS = own_keys(SourceEntry)
 
 
 def lock_file(reading: ReadConfig, table: ToolsTable) -> Path:
-    """Return where the accepted tools are kept: beside the configuration, unless it says otherwise.
+    """Return the path of the file of accepted tools: beside the configuration, unless it sets another.
 
     Raises:
         PathError: ``tools.lock`` names a place that cannot be.
@@ -93,7 +93,7 @@ def _tables(reading: ReadConfig) -> Iterator[tuple[str, KeyPath, dict[str, Any],
 
 
 def _unknown(kind: str, host: PluginHost) -> str:
-    """Return what is wrong with a type no plugin offers: it may be a misspelt key of core's, or not installed."""
+    """Describe the fault of a type that no plugin offers: it may be a misspelt key of core's, or not installed."""
     sources, keys = host.tool_sources, own_keys(ToolsTable)
     close = did_you_mean(kind, [*sources.by_name, *keys])
     if close and kind not in sources.conflicts and package_with(sources.kind, kind) is None:

@@ -48,12 +48,12 @@ class SourceState:
     """What is known about a source.
 
     Attributes:
-        status: "not opened": nobody has needed it yet. "open": its tools were read. "failed": see ``trouble``.
+        status: "not opened": not needed yet. "open": its tools were read. "failed": see ``trouble``.
         accepted: Whether tools of it were ever accepted.
         tools: The tools it offers, as definitions.
-        changes: How its tools differ from the accepted ones, by name; empty if nobody has looked.
+        changes: How its tools differ from the accepted ones, by name; empty before the first look.
         left_out: Why a tool is not offered, by the source's name for it.
-        server: What runs behind it; None if nothing does, or nobody has opened it.
+        server: The server behind it; None if there is none, or it was never opened.
     """
 
     name: str
@@ -77,8 +77,8 @@ class ToolSources:
 
     Args:
         lock: Where accepted tools are kept.
-        adjust: Applies what the config says about one tool (tools.registry).
-        adjusted: The names of the tools about which it says something.
+        adjust: Applies the config's settings for one tool (tools.registry).
+        adjusted: The names of the tools with such settings.
         mask: Knows the secrets that no kept tool may contain.
         create_fetcher: Creates what a source sends requests with.
 
@@ -127,10 +127,10 @@ class ToolSources:
     async def ready(self, allowed: Collection[str] | None) -> None:
         """Open the sources of these tools, unless that was done or has just failed; never raises.
 
-        The first tools of a source are accepted as they are.
+        The first tools of a source are accepted without review.
 
         It waits for a source no longer than it must: see WAIT_S. One that was read before, and is read again because it
-        says that it has changed or could not be read, is not waited for: a broken one would hold up every turn.
+        reported a change or could not be read, is not waited for: a broken one would hold up every turn.
 
         Args:
             allowed: As in ToolRegistry.names.
@@ -138,7 +138,7 @@ class ToolSources:
         if not self.by_name:
             return
         has_changed = self.lock.has_changed
-        if has_changed:  # somebody has accepted what a source has now: that may not be what it had
+        if has_changed:  # another process accepted tools: perhaps not those read here
             self._publish()
             for source in self.by_name.values():
                 source.forget()
@@ -155,13 +155,13 @@ class ToolSources:
         await self._accept_first(needed)
 
     async def find(self, name: str) -> ToolDefinition | None:
-        """Return the tool with this name, opening sources that nobody has opened yet if need be."""
+        """Return the tool with this name, opening sources for the first time if need be."""
         if self._registry.get(name) is None:
             await self.ready([name])
         return self._registry.get(name)
 
     def missing(self, allowed: Collection[str] | None = None) -> list[str]:
-        """Return why tools are missing: of these tools' sources, those never opened, and what was held back as changed.
+        """Return the reasons tools are missing: sources of theirs never opened, and changed tools held back.
 
         Args:
             allowed: As in ToolRegistry.names.
@@ -179,7 +179,7 @@ class ToolSources:
 
         Args:
             tenant: As in state.
-            accept_first: Whether its tools are accepted as they are, if none of it ever were.
+            accept_first: Whether its tools are accepted without review, if none of it ever were.
 
         Raises:
             UnknownToolSourceError: There is no such source.
@@ -215,7 +215,7 @@ class ToolSources:
         return await self._looked_at(source, tenant)
 
     def state(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
-        """Return what is known about a source; opens nothing.
+        """Return the state of a source; opens nothing.
 
         Args:
             tenant: Who asks: a source may run a server for each.
@@ -224,7 +224,7 @@ class ToolSources:
             UnknownToolSourceError: There is no such source.
         """
         source = self._named(name)
-        self._registry.names()  # loads what was accepted, if nobody has needed it yet
+        self._registry.names()  # loads what was accepted, if it was not needed before
         status: Literal["not opened", "open", "failed"] = "open" if source.is_known else "not opened"
         return attrs.evolve(
             self._states[name],
@@ -234,11 +234,11 @@ class ToolSources:
         )
 
     def states(self) -> list[SourceState]:
-        """Return what is known about every source; opens nothing."""
+        """Return the state of every source; opens nothing."""
         return [self.state(name) for name in self.by_name]
 
     async def review(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
-        """Return what is known about a source, with what it warns of in its changes; opens nothing.
+        """Return the state of a source, with its warnings in its changes; opens nothing.
 
         Args:
             tenant: As in state.
@@ -253,7 +253,7 @@ class ToolSources:
         if new:
             found = await asyncio.to_thread(source.warnings, new, self.others(name))
             for tool, text in self._hidden.get(name, {}).items():
-                if not any("nobody sees" in each for each in found.get(tool, ())):  # unless the source says where
+                if not any("nobody sees" in each for each in found.get(tool, ())):  # unless the source names the place
                     found[tool] = (*found.get(tool, ()), text)
             known = {**known, **{tool.digest: found.get(tool.name, ()) for tool in new}}
             self._warnings[name] = {tool.digest: known[tool.digest] for tool in waiting}
@@ -275,7 +275,7 @@ class ToolSources:
     async def accept(
         self, name: str, tools: Collection[str] = (), *, seen: Mapping[str, str | None] | None = None
     ) -> list[ToolChange]:
-        """Accept a source's tools as they are now, and return what changed by that.
+        """Accept a source's current tools, and return the changes made by that.
 
         Args:
             tools: Only these, by the names that the source or the config gives them; none means all.
@@ -529,7 +529,7 @@ class ToolSources:
 
 
 def _clean(tool: SourcedTool) -> SourcedTool:
-    """Return a tool whose texts have no characters that nobody sees; the same object if they had none."""
+    """Return a tool without invisible characters in its texts; the same object if they had none."""
     description, parameters = cleaned(tool.description), clean_schema(tool.parameters)
     if description == tool.description and parameters == tool.parameters:
         return tool
@@ -537,7 +537,7 @@ def _clean(tool: SourcedTool) -> SourcedTool:
 
 
 def _hidden_texts(tools: Iterable[SourcedTool]) -> dict[str, str]:
-    """Return a sentence for each tool whose texts have characters that nobody sees, by its name."""
+    """Return a sentence for each tool whose texts have invisible characters, by its name."""
     found: dict[str, str] = {}
     for tool in tools:
         places = [*hidden_places(tool.description, "description"), *hidden_places(tool.parameters, "parameters")]
@@ -564,7 +564,7 @@ def _told_of(name: str, trouble: str) -> str:
 
 
 def _held_back(state: SourceState | None) -> str:
-    """Return which tools are not offered until somebody accepts what they are now; empty for none."""
+    """Return a sentence on the tools held back until their changes are accepted; empty for none."""
     changes = state.changes if state is not None else ()
     names = [change.name for change in changes if change.kind == "changed" and not change.offered]
     if state is None or not names:
@@ -575,7 +575,7 @@ def _held_back(state: SourceState | None) -> str:
 
 
 def _with(kept: KeptSource, changes: Iterable[ToolChange], fingerprint: str) -> KeptSource:
-    """Return what is to be kept once these changes are accepted."""
+    """Return the record to store once these changes are accepted."""
     tools, edited = dict(kept.tools), dict(kept.edited)
     for change in changes:
         tools.pop(change.name, None)
@@ -594,7 +594,7 @@ def _digest(tools: Mapping[str, SourcedTool], name: str) -> str | None:
 
 
 def _compared(source: LiveSource, accepted: Mapping[str, SourcedTool]) -> tuple[list[ToolChange], list[SourcedTool]]:
-    """Return how a source's tools differ from the accepted ones, and the tools to offer."""
+    """Compare a source's tools with the accepted ones; return the differences and the tools to offer."""
     if source.now is None:
         return [], [*accepted.values()]
     changes, going = [], []
