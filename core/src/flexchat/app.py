@@ -389,7 +389,7 @@ class FlexChat:
             ChatRequestError: No conversations are kept, or their store keeps no journal.
             UnknownTurnError: There is no such turn.
             TurnNotWaitingError: It is running, or has ended.
-            StuckTurnError: The configuration no longer fits it; the text says what is gone.
+            StuckTurnError: The configuration no longer fits it; the text names the missing part.
             FlexChatError: As respond.
         """
         turn = await self._engine.take_up(id, tenant=tenant, context=context, on_question=on_question)
@@ -449,7 +449,7 @@ class FlexChat:
     async def close_turn(self, id: str, *, tenant: str = DEFAULT_TENANT) -> Turn:
         """End an interrupted turn without going on: its conversation gets what it did, and what is unknown of it.
 
-        The next turn of the conversation does the same to one that nobody has resumed by then.
+        The next turn of the conversation does the same to one that has not been resumed by then.
 
         Raises:
             ChatRequestError, UnknownTurnError, TurnNotWaitingError, StorageError: As resume.
@@ -506,7 +506,7 @@ class FlexChat:
     def keep_in(self, store: ConversationStore) -> None:
         """Keep conversations in this store from now on, instead of the config's. The caller must close it.
 
-        Effects go with them, if the store can keep effects and the config does not say where to keep them.
+        Effects go with them, if the store can keep effects and the config names no place for them.
         """
         make = getattr(store, "ledger", None)
         if make is not None and not self.tools.effects.is_fixed:
@@ -596,7 +596,7 @@ class FlexChat:
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[Effect]:
-        """Return what tools have changed, or may have changed, newest first.
+        """List the effects of tools, certain and unknown, newest first.
 
         Args:
             states: Only these: ("unknown",) for what a person has to check; None for all.
@@ -742,7 +742,7 @@ class FlexChat:
         return Keeper(store, journal, lease_s=effects.lease_s, keep_s=effects.keep_s, run_by=self._about_runs)
 
     def _about_runs(self) -> Mapping[str, Any]:
-        """Return what a turn's journal says of this chat: a digest of what decides about turns, and the packages."""
+        """Identify this chat in the journals of turns: a digest of the settings that decide them, and the packages."""
         config = self.config
         deciding = (config.responses, config.tools, config.variables, config.topic, config.intent, config.limits)
         return {

@@ -324,7 +324,7 @@ def require_gates(host: PluginHost) -> None:
     """Check that every gate is active: otherwise, what it forbids would happen.
 
     Raises:
-        ConfigError: A gate is inactive; the text says why.
+        ConfigError: A gate is inactive; the text gives the reason.
     """
     closed = [Problem(path="plugins", text=text) for _, text in host.closed_gates()]
     if closed:

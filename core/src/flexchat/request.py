@@ -44,7 +44,7 @@ class AskedOfAny(TypedDict, total=False):
     tenant: Whose conversation it is.
     context: Whatever tools and policies should get, of any type; never shown to a model, never kept.
     on_question: A function, async or not, that asks the person behind the turn what a tool wants to know: it gets a
-        Question, and returns a Reply, or None if nobody can be asked. Without it, questions are declined.
+        Question, and returns a Reply, or None if no one can be asked. Without it, questions are declined.
     key: Makes the same request the same turn, for 24 hours: who repeats it gets the answer of the first, and nothing
         runs twice. Your own, for each request another: 1 to 255 printable characters; tenants have their own keys.
 
@@ -108,7 +108,7 @@ def read_request(
         variables: The config's own.
 
     Raises:
-        ChatRequestError: It cannot be used; the text says why.
+        ChatRequestError: It cannot be used; the text gives the reason.
         TypeError: There is no such keyword.
     """
     unknown = asked.keys() - Asked.__annotations__.keys()

@@ -121,7 +121,7 @@ class SyncFlexChat:
         return self._run(self.chat.call_tool(name, params, **rest))
 
     def effects(self, **rest: Any) -> Sequence[Effect]:
-        """Return what tools have changed; see FlexChat.effects."""
+        """List the effects of tools; see FlexChat.effects."""
         return self._run(self.chat.effects(**rest))
 
     def effect(self, key: str, **rest: Any) -> Effect:

@@ -33,14 +33,14 @@ class Calls:
     """Runs tool calls: every way to call a tool ends here. The outcome is always a ToolResult.
 
     Args:
-        hooks: The plugins' gates and steps, and their event hooks for calls without a ``tell``.
+        hooks: The plugins' gates and steps, and their event hooks for calls that bring no reporter of their own.
         default_timeout_ms: For tools that do not set their own.
         mask: Removes secrets from error texts.
         error_detail: "message" shows a model the (masked) text of an exception; "incident" shows a number, logged
             together with the full text.
         effects: The ledger; None for one in memory.
         fetcher: What tools send requests with.
-        sources: The tool sources, some of which nobody may have opened yet; None if there are none.
+        sources: The tool sources, some of which may not be open yet; None if there are none.
         open_sources: Where the registry's tools of sources run; default: sources.
 
     Raises:

@@ -97,7 +97,7 @@ class ClaimEffect:
         return ToolResult.failed(call.name, text, hint="a key stands for one tool with one set of arguments")
 
     async def recalled(self, call: Call) -> ToolResult | None:
-        """Return what is known of a call that must not run any more; None if its effect was never claimed.
+        """Return the recorded outcome of a call that must not run any more; None if its effect was never claimed.
 
         Raises:
             StorageError: The ledger cannot be read.
@@ -162,10 +162,10 @@ class ClaimEffect:
         return patience if left is None else min(patience, left)
 
     async def _run(self, call: Call, rest: Rest, effect: Effect, *, earlier: str = "") -> ToolResult:
-        """Run the tool, and record the outcome before reporting it to anybody.
+        """Run the tool, and record the outcome before reporting it.
 
         Args:
-            earlier: Why an earlier attempt may have taken effect: then whatever is not a success stays unknown.
+            earlier: Why an earlier attempt may have taken effect: then any outcome but a success stays unknown.
         """
         if not self.effects.is_held():  # the process was suspended for so long that another may have taken over
             stood_still = "Not executed: the process stood still before the tool was started"
@@ -198,7 +198,7 @@ class ClaimEffect:
         """Keep what the tool wants to remember of a job it has started: on disk when this returns.
 
         Raises:
-            EffectUnknownError: It is not kept; the job has been started all the same.
+            EffectUnknownError: It is not kept; the job has been started nevertheless.
         """
         try:
             text = json.dumps(handle, allow_nan=False)
@@ -267,7 +267,7 @@ class ClaimEffect:
         self.effects.finish_late(effect, state, self._kept(result))
 
     async def _recover(self, call: Call, rest: Rest, wanted: EffectCall, lost: Effect) -> ToolResult:
-        """Recover from a claim whose owner has died, or could not tell: nobody knows whether its tool took effect."""
+        """Recover a claim whose owner died, or recorded it as unknown: its tool may or may not have taken effect."""
         tool = call.tool
         assert tool is not None
         try:
@@ -278,7 +278,7 @@ class ClaimEffect:
             claim = await self.effects.claim(wanted, take_over=True)
         except StorageError as error:
             return self._not_recorded(call, error)
-        if claim.outcome != "yours":  # somebody was faster
+        if claim.outcome != "yours":  # another process was faster
             return await self._once(call, rest)
         if claim.effect.handle is not None:
             call.note("an earlier call broke off: the tool asks about the job that it started")

@@ -37,7 +37,7 @@ class Effects:
         ledger: None for one in memory.
         lease_s: Seconds without a sign of life after which others may take over this process's claims.
         keep_s: Seconds for which arguments and results are kept.
-        is_fixed: Whether the config says where effects are kept: then keeping conversations does not move them.
+        is_fixed: Whether the config sets where effects are kept: then keeping conversations does not move them.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class Effects:
             self._ended()
 
     async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
-        """Return what the work came to, and the cancellation that came meanwhile: it does not stop the work.
+        """Await work that a cancellation must not stop; return its result, and the cancellation if one arrived.
 
         Raises:
             StorageError: It failed.

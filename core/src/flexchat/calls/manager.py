@@ -189,7 +189,7 @@ class ToolManager:
         return failed
 
     def load_sources_later(self) -> None:
-        """From now on, look up the tools of sources, too; what was accepted of them is read when they are needed."""
+        """Include the tools of sources in look-ups from now on; their accepted definitions are read when needed."""
         if self.sources.by_name:
             self._registry.load_later(self.sources.load)
 
@@ -235,7 +235,7 @@ class ToolManager:
         return self._executor
 
     def is_enabled(self) -> bool:
-        """Return whether tools are used: what tools.enabled says or, if not set, whether there are any (C7)."""
+        """Return whether tools are used: tools.enabled or, if not set, whether there are any (C7)."""
         if self.table.enabled is None:
             return bool(self.sources.by_name or self._registry.names())
         return self.table.enabled
@@ -247,7 +247,7 @@ class ToolManager:
         return self._registry.names(rule.tools.allowed_tools if rule.tools is not None else None)
 
     def offer_to(self, rule: ResponseRule) -> ToolRegistry:
-        """Return the tools offered to a rule's model, as they are now; see ToolRegistry.offer.
+        """Return the tools offered to a rule's model, in their current form; see ToolRegistry.offer.
 
         Raises:
             ToolClashError: Two of them have one name.
@@ -257,7 +257,7 @@ class ToolManager:
         return self._registry.offer(rule.tools.allowed_tools if rule.tools is not None else None)
 
     def get_max_iterations(self) -> int:
-        """Return how many answers of a model may ask for tools in one turn."""
+        """Return the number of answers that may ask for tools in one turn."""
         return self.table.max_iterations or 5
 
     def get_default_timeout(self) -> int:
@@ -294,7 +294,7 @@ class ToolManager:
         )
 
     def _usual(self, made: Implementation) -> Mapping[str, Any]:
-        """Return what the implementation type says a tool is, unless its entry says otherwise."""
+        """Return the implementation type's defaults for a tool, which its entry overrides."""
         kind = (self._rest["implementation_types"] or {}).get(made.type)
         if kind is None or kind.defaults is None or isinstance(made.settings, Mapping):
             return {}
@@ -311,13 +311,13 @@ class ToolManager:
         return _changed_by(entry, self._offered_tool(entry.name))
 
     def _adjusted(self, tool: ToolDefinition) -> ToolDefinition:
-        """Return a tool of a source, or given in code, with what its entry in tools.registry says."""
+        """Apply the entry in tools.registry, if any, to a tool of a source or given in code."""
         entry = self._adjusting.get(tool.name)
         return tool if entry is None else _changed_by(entry, tool)
 
 
 def _changed_by(entry: ToolEntry, tool: ToolDefinition) -> ToolDefinition:
-    """Return a ready-made tool with what its entry in tools.registry says."""
+    """Apply an entry of tools.registry to a ready-made tool."""
     changes: dict[str, Any] = {
         "description": entry.description,
         "parameters": entry.parameters,

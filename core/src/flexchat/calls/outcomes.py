@@ -146,10 +146,10 @@ def nothing_done(error: BaseException | None) -> bool:
 
 
 def doubt(error: BaseException) -> str:
-    """Return why a tool that raised this may still have taken effect; empty if it did not.
+    """Return the reason why a tool that raised this may still have taken effect; empty if it did not.
 
-    Either it says so (EffectUnknownError, ToolError.nothing_done), or what it waited for did not answer or broke
-    off, in whatever words.
+    The error decides it (EffectUnknownError, ToolError.nothing_done) or, without such a mark, its causes: a timeout or
+    a broken connection leaves the effect open, however a client wraps it.
     """
     cause: BaseException | None = error
     for _ in range(_DEEPEST):
@@ -167,7 +167,8 @@ _TRANSIENT = (TimeoutError, ConnectionError)
 def retry_after(error: BaseException) -> float | None:
     """Return the seconds a service wants to be left alone before the same call may succeed; None if it would not.
 
-    Either the error says so (``retryable``, ``retry_after_s``), or a connection or an answer did not come.
+    The error decides it (``retryable``, ``retry_after_s``) or, without such a mark, whether a connection or an answer
+    failed to arrive.
     """
     said = getattr(error, "retryable", None) if isinstance(error, FlexChatError) else None
     if said is not None:

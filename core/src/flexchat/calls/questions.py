@@ -47,7 +47,7 @@ class Asking:
     """How the calls of a turn, or a call of a program, ask a person.
 
     Attributes:
-        on_question: Asks; None: there is nobody.
+        on_question: Asks the person; None if there is none to ask.
         limit_s: Seconds a reply may take.
         stopped: Returns a context manager in which the turn's time stands still.
         tell: Reports questions and replies.
@@ -110,7 +110,7 @@ class Asking:
 
 
 def reply_problem(question: Question, reply: object) -> str:
-    """Return why a reply does not answer its question; empty if it does."""
+    """Find the fault that keeps a reply from answering its question; empty if there is none."""
     if not isinstance(reply, Reply):
         return f"it is {type(reply).__name__}, not a Reply"
     if reply.action not in ("accept", "decline", "cancel"):

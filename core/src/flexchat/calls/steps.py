@@ -110,7 +110,7 @@ class LookUp:
         return await rest()
 
     def _not_found(self, call: Call) -> ToolResult:
-        """Return the specified error; its hint says which tool may have been meant, and which exist."""
+        """Return the specified error; its hint names the tool that may have been meant, and those that exist."""
         names, meant = self.registry.names(), call.name
         if call.offered is not None:  # a model asks: it knows the tools it was offered, under the names it was given
             known = call.offer or self.registry
@@ -123,7 +123,7 @@ class LookUp:
         close = nearest(meant, names)
         hint = f"did you mean '{close}'? " if close is not None else ""
         hint += f"available tools: {shown or 'none'}"
-        if call.offered is None and self.sources is not None:  # else the turn says so, in its warnings
+        if call.offered is None and self.sources is not None:  # else it is among the turn's warnings
             hint = "; ".join([hint, *self.sources.missing()])
         return ToolResult.failed(call.name, f"Tool '{meant}' not found", hint=hint)
 
@@ -328,7 +328,7 @@ class Run:
 
 
 def _left_behind(error: BaseException) -> str | None:
-    """Return what a timeout left running: a coroutine is cancelled, a thread cannot be, and the model should know."""
+    """Return a note on the thread that a timeout left running, for the model: only coroutines can be cancelled."""
     return STILL_RUNNING if STILL_RUNNING in getattr(error.__cause__, "__notes__", ()) else None
 
 

@@ -88,7 +88,7 @@ class Feed:
         return event
 
     def __len__(self) -> int:
-        """Return how many events can be taken."""
+        """Return the number of events ready to be taken."""
         return len(self._events)
 
     async def _for_the_reader(self) -> None:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def characters(event: Any) -> int:
-    """Return how many characters of an answer an event has."""
+    """Count an event's characters of an answer; 0 for events without any."""
     match event:
         case TextDelta() | ReasoningDelta():
             return len(event.text)

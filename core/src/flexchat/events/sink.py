@@ -24,11 +24,11 @@ class Sink:
     Attributes:
         info: The turn.
         number: The number of the last event sent to listeners; 0 before the first.
-        is_read: Whether the pieces of an answer reach anybody.
+        is_read: Whether the pieces of an answer reach a reader or a listener.
         is_whole: Whether answers are passed on only once they are complete.
         delta: Passes on a piece of an answer (a ChatEvent, or whatever its reader expects), and returns whether
             ``room`` must be awaited before the next.
-        wants: Returns whether anybody listens to a kind of happening: an event for nobody need not be made.
+        wants: Returns whether a kind of happening has a receiver; without one, the event need not be made.
     """
 
     __slots__ = ("_feed", "_hooks", "_listeners", "_log", "delta", "info", "is_read", "is_whole", "number", "wants")

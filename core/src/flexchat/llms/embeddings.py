@@ -26,7 +26,7 @@ async def embed(
     """Return one vector for each text; see FlexChat.embed.
 
     Args:
-        usual: What the config's ``embedding`` says.
+        usual: The config's ``embedding``: the defaults.
         local: Models on this machine.
     """
     if isinstance(texts, str) or not all(isinstance(text, str) and text.strip() for text in texts):

@@ -76,7 +76,7 @@ class LLM:
         return Attempts(self, timeout_s, model)
 
     def price_of(self, model: str, answered: str | None = None) -> ModelPrice | None:
-        """Return what a model costs here; None if nobody knows.
+        """Return a model's price at this service; None if unknown.
 
         The config comes first, then the table of the provider's package, then genai-prices if it is installed.
 
@@ -98,7 +98,7 @@ class LLM:
         return self.price_of(model, answered)
 
     def cost_of_reading(self, model: str, tokens: int) -> Cost:
-        """Return what so many tokens cost to read, at the price of a short request of which nothing is cached."""
+        """Return the cost of so many input tokens, at the price of a short request of which nothing is cached."""
         known = self.price_of(model)
         price = None if known is None else known.price
         if price is None:

@@ -75,8 +75,8 @@ def read_entries(
 def with_usual_key(settings: Any) -> Any:
     """Return a service's settings; if they hold no secret, with the key that is known for its host.
 
-    The environment comes first, then what ``flexchat keys set`` stored. Which variables those are, a field says: see
-    secret_key. The key is used over HTTPS only.
+    The environment comes first, then the keys that ``flexchat keys set`` stored. A field's ``secret_key`` names the
+    variables. The key is used over HTTPS only.
 
     Raises:
         ValueError: The variable holds something that is no key.
@@ -136,7 +136,7 @@ def open_llms(reading: ReadConfig, services: Mapping[str, Configured]) -> list[L
 
 
 def open_llm(name: str, service: Configured, entry: LLMEntry, endpoints: Endpoints | None = None) -> LLM:
-    """Return one service, whose requests are retried as its entry says.
+    """Return one service, whose requests are retried by the policy of its entry.
 
     Args:
         endpoints: What all services of one FlexChat share; default: this one shares nothing.

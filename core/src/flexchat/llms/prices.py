@@ -26,7 +26,7 @@ def configured(entries: Mapping[str, PriceEntry]) -> dict[str, ModelPrice]:
 def known_price(
     provider: ChatProvider, set_prices: Mapping[str, ModelPrice], model: str, answered: str | None = None
 ) -> ModelPrice | None:
-    """Return what a model costs at a provider's service; see LLM.price_of."""
+    """Return a model's price at a provider's service; see LLM.price_of."""
     names = _names(model, answered)
     set_price = _set_price(set_prices, names)
     if _is_whole(set_price):
@@ -91,7 +91,7 @@ def _known_address(provider: ChatProvider) -> str | None:
 
 
 def _of_genai_prices(endpoint: str, model: str) -> ModelPrice | None:
-    """Return what genai-prices' data say: those that came with the package, nothing is downloaded."""
+    """Look up a price in the data that came with the package genai-prices; nothing is downloaded."""
     try:
         import genai_prices
         from genai_prices.data_snapshot import get_snapshot
@@ -112,7 +112,7 @@ def _read(found: Any, source: str) -> ModelPrice | None:
 
     prices = found.get_prices(datetime.datetime.now(datetime.UTC))
     if getattr(prices, "requests_kcount", None):
-        return ModelPrice(price=None, window=found.context_window)  # a price per request, which tokens do not say
+        return ModelPrice(price=None, window=found.context_window)  # a price per request does not follow from tokens
     rates = {
         ours: getattr(prices, theirs, None)
         for ours, theirs in (

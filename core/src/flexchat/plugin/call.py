@@ -75,7 +75,7 @@ class PluginStep:
 
 
 def wrong_place(step: Step) -> str | None:
-    """Return why a plugin's step cannot run where it wants to; None if it can."""
+    """Find the fault of the place that a plugin's step names; None if it can run there."""
     if step.place == "run":
         return f"step '{step.name}': only the tool runs at the place 'run'; 'claim' is right around it"
     if step.place not in PLACES:
@@ -167,7 +167,7 @@ class Call:
         tell: Called when it begins and with its outcome, instead of the plugins' event hooks.
         asker: Asks the person behind it, for ``ask``; None if there is no one to ask.
         approve: Whether a person must approve it even if its tool does not require that: its rule or its turn does.
-        report: Reports how far its tool is; None if nobody listens.
+        report: Reports the progress of its tool; None without listeners.
         iteration: Which answer of the model asked for it, from 1; 0 outside the tool loop.
         index: Its place in that answer, from 0.
         parent: The call of the tool that makes this one.
@@ -176,11 +176,11 @@ class Call:
         checked: The arguments as they passed the check, the same object as ``arguments`` from then on; read-only.
         handle: What the tool has remembered of a job it started, as JSON; of an earlier call if that broke off.
         remember: Keeps a handle; None before the place "claim", and for tools that change nothing.
-        says_it_failed: Whether the tool itself has said, with a ToolError, that it failed.
+        says_it_failed: Whether the tool itself has reported its failure, with a ToolError.
         has_returned: Whether the tool itself has come to its end, so that it has changed what it changes.
-        unsure: Why nobody can tell whether the tool, once started, took effect; empty if that is known.
-        late: Called on the event loop with the outcome of a tool's thread that nobody waits for any more: what it
-            returned, or what it raised.
+        unsure: Why it is unknown whether the tool, once started, took effect; empty if that is known.
+        late: Called on the event loop with the outcome of a tool's thread that finished after the wait for it had
+            ended: the value it returned, or the exception it raised.
         notes: What was adjusted along the way, for people; goes into the result's notes.
         facts: What steps add to the record, by step: JSON data. See ToolCallRecord.facts.
         is_new: Whether this very call cannot have been made before: its place has just been made up.
@@ -189,7 +189,7 @@ class Call:
         attempts: How often it has been started.
         deadline: The time limit of the attempt that runs; None while none does.
         questions: How many questions it has asked.
-        reported_at: When it last said how far it is, by time.monotonic().
+        reported_at: When it last reported its progress, by time.monotonic().
     """
 
     name: str
@@ -302,7 +302,7 @@ class Call:
     async def again(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Start over with other arguments, from the place "arguments" on, so that every gate sees what will run.
 
-        For use in a step, instead of ``await rest()``. The step itself runs again, too.
+        For use in a step, instead of ``await rest()``. The step itself runs again as well.
 
         Raises:
             RuntimeError: The tool has started or has not been looked up, its effect has been claimed, or the call has

@@ -53,7 +53,7 @@ def installed_commands(block: Collection[str] = (), prefer: Sequence[str] = ()) 
         try:
             records.add(name, entry, owner)
         except PluginConflictError:
-            pass  # said when somebody asks for it
+            pass  # reported when the command is used: the others must work
     return records
 
 

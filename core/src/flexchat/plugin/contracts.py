@@ -143,16 +143,16 @@ class MediaInResultsProvider(ChatProvider, Protocol):
     def takes_in_results(self, model: str, part: MediaPart) -> bool:
         """Return whether a ToolMessage for this model may have this part in its ``media``.
 
-        Without this method, none may: the model reads what it was in words. Asked for each part of each request, so it
-        must be quick, and is best decided by the type. All parts have data.
+        Without this method, none may: the model reads a description of the part instead. Asked for each part of each
+        request, so it must be quick, and is best decided by the type. All parts have data.
         """
 
 
 class PricedProvider(ChatProvider, Protocol):
-    """A provider that knows what models cost."""
+    """A provider with a price list."""
 
     def price_of(self, model: str) -> ModelPrice | None:
-        """Return what a model costs at its service; None if it is not known, or the service is somebody else's.
+        """Return a model's price at the provider's own service; None if unknown, or at the address of another service.
 
         Uses no network. A config can set another price. Without this method no price is known.
         """
@@ -197,7 +197,7 @@ class Retriever(Protocol):
 
 
 class DocumentStore(Retriever, Protocol):
-    """A document store that can be filled. What a method was told to keep is durable when it returns.
+    """A document store that can be filled. When a method returns, its changes are durable.
 
     Every method may raise RetrievalError, and UnknownCollectionError for a collection that does not exist.
     """
@@ -290,7 +290,7 @@ class ConversationStore(Protocol):
         """
 
     async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
-        """Return what is known about a conversation.
+        """Return a conversation without its messages.
 
         Raises:
             UnknownConversationError: There is no conversation with that id.
@@ -358,19 +358,19 @@ class EffectLedger(Protocol):
     """Keeps a row for each effect, so that none happens twice and none is lost; see flexchat.domain.effects.
 
     When claim, remember, finish, release and settle return, their changes are on disk. Leases are measured by a clock
-    that all users of the ledger share; if somebody can set it, that must not make a living owner's claim lost. Every
-    method may raise StorageError.
+    that all users of the ledger share; setting that clock must not make a living owner's claim lost. Every method may
+    raise StorageError.
     """
 
     async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
         """Claim an effect, in one transaction: at any time, only one of those claiming a key gets "yours".
 
-        A new key, or one that was given back, is "yours": its row records that, with the next fence, and the owner's
+        A new key, or one that was released, is "yours": its row records that, with the next fence, and the owner's
         lease starts again. Any other row is left unchanged.
 
         Args:
             lease_s: Seconds after which the owner counts as dead unless it renews the lease.
-            take_over: A row whose owner is dead is "yours", too, and so is an unknown one that has a handle. Its handle
+            take_over: A row whose owner is dead is also "yours", and so is an unknown one that has a handle. Its handle
                 stays.
         """
 
@@ -394,9 +394,9 @@ class EffectLedger(Protocol):
         """
 
     async def release(self, key: str, fence: int, *, note: str) -> bool:
-        """Give back, as failed, a claim whose tool was never started; anyone may claim it next.
+        """Release, as failed, a claim whose tool was never started; anyone may claim it next.
 
-        Returns as finish; False, too, for a row that has a handle.
+        Returns as finish; also False for a row that has a handle.
         """
 
     async def settle(
@@ -445,7 +445,7 @@ class EffectLedger(Protocol):
         """
 
     async def forget(self, *, older_than_s: float) -> None:
-        """Forget the texts of effects that ended that long ago, and rows nobody can ask for any more.
+        """Forget the texts of effects that ended that long ago, and rows that cannot be asked for any more.
 
         Texts are arguments, results, notes and handles.
 
@@ -475,7 +475,7 @@ class JournalingStore(ConversationStore, Protocol):
             end: How the turn ends in the journal; None for one that is not in it.
 
         Raises:
-            LostTurnError: The turn has ended, or has been taken up by another owner.
+            LostTurnError: The turn has ended, or another owner has resumed it.
         """
 
 
@@ -496,8 +496,8 @@ class TurnJournal(Protocol):
         (the turn's end, a claim or its finish) has returned.
 
         Raises:
-            LostTurnError: The turn has ended, or has been taken up by another owner; or it would begin, and its key
-                stands for another turn by now.
+            LostTurnError: The turn has ended, or another owner has resumed it; or it would begin, and its key stands
+                for another turn by now.
         """
 
     async def bind(
@@ -511,12 +511,12 @@ class TurnJournal(Protocol):
         Args:
             digest: Of the request.
             keep_s: A key bound so many seconds ago or longer is free again.
-            instead_of: What the key stood for when somebody looked: it is replaced if the key still stands for that
-                turn, and the turn has not begun since; or else what it stands for stays.
+            instead_of: The key's turn at an earlier look: it is replaced if the key still stands for that turn, and the
+                turn has not begun since; or else the key keeps its turn.
         """
 
     async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
-        """Take up an interrupted turn, and return it as it is now: running, and this owner's. Of two, one succeeds.
+        """Take up an interrupted turn, and return its new state: running, and this owner's. Of two, one succeeds.
 
         Args:
             id: The turn's id, or the beginning of it.
@@ -530,15 +530,15 @@ class TurnJournal(Protocol):
         """Give up a turn, which is interrupted then.
 
         Args:
-            error: Why it cannot go on, until somebody takes it up; empty if it can.
+            error: Why it cannot go on until a person sees to it; empty if it can.
         """
 
     async def left(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return the interrupted turns of all tenants that can go on, oldest first: those without an ``error``."""
 
     async def add_events(self, turn: JournaledTurn, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
-        """Keep events that the listeners of a turn are told next, all or none; it may have ended. They survive the end
-        of the process. One whose number is taken is left out.
+        """Keep the events that the listeners of a turn get next, all or none; it may have ended. They survive the end
+        of the process. One whose number is in use is left out.
 
         Args:
             forget: Delete the turn's events up to this number.
@@ -548,7 +548,7 @@ class TurnJournal(Protocol):
         """
 
     async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
-        """Return a turn, and those of its events whose number is greater, in order; as they were at one moment.
+        """Return a turn, and those of its events whose number is greater, in order; both read at one moment.
 
         Args:
             id: The turn's whole id.
@@ -592,7 +592,7 @@ class TurnJournal(Protocol):
         """Delete turns that ended so many seconds ago, with their steps and events; return how many.
 
         Args:
-            events_older_than_s: The events of turns that ended so many seconds ago are deleted, too.
+            events_older_than_s: The events of turns that ended so many seconds ago are deleted as well.
         """
 
 
@@ -762,7 +762,7 @@ class ToolContext:
 
     @property
     def fetcher(self) -> Fetcher:
-        """The client for requests to addresses that somebody else may name: a user, a model, a document.
+        """The client for requests to addresses from outside the config: of a user, a model, a document.
 
         Raises:
             RuntimeError: This ToolContext was made without one.
@@ -820,7 +820,7 @@ class ToolContext:
         """What an earlier call, or attempt, of this very effect has remembered; None if there is nothing.
 
         A tool that finds a handle starts nothing: it only asks about the job that was started. If the job is gone, or
-        cannot be asked, it raises EffectUnknownError; only a ToolError says that the job failed.
+        cannot be asked, it raises EffectUnknownError; only a ToolError means that the job failed.
         """
         handle = self._made_for.handle if self._made_for is not None else None
         return None if handle is None else json.loads(handle)
@@ -850,7 +850,7 @@ class ToolContext:
 
         Raises:
             EffectUnknownError: It is not kept: another process has taken the call over, the ledger cannot be written,
-                or it is too long or not JSON data. Let it through: the job runs, and nobody will hear of it again.
+                or it is too long or not JSON data. Let it through: the job runs, and its outcome cannot be asked for.
         """
         if self._made_for is not None and self._made_for.remember is not None:
             await self._made_for.remember(handle)
@@ -887,9 +887,9 @@ class ToolContext:
     async def ask(self, message: str, schema: Mapping[str, Any] | None = None, *, url: str = "") -> Reply:
         """Ask the person behind the turn, and return the reply. While they think, no time limit runs.
 
-        For async tools. There may be nobody, or no reply in time: the reply then is no "accept", and says ``why``. Ask
-        before you change anything: a turn that is killed meanwhile is resumed by running the call again, or, if the
-        tool changes something, leaves it unknown.
+        For async tools. Without a person to ask, or a reply in time, the reply is no "accept", and has the reason in
+        ``why``. Ask before you change anything: a turn that is killed meanwhile is resumed by running the call again,
+        or, if the tool changes something, leaves it unknown.
 
         Args:
             message: What the person reads.
@@ -904,9 +904,9 @@ class ToolContext:
         return await self._made_for.ask(message, schema, url=url)
 
     async def report_progress(self, progress: float, total: float | None = None, message: str = "") -> None:
-        """Say how far the tool is, to whoever watches the turn. Costs next to nothing; ten times a second are shown.
+        """Report the tool's progress to the listeners of the turn. Costs next to nothing; ten times a second are shown.
 
-        For async tools. What is not a finite number, or less than before, is not worth an error: it is not shown.
+        For async tools. A number that is not finite, or less than before, is no error: it is not shown.
 
         Args:
             progress: How much is done.
@@ -965,7 +965,7 @@ class ImplementationType:
         check: (settings, tool, handlers) -> what is wrong with them, at load; None if nothing is.
         stores: settings -> names in stores that a tool with these settings needs; a store that is not configured is
             an error at load.
-        defaults: settings -> what a tool with these settings is unless its entry in the config says otherwise: any of
+        defaults: settings -> defaults of a tool with these settings, which its entry in the config overrides: any of
             "effect", "honours_key" (for a write only) and "timeout_ms".
         summary: One line for ``flexchat plugins``.
     """
@@ -1031,7 +1031,7 @@ class ConfigCheck:
     """A check ``flexchat check`` runs in addition to the tables' classes: files that must exist, names that must match.
 
     Runs only on a configuration whose tables core could read, without plugins' tables that have problems. An exception
-    from a check counts as a problem, too.
+    from a check also counts as a problem.
 
     Attributes:
         name: What is checked, for errors: "validation cases".

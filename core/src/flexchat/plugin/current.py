@@ -17,8 +17,8 @@ class EarlierResult:
 
     Attributes:
         tool: Whose result it is.
-        text: What the model was shown head and tail of: a text as it is, any other value as JSON; of a failure, the
-            error and, on the next line, its hint.
+        text: The whole of which the model was shown head and tail: a text unchanged, any other value as JSON; of a
+            failure, the error and, on the next line, its hint.
         max_chars: How much of one result a model is shown, in characters of JSON: tools.max_result_chars.
     """
 

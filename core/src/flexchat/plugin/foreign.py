@@ -80,7 +80,7 @@ def is_being_cancelled() -> bool:
 
 
 def error_text(error: BaseException) -> str:
-    """Return what an exception says, for people and models: never empty, and never raises."""
+    """Describe an exception for people and models: never empty, and never raises."""
     if isinstance(error, SystemExit):
         return f"it tried to end the program ({error_name(error)})"
     if isinstance(error, asyncio.CancelledError):
@@ -92,7 +92,7 @@ def error_text(error: BaseException) -> str:
 
 
 def error_name(error: BaseException) -> str:
-    """Return an exception's class and what it says: ``KeyError: 'city'``."""
+    """Return an exception's class and text: ``KeyError: 'city'``."""
     text = _text(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

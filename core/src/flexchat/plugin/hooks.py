@@ -175,7 +175,7 @@ class Hooks:
 
 
 def _why_unusable(answer: Any, request: ModelRequest) -> str:
-    """Return what is wrong with a gate's answer; empty if it can be sent."""
+    """Find the fault of a gate's answer; empty if it can be sent."""
     if not isinstance(answer, ModelRequest):
         return f"returned {type(answer).__name__} instead of a ModelRequest"
     if answer.llm != request.llm:
@@ -191,7 +191,7 @@ def _why_unusable(answer: Any, request: ModelRequest) -> str:
 
 
 def _why_not_a_conversation(messages: Sequence[Message], before: Sequence[Message]) -> str:
-    """Return why a gate's messages cannot be sent, by the rules for a caller's history; empty if they can."""
+    """Find the fault of a gate's messages, by the rules for a caller's history; empty if they can be sent."""
     if isinstance(before[0], SystemMessage) and not (messages and isinstance(messages[0], SystemMessage)):
         return "returned a request without its system prompt"
     if all(isinstance(message, SystemMessage) for message in messages):

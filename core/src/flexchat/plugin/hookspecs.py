@@ -4,7 +4,7 @@ There are two kinds.
 
 flexchat_register_*   Called once, while the app is built. Yield records; FlexChat keeps them and calls what they
                       hold. A name that two plugins offer can be used by neither until one of them is blocked.
-                      flexchat_register_chat_hooks is called for each chat, with what its config says.
+                      flexchat_register_chat_hooks is called for each chat, with its config.
 flexchat_before_*     Gates: called before a request goes to a model or a tool runs; they may change or refuse it. One
                       that raises refuses. A step (flexchat_register_steps) can do more with a tool call.
 all others            Events: watch, log, measure. One that raises is logged under its plugin's name and the turn
@@ -266,11 +266,11 @@ def flexchat_tool_started(info: TurnInfo, call: ToolCall) -> Awaitable[None] | N
 def flexchat_tool_progress(
     info: TurnInfo, call_id: str, tool: str, progress: float, total: float | None, message: str
 ) -> Awaitable[None] | None:
-    """A tool that runs says how far it is, at most ten times a second.
+    """A running tool reports its progress, at most ten times a second.
 
     Args:
-        total: None if nobody knows.
-        message: Empty if it does not say.
+        total: None if unknown.
+        message: Empty if the tool gives none.
     """
 
 
@@ -279,7 +279,7 @@ def flexchat_question_asked(info: TurnInfo, question: Question) -> Awaitable[Non
     """A tool that runs asks the person behind the turn, who has not been asked yet.
 
     Args:
-        question: tool and call_id say who asks.
+        question: Its tool and call_id identify the call that asks.
     """
 
 

@@ -91,7 +91,7 @@ class _Source:
 
 @attrs.define
 class _Opened:
-    """A plugin being loaded: what was imported or, failing that, the report that says why."""
+    """A plugin being loaded: the imported object or, failing that, the report with the reason."""
 
     source: _Source
     plugin: object = None
@@ -200,7 +200,7 @@ class PluginHost:
         return host
 
     def why_inactive(self, name: str) -> str | None:
-        """Return why a plugin is not active, in one sentence; None if it is."""
+        """Explain in one sentence that a plugin is not active; None if it is."""
         report, claims = self._reports.get(name), self._claimed.get(name, ())
         if report is None:
             installed = ", ".join(self._reports) or "none"
@@ -253,7 +253,7 @@ class PluginHost:
             yield from ((implementation.plugin_name, each) for each in made)
 
     def ask(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
-        """Return the answers to a plugin-defined hook, each with its plugin's name; empty if nobody answers.
+        """Return the answers to a plugin-defined hook, each with its plugin's name; empty if there are none.
 
         An implementation that raises is logged and left out; in strict mode it is an error.
 
@@ -372,7 +372,7 @@ class PluginHost:
     def _collect(self, plugin: object, name: str) -> tuple[tuple[str, ...], PluginConflictError | None]:
         """Collect what a plugin registers: all of it or, if one of its hooks raises, nothing.
 
-        Returns what was collected, and the first name that another plugin offers, too.
+        Returns the registered names, and the first one that another plugin offers as well.
         """
         found = [(hook, _records(plugin, hook, cls)) for hook, (_, _, cls) in _REGISTRATION.items()]
         for table in dict(found)["flexchat_register_config_tables"]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def package_with(kind: str, name: str) -> str | None:
-    """Return the package that provides a name, "flexchat-openai"; None if the file does not say.
+    """Return the package that provides a name, "flexchat-openai"; None if it is not in the file.
 
     Args:
         kind: As in error messages: "provider", "implementation type", "command".

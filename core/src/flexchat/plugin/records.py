@@ -43,8 +43,8 @@ class PluginReport:
 class Records:
     """What plugins registered of one kind, by name.
 
-    If two plugins offer the same name, neither gets it, unless one of them is preferred; ``missing`` says so when the
-    name is requested.
+    If two plugins offer the same name, neither gets it, unless one of them is preferred; ``missing`` reports that when
+    the name is requested.
 
     Args:
         preferred: Names of plugins that win over others offering the same name. They are loaded first, in this order.
@@ -91,7 +91,7 @@ class Records:
         return report.package if report is not None else ""
 
     def missing(self, name: Any) -> str:
-        """Return the sentence for a name nobody offers: why not, what is available, and what to do."""
+        """Explain that a name is not offered: the reason, the names there are, and the remedy."""
         if name in self.conflicts:
             return str(PluginConflictError(self.kind, spoken_name(name), self.conflicts[name]))
         known = sorted(map(spoken_name, self.by_name))
@@ -105,7 +105,7 @@ class Records:
         return f"{text} ({'; '.join([installed, *suspects])})"
 
     def suspects(self, name: Any) -> list[str]:
-        """Return why a name may be missing: inactive plugins, or a package to install."""
+        """List the possible causes of a missing name: inactive plugins, or a package to install."""
         package = package_with(self.kind, spoken_name(name))
         troubled = [r for r in self._reports.values() if r.status != "active"]
         its = [r for r in troubled if package and r.package.startswith(package + " ")]

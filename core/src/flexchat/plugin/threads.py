@@ -20,8 +20,8 @@ async def run_in_thread(
     """Run function(*args) in its own thread and return its result.
 
     Args:
-        late: Called on the event loop with what the function returned or raised, if nobody waits for it any more by
-            then and the loop still runs.
+        late: Called on the event loop with the function's result or exception, if the wait for it has ended by then
+            and the loop still runs.
 
     Not asyncio.to_thread: its pool has a handful of workers, so a few hanging tools would block all others, and it
     joins them at exit, so a tool that never returns would keep the program from ending.
@@ -52,7 +52,7 @@ async def run_in_thread(
         try:
             loop.call_soon_threadsafe(settle, result, error)
         except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
+            pass  # the loop is closed, and with it every wait for this thread
 
     thread = threading.Thread(target=work, name=f"flexchat {getattr(function, '__name__', 'tool')}", daemon=True)
     thread.start()

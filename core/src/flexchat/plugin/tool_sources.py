@@ -27,7 +27,7 @@ class SourceServer:
         status: "stopped": it runs when it is needed. "broken": it could not be started, or ended; see ``trouble``.
         version: Of the protocol it speaks, once that is known.
         since: Since when it runs: ISO 8601, UTC; empty unless it runs.
-        trouble: Why it last could not be started, or ended without being told to; it may run again.
+        trouble: Why it last could not be started, or ended unasked; it may run again.
         ends: How often that has happened.
         last_lines: What it wrote last, for people.
     """
@@ -68,7 +68,7 @@ class ToolSource(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """A text that differs if the tools may differ; empty if only ``tools`` can say.
+        """A text that differs if the tools may differ; empty if only ``tools`` can decide that.
 
         If it is the one kept with the accepted tools, ``tools`` is not called: for a document, a digest of its bytes,
         of the settings that decide what is made of it, and of a version of the code that does so. No secrets.
@@ -119,7 +119,7 @@ class ToolSourceType:
         configured: (instance of config_class, accepted SourcedTool, the one the source has under its name now, or None
             if it has none or was not read) -> the accepted tool with everything that the configuration decides about
             it: effect, honours_key, timeout_ms. An operator's change of these needs no acceptance. Never what the
-            service decides. None: an accepted tool stays as it was accepted.
+            service decides. None: an accepted tool stays unchanged.
     """
 
     name: str

@@ -32,5 +32,5 @@ class Endpoints:
         return self._known[origin]
 
     def unshared(self, name: str) -> Endpoint:
-        """Return a new endpoint that nobody else gets."""
+        """Return a new endpoint, shared with no other service."""
         return Endpoint(name, self._clock)

@@ -90,20 +90,20 @@ class ActiveTurn:
         aside: Sent to the model after the messages, but not part of the turn.
         form: What the answer must be; None for any text.
         asked_for_form: Whether the last request asked for that form.
-        paused: What the model said before it paused and continued: the beginning of its answer.
+        paused: The text before the model paused and continued: the beginning of its answer.
         result: The result of the last request for the answer.
-        said: The message of that result, until it is added to the messages.
+        said: The message of that result, until ``add_answer`` moves it to the messages.
         pieces: The pieces of an answer still being written.
-        calling: The calls of ``said`` now running; None if there are none.
+        calling: The calls of the last answer now running; None if there are none.
         wrote: Whether a tool that must not run twice has run.
         records: None while no tools are offered.
-        offer: The tools its model is offered, as they were when the rule was chosen; None before that, and for a turn
-            that is only closed.
+        offer: The tools offered to its model, fixed when the rule was chosen; None before that, and for a turn that is
+            only closed.
         reads_on: Whether the model can read on in a result that is too long to be shown whole.
-        done: The turn as it is returned; None until it has ended.
+        done: The turn in its final form; None until it has ended.
         is_over: Whether all its events have been sent, so that no turn can run inside it any more.
         journal: Where its steps are written; None where conversations are not kept.
-        is_interrupted: Whether it was stopped so that somebody else resumes it.
+        is_interrupted: Whether it was stopped in order to be resumed, here or by another process.
     """
 
     info: TurnInfo
@@ -145,7 +145,7 @@ class ActiveTurn:
 
     @property
     def needs_approval(self) -> bool:
-        """Whether a person must approve each call, whatever its tool says."""
+        """Whether a person must approve each call, even of tools that do not require it."""
         rule = self.rule[1].tools if self.rule is not None else None
         return self.request.approve or (rule is not None and rule.approve)
 
@@ -246,7 +246,7 @@ def new_turn_id(outer: ActiveTurn | None = None, place: str = "") -> str:
 
 
 async def go_on(turn: ActiveTurn) -> None:
-    """Say that something new is about to happen in a turn: whatever was given back before was told in its time.
+    """Start reporting events again: a resumed turn is silent while it replays what its journal has.
 
     Raises:
         InterruptedTurnError: Nothing new may happen.

@@ -40,7 +40,7 @@ NO_ANSWER = "I encountered an issue processing your request."
 
 
 async def answer(turn: ActiveTurn) -> ChatResponse:
-    """Answer the user as the turn's rule says.
+    """Answer the user by the turn's rule.
 
     Raises:
         UnknownLLMError: The rule names an LLM the config does not have.
@@ -85,7 +85,7 @@ def first_request(turn: ActiveTurn) -> ModelRequest:
 
 
 class _RuleDialogue:
-    """Asks as a rule says; see rounds.Dialogue."""
+    """The dialogue of a rule's answer; see rounds.Dialogue."""
 
     def __init__(self, turn: ActiveTurn, rule: ResponseRule, options: ChatOptions, offered: tuple[str, ...]) -> None:
         self._turn = turn
@@ -152,7 +152,7 @@ async def _at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
 
 
 async def _finish(turn: ActiveTurn, options: ChatOptions, *, max_iterations_reached: bool = False) -> ChatResponse:
-    """End with what the model said, or with the specified sentence if it should have said something and did not."""
+    """End with the model's text, or with the specified sentence if a text was due and did not come."""
     parsed = data = None
     if turn.form is not None:
         await ensure_form(turn, turn.form, options)
@@ -198,7 +198,7 @@ _USUAL_TOOLS = RuleTools()
 
 
 def _options(rule: ResponseRule, asked: ChatRequest) -> ChatOptions:
-    """Return how to ask: as the rule says, but for what the request says itself."""
+    """Return the rule's options, those of the request in their place where it has some."""
     reasoning = asked.reasoning or (None if rule.reasoning is None else rule.reasoning.wanted())
     assert not isinstance(reasoning, str)  # since the request was read
     return ChatOptions(

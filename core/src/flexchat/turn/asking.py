@@ -38,7 +38,7 @@ class Asker:
         self._notes = notes
 
     def why_not(self, choice: ModelChoice) -> str:
-        """Return why a service must not be asked, in words; empty if it may."""
+        """Return the reason why a service must not be asked; empty if it may."""
         llm = self._turn.parts.llms.get(choice.llm)
         if llm is None or getattr(llm.provider, "follows_instructions", True):
             return ""
@@ -63,7 +63,7 @@ class Asker:
 
 
 async def in_time(seconds: float, work: Awaitable[T]) -> T:
-    """Return what a plugin's work returns, if it finishes in time.
+    """Await a plugin's work, and return its result if it finishes in time.
 
     Raises:
         TimeoutError: It took longer.

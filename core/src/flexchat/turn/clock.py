@@ -54,7 +54,7 @@ class Clock:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Let time stand still: while a person thinks, it is nobody's fault that a turn takes long."""
+        """Stop the clock: the time a person takes to reply does not count against the turn."""
         if not self._stops:
             self._stopped_at = time.monotonic()
         self._stops += 1

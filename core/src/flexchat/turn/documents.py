@@ -1,4 +1,4 @@
-"""Phase 2: what the documents say about the message."""
+"""Phase 2: the documents that match the message."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ class DocumentCollector:
 def search_text(message: str, topic: Topic) -> str:
     """Return the text to search the stores for.
 
-    A message that continues a topic is searched together with it: "and what does it cost?" says little on its own. The
-    original searched for the topic only, so what a follow-up asked never reached the store.
+    A message that continues a topic is searched together with it: "and what does it cost?" names no subject of its
+    own, and the topic alone would leave out the question.
     """
     if topic.status == "new_topic" or topic.text.casefold() in message.casefold():
         return message
@@ -139,7 +139,7 @@ def search_text(message: str, topic: Topic) -> str:
 def judged(
     found: RetrievalHits, choice: CollectionChoice, entry: StoreEntry, usual: tuple[float, float] = USUAL
 ) -> CollectionHits | None:
-    """Return what one collection's hits amount to; None if even the nearest is too far.
+    """Class the hits of one collection by their distance; None if even the nearest is too far.
 
     The collection's own thresholds take precedence over the store's. 0 is a valid threshold: nothing is below it.
     Only documents that would each be a match or a partial match on their own count.

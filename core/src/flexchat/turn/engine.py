@@ -81,7 +81,7 @@ class TurnEngine:
         """Return a turn ready to run; its clock starts when it does.
 
         Args:
-            feed: Where its reader gets the events; None if nobody reads them.
+            feed: Where its reader gets the events; None without a reader.
             log: Keeps its events, for readers who come later.
             listeners: Also get every event.
             is_whole: Its answers are passed on only once they are complete.
@@ -129,12 +129,12 @@ class TurnEngine:
             context, on_question: In place of those its request had, which are kept nowhere.
             feed, log: As in begin; what happened before is not reported again.
             is_closed: It does not go on: run, it fails with InterruptedTurnError, and is kept as far as it came.
-            is_unasked: Nobody asked for this turn: it must be certain that this configuration is to answer it.
+            is_unasked: No caller requested this turn: it must be certain that this configuration is to answer it.
 
         Raises:
             ChatRequestError: No journal is kept.
             StuckTurnError: The configuration does not fit it.
-            UnknownTurnError, TurnNotWaitingError, StorageError: It cannot be taken up.
+            UnknownTurnError, TurnNotWaitingError, StorageError: It cannot be resumed.
         """
         outer, _ = outer_turn(), self.journal
         assert self.keeper is not None

@@ -61,7 +61,7 @@ async def exchange(
         who: Who is asked; afterwards, who answered.
         options: Without tools, response_format and timeout_s: they depend on who is asked.
         offered: Names of the tools offered to the model.
-        is_answer: Whether it answers the user: then it is passed on while it is written, if anybody reads it.
+        is_answer: Whether it answers the user: then it is passed on while it is written, if it has a reader.
         at_most_s: Seconds it may take, if fewer than the turn has left. Time spent waiting for a reader does not
             count.
 
@@ -347,7 +347,7 @@ def _fall_back(turn: ActiveTurn, who: Candidates, error: ProviderError) -> bool:
 
 
 class _BrokenContractError(Exception):
-    """How a provider breaks its contract, in words."""
+    """A breach of a provider's contract; its text names the breach."""
 
 
 def _broken(llm: LLM, model: str, how: str) -> ProviderProtocolError:

@@ -34,7 +34,7 @@ ENDS = (TurnFinished, TurnFailed, TurnCancelled)
 class TurnHandle:
     """A turn that runs in its own task until it is done, fails, or is cancelled; made by ``FlexChat.start``.
 
-    Nobody has to listen to it, and anybody may, at any time and from any event on. It never waits for its listeners.
+    Listening is optional, and possible at any time and from any event on. The turn never waits for its listeners.
     Its events are numbered from 1; the last is TurnFinished, TurnFailed or TurnCancelled.
 
     Attributes:
@@ -132,17 +132,17 @@ class TurnHandle:
         self.cancel()
 
     async def add_events(self, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
-        """Keep events in the journal, in the words in which the turn's listeners are told them.
+        """Keep events in the journal, in the form in which the turn's listeners get them.
 
-        A program that tells its listeners only what has been kept can go on telling them, in the same numbers, after
-        the turn was resumed by another process; ``FlexChat.events`` has what was kept.
+        A program that sends only events that are kept can continue, with the same numbers, after another process has
+        resumed the turn; ``FlexChat.events`` returns them.
 
         Args:
             events: The next ones; their numbers follow those kept before.
             forget: Delete those up to this number.
 
         Raises:
-            LostTurnError: Another process has taken the turn up.
+            LostTurnError: Another process has resumed the turn.
             StorageError: They cannot be kept.
         """
         assert self._journal is not None, "only a turn that is kept keeps events"
@@ -161,7 +161,7 @@ class TurnHandle:
 
 
 class ReplayedTurn(TurnHandle):
-    """A turn that has ended before. Its events are told anew: what tools did, the answer, and how it ended."""
+    """A turn that has ended before. Its events are made from its record: its tool calls, the answer, and the end."""
 
     def __init__(self, end: End) -> None:
         self.info = end.info

@@ -1,4 +1,4 @@
-"""What was said earlier in kept conversations, decoded once per process."""
+"""The histories of kept conversations, decoded once per process."""
 
 from __future__ import annotations
 

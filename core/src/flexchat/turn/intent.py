@@ -24,7 +24,7 @@ class IntentDetector:
     """Detects intents.
 
     Args:
-        choice: Who is asked; None for nobody.
+        choice: Who is asked; None if no model is.
         categories: Names and descriptions, as configured.
     """
 

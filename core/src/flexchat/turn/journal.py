@@ -1,10 +1,10 @@
-"""A turn's journal: written before what follows from it may happen; read when the turn is taken up again.
+"""A turn's journal: written before what follows from it may happen; read when the turn is resumed.
 
 What the entries hold, by kind:
 
 started   request (ChatRequest), after (id of the conversation's last turn then, or null), config (a digest of what
           decides about turns), packages ("flexchat-core 0.1.0", and those of the configured services)
-phase     record (PhaseRecord), and what the phase came to: topic and status, rag (RagResults), or intent
+phase     record (PhaseRecord), and the phase's result: topic and status, rag (RagResults), or intent
 rule      index, outcome (of the phase's record): the rule that was chosen; tools (names), sources (by the tools' names)
 request   llm, model, messages (how many): a model is about to be asked
 answer    result (ChatResult), llm, model, fallback, elapsed_ms, price (Price, or null), asked_for_form, warnings
@@ -12,9 +12,9 @@ tool      iteration, index, record (ToolCallRecord), wrote (a tool has run that 
 question  iteration, index, place (of its call), call (digest of its tool and arguments), question (Question): a
           person is about to be asked
 reply     iteration, index, id (of the question), reply (Reply)
-resumed   config, packages: the turn has been taken up again
+resumed   config, packages: the turn goes on
 
-A turn is taken up by running it again: each phase, answer and call that the journal has is given back instead of being
+A turn is resumed by running it again: each phase, answer and call that the journal has is read from it instead of being
 made once more.
 """
 
@@ -65,12 +65,13 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """Writes down one turn while it runs, and gives back what was written of it before it was interrupted.
+    """Records the steps of one turn while it runs, and replays those recorded before it was interrupted.
 
     Attributes:
         turn: The turn's row in the store.
-        loud: Who is told what happens, once something new does; None from then on, and in a turn that was not resumed.
-        is_closed: Whether nothing new may happen: the turn is only to be told as far as it came.
+        loud: The sink that reports events once something new happens; None from then on, and in a turn that was not
+            resumed.
+        is_closed: Whether nothing new may happen: the turn is only to be recorded as far as it got.
         is_in_place: Whether the place after the conversation's last turn is lent to the turn that ends this one.
     """
 
@@ -138,7 +139,7 @@ class Journal:
 
         Raises:
             StorageError: It cannot be written; nothing that follows from it may happen.
-            LostTurnError: Somebody else has taken the turn up.
+            LostTurnError: Another owner has resumed the turn.
         """
         if self._unwritten:
             async with self._writing:
@@ -169,7 +170,7 @@ class Journal:
             self._unwritten.clear()
 
     async def leave(self) -> None:
-        """Leave the turn where it is, to whoever resumes it.
+        """Stop at the current step, and release the turn so that another owner can resume it.
 
         Raises:
             StorageError, LostTurnError: As flush.
@@ -178,7 +179,7 @@ class Journal:
         await self.release()
 
     async def add_events(self, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
-        """Keep events as the turn's listeners are told them; see TurnJournal.
+        """Keep events in the form in which the turn's listeners get them; see TurnJournal.
 
         Raises:
             StorageError, LostTurnError: They are not kept.
@@ -237,7 +238,7 @@ class Journal:
         return [call.name for call in calls if call.id not in ended]
 
     def phase(self, name: str) -> Mapping[str, Any] | None:
-        """Return what was written of a phase; None if it has not been run yet."""
+        """Return the entry of a phase; None if it has not been run yet."""
         return self._phases.get(name)
 
     def answer(self) -> Mapping[str, Any] | None:
@@ -245,7 +246,7 @@ class Journal:
         return self._answers.popleft() if self._answers else None
 
     def call(self, iteration: int, index: int) -> Mapping[str, Any] | None:
-        """Return what was written of a tool call; None if it has no result yet."""
+        """Return the entry of a tool call; None if it has no result yet."""
         return self._calls.get((iteration, index))
 
     def recall_question(self, call: Call, question: Question) -> tuple[Question, Reply | None]:
@@ -282,17 +283,17 @@ class Journal:
 
     @property
     def is_resumed(self) -> bool:
-        """Whether the turn has been taken up again."""
+        """Whether the turn has been interrupted and goes on."""
         return self.turn.fence > 1
 
     @property
     def rule(self) -> Mapping[str, Any] | None:
-        """What was written of the rule that was chosen; None if none was."""
+        """The entry of the rule that was chosen; None if none was."""
         return self._rule
 
 
 def _place_of(place: str, digest: str, question: Question) -> tuple[str, ...]:
-    """Return what makes a question the same when its turn is resumed."""
+    """Return the parts that identify a question when its turn is resumed."""
     form = json.dumps(question.schema, sort_keys=True, default=repr)
     return place, digest, question.message, form, question.url
 

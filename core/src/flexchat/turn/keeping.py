@@ -1,4 +1,4 @@
-"""Turns of a kept conversation: what was said before goes into the request, what is said now into the store."""
+"""Turns of a kept conversation: its earlier messages go into the request, the new ones into the store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KEEP_S = 30 * 24 * 3600.0
 """How long the steps of a turn are kept after its end."""
 
 KEEP_EVENTS_S = 24 * 3600.0
-"""How long the events of a turn can be told again after its end."""
+"""How long the events of a turn can be read again after its end."""
 
 MOST_RESUMES = 5
 """How often a turn is resumed unasked: what ends its process each time must not go on for ever."""
@@ -61,7 +61,7 @@ class Place:
     """A turn's place in a conversation.
 
     Attributes:
-        request: The request, with what was said before in its history.
+        request: The request, with the conversation's earlier messages in its history.
     """
 
     request: ChatRequest
@@ -71,13 +71,12 @@ class Place:
 class Keeper:
     """Answers messages as part of a store's conversations.
 
-    Turns of one conversation run one after another: the second waits for the first and knows what was said in it.
-    Turns that other processes add at the same time are kept too, in the order in which they end, but do not know of
-    each other.
+    Turns of one conversation run one after another: the second waits for the first, and has its messages. Turns that
+    other processes add at the same time are kept in the order in which they end, and do not have each other's.
 
     Args:
         apart: The journal of the turns, if the store has none.
-        run_by: Returns what a turn's journal says of the program that runs it: its configuration and packages.
+        run_by: Returns the journal's record of the program that runs a turn: its configuration and packages.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class Keeper:
         """Take up an interrupted turn; return its journal, and the request it began with.
 
         Raises:
-            UnknownTurnError, TurnNotWaitingError, StorageError: It cannot be taken up.
+            UnknownTurnError, TurnNotWaitingError, StorageError: It cannot be resumed.
         """
         assert self.journal is not None
         assert self._lease is not None
@@ -159,7 +158,7 @@ class Keeper:
     async def place(
         self, turn: ActiveTurn, conversation: str, close: Callable[[str], Awaitable[None]]
     ) -> AsyncIterator[Place]:
-        """Lend out the place after the conversation's last turn; nobody else has it meanwhile.
+        """Hold the place after the conversation's last turn; in this process, no other turn has it meanwhile.
 
         Args:
             turn: Its request's history, if any, follows the conversation's; its topic takes precedence.
@@ -180,7 +179,8 @@ class Keeper:
                     await append(end=ending)
                     return
                 await append()
-                # Killed before this, the turn is taken up, and appended again: that changes nothing.
+                # A process killed between the two leaves the turn interrupted, and its resumption appends it
+                # again, which changes nothing. Ended first, a turn that is never appended would count as done.
                 await self._apart.end(ending)
 
             with contained():
@@ -214,7 +214,7 @@ class Keeper:
             log.warning("the steps of old turns could not be deleted: %s", error)
 
     async def continued(self, request: ChatRequest, conversation: str, tenant: str) -> ChatRequest:
-        """Return the request with what was said before in its history.
+        """Return the request with the conversation's earlier messages in its history.
 
         Raises:
             StorageError: The history cannot be read.

@@ -84,7 +84,7 @@ class JoinedTurn:
 
 @attrs.define(eq=False)
 class _Known:
-    """What a process knows of a key.
+    """The turn of a key in this process.
 
     Attributes:
         id: The turn's.
@@ -112,11 +112,11 @@ class KeyMemory:
         self._locks: weakref.WeakValueDictionary[_Whose, asyncio.Lock] = weakref.WeakValueDictionary()
 
     def lock(self, whose: _Whose) -> asyncio.Lock:
-        """Return what is held while a key's turn is looked for and started."""
+        """Return the lock that is held while a key's turn is looked for and started."""
         return self._locks.setdefault(whose, asyncio.Lock())
 
     def find(self, whose: _Whose) -> _Known | None:
-        """Return what is known of a key."""
+        """Return the entry of a key; None if the key is free."""
         known = self._known.get(whose)
         return known if known is not None and known.until > time.monotonic() else None
 
@@ -225,7 +225,7 @@ class _Joining:
     waited_s: float = 0.0
 
     def known(self, known: _Known) -> JoinedTurn | None:
-        """Look at what this process knows."""
+        """Decide by the entry of this process."""
         self._refuse_other(known.digest)
         if known.handle is not None:
             _refuse_itself(known.id)

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class Lease:
-    """Says to others that this process is alive, as long as it holds something.
+    """Proves to other processes that this one is alive, as long as it holds something.
 
     A thread renews it, and not a task: an event loop that is blocked for a while must not look dead. The thread starts
     with the first hold; the first transaction that needs the lease renews it itself, if it is ``due``.
@@ -59,7 +59,7 @@ class Lease:
                 self._held -= 1
 
     def due(self) -> float | None:
-        """Return how many seconds the lease is to be renewed for in a transaction of the caller's; None if not yet."""
+        """Return the seconds for which the caller's transaction is to renew the lease; None if it is fresh enough."""
         now = time.monotonic()
         if now < self._next:
             return None
@@ -67,7 +67,7 @@ class Lease:
         return self.seconds
 
     def end(self) -> None:
-        """Renew it no more."""
+        """Stop renewing it."""
         self._ended.set()
 
     def _keep(self) -> None:

@@ -23,7 +23,7 @@ class Needs:
         topic: Always, even for the first message.
         documents, intent: Always.
         categories: A model chooses the intent even if no document is found. This or documents makes the topic
-            needed once anything precedes the message: a follow-up question says little without it.
+            needed once anything precedes the message: a follow-up question is ambiguous without it.
         place: Service and collection: the intent if documents are found.
     """
 
@@ -35,7 +35,7 @@ class Needs:
 
 
 def needs_of(config: Config, stores: Collection[str]) -> Needs:
-    """Return what a configuration's rules depend on.
+    """Find the phases that a configuration's rules depend on.
 
     Args:
         stores: Names of the existing document stores.

@@ -24,7 +24,7 @@ class NextStep(enum.Enum):
 def next_step(result: ChatResult) -> NextStep:
     """Decide by what the answer contains, not by what the provider calls it.
 
-    Calls win over the finish reason: Gemini says STOP alongside a call, Ollama "stop". Two reasons win over calls:
+    Calls win over the finish reason: Gemini sends STOP alongside a call, Ollama "stop". Two reasons win over calls:
     nothing runs from an answer that was filtered or refused. No reason at all counts as "stop" if there is text.
 
     Source: requirements RG-16, RG-17, RG-25, TC-75, C22, C27; the neutral model, "Finish reasons".
@@ -44,7 +44,7 @@ def next_step(result: ChatResult) -> NextStep:
 def calls_to_run(result: ChatResult) -> tuple[ToolCall, ...]:
     """Return the calls of an answer; one the output limit may have cut off is marked as not runnable.
 
-    If an answer ends with "length" inside a call, nobody knows whether that call is what the model meant, even if its
+    If an answer ends with "length" inside a call, it is uncertain whether the model meant that call, even if its
     arguments can be parsed: servers complete what was cut. A tool that must not run twice must not run on a guess; the
     model gets an error, so it may ask again. Calls followed by anything else are complete.
 
@@ -61,7 +61,7 @@ def calls_to_run(result: ChatResult) -> tuple[ToolCall, ...]:
 
 
 def why_no_answer(finish_reason: str | None) -> str:
-    """Return why there is no answer, or only part of one."""
+    """Return the reason for a missing or partial answer."""
     return _REASONS.get(finish_reason or "", f"the model ended with finish reason {finish_reason!r}")
 
 

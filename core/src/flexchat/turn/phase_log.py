@@ -31,7 +31,7 @@ class PhaseNotes:
     left: Callable[[], float] = lambda: math.inf
 
     def seconds(self, most: float) -> float:
-        """Return how many seconds something may take: ``most``, or what the turn has left if that is less."""
+        """Return the seconds that a request may take: ``most``, or the rest of the turn's time if that is less."""
         return min(most, self.left())
 
     def warn(self, text: str) -> None:

@@ -19,10 +19,10 @@ COMPLAINT = "That answer does not have the required form: {problem}. Write it ag
 
 
 async def ensure_form(turn: ActiveTurn, form: AnswerFormat, options: ChatOptions) -> None:
-    """Ask again, once, if the last answer does not have the form, saying what is wrong.
+    """Ask again, once, if the last answer does not have the form; the request names the fault.
 
-    Where tools forbade to ask for the form so far, it is asked for first, without them. What was said on the way is
-    no part of the turn's messages.
+    Where tools ruled out asking for the form so far, it is asked for first, without them. The answers without the form
+    are no part of the turn's messages.
     """
     assert turn.who is not None
     while problem := _problem(turn, form):

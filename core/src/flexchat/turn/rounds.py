@@ -142,7 +142,7 @@ def messages_of(
     """Return the results for the model, one for each call, under the name it knows the tool by.
 
     Args:
-        reads_on: Whether one that is too long says how the model can read on.
+        reads_on: Whether one that is too long explains how the model can read on.
     """
     return [
         ToolMessage(

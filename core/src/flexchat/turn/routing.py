@@ -161,7 +161,7 @@ class Router:
 
 
 async def _ended(turn: ActiveTurn, phase: str, outcome: Any, printable: Any, notes: PhaseNotes, **state: Any) -> None:
-    """End a phase; what it came to goes into the journal, unless there was nothing to do."""
+    """End a phase; its result goes into the journal, unless there was nothing to do."""
     await turn.log.end(turn.sink, phase, outcome, printable, notes)
     if turn.journal is not None and not notes.skipped:
         state = {name: value_to_dict(value) if name == "rag" else value for name, value in state.items()}
@@ -169,7 +169,7 @@ async def _ended(turn: ActiveTurn, phase: str, outcome: Any, printable: Any, not
 
 
 def _recorded(turn: ActiveTurn, phase: str) -> Mapping[str, Any] | None:
-    """Return what the journal has of a phase, its record put among the turn's; None if it has to be run."""
+    """Replay a phase from the journal, and return its entry; None if it has to be run."""
     known = None if turn.journal is None else turn.journal.phase(phase)
     if known is not None:
         turn.log.records.append(phase_from_dict(known["record"]))

@@ -87,7 +87,7 @@ async def run(engine: TurnEngine, turn: ActiveTurn) -> Turn:
     _look_for_itself(turn)
 
     async def close_before(id: str) -> None:
-        with contextlib.suppress(TurnNotWaitingError):  # somebody else has just taken it up
+        with contextlib.suppress(TurnNotWaitingError):  # another process has resumed it meanwhile
             await close(engine, id, tenant=turn.info.tenant, in_place=True)
 
     lending = keeper.place(turn, conversation, close_before)
@@ -97,7 +97,7 @@ async def run(engine: TurnEngine, turn: ActiveTurn) -> Turn:
 
 
 async def close(engine: TurnEngine, id: str, *, tenant: str, in_place: bool = False) -> Turn:
-    """End an interrupted turn: what it did goes into its conversation, and what is unknown of it is said there.
+    """End an interrupted turn: its steps go into its conversation, with what is unknown about them.
 
     Args:
         in_place: The caller has the place after the conversation's last turn.
@@ -253,7 +253,7 @@ async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None)
 
 
 async def _leave(turn: ActiveTurn, journal: Journal) -> None:
-    """Stop a turn where it is, and leave it to whoever resumes it.
+    """Stop a turn at its current step, and release it to be resumed.
 
     Raises:
         InterruptedTurnError: Always.
@@ -269,7 +269,7 @@ async def _leave(turn: ActiveTurn, journal: Journal) -> None:
 
 
 def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
-    """Return what exists of a turn that failed or was stopped."""
+    """Return the part of a turn that existed when it failed or was stopped."""
     response = unfinished_response(turn)
     if not isinstance(error, Exception):
         return turn.ended(response, status="cancelled")
@@ -278,7 +278,7 @@ def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
 
 
 async def _kept_in_any_case(keep: Keep, turn: Turn) -> tuple[Turn, bool]:
-    """Keep a turn that nobody waits for any more; cancelling it now does not stop this.
+    """Keep a turn that ended early, even if the task is cancelled again meanwhile.
 
     Waits a moment, so that a program about to exit does not exit first.
 

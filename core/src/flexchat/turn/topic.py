@@ -113,7 +113,7 @@ class TopicDetector:
 def read_topic(answer: str, message: str, current: str) -> Topic:
     """Return the topic a model's answer gives, however loosely it follows the format.
 
-    If there is none, or it says nothing, the topic so far continues; at the start of a conversation, the beginning of
+    If there is none, or it is empty, the topic so far continues; at the start of a conversation, the beginning of
     the message is used.
     """
     summary, status = _told(answer)
@@ -163,5 +163,5 @@ def _shown(history: Sequence[Message], current: str) -> Iterator[str]:
 
 
 def reason(error: Exception) -> str:
-    """Return what went wrong, in words."""
+    """Describe an error for the notes of a phase."""
     return "the answer took too long" if isinstance(error, TimeoutError) else str(error)

@@ -24,7 +24,7 @@ from .rounds import messages_of
 def unfinished_response(turn: ActiveTurn) -> ChatResponse:
     """Return the text so far and the calls that ran, with messages a later turn can continue from.
 
-    If an answer's tools were running, each of its calls has a result: its own, or one that says why there is none.
+    If an answer's tools were running, each of its calls has a result: its own, or one with the reason for its absence.
     Calls of an answer that was still being written never ran, and are left out.
     """
     if turn.who is None:  # phase 6 has not begun
