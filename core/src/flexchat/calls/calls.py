@@ -74,6 +74,8 @@ class Calls:
         tell: Tell = hooks.tell_call
         claim = ClaimEffect(effects or Effects(), registry, outcomes, mask, default_timeout_ms)
         self.recalled = claim.recalled
+        # Recall is outside the look-up: a call whose tool is gone since a crash must still report its effect. Approval
+        # comes before the claim: a call that the person declines leaves no row in the ledger.
         core: list[Step] = [
             Told(tell, mask, outcomes),
             Recall(claim),
@@ -93,6 +95,7 @@ class Calls:
             ),
         ]
         steps = self.steps = _in_order(core, hooks.steps)
+        # Linked from the inside out, since each link holds the next one.
         link: _Link = _nothing_inside
         for step in reversed(steps):
             link = self._guarded(step, link) if isinstance(step, PluginStep) else _around(step, link)
@@ -130,8 +133,10 @@ class Calls:
                 log.exception("plugin %s: the step %s failed", plugin, step.name)
                 wrong = "failed"
             finally:
+                # A step that keeps ``rest`` must not start the tool after the call has its result.
                 rest.is_over = True
             if not wrong:
+                # The tool's own result has passed the rules for results; one that the step made has not.
                 return answer if answer is rest.result else outcomes.of_answer(call.name, answer)
             return _without(plugin, step.name, wrong, call, rest)
 
@@ -151,6 +156,7 @@ class _Once:
     async def __call__(self) -> ToolResult:
         if self._used or self.is_over or len(self._call.restarts) > self._restarts:
             raise RuntimeError("the rest of a tool call may be awaited once, and not after call.again() or the answer")
+        # Set before the wait: a step that awaits twice at the same time must not run the tool twice.
         self._used = True
         self.result = await self._inner(self._call)
         return self.result
@@ -167,6 +173,7 @@ def _without(plugin: str, step: str, wrong: str, call: Call, rest: _Once) -> Too
     if not call.began:
         log.error("plugin %s: the step %s %s; the call is refused", plugin, step, wrong)
         return ToolResult.failed(call.name, f"plugin {plugin} could not decide about this call")
+    # The tool has started, so a refusal would deny an effect. Without an outcome, the effect is unknown.
     result = rest.came_to()
     if result is None:
         call.unsure = f"plugin {plugin} broke off the call"

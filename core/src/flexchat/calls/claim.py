@@ -66,6 +66,7 @@ class ClaimEffect:
         except StorageError as error:
             return self._not_recorded(call, error)
         if effect is None or not effect.owner:
+            # No row, or a released one: the tool was never started as a write, so there is nothing to protect.
             return await rest()
         assert call.tool is not None
         call.tool = attrs.evolve(call.tool, effect="write")  # for retries and for the record of the turn
@@ -106,15 +107,19 @@ class ClaimEffect:
         if effect is None:
             return None
         if effect.state == "claimed":
+            # This call will not run again to finish its claim, and its owner may be dead: that is unknown, not
+            # "running".
             effect = attrs.evolve(effect, state="unknown")
         return self._ended(call, effect)
 
     async def has_begun(self, call: Call) -> bool:
         """Return whether this very call was claimed before: it has been approved, and the ledger decides about it."""
         if call.is_new:
+            # A place that has just been made up cannot have been approved before.
             return False
         try:
             effect = await self._row(call)
+        # Unreadable means asking the person again, not running again: the claim that follows needs the same ledger.
         except StorageError:
             return False
         return effect is not None and bool(effect.owner) and effect.digest == _digest_of(call)
@@ -147,6 +152,8 @@ class ClaimEffect:
 
     async def _claimed(self, call: Call, wanted: EffectCall) -> Claim:
         """Claim the effect; while another call of it runs, wait until that ends or its owner's lease expires."""
+        # Polled, because the earlier call may run in another process, or its owner may have died without a word. The
+        # pause grows: most calls end soon, and the others should not load the ledger.
         until, pause = time.monotonic() + self._patience_s(call), _FIRST_LOOK_S
         while True:
             claim = await self.effects.claim(wanted)
@@ -157,6 +164,7 @@ class ClaimEffect:
 
     def _patience_s(self, call: Call) -> float:
         assert call.tool is not None
+        # At least one lease: if the owner has died, its claim counts as lost by then, and this call can recover it.
         patience = max((call.tool.timeout_ms or self.default_timeout_ms) / 1000, self.effects.lease_s + 1)
         left = call.seconds_left() if call.seconds_left is not None else None
         return patience if left is None else min(patience, left)
@@ -170,10 +178,12 @@ class ClaimEffect:
         if not self.effects.is_held():  # the process was suspended for so long that another may have taken over
             stood_still = "Not executed: the process stood still before the tool was started"
             return await self._not_begun(call, effect, ToolResult.failed(call.name, stood_still), earlier)
+        # Set before the tool starts: its thread may finish at any moment, even after the wait for it has ended.
         call.late = lambda value, error: self._late(effect, value, error)
         call.handle, call.remember = effect.handle, lambda handle: self._remember(call, effect, handle)
         try:
             result = await rest()
+        # Recorded before the error travels on: a cancellation may be the last thing this process handles.
         except BaseException as error:
             what = "turn" if call.turn.id else "call"
             why = (
@@ -188,6 +198,8 @@ class ClaimEffect:
             return await self._not_begun(call, effect, result, earlier)
         is_answer = effect.handle is not None and call.says_it_failed  # of the job that the earlier call started
         is_done = result.success or call.has_returned
+        # A plain failure proves only that this attempt did nothing. The earlier one may have acted, unless the tool has
+        # asked about the job of that one.
         if not is_done and not call.unsure and not is_answer:
             call.unsure = earlier
         if call.unsure:
@@ -200,6 +212,8 @@ class ClaimEffect:
         Raises:
             EffectUnknownError: It is not kept; the job has been started nevertheless.
         """
+        # The job runs by now. Without its handle on disk a later call could not ask about it, so each failure below
+        # makes the effect unknown instead of failed.
         try:
             text = json.dumps(handle, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
@@ -216,6 +230,7 @@ class ClaimEffect:
 
     async def _not_begun(self, call: Call, effect: Effect, result: ToolResult, earlier: str) -> ToolResult:
         """Give back the claim of a call that was refused further inside, if no earlier attempt can have acted."""
+        # That this attempt was refused is no evidence about the earlier one.
         if earlier:
             call.unsure = earlier
             return await self._finish(call, effect, "unknown", self._unknown_now(call, result))
@@ -245,6 +260,8 @@ class ClaimEffect:
                 call.note(f"effect {effect.key[:8]}: another process has taken it over, or somebody has settled it")
             return result
         except StorageError as error:
+            # A failure may be reported without a record: after a crash the effect counts as unknown, which claims less.
+            # A success must not: the conversation would contradict the ledger.
             if state != "done":
                 call.note(f"the outcome of the effect could not be recorded yet: {error.public_text}")
                 return result
@@ -255,11 +272,13 @@ class ClaimEffect:
     def _late(self, effect: Effect, value: Any, error: BaseException | None) -> None:
         """Record the outcome of a thread that finished after its time had run out."""
         if error is None:
+            # Closed without running: its body belongs on the event loop, where the call has ended.
             if asyncio.iscoroutine(value):
                 value.close()
                 return
             result = self.outcomes.of_late(effect.tool, value)
             state: Literal["done", "failed"] = "done"
+        # It stays unknown, as recorded when the time ran out.
         elif doubt(error):
             return
         else:
@@ -273,13 +292,17 @@ class ClaimEffect:
         try:
             if not self._may_ask_again(call, lost) and tool.verify is None:
                 why = "the process that ran it has died"
+                # Written with the lost claim's fence: if its owner lives after all, or another process was faster, this
+                # changes nothing, and the row is read again.
                 await self.effects.ledger.finish(lost.key, lost.fence, state="unknown", result=None, note=why)
                 return await self._once(call, rest)
+            # Taking over raises the fence, so that an owner that was only suspended can no longer write to the row.
             claim = await self.effects.claim(wanted, take_over=True)
         except StorageError as error:
             return self._not_recorded(call, error)
         if claim.outcome != "yours":  # another process was faster
             return await self._once(call, rest)
+        # The strongest evidence first: the job itself, then the target's own memory of the key, then ``verify``.
         if claim.effect.handle is not None:
             call.note("an earlier call broke off: the tool asks about the job that it started")
             earlier = "an earlier call broke off, and the job that it started could not be asked about"
@@ -302,14 +325,17 @@ class ClaimEffect:
         if "key" in known:
             given["key"] = call.key
         try:
+            # A path of its own: under the same path, the question would claim the effect that it is about.
             asking = call.child(name, given, path=f"{call.path}/verify", tool=tool)
             asking.approve = False  # the call it asks about has been approved, and this one is FlexChat's own
             answer = await call.runner.run(asking)
         except BaseException:
+            # The claim is ours by now. Released, it would look as if the tool had never run.
             why = f"an earlier call broke off, and {name} had not said yet whether it took effect"
             await self._broken_off(effect, why, may_have_acted=True)
             raise
         said = answer.result if answer.success and isinstance(answer.result, dict) else {}
+        # Only a literal true or false decides. Any other answer leaves the effect unknown.
         done = said.get("done")
         if done is False:
             call.note(f"an earlier call broke off: {name} says that it did not take effect, so it is made again")
@@ -374,6 +400,7 @@ class ClaimEffect:
         if self.mask(text) != text:
             result = attrs.evolve(result, result=self.mask.data(result.result), encoded=None)
             text = result_to_json(_without_large_media(result))
+        # Media go first: a text that is whole serves a resumed turn better than a text cut short.
         if len(text) > MAX_RESULT_CHARS and result.media:
             result = _without_media(result)
             text = result_to_json(result)

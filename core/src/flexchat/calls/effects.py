@@ -80,7 +80,9 @@ class Effects:
         """
         if self._process != os.getpid():
             self._begin()  # a fork is a separate process, without our thread
+        # Counted before the ledger is asked, so that the thread cannot end between the claim and its first renewal.
         self._opened()
+        # Measured before the request: the ledger starts the lease later, so our idea of its end is never too late.
         asked_at, is_ours = seconds_since_boot(), False
         try:
             claim, cancelled = await self._to_its_end(
@@ -93,6 +95,8 @@ class Effects:
         if is_ours:
             self._held_until = max(self._held_until, asked_at + self.lease_s)
         if cancelled is not None:
+            # A cancelled call does not start its tool. A new claim is therefore released; one that was taken over may
+            # stand for an effect of the earlier call, and stays unknown.
             if is_ours and take_over:
                 why = "an earlier call broke off, and the turn ended before anybody could see to it"
                 await self.finish(claim.effect, "unknown", None, why)
@@ -148,6 +152,7 @@ class Effects:
     async def aclose(self) -> None:
         """End the thread and the retries, and close the ledger."""
         self._closed.set()
+        # The retries write once more, which needs the ledger still open.
         if self._background:
             await asyncio.wait(self._background)
         await self.ledger.aclose()
@@ -156,6 +161,8 @@ class Effects:
         try:
             written, cancelled = await self._to_its_end(write())
         except (StorageError, asyncio.CancelledError):
+            # The call ends here, the claim does not: its lease is renewed until the outcome is on record, so that no
+            # other process takes it for lost.
             self._in_background(self._until_written(write))
             raise
         except BaseException:
@@ -173,6 +180,7 @@ class Effects:
         try:
             last = False
             while not last:
+                # In short sleeps, so that closing does not have to wait for a long one.
                 for _ in range(10):
                     if not self._closed.is_set():
                         await asyncio.sleep(_AGAIN_S / 10)
@@ -194,6 +202,8 @@ class Effects:
         """
         if not self.is_kept:  # memory never waits, so that nothing can come meanwhile
             return await work, None
+        # In a task of its own: cancelled half-way, a write leaves it open whether the row has changed. Every
+        # cancellation is held until the write has ended, and is then raised by the caller.
         task, cancelled = asyncio.ensure_future(work), None
         while not task.done():
             try:
@@ -202,6 +212,7 @@ class Effects:
                 cancelled = error
         failed = task.exception()
         if failed is not None and cancelled is not None:
+            # The cancellation wins, since the canceller waits for it; the failure stays visible as its cause.
             raise cancelled from failed
         return task.result(), cancelled
 
@@ -225,10 +236,12 @@ class Effects:
         """Renew the lease while claims are open. Ends on its own once none have been open for a while."""
         while True:
             self._closed.wait(self.lease_s / 3)
+            # Decided under the lock: a claim that begins now either is counted here or starts a new thread.
             with self._lock:
                 if not self._open or self._closed.is_set():
                     self._thread = None
                     return
+            # A failed renewal leaves ``_held_until`` alone, so that ``is_held`` turns false in time.
             asked_at = seconds_since_boot()
             try:
                 self.ledger.renew(self.owner, self.lease_s)
@@ -237,6 +250,7 @@ class Effects:
                 log.warning("the lease on effects could not be renewed: %s", error)
 
     async def _forget(self) -> None:
+        # Set first: a ledger that fails is not asked again after every call.
         self._forget_at = time.monotonic() + _DAY_S
         try:
             await self.ledger.forget(older_than_s=self.keep_s)

@@ -52,6 +52,7 @@ class PreparedTools:
             ToolError: Nothing installed can run it, or not with its settings.
         """
         known = self._known.get((tool.source, tool.name))
+        # Compared by identity: a source may offer a new definition under the same name.
         if known is not None and known[0] is tool:
             return known[1]
         implementation = self._types.get(tool.implementation.type)

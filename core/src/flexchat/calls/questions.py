@@ -77,11 +77,13 @@ class Asking:
         if question.schema is not None and (problems := schema_problems(question.schema)):
             log.warning("a question of %s cannot be asked: its schema: %s", call.name, problems[0])
             return Reply(action="cancel", why=f"it could not be asked: its schema cannot be used: {problems[0]}")
+        # Reported, and so recorded, before it is asked: a resumed turn recalls it under the same id.
         await self.tell(call, question, None)
         reply = UNANSWERED
         try:
             with self.stopped(), call.waiting():
                 reply = await self._reply(self.on_question, question)
+        # Also when cancelled: a form that a listener has opened must be closed.
         finally:
             await self.tell(call, question, reply)
         return reply
@@ -94,6 +96,7 @@ class Asking:
                     answer = ask(question)
                     reply = await answer if inspect.isawaitable(answer) else answer
         except TimeoutError as error:
+            # A TimeoutError of on_question's own is its failure, not the limit.
             if not deadline.expired():
                 return _failed(question, error)
             return Reply(action="cancel", why=f"there was no reply within {self.limit_s:g} s")

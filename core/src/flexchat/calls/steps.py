@@ -101,6 +101,7 @@ class LookUp:
         is_offered = call.offered is None or call.name in call.offered
         if is_offered:
             call.tool = tool
+        # Refused after the look-up: the record of the call, and the recall around it, need its tool.
         if call.refusal is not None:
             return ToolResult.failed(call.name, call.refusal)
         if call.tool is None:
@@ -150,6 +151,7 @@ class CheckArguments:
                 checked = await _check(checker, _encodable(call, checked.params))
         except (ToolError, RecursionError) as error:
             return self.outcomes.of_trouble(call.name, error)
+        # Notes stay on a call that is refused as well: they explain the finding.
         call.notes += checked.notes
         if checked.findings:
             wrong = joined(checked.findings)
@@ -201,6 +203,7 @@ class Approve:
         return self._asked(call, rest) if call.approve or call.tool.approve else rest()
 
     async def _asked(self, call: Call, rest: Rest) -> ToolResult:
+        # A resumed turn must not ask again about a call that was approved before.
         if await self.has_begun(call):  # a refusal would deny what may have happened
             return await rest()
         reply = await call.ask(self._question(call))
@@ -239,11 +242,13 @@ class Run:
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Set call.began; rest is not awaited, because nothing is further inside."""
+        # Claim and approval were for one run. A second one would have neither.
         if call.began:
             return ToolResult.failed(call.name, "Not executed: this call has been run already")
         result, wish_s = await self._attempt(call)
         assert call.tool is not None
         retry = call.tool.retry
+        # Retried inside the claim: the attempts are one effect, with one key and one row.
         if retry is None and call.unsure and call.tool.honours_key:
             retry, wish_s = _WITH_KEY, wish_s or 0.0  # its answer was lost: the key makes a repetition safe
         if wish_s is not None and retry is not None and call.tool.may_repeat:
@@ -281,6 +286,7 @@ class Run:
             limit_ms = min(limit_ms, round(left_s * 1000))
         if limit_ms <= 0:
             return ToolResult.failed(call.name, "Not executed: no time is left for this message"), None
+        # Compared by identity: the checked arguments are read-only, so the same object cannot have changed.
         if call.arguments is not call.checked:
             log.error("%s: a step replaced its checked arguments; the call is refused", call.name)
             text = "Not executed: a plugin changed the arguments after they had been checked"
@@ -295,6 +301,7 @@ class Run:
             source=self.sources.by_name.get(tool.source) if self.sources is not None and tool.source else None,
             made_for=call,
         )
+        # From here on the tool may act: a call that ends without an outcome is unknown, no longer refused.
         call.began, call.attempts, deadline = True, call.attempts + 1, Deadline(limit_ms / 1000)
         call.says_it_failed = call.has_returned = False
         call.deadline = deadline
@@ -308,6 +315,7 @@ class Run:
         except ArgumentsError as error:
             return self.outcomes.of_arguments(call.name, error), None
         except Exception as error:  # noqa: BLE001  a tool may raise anything, and the model gets it
+            # Only our own deadline: a TimeoutError of the tool's own is an error like any other.
             if isinstance(error, TimeoutError) and deadline.expired():
                 log.warning("tool %s: not finished after %d ms", call.name, limit_ms)
                 text = f"Tool execution timed out after {limit_ms}ms"

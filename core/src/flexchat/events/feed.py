@@ -35,6 +35,7 @@ class Feed:
 
     def take_back(self, count: int) -> bool:
         """Remove the last events, unless the reader has had one of them; return whether they are removed."""
+        # Fewer are left than were put: the reader has had at least one of them.
         if len(self._events) < count:
             return False
         for _ in range(count):
@@ -48,6 +49,8 @@ class Feed:
 
     async def seam(self) -> None:
         """Wait until the reader has taken everything and asks for more."""
+        # A reader that waits for the next event has finished with all earlier ones. An empty queue alone would not
+        # prove that: the last event may still be in its hands.
         while self._events or self._reader is None:
             await self._for_the_reader()
 
@@ -67,6 +70,7 @@ class Feed:
             if self._ended:
                 if self._error is None:
                     return False
+                # Raised once: a reader that asks again gets the end of the stream.
                 error, self._error = self._error, None
                 try:
                     raise error
@@ -83,6 +87,7 @@ class Feed:
     def take(self) -> Any:
         """Return the next event; there must be one."""
         event = self._events.popleft()
+        # Woken at half, not at each event: a turn and a reader that alternate event by event switch tasks each time.
         if self._waiting and len(self._events) <= MOST_AHEAD // 2:
             self._wake_turn()
         return event

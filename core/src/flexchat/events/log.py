@@ -104,6 +104,7 @@ class EventLog(Generic[T]):
         first = self.number - count
         if count == 0:
             return True
+        # What one reader has had, every later reader must get under the same number.
         if self._delivered > first or self.forgotten > first:
             return False
         self._characters -= sum(map(self._size, self._events[-count:]))
@@ -139,6 +140,7 @@ class EventLog(Generic[T]):
                     )
                 event = self._events[number - self.forgotten]
                 number += 1
+                # Marked before the yield: from here on the reader has it, even if it never comes back.
                 self._delivered = max(self._delivered, number)
                 yield number, event
             if self.is_ended:
@@ -155,6 +157,7 @@ class EventLog(Generic[T]):
         self._changed.clear()
 
     def _forget(self) -> None:
+        # A quarter at once: deleting from the front of a list moves all that is left.
         most_events, most_characters = self._most_events * 3 // 4, self._most_characters * 3 // 4
         count = 0
         while len(self._events) - count > most_events or (

@@ -48,6 +48,7 @@ class Sink:
         self._hooks = hooks
         self._feed = feed
         self._log = log
+        # The log comes first: a listener may start to read it at the event it has just received.
         self._listeners = (*listeners,) if log is None else (log.add, *listeners)
         self.is_whole = is_whole
         self.is_read = feed is not None or bool(self._listeners)
@@ -74,6 +75,7 @@ class Sink:
 
     def take_back(self, count: int) -> bool:
         """Remove the last pieces, unless a reader or a listener has had one; return whether they are removed."""
+        # Other listeners act on an event at once, so nothing they have had can be withdrawn.
         if len(self._listeners) > (self._log is not None) and count:
             return False
         if self._log is None:
@@ -95,6 +97,7 @@ class Sink:
                     await self._hooks.tell(happening)
         except TimeoutError:
             log.warning("the plugins take over %.1f s to handle a %s", within_s, type(happening).__name__)
+        # Also if the plugins take too long or the task is cancelled: readers wait for this event to stop.
         finally:
             if isinstance(happening, TurnFinished):
                 self.delta(happening)
