@@ -28,9 +28,9 @@
     ├── NoMatchingRuleError          no response rule fits the profile
     ├── TurnTimeoutError             the turn took longer than limits.turn_timeout_ms
     ├── TurnLimitError               the turn reached limits.turn_cost or limits.turn_tokens
-    ├── ResponseFormatError          the model's answer is not in the format asked for
+    ├── ResponseFormatError          the model's answer is not in the requested format
     ├── FilterError                  a metadata filter cannot be read            exit status 2
-    ├── RetrievalError               a document store cannot do what it was asked
+    ├── RetrievalError               a document store cannot serve a request
     │   └── UnknownCollectionError                                               exit status 2
     ├── PathError                    a path cannot be used                       exit status 2
     ├── StorageError                 a database or its file cannot be used
@@ -154,7 +154,7 @@ class Problem:
 
     Attributes:
         path: Where in the configuration: ``responses[1].model``; empty for the whole file.
-        text: What is wrong and what to do about it, one sentence.
+        text: The fault and the remedy, one sentence.
         source: The file, as the user named it; empty if there is none.
         line: Line in that file, from 1; None if unknown.
     """
@@ -173,7 +173,7 @@ class ConfigError(FlexChatError):
     """The configuration cannot be used.
 
     Attributes:
-        problems: Everything that is wrong, in the order of the file.
+        problems: All faults, in the order of the file.
     """
 
     exit_status = 2
@@ -210,7 +210,7 @@ class PluginConflictError(PluginError):
     """Two plugins offer something of the same kind under one name.
 
     Attributes:
-        kind, name: What: "provider", "openai".
+        kind, name: The contested entry: "provider", "openai".
         plugins: The two, in the order they were loaded.
     """
 
@@ -288,12 +288,12 @@ class ToolError(FlexChatError):
     """A tool cannot do its work. Tools, handlers and implementation types raise it; the model reads both texts.
 
     Attributes:
-        text: What is wrong: the result's error, and this exception's own text.
+        text: The fault: the result's error, and this exception's own text.
         hint: Further help (the nearest name, the value received): the result's hint; None for none.
         retryable: Whether the same call may succeed in a moment, for tools that are to be retried. None leaves that to
             the error's cause: a broken connection or a timeout is.
         retry_after_s: Seconds to wait as requested by the service; None without such a request.
-        nothing_done: Whether the tool knows that it has changed nothing, whatever caused the error, be it a timeout or
+        nothing_done: Whether the tool certainly changed nothing, for any cause of the error, be it a timeout or
             a cancellation: then its effect is never unknown.
     """
 
@@ -425,7 +425,7 @@ class UnknownLLMError(FlexChatError):
 
 
 class NoMatchingRuleError(FlexChatError):
-    """No response rule fits. Add one without ``match`` at the end: it answers everything else."""
+    """No response rule fits. Add one without ``match`` at the end: it answers all other messages."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -559,7 +559,7 @@ class TurnNotWaitingError(FlexChatError):
     """A turn cannot be resumed, since it is not interrupted.
 
     Attributes:
-        state: What it is instead: "running", "done", "failed" or "cancelled".
+        state: Its actual state: "running", "done", "failed" or "cancelled".
     """
 
     def __init__(self, id: str, state: str) -> None:
@@ -645,10 +645,10 @@ class ProviderError(FlexChatError):
 
     Attributes:
         provider: The provider type's name, "openai".
-        model: The model that was asked; None if the error does not concern one.
+        model: The model of the request; None if the error does not concern one.
         status: HTTP status; None if no HTTP answer came.
         code: The provider's own error code or type.
-        retry_after_s: How long the service asks to wait, in seconds.
+        retry_after_s: Seconds to wait as requested by the service.
         request_id: The service's name for the request; quote it when you ask its support.
         retryable: Whether asking the same again may help.
     """

@@ -43,10 +43,10 @@ IN_MEMORY = ":memory:"
 def located(named: str | Path, folder: Path | None = None) -> Path:
     """Return a user's path, with ~ and ~user expanded; a relative one starts in the folder or the working folder.
 
-    IN_MEMORY stays what it is.
+    IN_MEMORY is returned unchanged.
 
     Raises:
-        PathError: The system does not accept the name, or does not know that user's home.
+        PathError: The system does not accept the name, or has no home for that user.
     """
     if "\0" in str(named):
         raise PathError(str(named), "the name contains a NUL character")
@@ -107,7 +107,7 @@ def open_file(path: str | Path) -> BinaryIO:
         mode = os.stat(path).st_mode
         if not (given and stat.S_ISFIFO(mode)):
             _refuse(mode)
-        # Whatever has replaced it meanwhile must not block this: opening a FIFO without a writer would.
+        # Another kind of file that replaced it meanwhile must not block this: opening a FIFO without a writer would.
         number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         try:
             if not given:

@@ -23,7 +23,7 @@ def how_to_install(package: str, extra: str = "") -> str:
     folder = _folder(checkout, package) if checkout is not None else None
     if checkout is None or folder is None:
         return f"pip install {shlex.quote(f'{package}[{extra}]' if extra else package)}"
-    # pip would look for the other packages of a checkout in the registry: what is missing of them goes along.
+    # pip would look for the other packages of a checkout in the registry: the missing ones go along.
     folders = [*_missing_below(checkout, folder), folder]
     names = [_typed(checkout, each) for each in folders]
     names[-1] += f"[{extra}]" if extra else ""

@@ -72,7 +72,7 @@ def _is_written(value: Any) -> bool:
 
 
 def _credentials_of_tools(document: ConfigDocument) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield what may be secret of auth and headers: of implementations in tools.registry, and of tool sources.
+    """Yield the possible secrets of auth and headers: of implementations in tools.registry, and of tool sources.
 
     A source's auth has the names that its document gives them, so all of it counts.
     """

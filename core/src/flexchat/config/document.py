@@ -268,7 +268,7 @@ def _parse_yaml(text: str, source: str) -> tuple[dict[str, Any], dict[KeyPath, i
     if not isinstance(data, dict):
         raise _failed(source, f"a configuration is one table of keys and values, not {spoken_kind(data)}", 1)
     _check_depth(data, source)
-    return copied(data), lines, twice  # what an alias stands for is one object in several places
+    return copied(data), lines, twice  # an alias's target is one object in several places
 
 
 def _too_deep(source: str) -> ConfigError:

@@ -1,7 +1,7 @@
 """A configuration in several files: ``include`` names more files, ``prompt_file`` the text of a prompt.
 
 Both name files in the configuration's folder or below, and only a configuration that is read from a file can have them:
-what comes over HTTP must not make a server read files.
+data that come over HTTP must not make a server read files.
 """
 
 from __future__ import annotations

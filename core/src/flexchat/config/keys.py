@@ -53,7 +53,7 @@ class StoredKey:
 def key_for(names: Sequence[str]) -> tuple[str, str] | None:
     """Return the key that one of these variables has, with its name: in the environment, or else stored.
 
-    Whatever needs a key that the configuration does not contain asks here. The caller decides where it is sent: only
+    The only look-up for keys that the configuration does not contain. The caller decides where it is sent: only
     to the service it belongs to, never to an address that came from somewhere else.
 
     Raises:
@@ -192,7 +192,7 @@ def _trouble(value: str) -> str:
     return ""
 
 
-# The keyring is optional, and its backends are foreign code: D-Bus services, programs, whatever is installed.
+# The keyring is optional, and its backends are foreign code: D-Bus services, programs, any installed package.
 
 
 def _keyring(name: str) -> Any:
@@ -236,7 +236,7 @@ def _write_keyring(name: str, value: str) -> str:
 
 
 def _silent(name: str, error: Exception) -> KeyStorageError:
-    # Only the kind of error: a backend's text may contain what it was given.
+    # Only the kind of error: a backend's text may contain the key.
     return KeyStorageError(
         f"the system's keyring does not give {name} ({type(error).__name__}): unlock it, or store the key again with "
         f"flexchat keys set {name} --file"

@@ -1,6 +1,6 @@
 """Converts configurations of the Node original into our form.
 
-Every other module knows only one form. Keys written in the other form are moved where they belong
+Every other module handles only one form. Keys written in the other form are moved where they belong
 (ConfigDocument.moved keeps their place in the file), and a note marks a changed meaning. A configuration in our own
 form gets no notes.
 
@@ -64,7 +64,7 @@ _FLAT_KEYS = ("mock_response", "service", "url", "method", "headers", "params_ma
 
 
 def normalise(document: ConfigDocument) -> tuple[ConfigDocument, list[Problem]]:
-    """Return the document in our form, and notes on what changed its meaning."""
+    """Return the document in our form, and notes on changed meanings."""
     work = _Work(document)
     if "rag_services" in work.data:
         _stores(work)
@@ -97,7 +97,7 @@ def normalise(document: ConfigDocument) -> tuple[ConfigDocument, list[Problem]]:
 
 
 class _Work:
-    """The data being changed, what was moved, and the notes so far."""
+    """The data being changed, the moves, and the notes so far."""
 
     def __init__(self, document: ConfigDocument) -> None:
         self.data: Table = copied(document.data)

@@ -1,6 +1,6 @@
 """Regular expressions of match rules: ``/body/flags``, or the body alone, searched for in users' texts.
 
-A user's text must not be able to block the program. RE2 takes time proportional to the text, whatever the pattern, and
+A user's text must not be able to block the program. RE2 takes time proportional to the text, with any pattern, and
 decides wherever both engines agree. The other engine supports everything Python does, including look-around, back
 references and letters of all scripts; it has a time limit, after which it gives up.
 """
@@ -66,7 +66,7 @@ class Pattern:
     def found_in(self, text: str, longest_s: float = LONGEST_MS / 1000) -> bool | None:
         """Return whether it occurs in the text, ignoring line ends at its end; None if the search took too long."""
         text = scrub(text).rstrip("\r\n")
-        if self._linear is not None and text.isascii():  # RE2 does not know other scripts' letters and word ends
+        if self._linear is not None and text.isascii():  # RE2 does not support other scripts' letters and word ends
             return self._linear.search(text) is not None
         try:
             return self._patient.search(text, timeout=longest_s) is not None

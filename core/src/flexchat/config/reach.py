@@ -1,6 +1,6 @@
 """Finds rules that can never answer: their conditions are contradictory, or an earlier rule takes all their messages.
 
-It reports only what follows from the configuration alone: "never" means that no message at all could reach the rule.
+It reports only conclusions from the configuration alone: "never" means that no message at all could reach the rule.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def contradiction(match: Mapping[str, Any]) -> str | None:
 class EarlierRules:
     """The earlier rules in order, to find the one that takes all messages of a later rule.
 
-    A rule can only take what its first condition lets through: rules are indexed by that, so that a thousand of them
+    A rule takes only what passes its first condition: rules are indexed by that, so that a thousand of them
     are not all compared pairwise.
     """
 

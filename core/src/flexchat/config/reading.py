@@ -33,7 +33,7 @@ class ReadConfig:
     Attributes:
         written: The file, or the mapping, as written.
         document: Its data in our form, with placeholders replaced.
-        config: What core could read of it, and the tables plugins have read; None if core's tables have problems.
+        config: Core's part of it, and the tables plugins have read; None if core's tables have problems.
         known_keys: Valid top-level keys, to suggest for unknown ones; plugins add the names of their tables.
         unread: Top-level keys that are not core's and that no plugin has read yet.
         secrets: Values from the environment, and of keys named like a secret, to mask in all output.
@@ -177,7 +177,7 @@ class ReadConfig:
         return self.config
 
     def with_rules(self, change: Callable[[ResponseRule], ResponseRule]) -> ReadConfig:
-        """Return the same configuration with every rule changed; problems keep the places of what is written."""
+        """Return the same configuration with every rule changed; problems keep the places in the file."""
         config, flaws = self._read["structured"]
         if config is None:
             return self._anew(())

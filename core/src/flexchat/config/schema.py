@@ -204,7 +204,7 @@ class _Builder:
         return {"type": "array", "items": {**own, "properties": {**own["properties"], **core["properties"]}}}
 
     def _tool(self, schema: Schema) -> Schema:
-        """Add what a tool needs: an implementation with description and parameters, or a ready-made tool's name.
+        """Add a tool's requirement: an implementation with description and parameters, or a ready-made tool's name.
 
         With sources installed, the name may be that of a source's tool.
         """

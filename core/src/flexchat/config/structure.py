@@ -29,8 +29,8 @@ class Flaw:
     """Something that does not fit.
 
     Attributes:
-        place: Where, relative to what was structured.
-        text: What is wrong.
+        place: Where, relative to the structured value.
+        text: The fault.
         at: The place whose line counts, if different.
     """
 
@@ -199,7 +199,7 @@ def _union(value: Any, kind: Any) -> Any:
     for candidate in kinds:
         try:
             return _converter.structure(value, candidate)
-        except Exception as error:  # noqa: BLE001  whatever it was, the next one may fit
+        except Exception as error:  # noqa: BLE001  after any failure, the next type may still fit
             errors.append(error)
     # The deepest error is the most specific: a table that nearly fits one of the types.
     deep = [error for error in errors if not isinstance(error, _WrongError)]
@@ -267,7 +267,7 @@ def _class_hook(cls: type) -> Any:
             core = own_keys(cls)
             known = {key: item for key, item in value.items() if key in core}
             value = {**known, "settings": {k: v for k, v in value.items() if k not in core}}
-        if cls is ToolsTable:  # what is not a table is a misspelt key; tools/source_settings.py reads the rest
+        if cls is ToolsTable:  # a value that is not a table is a misspelt key; tools/source_settings.py reads the rest
             core = own_keys(cls)
             theirs = {k: v for k, v in value.items() if k not in core and isinstance(v, (list, tuple, Mapping))}
             value = {**{k: v for k, v in value.items() if k not in theirs}, "sources": theirs}

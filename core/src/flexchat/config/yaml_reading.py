@@ -83,7 +83,7 @@ def read_yaml(
         raise
     except MarkedYAMLError as error:
         said = " ".join(str(part) for part in (error.context, error.problem) if part)
-        begun = error.context_mark if "end of stream" in said else None  # where what has no end begins
+        begun = error.context_mark if "end of stream" in said else None  # the start of the construct without an end
         mark = begun or error.problem_mark or error.context_mark
         hint = next((f" ({hint})" for part, hint in _HINTS.items() if part in said), "")
         raise YamlError(mark.line + 1 if mark else None, said + hint) from None

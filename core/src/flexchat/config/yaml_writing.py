@@ -47,7 +47,7 @@ def _yaml() -> Any:
     from ruamel.yaml.scalarfloat import ScalarFloat
 
     class Exact(RoundTripRepresenter):
-        """Writes what ruamel.yaml would change: the last digits of a number, and line breaks that are not \\n."""
+        """Keeps what ruamel.yaml would change: the last digits of a number, and line breaks that are not \\n."""
 
         def number(self, value: Any) -> Any:
             node = self.represent_scalar_float(value)

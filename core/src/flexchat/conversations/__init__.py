@@ -1,1 +1,1 @@
-"""Kept conversations: the built-in store, and what a chat does with any store."""
+"""Kept conversations: the built-in store, and a chat's use of any store."""

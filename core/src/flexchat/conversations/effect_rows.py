@@ -45,7 +45,7 @@ def outcome_of(row: Effect, call: EffectCall, owner_lives: bool, take_over: bool
 
 
 def claimed_anew(call: EffectCall, before: Effect | None, owner: str, now: str) -> Effect:
-    """Return the row of a claim that is "yours". What an earlier claim of the same call has remembered stays."""
+    """Return the row of a claim that is "yours". The handle of an earlier claim of the same call stays."""
     return Effect(
         key=call.key,
         tenant=call.tenant,

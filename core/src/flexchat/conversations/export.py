@@ -25,7 +25,7 @@ _FENCE = "```"
 
 
 def to_json(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> dict[str, Any]:
-    """Return everything kept of a conversation as JSON data."""
+    """Return all stored data of a conversation as JSON data."""
     told = [{**turn_to_dict(turn), "status": turn.status, "cost": turn.cost.to_dict()} for turn in turns]
     return {**info.to_dict(), "cost": Cost.total(turn.cost for turn in turns).to_dict(), "turns": told}
 

@@ -1,4 +1,4 @@
-"""The ledger of a process that keeps nothing: it knows its effects only while it runs."""
+"""The ledger of a process without a store: its effects are forgotten when it ends."""
 
 from __future__ import annotations
 

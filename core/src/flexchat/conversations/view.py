@@ -40,7 +40,7 @@ class Conversations:
         return Conversations(self.store, tenant, apart=self._apart)
 
     async def cost(self, *, tenant: str | None = None) -> Cost:
-        """Add up what all kept conversations of a tenant cost, at the prices of then; those deleted are not in it.
+        """Add up the cost of all kept conversations of a tenant, at the prices of then; those deleted are not in it.
 
         Args:
             tenant: Default: the one whose conversations these are.
@@ -110,7 +110,7 @@ class Conversations:
         return to_markdown(await self.get(conversation), await self.turns(conversation))
 
     async def export_json(self, conversation: str) -> dict[str, Any]:
-        """Return everything kept of a conversation, as JSON data.
+        """Return all stored data of a conversation, as JSON data.
 
         Raises:
             UnknownConversationError: There is no conversation with that id.

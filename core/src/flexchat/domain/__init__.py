@@ -1,4 +1,4 @@
-"""What things are: frozen values; no I/O, no plugins, no asyncio."""
+"""Frozen values that all other modules share; no I/O, no plugins, no asyncio."""
 
 from .chat import (
     ChatOptions,

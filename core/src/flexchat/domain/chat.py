@@ -87,7 +87,7 @@ class ChatOptions:
 
 @attrs.frozen(kw_only=True)
 class ChatResult:
-    """What a model answered.
+    """A model's answer to one request.
 
     Attributes:
         finish_reason: "stop", "end_turn", "tool_calls", "length", "content_filter", "refusal",
@@ -118,7 +118,7 @@ class ChatResult:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the model stopped in the middle, and continues when asked again."""
+        """Whether the model stopped in the middle, and continues with another request."""
         return self.finish_reason == "pause" and not self.tool_calls
 
     def warned(self, warnings: tuple[str, ...]) -> ChatResult:
@@ -165,12 +165,12 @@ class Embeddings:
 
 @attrs.frozen(kw_only=True)
 class Round:
-    """One answer of the model within a turn: who gave it, how long it took and what it cost.
+    """One answer of the model within a turn: its model, its time and its cost.
 
     Attributes:
         llm: Name of the LLM in the config.
-        elapsed_ms: Milliseconds from request to answer, without the tools it asked for.
-        reasoning: What the model thought, if the service shows it.
+        elapsed_ms: Milliseconds from request to answer, without the tools it called.
+        reasoning: The model's thinking, if the service shows it.
         usage: Tokens of this answer alone; None if the service did not count them.
         price: Of the model that answered, when it did; None if none was known.
     """
@@ -221,7 +221,7 @@ else:
 
 @attrs.frozen(kw_only=True)
 class ChatResponse(Generic[Parsed]):
-    """What goes back to the user.
+    """The answer of a turn, for the user.
 
     Attributes:
         llm: Name of the LLM in the config ("chatgpt"), not of its provider type.

@@ -71,7 +71,7 @@ class ConversationTurn:
 
     @property
     def cost(self) -> Cost:
-        """What it cost, at the prices of then; see Turn.cost. One kept by an older FlexChat is unpriced."""
+        """The turn's cost, at the prices of then; see Turn.cost. One kept by an older FlexChat is unpriced."""
         answered = self.llm or any(isinstance(message, AssistantMessage) for message in self.messages)
         if self.status == "done" and answered and not self.rounds and not any(phase.rounds for phase in self.phases):
             return Cost(unpriced=("it was kept without prices",))

@@ -1,4 +1,4 @@
-"""Copies of what a caller passes in: changing the original later must not change what we keep."""
+"""Copies of callers' data: a later change of the original must not change ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def copied(value: Any) -> Any:
 def with_own_tables(value: Any) -> Any:
     """Return a value with its tables, lists and records (attrs instances) copied; tuples stay tuples.
 
-    What is not data (a function, a connection) stays the same object.
+    An object that is not data (a function, a connection) is shared, not copied.
 
     Raises:
         RecursionError: It is nested too deeply.

@@ -44,21 +44,21 @@ def _known_actions(instance: object, attribute: attrs.Attribute[Any], value: Map
 
 @attrs.frozen(kw_only=True, eq=False)
 class SchemaDialect:
-    """What one provider, in one mode, accepts of JSON Schema. With only a name: everything.
+    """The JSON Schema that one provider accepts in one mode. With only a name: everything.
 
     Attributes:
         name: "openai.strict".
-        keywords: What is done with each keyword.
-        other_keywords: What is done with all other keywords, x-… included.
+        keywords: The action for each keyword.
+        other_keywords: The action for all other keywords, x-… included.
         root: Exceptions to keywords for the root.
-        formats: The formats it knows, by type; a type not listed allows any. Used by the action "listed".
+        formats: The formats it supports, by type; a type not listed allows any. Used by the action "listed".
         null: How "or null" is written: in the type, or with OpenAPI's nullable next to a single type.
         upper_case_types: Types are called STRING, OBJECT, ….
         boolean_schemas: true and false are accepted as schemas.
         union_siblings: Constraints are accepted next to anyOf.
         fold_enums: An anyOf of single values is accepted only as one enum.
-        untyped: What is done with a schema that allows any value.
-        bare_array: What is done with an array that does not describe its items; "any" gives it items: {}.
+        untyped: The action for a schema that allows any value.
+        bare_array: The action for an array that does not describe its items; "any" gives it items: {}.
         empty_properties: "add" gives a root without properties an empty table, "drop" leaves empty tables out.
         known_required: Only names in properties may be required.
         all_required: Every property is required; an optional one may be null instead.
@@ -124,7 +124,7 @@ class RewrittenSchema:
     """A schema rewritten for one dialect.
 
     Attributes:
-        schema: What is sent; None if a note is an error.
+        schema: The schema to send; None if a note is an error.
     """
 
     schema: Mapping[str, Any] | None

@@ -1,4 +1,4 @@
-"""Effects: calls of tools that change something, and what is known about each. The ledger keeps a row per effect."""
+"""Effects: calls of tools that change something, with their outcomes. The ledger keeps a row per effect."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class EffectCall:
 
 @attrs.frozen(kw_only=True)
 class Effect(EffectCall):
-    """What the ledger knows about an effect.
+    """The ledger's row of an effect.
 
     Attributes:
         owner: The process that claimed it last. Empty if its tool was never started: the claim was released, and
@@ -64,8 +64,8 @@ class Effect(EffectCall):
         claimed_at, ended_at: ISO 8601, UTC; ended_at is empty while it is claimed.
         settled_by: The person who settled it; empty if that was not necessary.
         note: Why it is unknown, or the remark made when it was settled.
-        handle: What its tool has remembered of a job it started elsewhere, as JSON: a later call asks about that job.
-            None if it has remembered nothing.
+        handle: The tool's record of a job it started elsewhere, as JSON: a later call checks that job.
+            None if it has recorded none.
     """
 
     state: EffectState
@@ -84,7 +84,7 @@ class Claim:
     """The outcome of claiming an effect.
 
     Attributes:
-        outcome: "yours": run the tool, then finish; if the row has a handle, only to ask about what was started.
+        outcome: "yours": run the tool, then finish; if the row has a handle, only to check the job it started.
             "ended": it is done, failed or unknown. "running": its owner is alive. "lost": its owner has died, or its
             lease has expired. "other": the same key belongs to another tool or other arguments.
         effect: The row, in its current state.

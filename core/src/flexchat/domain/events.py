@@ -120,7 +120,7 @@ class PhaseFinished(Happening):
 
     Attributes:
         record: How it went, as JSON data.
-        outcome: What it returned: the topic (str), RagResults, the intent (str or None), Profile, the rule as
+        outcome: Its result: the topic (str), RagResults, the intent (str or None), Profile, the rule as
             (index, ResponseRule), ChatResponse. A phase that did not run returns what it would have without a model
             or a store.
     """
@@ -191,7 +191,7 @@ class ToolProgress(Happening):
 
 @attrs.frozen(kw_only=True)
 class QuestionAsked(Happening):
-    """A tool that runs asks the person behind the turn; the turn waits for the reply."""
+    """A running tool's question to the person behind the turn; the turn waits for the reply."""
 
     question: Question
 
@@ -226,7 +226,7 @@ class TurnFailed(Happening):
     """The turn ended in an error, which the caller gets and a stream raises.
 
     Attributes:
-        turn: What exists of it by then.
+        turn: The part of it that exists by then.
     """
 
     error: Exception
@@ -238,7 +238,7 @@ class TurnCancelled(Happening):
     """The turn was stopped: its caller left, closed the stream, or was cancelled.
 
     Attributes:
-        turn: What exists of it by then.
+        turn: The part of it that exists by then.
     """
 
     turn: Turn

@@ -53,7 +53,7 @@ class FetchRequest:
 
 @attrs.frozen(kw_only=True)
 class Fetched:
-    """A whole answer, whatever its status.
+    """A whole answer, of any status.
 
     Attributes:
         headers: Names in lower case; a repeated header's values are joined with ", ".
@@ -69,7 +69,7 @@ class Fetched:
 
 @attrs.frozen(kw_only=True, eq=False)
 class FetchedStream:
-    """An answer whose body is still arriving, whatever its status.
+    """An answer of any status whose body is still arriving.
 
     Attributes:
         headers, url: As in Fetched.
@@ -83,7 +83,7 @@ class FetchedStream:
 
 
 class Fetcher(Protocol):
-    """The guarded client for whatever a user, a model or a document names; ToolContext.fetcher."""
+    """The guarded client for addresses from users, models and documents; ToolContext.fetcher."""
 
     async def fetch(
         self,
@@ -94,14 +94,14 @@ class Fetcher(Protocol):
         max_redirects: int = 5,
         is_repeat: bool = False,
     ) -> Fetched:
-        """Send a request and return the whole answer, whatever its status.
+        """Send a request and return the whole answer, of any status.
 
         Only addresses of the public network are reached, and those the operator allows; so it is for each redirect.
         Redirects are followed only for methods that change nothing, and headers that may hold a key do not go along to
         another origin. Nothing is sent twice, except as the request allows.
 
         Args:
-            timeout_s: For everything together, in seconds.
+            timeout_s: For the whole exchange, in seconds.
             max_bytes: The longest body, unpacked.
             is_repeat: Whether the same was sent before: then it takes from the origin's retry budget.
 

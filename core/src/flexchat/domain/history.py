@@ -1,4 +1,4 @@
-"""Reading and repairing callers' earlier messages: what goes to a provider must be well-formed."""
+"""Reading and repairing callers' earlier messages: providers accept only well-formed ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_history(entries: Iterable[Message | Mapping[str, Any]], name: str = "hi
     Args:
         entries: Messages, or mappings: as written by message_to_dict; in OpenAI's shape, with tool_calls and their
             results; {role, content} or {type, text} (requirements C20, TC-72). One without a role is the user's.
-        name: What the caller calls the list, for errors.
+        name: The caller's name for the list, for errors.
 
     Raises:
         ChatRequestError: An entry is none of these; the text names it.

@@ -1,4 +1,4 @@
-"""A turn as its journal has it: what it began with, and what it was given, step by step."""
+"""A turn in its journal: its request, and its inputs step by step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class JournalEntry:
     Attributes:
         number: From 1, without gaps.
         kind: "started", "phase", "rule", "request", "answer", "tool", "question", "reply", "resumed" or "ended".
-        data: JSON data; what it holds depends on the kind: see flexchat/turn/journal.py.
+        data: JSON data; its content depends on the kind: see flexchat/turn/journal.py.
         at: When it was written: ISO 8601, UTC.
     """
 
@@ -51,7 +51,7 @@ class JournaledTurn:
         id: Turn.id.
         message: The beginning of the user's message, for lists: at most 80 characters.
         owner: Who runs it, or ran it last: an id for each process that uses the store.
-        fence: Counts who has run it, from 1: what an earlier one still writes is refused.
+        fence: Counts its runners, from 1: late writes by an earlier runner are refused.
         began_at, ended_at: ISO 8601, UTC; ended_at is empty while it has not ended.
         error: Why it failed, or why it cannot be resumed; empty otherwise.
         key: The key its caller gave for it; empty if none.

@@ -12,7 +12,7 @@ from .turn import cost_of
 
 
 def rounds_of(step: JournalEntry) -> tuple[Round, ...]:
-    """Return the answers of models that a step has; empty if none was asked in it."""
+    """Return the models' answers in a step; empty if it called none."""
     if step.kind == "phase":
         return phase_from_dict(step.data["record"]).rounds
     return (round_from_step(step.data),) if step.kind == "answer" else ()

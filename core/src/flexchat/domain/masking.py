@@ -1,4 +1,4 @@
-"""Keeping secrets out of what a model, a user or a log reads."""
+"""Keeping secrets out of the texts that models, users and logs read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NAMES = r"passw(?:or)?d|pwd|secret|token|api[_-]?key|access[_-]?key|authorizati
 _SCHEME = r"(?:(?:bearer|basic)\s+)?"
 _VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s,;&\"')}]+)"
 
-# What unknown secrets look like: texts of which one must occur, without regard to case, and the pattern. The search for
+# Forms of unknown secrets: texts of which one must occur, without regard to case, and the pattern. The search for
 # fixed texts takes a tenth of the pattern's time, and results of tools have megabytes. Each pattern starts with fixed
 # letters: one that started with a repetition would take quadratic time on a long text. A pattern
 # without regard to case finds U+0130 and U+0131 as i: its texts have none.
@@ -62,7 +62,7 @@ _SECRET_KEY = re.compile(r"(?i)(passw(or)?d|pwd|secret|token|api[_-]?key|access[
 
 
 class Mask:
-    """Replaces secrets in a text with ***: the given ones, and what looks like one (password=…, user:password@…).
+    """Replaces secrets in a text with ***: the given ones, and likely ones (password=…, user:password@…).
 
     Args:
         secrets: Values that must not be shown, in whatever form: verbatim, escaped as in JSON, URLs or HTML,
@@ -96,7 +96,7 @@ class Mask:
         self._take([secret])
 
     def known(self, text: str) -> str:
-        """Return the text without the given secrets; what only looks like one stays."""
+        """Return the text without the given secrets; likely ones stay."""
         for form in self._forms:
             if form.probe in text:
                 text = form.pattern.sub(MASK, text)

@@ -39,7 +39,7 @@ def _parts(media: MediaPart | Iterable[MediaPart]) -> tuple[MediaPart, ...]:
 
 @attrs.frozen
 class WithMedia:
-    """What a tool returns if there is more to it than JSON: a value, and media that models may be shown.
+    """A tool's result with more than JSON: a value, and media that models may be shown.
 
     Attributes:
         value: As any tool returns it.
@@ -95,7 +95,7 @@ def checked_media(media: Iterable[Any], max_bytes: int) -> tuple[tuple[MediaPart
 def as_shown(message: ToolMessage, takes: Callable[[MediaPart], bool]) -> ToolMessage:
     """Return a result with only the media that are taken; sentences in its text describe the others.
 
-    The same message is returned each time, so that what is remembered of it is found again. A failure is a text.
+    The same message is returned each time, so that its memo is found again. A failure is a text.
     """
     taken = tuple([not message.is_error and takes(part) for part in message.media])
     if all(taken):
@@ -150,7 +150,7 @@ def _spoken(size: int) -> str:
 
 
 def kind_of(mime_type: str) -> Literal["image", "audio", "video", "document"]:
-    """Return the kind of a media type: everything that is neither image, sound nor film is a document."""
+    """Return the kind of a media type: all but images, sounds and films are documents."""
     kind = mime_type.partition("/")[0]
     return kind if kind in ("image", "audio", "video") else "document"  # type: ignore[return-value]
 

@@ -85,7 +85,7 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
     """Return the message that message_to_dict wrote.
 
     Raises:
-        ValueError: It is not a message, or from a newer FlexChat, with a role or a part this one does not know.
+        ValueError: It is not a message, or from a newer FlexChat, with a role or a part this one does not support.
     """
     plain = _plain_message(data)
     if plain is not None:
@@ -248,7 +248,7 @@ def result_from_json(text: str) -> ToolResult:
 def value_to_dict(
     value: ChatResult | ToolCallRecord | RagResults | PhaseRecord | ChatRequest | Question | Reply,
 ) -> dict[str, Any]:
-    """Return a value as JSON data; what a caller gave along as context is left out."""
+    """Return a value as JSON data; the caller's context is left out."""
     return _fields(value)
 
 
@@ -500,7 +500,7 @@ def _known(classes: Mapping[str, type], data: Any, key: str) -> type:
 
 
 def _made(cls: type[T], found: Any, /, **read: Callable[[Any], Any]) -> T:
-    """Return an instance of an attrs class from the keys it knows; ``read`` converts values, by field."""
+    """Return an instance of an attrs class from the keys of its fields; ``read`` converts values, by field."""
     if not isinstance(found, Mapping):
         raise ValueError(f"a JSON object was expected for {cls.__name__}, got {type(found).__name__}")
     values = {}
@@ -546,7 +546,7 @@ def _fits(value: Any, annotation: str) -> bool:
 
 
 class MisfitError(ValueError):
-    """Data that is not what it should be; its text begins with the place: ``messages[2].parts[0]: …``."""
+    """Data of the wrong form; its text begins with the place: ``messages[2].parts[0]: …``."""
 
     def __init__(self, place: str, text: str) -> None:
         super().__init__(f"{place}: {text}")

@@ -222,7 +222,7 @@ def _parts_of(said: str | tuple[AssistantPart, ...]) -> tuple[AssistantPart, ...
     return (TextPart(said),) if isinstance(said, str) else said
 
 
-# Messages carry a memo of what a dialect encoded them to, so that a long history is encoded once, not once per request.
+# Messages carry a memo of their form in a dialect, so that a long history is encoded once, not once per request.
 # It is not part of a message's value (not compared, not shown), and dies with it.
 
 
@@ -276,9 +276,9 @@ class ToolMessage:
 
     Attributes:
         tool_call_id: The ToolCall's id (ours; a dialect looks up the call's wire_id).
-        content: What the model reads: a ToolResult as JSON text, shortened if it was too long.
+        content: The text for the model: a ToolResult as JSON, shortened if it was too long.
         is_error: For dialects that can mark an error in addition to the text.
-        media: What the model is shown with it, if it can be: see MediaInResultsProvider.
+        media: Media shown to the model with it, if it accepts them: see MediaInResultsProvider.
     """
 
     tool_call_id: str

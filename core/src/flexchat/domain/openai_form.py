@@ -1,7 +1,7 @@
 """Messages in the shape of OpenAI's Chat Completions, in which most programs keep their histories.
 
-Source: platform.openai.com/docs/api-reference/chat, "messages"; what Ollama and vLLM write differently (arguments as an
-object, no ids, reasoning_content) is read as well.
+Source: platform.openai.com/docs/api-reference/chat, "messages"; deviations of Ollama and vLLM (arguments as an
+object, no ids, reasoning_content) are read as well.
 """
 
 from __future__ import annotations

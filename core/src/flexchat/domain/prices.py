@@ -1,4 +1,4 @@
-"""What models cost: prices per million tokens, and sums of them. All in decimal numbers, never in floats."""
+"""Prices of models per million tokens, and sums of them. All in decimal numbers, never in floats."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def _exact(instance: object, attribute: attrs.Attribute[Any], value: Decimal | N
 
 @attrs.frozen(kw_only=True)
 class Price:
-    """What a model costs at a service, in US dollars per million tokens.
+    """A model's price at a service, in US dollars per million tokens.
 
     Attributes:
-        input: Tokens it reads, except cached ones.
-        output: What it writes.
-        cached_input: What it reads from the service's cache; None for the price of input.
-        cache_write: What it reads and the service caches; None for the price of input.
-        reasoning: What it writes as thoughts; None for the price of output.
+        input: For tokens it reads, except cached ones.
+        output: For tokens it writes.
+        cached_input: For tokens it reads from the service's cache; None for the price of input.
+        cache_write: For tokens it reads that the service caches; None for the price of input.
+        reasoning: For tokens it writes as thoughts; None for the price of output.
         source: Where the price comes from: "config", or a table and its date.
     """
 
@@ -75,9 +75,9 @@ class Price:
 class PriceSettings(TypedDict, total=False):
     """A model's price as a config has it ([llms.NAME.prices.MODEL]), in US dollars per million tokens.
 
-    input, output: What it reads and writes; both, or neither for the window alone.
-    cached_input, cache_write: What it reads from the service's cache, and what the service caches; default: as input.
-    reasoning: What it thinks; default: as output.
+    input, output: For tokens it reads and writes; both, or neither for the window alone.
+    cached_input, cache_write: For tokens read from the service's cache, and put into it; default: as input.
+    reasoning: For tokens it thinks; default: as output.
     window: Tokens it can read.
     """
 
@@ -91,7 +91,7 @@ class PriceSettings(TypedDict, total=False):
 
 @attrs.frozen(kw_only=True)
 class ModelPrice:
-    """What is known of a model's price and size.
+    """A model's price and size, as far as they are known.
 
     Attributes:
         price: None if only its size is known.
@@ -117,7 +117,7 @@ def _without_zeros(amount: Decimal | None) -> Decimal | None:
 
 @attrs.frozen(kw_only=True)
 class Cost:
-    """What something cost.
+    """A cost in US dollars, and its gaps.
 
     Attributes:
         amount: The known part of the cost, without trailing zeros; None if none is known.
@@ -130,7 +130,7 @@ class Cost:
 
     @classmethod
     def total(cls, costs: Iterable[Cost]) -> Cost:
-        """Return the sum: exact, whatever the order. Of nothing it is 0."""
+        """Return the sum: exact, in any order. Of nothing it is 0."""
         parts = list(costs)
         known = [part.amount for part in parts if part.amount is not None]
         why = tuple(dict.fromkeys(reason for part in parts for reason in part.unpriced))
@@ -153,7 +153,7 @@ class Cost:
 
     @property
     def summand(self) -> tuple[int | None, int]:
-        """What a store adds up: the amount in trillionths of a dollar, None if nothing is known, and 1 for a gap.
+        """Summands for a store: the amount in trillionths of a dollar, None if nothing is known, and 1 for a gap.
 
         The trillionths are a whole number of at most 10**18: an amount beyond a million dollars is no cost of a turn,
         and counts as a gap.
@@ -190,7 +190,7 @@ class Cost:
 
 
 def dollars(amount: Decimal) -> str:
-    """Return an amount for people: to the cent, or with two digits of what is less than a dime."""
+    """Return an amount for people: to the cent, or with two digits if it is less than a dime."""
     if amount == 0:
         return "0"
     if amount >= Decimal("0.1"):

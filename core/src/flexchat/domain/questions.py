@@ -1,4 +1,4 @@
-"""What a tool asks the person behind a turn while it runs, and the reply."""
+"""Questions of running tools to the person behind a turn, and the replies."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Question:
     """A question of a tool.
 
     Attributes:
-        message: What the person reads.
+        message: The text for the person.
         schema: JSON Schema of the object that answers it; its properties are the fields of a form. None for a yes or
             no.
         url: A page where the person does something, such as signing in, in place of a form; empty for none.
         tool: The tool's own name.
-        call_id: The call that asks.
+        call_id: The call with the question.
         id: Unique.
     """
 
@@ -40,7 +40,7 @@ class Reply:
     """The reply to a question.
 
     Attributes:
-        action: "accept": it was answered. "decline": the person does not want to. "cancel": there is no answer.
+        action: "accept": it was answered. "decline": the person refused. "cancel": there is no answer.
         content: The answer, an object that fits the question's schema; empty unless accepted.
         why: Why there is no answer, for the tool and the model; empty if a person gave one, or declined.
     """

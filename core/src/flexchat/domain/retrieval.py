@@ -1,4 +1,4 @@
-"""Documents, the collections they live in, what a search found, and the profile a response rule is matched against."""
+"""Documents, the collections they live in, search results, and the profile a response rule is matched against."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Collection:
     """Documents that belong together.
 
     Attributes:
-        description: What it is about; models read it when they choose between collections.
+        description: Its subject; models read it when they choose between collections.
         match_threshold, partial_threshold: Distances below which a hit is a match or a partial match; None leaves that
             to the store's entry in the config.
         title_field, source_field: The metadata fields that hold the title and the source of documents added from then
@@ -56,7 +56,7 @@ class Collection:
 
 @attrs.frozen(kw_only=True)
 class Source:
-    """A file, or whatever else documents came from, as a store remembers it.
+    """A file or other origin of documents, in a store's records.
 
     Attributes:
         name: Path or address; the ``source`` of its documents.
@@ -75,12 +75,12 @@ class Source:
 
 @attrs.frozen(kw_only=True)
 class RetrievalHits:
-    """What one query found, best first.
+    """The results of one query, best first.
 
     Attributes:
         distances: One per document; 0 means identical, smaller is nearer. The measure is the store's own: the cosine
             distance if it has vectors. They need not be in order if a store ranks by more than distance.
-        description, match_threshold, partial_threshold: The collection's, if the store knows them.
+        description, match_threshold, partial_threshold: The collection's, if the store has them.
         embedding: Name of the embedder whose cosine distances these are; None if they are something else.
     """
 
@@ -94,7 +94,7 @@ class RetrievalHits:
 
 @attrs.frozen(kw_only=True)
 class CollectionHits:
-    """What phase 2 found in one collection.
+    """The results of phase 2 in one collection.
 
     Attributes:
         distances: One per document.
@@ -156,12 +156,12 @@ class Citation:
 
 @attrs.frozen(kw_only=True)
 class Profile:
-    """Everything known about a message when a rule is chosen (phase 4).
+    """The facts about a message that rules match (phase 4).
 
     Attributes:
         rag_results: How well the documents fit: "match", "partial" or "none".
         service, collection: Where the match was found; None without one.
-        reasoning: Whether the message asks for reasoning; always None for now, because no phase decides that.
+        reasoning: Whether the message calls for reasoning; always None for now, because no phase decides that.
     """
 
     topic: str

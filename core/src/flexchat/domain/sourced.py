@@ -52,7 +52,7 @@ class SourcedTool:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON data; what is not set is left out."""
+        """Return it as JSON data, without fields that are not set."""
         data = {
             "name": self.name,
             "description": self.description,
@@ -66,7 +66,7 @@ class SourcedTool:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SourcedTool:
-        """Read what to_dict returns.
+        """Read the data that to_dict returns.
 
         Raises:
             ToolDefinitionError: It is something else.
@@ -111,8 +111,8 @@ class ToolChange:
     Attributes:
         name: As in SourcedTool.
         kind: "new": not accepted yet. "changed": no longer the accepted one. "gone": the source no longer has it.
-        accepted: What was accepted; None if new.
-        now: What the source has; None if gone.
+        accepted: The accepted definition; None if new.
+        now: The source's definition; None if gone.
         offered: Whether the accepted definition is still offered.
         warnings: Its source's warnings for the person who accepts it, once they were requested.
     """

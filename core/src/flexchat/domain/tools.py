@@ -1,4 +1,4 @@
-"""Tools: what a tool is, what calling it results in, and how that is reported."""
+"""Tools: definitions, results of calls, and their records."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ class ToolDefinition:
             ``retryable``. Default: ``retry`` in the implementation's settings, or once. A tool whose effect is "write"
             is tried again only if it honours_key.
         exclusive: Never runs at the same time as another call of the same answer.
-        repeatable: Whether it is meant to be asked the same thing repeatedly (polling).
-        effect: What running it changes: "read" nothing, "idempotent" the same however often it runs, "write"
+        repeatable: Whether it is meant for repeated identical calls (polling).
+        effect: The changes it makes: "read" none, "idempotent" the same however often it runs, "write"
             something that must not happen twice.
         honours_key: Whether it passes ``ToolContext.key`` to a service that acts once per key: then it may be called
             again with the same key if it is unknown whether it took effect.
@@ -158,7 +158,7 @@ class ToolDefinition:
         return self.effect != "write" or self.honours_key
 
     def _take_from_settings(self, *names: str) -> None:
-        """Make the tool's own what the specification puts into the implementation's settings."""
+        """Move to the tool the values that the specification puts into the implementation's settings."""
         settings = self.implementation.settings
         if not isinstance(settings, Mapping) or not settings.keys() & {*names}:
             return
@@ -283,9 +283,9 @@ class ToolResult:
         success: Whether the tool succeeded; decides whether result or error counts.
         execution_time_ms: From look-up to answer, validation included, in whole milliseconds.
         result: JSON data.
-        error: What is wrong: exactly the specification's text, if it fixes one.
-        hint: Further help: the nearest name, the value received, what is available. None for none.
-        notes: What was adjusted along the way ('days: "2" read as 2'); for the record, not for the model.
+        error: The fault: exactly the specification's text, if it fixes one.
+        hint: Further help: the nearest name, the value received, the values available. None for none.
+        notes: Adjustments made along the way ('days: "2" read as 2'); for the record, not for the model.
         encoded: The result as JSON text, if already encoded.
         media: Images, sounds and files that came with the result; all of them have data.
         left_out: A sentence for each that came and is not in ``media``, with the reason.
@@ -370,9 +370,9 @@ class ToolCallRecord:
         params: The arguments as the model wrote them; empty if they could not be read.
         raw_arguments: The text it wrote, if that could not be read; else None.
         result: Complete, even if the model was shown a shortened one.
-        iteration: Which answer of the model asked for it, from 1.
+        iteration: Number of the model's answer with the call, from 1.
         call_id: The ToolCall's id.
-        facts: What plugins' steps added, by their key: JSON data.
+        facts: Values added by plugins' steps, by their key: JSON data.
     """
 
     tool: str

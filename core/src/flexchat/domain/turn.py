@@ -50,7 +50,7 @@ class CollectionChoice:
 
 @attrs.frozen
 class ChatRequest:
-    """A user's message and what led to it.
+    """A user's message and its context.
 
     Attributes:
         user_message: At most limits.message_chars characters.
@@ -59,10 +59,10 @@ class ChatRequest:
         collections: Where phase 2 searches; None for all stores of the config, an empty tuple for none.
         continuation: What already followed the user's message: calls whose tools the caller has run, and their
             results. The model continues from there.
-        variables: What prompts may show in addition to the profile's fields, by name: {{name}}. Overrides the config's.
+        variables: Values for prompts in addition to the profile's fields, by name: {{name}}. Overrides the config's.
         conversation: Id of the kept conversation it belongs to; None for none.
         tenant: Whose conversation it is.
-        context: Whatever the caller wants to pass to tools and policies, as ``context.context``. It is never shown to a
+        context: Any value of the caller's for tools and policies, as ``context.context``. It is never shown to a
             model and never kept.
         on_question: Passes a tool's question to the person behind the turn, if any; see ToolContext.ask. It
             is never kept.
@@ -107,13 +107,13 @@ class PhaseRecord:
     Attributes:
         phase: "topic detection", "rag collection", "intent detection", "profile building",
             "response matching" or "response generation".
-        input: What it started from, in printable form.
-        outcome: What it returned, in printable form.
+        input: Its input, in printable form.
+        outcome: Its result, in printable form.
         elapsed_ms: Milliseconds it took.
         skipped: Why there was nothing to do; empty if it ran.
-        warnings: What went wrong in it, and what was done instead.
-        usage: Tokens of the model it asked; None if it asked none.
-        rounds: The answers of the models it asked, oldest first; those of phase 6 are ChatResponse.rounds.
+        warnings: Faults in it, and the measures taken.
+        usage: Tokens of the model it called; None if it called none.
+        rounds: The answers of the models it called, oldest first; those of phase 6 are ChatResponse.rounds.
     """
 
     phase: str
@@ -146,7 +146,7 @@ class Turn(Generic[Parsed]):
     Attributes:
         id: 32 hexadecimal digits; the same in every plugin event of the turn.
         rule: Index of the response rule that answered, from 0; None if the turn ended before one was chosen.
-        response: For a turn that is not done, what existed by then: the text so far, and the calls that ran.
+        response: For a turn that is not done, its parts until then: the text so far, and the calls that ran.
         elapsed_ms: Milliseconds from request to response.
         citations: The passages the model was shown, those in the prompt first.
         conversation: Id of the conversation it was added to; None if it is not kept.
@@ -183,7 +183,7 @@ class Turn(Generic[Parsed]):
 
     @property
     def cost(self) -> Cost:
-        """What the models it asked cost, in all its phases; tools, and turns that tools started, are not included."""
+        """Cost of the models it called, in all its phases; tools, and turns that tools started, are not included."""
         return cost_of(self.response.rounds, self.phases, self.status, self.rule)
 
     @property
@@ -214,7 +214,7 @@ class Turn(Generic[Parsed]):
         ``parsed`` is the answer as JSON data. Only the services' own usage tables (``raw``) are left out;
         times are in whole microseconds.
         """
-        from .message_json import whole_turn_to_dict  # knows turns itself
+        from .message_json import whole_turn_to_dict  # imports this module
 
         return whole_turn_to_dict(self)
 

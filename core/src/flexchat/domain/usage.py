@@ -1,4 +1,4 @@
-"""Tokens that an exchange with a model took, and what its service charged."""
+"""Tokens of an exchange with a model, and the service's charge."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Usage:
     """Tokens of one exchange, or of several added up; None where the provider reports no count.
 
     Attributes:
-        input_tokens: Everything the model read, cached or not.
-        output_tokens: Everything it wrote, reasoning included.
+        input_tokens: Tokens the model read, cached or not.
+        output_tokens: Tokens it wrote, reasoning included.
         reasoning_tokens: Part of output_tokens.
         cache_read_tokens, cache_write_tokens: Part of input_tokens.
         cost: The service's own charge in US dollars; None if it reports none.

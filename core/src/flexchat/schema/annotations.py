@@ -28,7 +28,7 @@ class UnsayableError(Exception):
 
 @attrs.frozen
 class Form:
-    """What JSON data of one annotation looks like.
+    """The form of JSON data for one annotation.
 
     Attributes:
         schema: Its JSON Schema.
@@ -189,7 +189,7 @@ _CONSTRAINTS = {
 
 
 def _annotated(form: Form, extras: tuple[Any, ...]) -> Form:
-    """Add what Annotated carries: a text is the description, a mapping contains further keywords."""
+    """Add the metadata of Annotated: a text is the description, a mapping contains further keywords."""
     schema = dict(form.schema)
     for extra in extras:
         if isinstance(extra, Mapping):

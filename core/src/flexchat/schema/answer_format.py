@@ -25,9 +25,9 @@ class ReadAnswer:
     """An answer that has its form.
 
     Attributes:
-        text: The JSON text, without what the model wrote around it.
+        text: The JSON text, without the model's text around it.
         data: Its value as JSON data.
-        parsed: The value as an instance of what was asked for.
+        parsed: The value as an instance of the requested type.
     """
 
     text: str
@@ -37,10 +37,10 @@ class ReadAnswer:
 
 @attrs.frozen(kw_only=True)
 class AnswerFormat:
-    """What an answer must be.
+    """The required form of an answer.
 
     Attributes:
-        format: What is sent to the model's service.
+        format: The format sent to the model's service.
 
     Args:
         key: The value's key in the object services insist on; None if the value is that object. A model that writes
@@ -105,7 +105,7 @@ class AnswerFormat:
 
 
 def answer_format(wanted: Any) -> AnswerFormat:
-    """Return the form for what a caller wants.
+    """Return the form for a caller's format.
 
     Args:
         wanted: A class (attrs, dataclass, TypedDict, pydantic) or any annotation a tool's parameter may have; a JSON

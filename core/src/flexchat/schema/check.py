@@ -25,9 +25,9 @@ class CheckedArguments:
 
     Attributes:
         params: The arguments to use: the object that was checked, or a copy if texts were read as numbers.
-        findings: What is wrong: missing parameters in schema order, then other problems in the order of the call. Empty
+        findings: The faults: missing parameters in schema order, then other problems in the order of the call. Empty
             if the call may proceed.
-        notes: What was read differently: ``days: "2" read as 2``.
+        notes: Values that were read differently: ``days: "2" read as 2``.
     """
 
     params: Mapping[str, Any]
@@ -36,7 +36,7 @@ class CheckedArguments:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong, one sentence each, with its hint."""
+        """The faults, one sentence each, with their hints."""
         return tuple(map(str, self.findings))
 
 
@@ -44,7 +44,7 @@ _loaded: list[bool] = []
 
 
 def load() -> None:
-    """Import what the check of an unusual call needs. An event loop has that done in a thread."""
+    """Import the modules for the check of an unusual call; on an event loop, call it in a thread."""
     from . import coerce, engine  # noqa: F401
 
     _loaded.append(True)

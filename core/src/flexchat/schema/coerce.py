@@ -1,4 +1,4 @@
-"""Reads a text as the number, Boolean, array or object it spells if the schema wants one, null as "not given", and
+"""Reads a text as the number, Boolean, array or object it spells if the schema requires one, null as "not given", and
 3.0 as the integer it is.
 
 Small models write ``{"days": "2"}``. Only lossless readings count: "2" is 2 and "true" is true, but "2.7" is not an
@@ -23,7 +23,7 @@ _ABSENT = object()
 
 
 def mended(value: Any, errors: Sequence[Any], engine: SchemaEngine) -> Any:
-    """Return a copy in which texts that caused errors are read as what they spell; value itself if there are none.
+    """Return a copy in which texts that caused errors are the values they spell; value itself if there are none.
 
     The copy need not be valid: the caller checks it again, and mends text inside text in another round.
     """
@@ -84,7 +84,7 @@ def _spelt(text: str) -> Any:
         return data
     if data is None or isinstance(data, str) or text != text.strip():
         return _NOTHING
-    # "2.0" is 2: JSON does not distinguish them, and a function that wants an integer gets one.
+    # "2.0" is 2: JSON does not distinguish them, and a function with an integer parameter gets one.
     return int(data) if isinstance(data, float) and data.is_integer() and abs(data) <= 2**53 else data
 
 

@@ -29,8 +29,8 @@ class FunctionDescription:
         description: The first paragraph of its docstring.
         parameters: JSON Schema of the arguments a model may give.
         context_parameter: The parameter that takes a ToolContext, hidden from the model; None if there is none.
-        forms: How each parameter is read, by the name the model knows; see bind.
-        own_names: The function's own name of a parameter that the model knows by another.
+        forms: How each parameter is read, by the model's name for it; see bind.
+        own_names: The function's own name of a parameter that has another for the model.
         defaults: Makes the default of a parameter, by the function's name, where the signature has none of its own:
             pydantic's Field(default=…).
         takes_others: Whether it has ``**kwargs``, which take arguments that no parameter names.
@@ -131,7 +131,7 @@ def describe_function(
 def bind(description: FunctionDescription, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keyword arguments for the function: checked JSON data converted to the annotated types.
 
-    Arguments the function does not know, or that were not given, are left out.
+    Arguments that the function does not have, or that were not given, are left out.
 
     Raises:
         ValueError: A value has the right JSON type but is not a date, a UUID, …; the text is for the model.

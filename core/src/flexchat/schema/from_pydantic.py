@@ -1,4 +1,4 @@
-"""Describes what pydantic defines, its models and constraints, in pydantic's own words, and lets pydantic read it.
+"""Schemas of pydantic's models and constraints, as pydantic itself writes them, and values read by pydantic.
 
 Core does not depend on pydantic and never imports it: an annotation that needs it has brought it along.
 """
@@ -81,7 +81,7 @@ class FieldOfPydantic:
 
     Attributes:
         annotation: The parameter's, with the field's constraints on its values.
-        name: What the model calls the parameter; None for its own name.
+        name: The parameter's name for the model; None for its own name.
         default: Makes its default; None if it has none.
         shown_default: The default, if it can be shown; inspect.Parameter.empty if not.
     """
@@ -189,7 +189,7 @@ def _renamed(node: Any, suffix: str) -> Any:
 
 
 def _is_mark(mark: Any) -> bool:
-    """Return whether something in an Annotated is pydantic's, or a constraint that it knows."""
+    """Return whether something in an Annotated is pydantic's, or a constraint that it supports."""
     cls = mark if isinstance(mark, type) else type(mark)
     return cls.__module__.partition(".")[0] in _OURS or any(
         hasattr(cls, name) for name in ("__get_pydantic_core_schema__", "__get_pydantic_json_schema__")

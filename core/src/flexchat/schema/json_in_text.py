@@ -47,7 +47,7 @@ def values_in(text: str) -> list[FoundValue]:
     """Find the outermost JSON values of a text: objects, arrays, and any value that fills a fenced block.
 
     Thoughts, up to the last tag that ends one, are left out. A value inside a larger one that cannot be read does not
-    count, since it is only a part of what the model meant; if the text ends within a value, none counts.
+    count, since it is only a part of the intended value; if the text ends within a value, none counts.
     """
     ends = [found.end() for found in _THOUGHT_END.finditer(text)]
     text = text[ends[-1] :] if ends else text

@@ -42,7 +42,7 @@ class UncheckedError(Exception):
 
 
 def schema_problems(schema: Mapping[str, Any]) -> list[str]:
-    """Return the problems of a tool's parameters, one sentence each with the place and what to do.
+    """Return the problems of a tool's parameters, one sentence each with the place and the remedy.
 
     The root's type is checked by ToolDefinition.
     """
@@ -96,7 +96,7 @@ class _Walk:
             self.problems.append(_place(where) + text)
 
     def visit(self, schema: Any, where: Where, depth: int) -> None:
-        """Check a schema and everything in it."""
+        """Check a schema and all its parts."""
         if schema is True or schema is False:
             return
         if type(schema) is not dict:

@@ -19,7 +19,7 @@ Where = tuple[Any, ...]
 
 
 class Walk(Protocol):
-    """What limits.py walks a schema with."""
+    """The checks and records of limits.py's walk through a schema."""
 
     problems: list[str]
     seen: set[int]
@@ -28,11 +28,11 @@ class Walk(Protocol):
         """Note a problem."""
 
     def visit(self, schema: Any, where: Where, depth: int) -> None:
-        """Check a schema and everything in it."""
+        """Check a schema and all its parts."""
 
 
 def follow_references(root: dict[str, Any], refs: list[tuple[dict[str, Any], Where]], walk: Walk) -> None:
-    """Check what is referred to; a target not walked yet is walked, which may add to refs."""
+    """Check the targets of references; a target not walked yet is walked, which may add to refs."""
     for schema, where in refs:
         if len(refs) > MAX_REFS:
             walk.say((), f"the schema has more than {MAX_REFS} $ref; write some of them out")

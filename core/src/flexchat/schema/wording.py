@@ -1,7 +1,7 @@
-"""Turns what jsonschema found into sentences that a model can act on.
+"""Sentences for jsonschema's findings that a model can act on.
 
 The text is the specification's if it has one (requirements TC-37 to TC-40, C1); the hint gives the value received and
-what may have been meant. Neither grows with the value: values are cut to 80 characters.
+a likely correction. Neither grows with the value: values are cut to 80 characters.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _COUNTS = {
 
 @attrs.frozen
 class Finding:
-    """What is wrong with one value.
+    """A fault of one value.
 
     Attributes:
         text: In the specification's words, if it has any.
-        hint: The value received, what may have been meant, what is allowed; may be empty.
+        hint: The value received, a likely correction, the allowed values; may be empty.
         name: The value the hint is about.
     """
 

@@ -1,4 +1,4 @@
-"""What makes a document store's vectors: one of the config's services, or a model on this machine."""
+"""The source of a document store's vectors: one of the config's services, or a model on this machine."""
 
 from __future__ import annotations
 

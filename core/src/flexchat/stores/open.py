@@ -27,7 +27,7 @@ class StoreOpener:
 
     Attributes:
         llms: The services of the config, by name.
-        held: What was opened only for the stores, to be closed with them.
+        held: Resources opened only for the stores, to be closed with them.
     """
 
     reading: ReadConfig

@@ -1,1 +1,1 @@
-"""The tools a model may call: which exist, how they are run, and what they return."""
+"""The tools a model may call: their registry, their sources, their execution and their results."""

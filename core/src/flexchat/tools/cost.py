@@ -1,4 +1,4 @@
-"""What tools cost: an estimate of the tokens a model reads of them with every request."""
+"""The cost of tools: an estimate of the tokens a model reads for them with every request."""
 
 from __future__ import annotations
 

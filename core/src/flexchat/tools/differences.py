@@ -1,4 +1,4 @@
-"""What is different between two versions of a source's tool, place by place."""
+"""The differences between two versions of a source's tool, place by place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One configured tool source: opened when it is needed, asked again when it has changed, closed with its last chat."""
+"""One configured tool source: opened when it is needed, read again when it has changed, closed with its last chat."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _Opened:
     Attributes:
         fetcher: Its own client, because it may outlive the chat that opened it.
         users: The live sources that use it.
-        reading: Held while its tools are read: each of its users may want them.
+        reading: Held while its tools are read: several of its users may start that.
     """
 
     fetcher: ClosableFetcher | None
@@ -96,7 +96,7 @@ class _Opened:
 
 
 class LiveSource:
-    """A source while the chat runs; what a call sees as ``ToolContext.source``.
+    """A source while the chat runs; a call's ``ToolContext.source``.
 
     Attributes:
         now: Its tools by name, if they may differ from the accepted ones; None before they were read, and
@@ -135,7 +135,7 @@ class LiveSource:
 
     @property
     def name(self) -> str:
-        """What the config calls it."""
+        """Its name in the config."""
         return self.setup.name
 
     @property
@@ -160,7 +160,7 @@ class LiveSource:
             raise ToolSourceError(f"{self._called()} did not open within {self.setup.timeout_s:g} s") from None
 
     def take_over(self, old: LiveSource) -> None:
-        """Share what another chat has open, if its table is the same and something runs behind it.
+        """Share another chat's open source, if its table is the same and a server runs behind it.
 
         A document is read again instead, and a broken server gets a new start.
         """
@@ -194,9 +194,9 @@ class LiveSource:
         return self._looking
 
     def restart(self, tenant: str) -> asyncio.Task[str]:
-        """Return the task that starts what runs behind it again, and reads its tools: one for all who ask meanwhile.
+        """Return the task that restarts its server and reads its tools: one for all concurrent callers.
 
-        It returns why that failed; an empty text if it did not.
+        Its result is the reason it failed; an empty text if it did not.
         """
         if tenant not in self._restarting:
             task = asyncio.get_running_loop().create_task(self._restart(tenant), context=contextvars.Context())
@@ -221,7 +221,7 @@ class LiveSource:
         """Return the warnings for the person who accepts these tools, by name. Blocks.
 
         Args:
-            others: The names of other tools, by what has them.
+            others: The names of other tools, by their owner.
         """
         try:
             with contained():
@@ -251,7 +251,7 @@ class LiveSource:
         self._is_stale = True
 
     def configured(self, accepted: SourcedTool) -> SourcedTool:
-        """Return an accepted tool with what the configuration decides about it."""
+        """Return an accepted tool with the configuration's settings for it."""
         if self.setup.configured is None:
             return accepted
         now = self.now.get(accepted.name) if self.now is not None else None
@@ -335,7 +335,7 @@ class LiveSource:
         except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
             trouble = f"it cannot be restarted: {error_name(error)}"
         else:
-            if self._looking is not None:  # it may have asked the server that was ended
+            if self._looking is not None:  # it may be reading from the server that was ended
                 await asyncio.wait([self._looking])
             task = self.look(at_once=True)
             if task is not None:
@@ -389,7 +389,7 @@ class LiveSource:
 
 
 def _is_same(one: SourceSetup, other: SourceSetup) -> bool:
-    """Return whether two configurations have the same source, as far as it concerns what is open."""
+    """Return whether two configurations have the same source, as far as its open connection depends on them."""
     try:
         with contained():
             return bool(

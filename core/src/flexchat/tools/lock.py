@@ -28,13 +28,13 @@ _RESTORE = "restore it (git checkout), or delete it, and with it what was accept
 
 @attrs.frozen(kw_only=True)
 class KeptSource:
-    """What is kept of one source.
+    """The stored record of one source.
 
     Attributes:
         type: Name of its ToolSourceType.
         fingerprint: That of the source when all its tools were the accepted ones; empty if unknown.
         tools: The accepted ones, by the source's names.
-        edited: As written, those that are not what was accepted: their hash does not fit. They stay in the file.
+        edited: As written, those that differ from the accepted ones: their hash does not fit. They stay in the file.
     """
 
     type: str
@@ -46,7 +46,7 @@ class KeptSource:
 class ToolsLock:
     """The file. It is read when it is needed, and again when it has changed.
 
-    A file that cannot be read as what FlexChat wrote is never overwritten: every method raises ToolsLockError.
+    A file that is not in FlexChat's form is never overwritten: every method raises ToolsLockError.
     """
 
     def __init__(self, path: Path) -> None:
@@ -83,7 +83,7 @@ class ToolsLock:
         return self._kept
 
     def update(self, change: Callable[[dict[str, KeptSource]], None]) -> None:
-        """Change what is kept; the file is replaced as a whole, and no other process changes it meanwhile. Blocks.
+        """Change the records; the file is replaced as a whole, and no other process changes it meanwhile. Blocks.
 
         Raises:
             ToolsLockError: As read; or it cannot be written.

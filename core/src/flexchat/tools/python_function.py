@@ -139,7 +139,7 @@ class _StandIn:
 def answered_by(answer: Callable[[Mapping[str, Any]], Any], definition: ToolDefinition) -> ToolDefinition:
     """Return the tool with a function that answers instead: it gets the checked arguments, and must not block.
 
-    What it raises becomes the error the model reads. It needs no approval: the tool itself does not run.
+    Its exception becomes the error the model reads. It needs no approval: the tool itself does not run.
     """
     implementation = Implementation(type="python", settings=_StandIn(answer))
     return attrs.evolve(definition, implementation=implementation, approve=False)

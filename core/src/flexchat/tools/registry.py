@@ -23,7 +23,7 @@ _MOST_LISTS = 256  # allow-lists remembered; a config has one for each rule
 
 
 class ToolRegistry:
-    """Keeps tool definitions. Knows no wire format: it gets encoders by name.
+    """Tool definitions by name, independent of wire formats: it is given encoders by name.
 
     Source: requirements TC-13, TC-27 to TC-35, DS-1.
     """
@@ -51,7 +51,7 @@ class ToolRegistry:
         problems = schema_problems(tool.parameters)
         if problems:
             raise ToolDefinitionError(f"Tool {tool.name}: parameters: {'; '.join(problems)}")
-        # The caller may change its tables later; what is checked, sent and run must not change with them.
+        # The caller may change its tables later; the tools that are checked, sent and run must not change with them.
         self._tools[tool.name] = attrs.evolve(
             tool, parameters=copied(tool.parameters), implementation=with_own_tables(tool.implementation)
         )
@@ -92,7 +92,7 @@ class ToolRegistry:
         return None if tool.source is None else self._of_sources().get((tool.source, tool.name))
 
     def is_own(self, name: str) -> bool:
-        """Return whether a tool of that name comes from no source: to know that, nothing has to be read."""
+        """Return whether a tool of that name comes from no source, without reading any."""
         return name in self._tools
 
     def sources_with(self, name: str) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class ToolRegistry:
         return [*self._tools.values(), *self._of_sources().values()]
 
     def own(self) -> builtins.list[ToolDefinition]:
-        """Return the tools that come from no source: to know them, nothing has to be read."""
+        """Return the tools that come from no source, without reading any."""
         return [*self._tools.values()]
 
     def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ class ToolRegistry:
     def offer(self, allowed: Collection[str] | None = None) -> ToolRegistry:
         """Return a registry of the tools on an allow-list alone, which does not change with this one.
 
-        What a model is offered and what its calls run are looked up in it, so that they are the same tools.
+        Both the offer to a model and the model's calls use it, so that they concern the same tools.
 
         Args:
             allowed: As in names.
@@ -157,11 +157,11 @@ class ToolRegistry:
         return own + theirs
 
     def wire_name(self, name: str) -> str:
-        """Return the name a model knows a tool by; see wire_names."""
+        """Return a tool's name on the wire; see wire_names."""
         return self._own_sent().by_name.get(name) or self._theirs_sent().by_name.get(name, name)
 
     def name_of(self, wire_name: str) -> str:
-        """Return the name of the tool that a model knows by wire_name; wire_name itself if there is none."""
+        """Return the name of the tool called wire_name on the wire; wire_name itself if there is none."""
         return self._own_sent().by_sent.get(wire_name) or self._theirs_sent().by_sent.get(wire_name, wire_name)
 
     def to_provider_format(
@@ -219,7 +219,7 @@ class ToolRegistry:
         return self._sourced
 
     def _forget(self) -> None:
-        """Drop what was made of the tools so far."""
+        """Drop the memos made of the tools so far."""
         self._encoded.clear()
         self._dropped.clear()
         self._offers.clear()

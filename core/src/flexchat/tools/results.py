@@ -1,4 +1,4 @@
-"""What tools return, as JSON, and how much of it a model is shown."""
+"""Results of tools as JSON, and the part of them a model is shown."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _strict = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def json_facts(facts: Mapping[str, Any], tool: str) -> dict[str, Any]:
-    """Return the facts steps added to a call's record, as JSON data; what is not JSON is left out and logged."""
+    """Return the facts steps added to a call's record, as JSON data; other values are left out and logged."""
     held: dict[str, Any] = {}
     for key, value in facts.items():
         try:
@@ -181,8 +181,8 @@ def for_the_model(result: ToolResult, max_chars: int, name: str | None = None, i
     Args:
         max_chars: How many characters of the result (or of error and hint) are shown, counted as the model reads them:
             as JSON. The envelope and the marker are not included.
-        name: The name the model knows the tool by, if different.
-        id: What READER knows the result by; None if the model cannot read on.
+        name: The tool's name for the model, if different.
+        id: The result's id for READER; None if the model cannot read on.
     """
     if name is not None and name != result.tool_name:
         result = attrs.evolve(result, tool_name=name)

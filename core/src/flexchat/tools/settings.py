@@ -30,7 +30,7 @@ _EFFECT_KEYS = {"effect": str, "honours_key": bool, "verify": str}
 
 @attrs.frozen
 class ToolSettings:
-    """What was read from tools.registry.
+    """The tools read from tools.registry.
 
     Attributes:
         structured: Each tool's implementation with structured settings, by index.

@@ -43,7 +43,7 @@ def read_sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, Open
     """Return the sources, those given in code first; problems are added to the reading's. Nothing is opened or read."""
     folder = reading.document.folder
     setups = {name: SourceSetup(name=name, type="python", open=open_, folder=folder) for name, open_ in given.items()}
-    tables: set[str] = set()  # what they are called, also those that cannot be used
+    tables: set[str] = set()  # the names of all of them, also those that cannot be used
     for kind, place, table, is_only in _tables(reading):
         named = table.get("name", kind)
         tables |= {named} if isinstance(named, str) else set()
@@ -102,7 +102,7 @@ def _unknown(kind: str, host: PluginHost) -> str:
 
 
 def _trouble(name: str, entry: SourceEntry, *, is_named: bool, is_taken: bool) -> tuple[str, str] | None:
-    """Return a key and what is wrong with it; None if nothing is."""
+    """Return a key and its fault; None if there is none."""
     if not is_named:
         return "name", "there are several sources of this type: give each a 'name'"
     if not _NAME.fullmatch(name):

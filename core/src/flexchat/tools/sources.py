@@ -1,4 +1,4 @@
-"""The configured tool sources: which of their tools are offered, what has changed, and what was accepted."""
+"""The configured tool sources: their offered tools, their changes, and the accepted ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _STRICTER = ("read", "idempotent", "write")
 
 @attrs.frozen(kw_only=True)
 class SourceState:
-    """What is known about a source.
+    """The state of a source.
 
     Attributes:
         status: "not opened": not needed yet. "open": its tools were read. "failed": see ``trouble``.
@@ -71,16 +71,16 @@ class SourceState:
 class ToolSources:
     """The sources of one chat. It fills the registry with the tools they offer.
 
-    What a source offers is what was accepted, and kept in flexchat.tools.lock: the tools it had when it was first
-    opened, and what a person has accepted since. A tool that has changed goes on being offered as accepted, if it can
+    A source offers its accepted tools, kept in flexchat.tools.lock: the tools it had when it was first
+    opened, and those a person has accepted since. A tool that has changed goes on being offered as accepted, if it can
     still be called.
 
     Args:
         lock: Where accepted tools are kept.
         adjust: Applies the config's settings for one tool (tools.registry).
         adjusted: The names of the tools with such settings.
-        mask: Knows the secrets that no kept tool may contain.
-        create_fetcher: Creates what a source sends requests with.
+        mask: Masks the secrets that no kept tool may contain.
+        create_fetcher: Creates the fetcher for a source's requests.
 
     Attributes:
         by_name: The sources, in the order of the config.
@@ -121,7 +121,7 @@ class ToolSources:
         return self._unreadable or self._unwritable
 
     def load(self) -> None:
-        """Offer what was accepted. Opens nothing."""
+        """Offer the accepted tools. Opens nothing."""
         self._publish()
 
     async def ready(self, allowed: Collection[str] | None) -> None:
@@ -196,9 +196,9 @@ class ToolSources:
         return await self._looked_at(source, tenant)
 
     async def restart(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
-        """Start what runs behind a source again, read its tools, and return its state; accepts nothing.
+        """Restart the server behind a source, read its tools, and return its state; accepts nothing.
 
-        A source behind which nothing runs is only read. Calls under way fail as if what runs had died.
+        A source without a server is only read. Calls under way fail as if the server had died.
 
         Args:
             tenant: As in state.
@@ -218,13 +218,13 @@ class ToolSources:
         """Return the state of a source; opens nothing.
 
         Args:
-            tenant: Who asks: a source may run a server for each.
+            tenant: The caller's tenant: a source may run a server for each.
 
         Raises:
             UnknownToolSourceError: There is no such source.
         """
         source = self._named(name)
-        self._registry.names()  # loads what was accepted, if it was not needed before
+        self._registry.names()  # loads the accepted tools, if they were not needed before
         status: Literal["not opened", "open", "failed"] = "open" if source.is_known else "not opened"
         return attrs.evolve(
             self._states[name],
@@ -264,7 +264,7 @@ class ToolSources:
         return attrs.evolve(state, changes=tuple(changes))
 
     def others(self, name: str) -> dict[str, list[str]]:
-        """Return the names that other tools have and a source's could have: by what has them, without its prefix."""
+        """Return the names that other tools have and a source's could have: by their owner, without its prefix."""
         prefix = self._named(name).setup.prefix
         others: dict[str, list[str]] = {}
         for tool in self._registry.list():
@@ -279,12 +279,12 @@ class ToolSources:
 
         Args:
             tools: Only these, by the names that the source or the config gives them; none means all.
-            seen: In place of ``tools``: only these, by the source's names, with the digest of what a person has seen;
-                None for a tool that is gone. What is accepted already is no error.
+            seen: In place of ``tools``: only these, by the source's names, with the digest a person has seen;
+                None for a tool that is gone. A version accepted already is no error.
 
         Raises:
             UnknownToolSourceError: There is no such source, or nothing is to be accepted of a tool named.
-            ToolChangedError: A tool is no longer what was seen.
+            ToolChangedError: A tool no longer has the digest that was seen.
             ToolSourceError: As look.
             ToolsLockError: The file cannot be read or written.
         """
@@ -319,7 +319,7 @@ class ToolSources:
         """Close every source that was opened, unless another chat uses it."""
         await asyncio.gather(*(source.aclose() for source in self.by_name.values()))
 
-    # ---- what is accepted
+    # ---- accepting
 
     def _kept(self) -> Mapping[str, KeptSource]:
         try:
@@ -412,10 +412,10 @@ class ToolSources:
             return "its definition contains a secret of the configuration, and would be kept in a file"
         return None
 
-    # ---- what is offered
+    # ---- offering
 
     def _publish(self) -> None:
-        """Work out what every source offers, and fill the registry."""
+        """Work out the tools every source offers, and fill the registry."""
         kept = self._kept()
         states = {name: self._state(source, kept.get(name)) for name, source in self.by_name.items()}
         holders = Counter(tool.name for state in states.values() for tool in state.tools)
@@ -452,7 +452,7 @@ class ToolSources:
         )
 
     def _definition(self, source: LiveSource, tool: SourcedTool) -> ToolDefinition:
-        """Return a tool's definition, always the same object for the same tool: what was prepared for it stays."""
+        """Return a tool's definition, always the same object for the same tool: its prepared data stay valid."""
         key, version = (source.name, tool.name), (tool.digest, tool.effect)
         found = self._made.get(key)
         if found is None or found[0] != version:
@@ -461,7 +461,7 @@ class ToolSources:
         return found[1]
 
     def _tell(self, state: SourceState) -> None:
-        """Log what a person should look at, once."""
+        """Log the warnings for people, each once."""
         parts = [f"{len(found)} {kind}" for kind in ("new", "changed", "gone") if (found := _of(state, kind))]
         lines = []
         if parts and state.accepted:
@@ -614,7 +614,7 @@ def _compared(source: LiveSource, accepted: Mapping[str, SourcedTool]) -> tuple[
 
 
 def _careful(accepted: SourcedTool, now: SourcedTool) -> SourcedTool:
-    """Return the accepted tool with the stricter effect of both: what writes now must not be repeated like a read."""
+    """Return the accepted tool with the stricter effect of both: a new write must not be repeated like a read."""
     if _STRICTER.index(now.effect) <= _STRICTER.index(accepted.effect):
         return accepted
     return attrs.evolve(accepted, effect=now.effect)

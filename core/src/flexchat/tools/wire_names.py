@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 LONGEST = 64
 
-# What OpenAI, Gemini, Ollama and Anthropic all accept.
+# The names that OpenAI, Gemini, Ollama and Anthropic all accept.
 _PORTABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
