@@ -150,7 +150,7 @@ class FlexChatError(Exception):
 
 @attrs.frozen(kw_only=True)
 class Problem:
-    """One thing wrong with a configuration.
+    """One fault of a configuration.
 
     Attributes:
         path: Where in the configuration: ``responses[1].model``; empty for the whole file.
@@ -188,7 +188,7 @@ class ConfigError(FlexChatError):
 
 
 class PluginError(FlexChatError):
-    """Something is wrong with an installed plugin."""
+    """An installed plugin has a fault."""
 
     exit_status = 2
 
@@ -590,7 +590,7 @@ class InterruptedTurnError(FlexChatError):
 
 
 class LostTurnError(FlexChatError):
-    """Another process has taken this turn up, or has ended it: this one's lease had expired."""
+    """Another process has resumed this turn, or has ended it: this one's lease had expired."""
 
     def __init__(self, id: str) -> None:
         super().__init__(f"the turn '{id}' is no longer this process's: another one has taken it up, or has ended it")

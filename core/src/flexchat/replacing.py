@@ -32,11 +32,13 @@ def replacing(path: Path) -> Iterator[TextIO]:
                 part.chmod(target.stat().st_mode & 0o7777)
             yield file
             file.flush()
+            # On disk before the rename: after a power failure the name must not lead to an empty file.
             os.fsync(file.fileno())
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # some systems cannot do this
+        # The rename is an entry of the folder, which is not on disk before the folder is.
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

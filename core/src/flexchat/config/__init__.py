@@ -1,1 +1,1 @@
-"""Configuration: turns a file into a Config, reporting every problem at once."""
+"""Configuration: a file read into a Config, with every problem reported at once."""

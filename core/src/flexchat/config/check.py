@@ -104,7 +104,7 @@ def keys_in_the_file(document: ConfigDocument) -> list[Problem]:
 
 
 class _Checker:
-    """Checks one document. Its state: the problems and notes found so far."""
+    """A check of one document. Its state: the problems and notes found so far."""
 
     def __init__(self, document: ConfigDocument, tools: Collection[str]) -> None:
         self.problems: list[Problem] = []

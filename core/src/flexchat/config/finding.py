@@ -1,4 +1,4 @@
-"""Finds the configuration file."""
+"""The search for the configuration file."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ Place = Literal["keyring", "file"]
 
 @attrs.frozen
 class StoredKey:
-    """Where a key is stored; the key itself is not part of it.
+    """The place of a stored key, without the key itself.
 
     Attributes:
         name: The variable's name: OPENAI_API_KEY.
@@ -280,6 +280,7 @@ def _write(file: Path, text: str) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = file.with_name(f".{secrets.token_hex(8)}")
     try:
+        # Created with the final mode: a chmod afterwards would leave a moment in which others can open it.
         number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(number, "w", encoding="ascii", newline="\n") as opened:
             opened.write(text)

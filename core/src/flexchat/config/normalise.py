@@ -1,4 +1,4 @@
-"""Converts configurations of the Node original into our form.
+"""Conversion of the Node original's configurations into our form.
 
 Every other module handles only one form. Keys written in the other form are moved where they belong
 (ConfigDocument.moved keeps their place in the file), and a note marks a changed meaning. A configuration in our own

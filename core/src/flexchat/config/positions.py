@@ -1,4 +1,4 @@
-"""Finds the line of each part of a TOML or JSON text. Parsers give no positions, so the text is read twice.
+"""The line of each part of a TOML or JSON text. Parsers give no positions, so the text is read twice.
 
 Both functions take only text a parser has accepted: they find the structure and skip the values.
 """
@@ -86,11 +86,11 @@ def locate_toml(text: str) -> dict[KeyPath, int]:
 
 
 class _LostError(Exception):
-    """A parser would not have accepted the text."""
+    """The scanner lost its place in a text that no parser would accept."""
 
 
 class _TomlScanner:
-    """Scans a TOML text once. Its state: its position, and what it has found."""
+    """A single scan of a TOML text. Its state: its position, and the places so far."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[KeyPath, int] = {}

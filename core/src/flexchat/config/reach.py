@@ -1,4 +1,4 @@
-"""Finds rules that can never answer: their conditions are contradictory, or an earlier rule takes all their messages.
+"""Rules that can never answer: their conditions are contradictory, or an earlier rule takes all their messages.
 
 It reports only conclusions from the configuration alone: "never" means that no message at all could reach the rule.
 """

@@ -1,4 +1,4 @@
-"""Reads a configuration: turns a file or a mapping into a Config, reporting all problems at once."""
+"""Reading a file or a mapping into a Config, with all problems reported at once."""
 
 from __future__ import annotations
 

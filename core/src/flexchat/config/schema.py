@@ -88,7 +88,7 @@ def config_schema(
 
 
 class _Builder:
-    """Makes schemas from attrs classes. Its state: the definitions made so far, one for each class."""
+    """A builder of schemas from attrs classes. Its state: the definitions made so far, one for each class."""
 
     def __init__(
         self,

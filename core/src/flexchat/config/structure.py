@@ -1,4 +1,4 @@
-"""Turns tables into attrs classes, exactly: no value is converted, no key is ignored, all flaws are found at once.
+"""Tables as attrs classes, exactly: no value is converted, no key is ignored, all flaws are found at once.
 
 A plugin's author writes a plain attrs class. Field metadata: "help" describes the key; "min", "max" and "above" limit a
 number; "secret" keeps the value out of all errors.
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @attrs.frozen(kw_only=True)
 class Flaw:
-    """Something that does not fit.
+    """A value that does not fit its class.
 
     Attributes:
         place: Where, relative to the structured value.
@@ -80,7 +80,7 @@ class _ItemsError(Exception):
 
 
 class _FlawFinder:
-    """Collects flaws from a tree of errors. Its state: the flaws found so far."""
+    """A collector of flaws from a tree of errors. Its state: the flaws found so far."""
 
     def __init__(self, hidden: frozenset[KeyPath], beside: frozenset[str]) -> None:
         self.flaws: list[Flaw] = []

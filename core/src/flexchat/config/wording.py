@@ -1,4 +1,4 @@
-"""How an error names places and values: readable, short, and without secrets."""
+"""Places and values as errors name them: readable, short, and without secrets."""
 
 from __future__ import annotations
 

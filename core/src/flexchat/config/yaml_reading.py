@@ -1,4 +1,4 @@
-"""Reads YAML 1.2 as JSON data, and finds the line of each part.
+"""YAML 1.2 read as JSON data, with the line of each part.
 
 The data is put together from the parser's events: so aliases are bounded, keys written twice are found, nothing but
 data is ever made, and nesting ends where a configuration's does.
@@ -113,7 +113,7 @@ class _Open:
 
 
 class _Builder:
-    """Puts a document together from events; ``line`` is where the last one began."""
+    """A builder of a document from events; ``line`` is where the last one began."""
 
     def __init__(self, max_depth: int, max_values: int) -> None:
         self.root: Any = {}

@@ -1,4 +1,4 @@
-"""How a row of the ledger may change: the rules every ledger follows, as functions of rows."""
+"""The changes a row of the ledger may undergo: the rules every ledger follows, as functions of rows."""
 
 from __future__ import annotations
 

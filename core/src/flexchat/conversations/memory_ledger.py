@@ -27,7 +27,7 @@ MOST_ROWS = 10_000
 
 
 class MemoryLedger:
-    """Keeps effects in memory; see EffectLedger. Any number of threads may use it."""
+    """A ledger in memory; see EffectLedger. Any number of threads may use it."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Effect] = {}  # in the order of their first claims
@@ -37,6 +37,7 @@ class MemoryLedger:
     async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
         """Claim an effect; see EffectLedger."""
         with self._lock:
+            # Look-up and claim under one lock: of two threads with the same call, only one may run its tool.
             row = self._rows.get(call.key)
             outcome = "yours" if row is None else outcome_of(row, call, self._lives(row.owner), take_over)
             if outcome == "yours":
@@ -62,7 +63,7 @@ class MemoryLedger:
         return self._change(key, fence, lambda row: finished(row, state, result, note, now_text()))
 
     async def release(self, key: str, fence: int, *, note: str) -> bool:
-        """Give a claim back; see EffectLedger."""
+        """Release a claim; see EffectLedger."""
         return self._change(key, fence, lambda row: released(row, note, now_text()))
 
     async def settle(
@@ -153,6 +154,7 @@ class MemoryLedger:
 
     def _stay_small(self) -> None:
         if len(self._rows) > MOST_ROWS:
+            # Claimed and unknown rows stay: without its row, such an effect could run a second time.
             oldest = (key for key, row in self._rows.items() if row.state in ("done", "failed"))
             for key in [key for key, _ in zip(oldest, range(MOST_ROWS // 10), strict=False)]:
                 del self._rows[key]

@@ -1,4 +1,4 @@
-"""Makes a store and a ledger from the config's tables [conversations] and [tools.effects], without opening them."""
+"""The store and the ledger of the config's tables [conversations] and [tools.effects], created without opening them."""
 
 from __future__ import annotations
 

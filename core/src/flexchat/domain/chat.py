@@ -53,7 +53,7 @@ class Reasoning:
 
 @attrs.frozen(kw_only=True)
 class ChatOptions:
-    """How to ask. None means the provider's own default.
+    """Parameters of a request. None means the provider's own default.
 
     A provider reports what it cannot honour in the result's warnings; it never drops anything silently.
 

@@ -1,4 +1,4 @@
-"""Which parts of JSON Schema a provider accepts, and how a schema was changed for it."""
+"""The parts of JSON Schema that a provider accepts, and the changes made to a schema for it."""
 
 from __future__ import annotations
 

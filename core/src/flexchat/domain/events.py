@@ -1,4 +1,4 @@
-"""Pieces of an answer, and everything that happens in a turn.
+"""Pieces of an answer, and the events of a turn.
 
 A provider yields TextDelta … ToolCallEnd and, last, one AnswerEnd. A turn passes them on between its happenings:
 TurnStarted, then phases, requests to models and tools as they begin and end (each answer's parts are counted from 0
@@ -74,7 +74,7 @@ ChatEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | ToolCal
 
 @attrs.frozen(kw_only=True)
 class Happening:
-    """Something that happens in a turn. The reader of a stream, plugins and records all get the same.
+    """An event of a turn, the same for the reader of a stream, for plugins and for records.
 
     For each class there is a hook, ``flexchat_`` and its name in snake case, whose arguments are its fields.
 

@@ -1,4 +1,4 @@
-"""A request to the world, as a tool, a document or a redirect names it, and its answer."""
+"""Requests to addresses that tools, documents or redirects name, and their answers."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Fetcher(Protocol):
         """
 
     def stream(self, request: FetchRequest, *, timeout_s: float = 10.0) -> AbstractAsyncContextManager[FetchedStream]:
-        """Send a request and give its answer as it arrives, for bodies that have no end (server-sent events).
+        """Send a request and yield its answer as it arrives, for bodies that have no end (server-sent events).
 
         The same addresses are reached as by ``fetch``; redirects are not followed. Leaving the context closes the
         connection. How long the body may take and how long it may be is up to the reader.

@@ -25,7 +25,7 @@ MOST_CONDITIONS = 100
 
 @attrs.frozen
 class Compare:
-    """Compares a field with a value: text, a number or a Boolean; a tuple of them for $in and $nin.
+    """A comparison of a field with a value: text, a number or a Boolean; a tuple of them for $in and $nin.
 
     A field that is missing, or has a different type from the value, equals nothing and is neither less nor greater:
     only $ne and $nin hold. 1 and 1.0 are equal numbers; true is not a number.
@@ -38,14 +38,14 @@ class Compare:
 
 @attrs.frozen
 class AllOf:
-    """Holds if all of the conditions hold; always, if there are none."""
+    """A condition that holds if all of its conditions hold; always, if there are none."""
 
     conditions: tuple[Condition, ...]
 
 
 @attrs.frozen
 class AnyOf:
-    """Holds if at least one of the conditions holds."""
+    """A condition that holds if at least one of its conditions holds."""
 
     conditions: tuple[Condition, ...]
 

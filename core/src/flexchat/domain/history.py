@@ -75,7 +75,7 @@ def write_history(
 
 
 class _Reader:
-    """Reads the entries of one history, in order. Its state: the calls waiting for their results, by id."""
+    """A reader of one history's entries, in order. Its state: the calls waiting for their results, by id."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[ToolCall]] = {}

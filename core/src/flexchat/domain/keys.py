@@ -1,4 +1,4 @@
-"""How a settings class describes its keys: for core's tables and for plugins'."""
+"""Descriptions of a settings class's keys, for core's tables and for plugins'."""
 
 from __future__ import annotations
 

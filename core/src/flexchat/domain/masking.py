@@ -62,7 +62,7 @@ _SECRET_KEY = re.compile(r"(?i)(passw(or)?d|pwd|secret|token|api[_-]?key|access[
 
 
 class Mask:
-    """Replaces secrets in a text with ***: the given ones, and likely ones (password=…, user:password@…).
+    """A filter that replaces secrets in a text with ***: the given ones, and likely ones (password=…, user:password@…).
 
     Args:
         secrets: Values that must not be shown, in whatever form: verbatim, escaped as in JSON, URLs or HTML,

@@ -253,7 +253,7 @@ def value_to_dict(
 
 
 def result_from_dict(data: Any) -> ChatResult:
-    """Return the answer of a model that value_to_dict made data of.
+    """Return the model's answer in data of value_to_dict.
 
     Raises:
         ValueError: It is not one, or is one of a newer FlexChat. The others raise the same.
@@ -262,12 +262,12 @@ def result_from_dict(data: Any) -> ChatResult:
 
 
 def record_from_dict(data: Any) -> ToolCallRecord:
-    """Return the record of a tool call that value_to_dict made data of."""
+    """Return the record of a tool call in data of value_to_dict."""
     return _made(ToolCallRecord, data, result=_result)
 
 
 def phase_from_dict(data: Any) -> PhaseRecord:
-    """Return the record of a phase that value_to_dict made data of."""
+    """Return the record of a phase in data of value_to_dict."""
     return _made(PhaseRecord, data, usage=_usage, warnings=_texts, rounds=_rounds)
 
 
@@ -279,22 +279,22 @@ def round_from_step(data: Any) -> Round:
 
 
 def rag_from_dict(data: Any) -> RagResults:
-    """Return the outcome of phase 2 that value_to_dict made data of."""
+    """Return the outcome of phase 2 in data of value_to_dict."""
     return _made(RagResults, data, hits=_hits)
 
 
 def question_from_dict(data: Any) -> Question:
-    """Return the question that value_to_dict made data of."""
+    """Return the question in data of value_to_dict."""
     return _made(Question, data)
 
 
 def reply_from_dict(data: Any) -> Reply:
-    """Return the reply that value_to_dict made data of."""
+    """Return the reply in data of value_to_dict."""
     return _made(Reply, data)
 
 
 def request_from_dict(data: Any) -> ChatRequest:
-    """Return the request that value_to_dict made data of; without its context."""
+    """Return the request in data of value_to_dict, without its context."""
     return _made(
         ChatRequest,
         data,
@@ -341,7 +341,7 @@ def whole_turn_to_dict(turn: Turn[Any]) -> dict[str, Any]:
 
 
 def whole_turn_from_dict(data: Any) -> Turn[Any]:
-    """Return the turn that whole_turn_to_dict made data of; see Turn.from_dict.
+    """Return the turn in data of whole_turn_to_dict; see Turn.from_dict.
 
     Raises:
         ValueError: It is something else.
@@ -554,7 +554,7 @@ class MisfitError(ValueError):
 
     @classmethod
     def at(cls, step: str, error: ValueError) -> MisfitError:
-        """Return an error one step further out: a key, or an index in brackets."""
+        """Return the error with one more step before its place: a key, or an index in brackets."""
         if not isinstance(error, MisfitError):
             return cls(step, str(error))
         return cls(f"{step}{'' if error.place.startswith('[') else '.'}{error.place}", error.text)

@@ -106,7 +106,7 @@ class SourcedTool:
 
 @attrs.frozen(kw_only=True)
 class ToolChange:
-    """How one tool of a source differs from the accepted one.
+    """The difference of one tool of a source from the accepted one.
 
     Attributes:
         name: As in SourcedTool.

@@ -28,7 +28,7 @@ def is_timeout(value: Any) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Implementation:
-    """How a tool is run.
+    """The type that runs a tool, and its settings.
 
     Attributes:
         type: Name of an ImplementationType: "mock", "builtin", "internal", "python", or a plugin's.
@@ -43,7 +43,7 @@ class Implementation:
 
 @attrs.frozen(kw_only=True)
 class ToolRetry:
-    """How often a tool that fails for the moment is tried, and how long to wait in between.
+    """The number of attempts at a tool that fails for the moment, and the waits in between.
 
     Source: tool-calling specification, HTTP tools (TC-54), for all tools (TC-102).
     """

@@ -1,4 +1,4 @@
-"""One message in, one turn out."""
+"""A request, and the turn that answers it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TurnStatus = Literal["done", "cancelled", "failed"]
 
 @attrs.frozen(kw_only=True)
 class TurnInfo:
-    """Which turn it is.
+    """The identity of a turn.
 
     Attributes:
         id: 32 hexadecimal digits, the same in everything reported about the turn; empty outside turns.
@@ -102,7 +102,7 @@ class ChatRequest:
 
 @attrs.frozen(kw_only=True)
 class PhaseRecord:
-    """How one of the six phases went.
+    """The record of one of the six phases.
 
     Attributes:
         phase: "topic detection", "rag collection", "intent detection", "profile building",
@@ -220,7 +220,7 @@ class Turn(Generic[Parsed]):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Turn[Any]:
-        """Return the turn that ``to_dict`` made data of; ``response.parsed`` is that of the data.
+        """Return the turn in data of ``to_dict``; ``response.parsed`` is that of the data.
 
         Raises:
             TurnDataError: It is not a turn's; the text names the place. Unknown keys are ignored.

@@ -1,4 +1,4 @@
-"""Converts a Python annotation to JSON Schema, and a JSON value back to the annotated type."""
+"""Conversion of Python annotations to JSON Schema, and of JSON values back to the annotated types."""
 
 from __future__ import annotations
 

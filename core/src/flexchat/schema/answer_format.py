@@ -1,4 +1,4 @@
-"""The form an answer must have: how the model is instructed, and how its text is parsed."""
+"""Required forms of answers: the instructions for the model, and the parsing of its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks a call's arguments against the tool's schema: returns sentences for the model, or usable arguments."""
+"""Checking a call's arguments against the tool's schema: usable arguments, or sentences for the model."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def load() -> None:
 
 
 class ArgumentChecker:
-    """Checks calls of one tool.
+    """A checker for the calls of one tool.
 
     Costs nothing until the first call; a valid call of a simple schema then costs a microsecond or two, and any other
     needs jsonschema, which takes 0.1 s to import.

@@ -1,4 +1,4 @@
-"""Reads a text as the number, Boolean, array or object it spells if the schema requires one, null as "not given", and
+"""Reading a text as the number, Boolean, array or object it spells if the schema requires one, null as "not given", and
 3.0 as the integer it is.
 
 Small models write ``{"days": "2"}``. Only lossless readings count: "2" is 2 and "true" is true, but "2.7" is not an

@@ -1,4 +1,4 @@
-"""Reads docstrings: the first paragraph, and each parameter's description, in Google, NumPy or Sphinx style."""
+"""Reading docstrings: the first paragraph, and each parameter's description, in Google, NumPy or Sphinx style."""
 
 from __future__ import annotations
 

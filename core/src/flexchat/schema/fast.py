@@ -1,4 +1,4 @@
-"""Compiles simple tool schemas to functions that return "certainly valid" or "ask jsonschema".
+"""Simple tool schemas compiled to functions, which leave doubtful values to jsonschema.
 
 Most tool schemas are an object of typed properties. For those, a valid call is recognised in a microsecond, and a
 program whose model makes no mistakes never imports jsonschema (0.1 s). Anything not covered here returns False, never

@@ -1,4 +1,4 @@
-"""Describes a Python function to a model, and converts a model's arguments into that function's."""
+"""Descriptions of Python functions for a model, and conversion of a model's arguments into a function's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONTEXT = "ToolContext"
 
 @attrs.frozen(kw_only=True)
 class FunctionDescription:
-    """How a function is described to a model, and how its arguments are read.
+    """A function's description for a model, and the readers of its arguments.
 
     Attributes:
         name: The function's own name.

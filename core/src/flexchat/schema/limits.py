@@ -1,4 +1,4 @@
-"""Checks that a tool's schema can be used: correct JSON Schema, and small enough to keep checking calls quick.
+"""Limits on a tool's schema: correct JSON Schema, and small enough to keep checking calls quick.
 
 Runs once per tool, at registration. A plain walk handles the vocabularies of Draft 2020-12 and draft-07; only the
 rare keywords in _UNUSUAL require the meta-schema, which needs jsonschema (0.1 s to import).

@@ -1,4 +1,4 @@
-"""Follows the ``$ref`` of a schema: each must lead to a schema in this document, and none may multiply the work."""
+"""Following the ``$ref`` of a schema: each must lead to a schema in this document, and none may multiply the work."""
 
 from __future__ import annotations
 

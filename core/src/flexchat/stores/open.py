@@ -1,4 +1,4 @@
-"""Opens document stores from the entries of stores, each with its embedder and reranker."""
+"""Opening document stores from the entries of stores, each with its embedder and reranker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @attrs.define
 class StoreOpener:
-    """Opens document stores.
+    """An opener of document stores.
 
     Attributes:
         llms: The services of the config, by name.

@@ -1,4 +1,4 @@
-"""Which keys of an implementation table are its handler's: those of neither core nor the implementation type."""
+"""The keys of an implementation table that are its handler's: those of neither core nor the implementation type."""
 
 from __future__ import annotations
 

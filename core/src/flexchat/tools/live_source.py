@@ -57,7 +57,7 @@ class SourceSetup:
 
 @attrs.frozen(kw_only=True)
 class ConfiguredOpening:
-    """Opens a source of a type with its settings; equal for tables of equal content."""
+    """A callable that opens a source of a type with its settings; equal for tables of equal content."""
 
     open: Callable[[Any, ToolSourceContext], Awaitable[ToolSource]]
     settings: Any = attrs.field(repr=False)
@@ -148,7 +148,7 @@ class LiveSource:
         return self._opened.source if self._opened is not None else None
 
     async def opened(self) -> ToolSource:
-        """Return it, opened.
+        """Open the source if necessary and return it.
 
         Raises:
             ToolSourceError: It cannot be opened.
@@ -290,6 +290,7 @@ class LiveSource:
                 await opened.aclose()
 
     async def _open(self) -> ToolSource:
+        # Calls and readings may open the source at the same time: later ones wait for the first, and share its result.
         async with self._opening:
             if self._is_closed:
                 raise ToolSourceError(f"{self._called()} is closed")
@@ -299,6 +300,7 @@ class LiveSource:
                 try:
                     source = await self._open_new(opened)
                 finally:
+                    # aclose does not wait for this lock: a source closed meanwhile must not leave a server running.
                     if opened.source is None or self._is_closed:
                         await opened.aclose()
                     else:
@@ -346,6 +348,7 @@ class LiveSource:
         return trouble
 
     async def _look(self) -> None:
+        # Cleared before the reading, not after: a change reported while it runs calls for another one (see _looked).
         self._is_stale = False
         try:
             async with asyncio.timeout(self.setup.timeout_s):

@@ -91,6 +91,7 @@ class ToolsLock:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with _alone(self.path.parent):
+                # Read inside the lock, not from memory: the file may hold what another process has just accepted.
                 kept = dict(self._fresh())
                 change(kept)
                 with replacing(self.path) as file:
@@ -179,6 +180,8 @@ def _alone(folder: Path) -> Iterator[None]:
     except ImportError:  # Windows
         yield
         return
+    # The folder is locked, because the file itself is replaced: a lock on it would stay with the old one. Closing the
+    # descriptor releases the lock, as does the end of a killed process.
     number = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(number, fcntl.LOCK_EX)

@@ -131,7 +131,7 @@ def tool(
 
 @attrs.frozen
 class _StandIn:
-    """A function of all arguments as one mapping: the settings of a tool that something else answers."""
+    """A function of all arguments as one mapping: the settings of a tool with a stand-in."""
 
     answer: Callable[[Mapping[str, Any]], Any]
 

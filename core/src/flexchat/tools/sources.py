@@ -151,6 +151,7 @@ class ToolSources:
         first = {task for task, each in waiting.items() if has_changed or not (each.is_known or each.trouble)}
         known = first - set(new)
         if known:
+            # After the time-out the readings go on, for later turns.
             await asyncio.wait(known, timeout=WAIT_S)
         await self._accept_first(needed)
 
@@ -209,6 +210,7 @@ class ToolSources:
         source = self._named(name)
         self.lock.read()
         restarting = source.restart(tenant)
+        # Not awaited directly: a caller that is cancelled must not cancel the restart that others wait for.
         await asyncio.wait([restarting])
         if not restarting.cancelled() and (trouble := restarting.result()):
             raise ToolSourceError(_told_of(source.name, trouble))
@@ -368,6 +370,7 @@ class ToolSources:
         first = KeptSource(type=source.setup.type, fingerprint=source.fingerprint, tools=tools)
 
         def add(kept: dict[str, KeptSource]) -> None:
+            # Another process may have accepted first tools meanwhile: a person may have seen those, so they stay.
             kept.setdefault(name, first)
 
         try:
