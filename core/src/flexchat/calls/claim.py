@@ -119,8 +119,8 @@ class ClaimEffect:
             return False
         try:
             effect = await self._row(call)
-        # Unreadable means asking the person again, not running again: the claim that follows needs the same ledger.
         except StorageError:
+            # Unreadable means asking the person again, not running again: the claim that follows needs the ledger.
             return False
         return effect is not None and bool(effect.owner) and effect.digest == _digest_of(call)
 

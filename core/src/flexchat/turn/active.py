@@ -170,6 +170,7 @@ class ActiveTurn:
         """Take the result of a request for the answer."""
         assert self.who is not None
         self.result, self.said = result, result.message
+        # The whole answer replaces its pieces: a turn that ends now must not have the text twice.
         self.pieces.clear()
         self.warnings.extend(w for w in result.warnings if w not in self.warnings)
         if result.usage is not None:
@@ -209,6 +210,7 @@ class ActiveTurn:
             elapsed_ms=self.clock.elapsed_ms(),
             **rest,
         )
+        # Counted when a turn ends, however it ends: a failed one has cost money as well.
         spent, tenant = self.parts.spent, self.info.tenant
         spent[tenant] = turn.cost if tenant not in spent else spent[tenant] + turn.cost
         return turn
@@ -254,9 +256,11 @@ async def go_on(turn: ActiveTurn) -> None:
     journal = turn.journal
     if journal is None or journal.loud is None:
         return
+    # Before the check: the end of a closed turn is reported to the real listeners as well.
     turn.sink, journal.loud = journal.loud, None
     if journal.is_closed:
         raise InterruptedTurnError(turn.info.id)
+    # Noted at the first new step, not when the turn is taken: replaying writes nothing.
     journal.resume()
     if turn.sink.wants(TurnResumed):
         standing = journal.standing(turn.info, has_format=turn.form is not None) if turn.sink.is_read else ()

@@ -56,6 +56,7 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
     _begin(turn, rule)
     options, offered = _options(rule, turn.request), turn.parts.offered_to(rule, turn.offer)
     if turn.journal is not None and turn.journal.is_closed:
+        # A closed turn runs nothing: its recorded calls are matched with the tools of then, not with those of now.
         offered = turn.journal.offered
     limit = turn.parts.tools.get_max_iterations()
     if offered:
@@ -143,6 +144,8 @@ async def _at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
         messages = turn.messages + turn.aside
         turn.take(*await exchange(turn, turn.who, messages, options, form=turn.form, is_answer=True))
         assert turn.result is not None
+        # A model that asks for tools once more, although none are offered, has not answered: the specified sentence is
+        # used.
         if turn.form is not None or (turn.result.content and not turn.result.tool_calls):
             return await _finish(turn, options, max_iterations_reached=True)
     await go_on(turn)
@@ -167,6 +170,7 @@ async def _finish(turn: ActiveTurn, options: ChatOptions, *, max_iterations_reac
         content = content or NO_ANSWER
     elif not content:
         turn.warnings.append("the model gave an empty answer")
+    # Not streamed before: a form is held back until it is checked, and the specified sentence is not the model's.
     if content and (turn.form is not None or not (result.content or turn.paused)):
         await go_on(turn)
         turn.sink.delta(TextDelta(0, content))

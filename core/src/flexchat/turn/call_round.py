@@ -41,5 +41,6 @@ class CallRound:
     def _lost(self, index: int, registry: ToolRegistry) -> ToolCallRecord:
         asked, call = self.asked[index], self.calls[index]
         name = registry.name_of(asked.name)
+        # Only a call whose tool was never started may be called not executed: a started one may have acted.
         result = ToolResult.failed(name, _BROKEN_OFF if call is not None and call.began else NOT_STARTED)
         return record_of(asked, name, result, self.iteration, json_facts(call.facts, name) if call is not None else {})

@@ -41,6 +41,7 @@ class Clock:
     def restart(self) -> None:
         """Count from now on: time spent waiting for other turns does not count."""
         self._started = time.monotonic()
+        # A nested turn ends with the one around it, which waits for the tool that started it.
         own = self._started + self.limit_ms / 1000
         self.until = own if self._outer is None or own < self._outer else self._outer
 
@@ -94,6 +95,7 @@ class Alarm:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        # Never rescheduled to the deadline itself: a stopped clock moves it, and the graces come after it.
         self._timeout = asyncio.timeout(None)
         self._timer: asyncio.TimerHandle | None = None
 

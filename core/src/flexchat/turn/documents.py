@@ -57,6 +57,7 @@ class DocumentCollector:
         A store that fails is left out, with a warning.
         """
         question = search_text(request.user_message, topic)
+        # One limit for listing the collections and for querying them.
         until = time.perf_counter() + notes.seconds(self._timeout_s)
         chosen = await self._chosen(request.collections, until, notes)
         notes.input = {"query": question, "collections": [_spoken(choice) for choice in chosen]}

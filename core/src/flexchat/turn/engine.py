@@ -136,6 +136,7 @@ class TurnEngine:
             StuckTurnError: The configuration does not fit it.
             UnknownTurnError, TurnNotWaitingError, StorageError: It cannot be resumed.
         """
+        # Both raise, if at all, before the turn is taken.
         outer, _ = outer_turn(), self.journal
         assert self.keeper is not None
         journal, request = await self.keeper.take(id, tenant=tenant)
@@ -147,9 +148,11 @@ class TurnEngine:
             if not is_closed:
                 self._see_that_it_fits(journal)
         except StuckTurnError as error:
+            # The turn is ours by now: released, it can be resumed by a program whose configuration fits it.
             await journal.release(error.why)
             raise
         info = TurnInfo(id=journal.turn.id, conversation=journal.turn.conversation, tenant=journal.turn.tenant)
+        # The turn starts with a silent sink: the steps that it replays have been reported. ``go_on`` ends the silence.
         journal.loud = Sink(info, self.parts.hooks, feed, log=log)
         return self._active(
             info, attrs.evolve(request, context=context, on_question=on_question), Sink(info, Hooks()), outer, journal

@@ -73,6 +73,7 @@ async def exchange(
         ProviderError: No service answered; ProviderProtocolError: one broke its contract.
     """
     if turn.journal is not None:
+        # Answers are replayed in order and never asked for again: their calls may have run.
         if is_answer and (recorded := turn.journal.answer()) is not None:
             return _as_recorded(turn, who, recorded)
         await go_on(turn)
@@ -94,16 +95,19 @@ async def exchange(
         await refuse_beyond_limits(turn, llm, who.model)
         if turn.journal is not None:
             turn.journal.add("request", llm=request.llm, model=request.model, messages=len(messages))
+            # On disk before the request: a call of its answer must not exist without the steps that led to it.
             await turn.journal.flush()
         if turn.sink.wants(ModelRequestStarted):
             await turn.sink.begin(_started(request))
         started, attempts = time.perf_counter(), llm.attempts(left, request.model)
         answered = _answered if llm.slots is None else _answered_in_a_slot
         work = answered(turn, llm, attempts, request, is_answer=is_answer, is_quiet=form is not None)
+        # From here to ``settle`` the pieces can be withdrawn, so that another attempt may follow.
         turn.sink.open_answer()
         try:
             result = await (work if at_most_s is None else _within(left, work))
         except Exception as error:
+            # The request's timeout is the rest of the turn's time: either may end first, and both end the turn.
             is_late = isinstance(error, ProviderTimeoutError) and turn.clock.left() <= 0
             is_lost = isinstance(error, ProviderError) and not attempts.delivered
             falls_back = is_lost and not is_late and _fall_back(turn, who, cast("ProviderError", error))
@@ -122,6 +126,7 @@ async def exchange(
         finally:
             turn.sink.settle()
         elapsed_ms = await _finished(turn, request, started, result=result)
+        # Looked up before the answer is recorded, so that a resumed turn has the price of then.
         known = await llm.find_price(who.model, result.model)
         price = None if known is None else known.of(result.usage)
         if is_answer and turn.journal is not None:
@@ -259,6 +264,7 @@ async def _answered(
         except FlexChatError:
             raise
         except (ForeignError, _BrokenContractError) as error:
+            # Without another attempt: a plugin that breaks its contract once will do so again.
             attempts.delivered = attempts.began
             raise _broken(llm, request.model, str(error)) from error
         except Exception as error:
@@ -284,6 +290,7 @@ async def _streamed(turn: ActiveTurn, attempts: Attempts, pieces: Any, is_quiet:
     is_whole, ended = turn.sink.is_whole, False
     async with aclosing(pieces):
         async for piece in pieces:
+            # Set at the first piece: a service whose stream breaks later counts as alive for its breaker.
             attempts.began = True
             if ended:
                 raise _BrokenContractError("its stream continues after AnswerEnd")
@@ -296,6 +303,7 @@ async def _streamed(turn: ActiveTurn, attempts: Attempts, pieces: Any, is_quiet:
             kept(piece)
             if not is_whole and not (is_quiet and type(piece) is TextDelta) and pass_on(piece):
                 await turn.sink.room()
+    # Only after the stream has ended without an error: what is passed on here is never withdrawn.
     if is_whole:
         for piece in turn.pieces:
             if not (is_quiet and type(piece) is TextDelta):
@@ -337,6 +345,7 @@ def _fall_back(turn: ActiveTurn, who: Candidates, error: ProviderError) -> bool:
     """Switch to the next service on the fallback list; return whether there is one."""
     if not error.retryable or not who.fallback:
         return False
+    # Another model would see the results, but could decide to repeat the change. The turn fails instead.
     if turn.wrote:
         log.warning("%s failed after a tool with side effects had run: no other service takes over", who.llm)
         return False

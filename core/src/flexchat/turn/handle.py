@@ -128,6 +128,7 @@ class TurnHandle:
         Its last event is a TurnFailed with an InterruptedTurnError.
         """
         if self._turn is not None and not self._task.cancelling():
+            # Set before the cancellation, which is how ``run`` distinguishes the two.
             self._turn.is_interrupted = True
         self.cancel()
 
@@ -154,7 +155,9 @@ class TurnHandle:
 
     def _ended(self, task: asyncio.Task[Turn]) -> None:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        # Dropped here, since a program may keep a handle long after the end of its turn.
         turn, self._turn = self._turn, None
+        # A turn cancelled while it waited for its place has reported no end: readers would wait for ever.
         if turn is not None and not isinstance(self._log.last, ENDS):
             self._log.add(self._log.number + 1, _end_of(turn, error))
         self._log.end()

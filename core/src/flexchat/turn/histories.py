@@ -57,6 +57,7 @@ class Histories:
         self._forget(key)
         self._kept[key] = history
         self._size += _size_of(history)
+        # The oldest use goes first, since ``_keep`` puts each history at the end.
         while self._size > self._max_size:
             self._forget(next(iter(self._kept)))
 

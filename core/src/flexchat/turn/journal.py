@@ -103,6 +103,7 @@ class Journal:
         self._questions: dict[tuple[str, ...], deque[tuple[str, Reply | None]]] = {}
         self._asked_before: set[str] = set()
         for entry in recorded:
+            # Entries of older versions have no place; such questions are asked again.
             if entry.kind == "question" and "place" in entry.data:
                 question = question_from_dict(entry.data["question"])
                 known = replies.get(question.id)
@@ -115,6 +116,7 @@ class Journal:
         """Return those of a conversation's turns that were there when this turn began."""
         if self._started is None:
             return turns
+        # By the id of the last turn and not by their number: turns may have been added or deleted meanwhile.
         after = self._started["after"]
         at = next((index for index, turn in enumerate(turns) if turn.id == after), -1)
         return turns[: at + 1]
@@ -146,12 +148,14 @@ class Journal:
                 await self._flush()
 
     async def _flush(self) -> None:
+        # Taken before the wait: calls that run side by side add steps meanwhile, for the next write.
         entries, self._unwritten = self._unwritten, []
         if not entries:
             return
         try:
             await self._store.write(self.turn, entries, lease_s=self._lease.due())
         except StorageError:
+            # Back in front of the newer steps: their numbers must reach the store in order and without a gap.
             self._unwritten = entries + self._unwritten
             raise
 
@@ -165,6 +169,7 @@ class Journal:
             StorageError, LostTurnError: As flush.
         """
         async with self._writing:
+            # Cleared only after the write: one that fails leaves the steps to be written.
             entries = tuple(self._unwritten)
             await write(TurnEnd(turn=self.turn, entries=entries, state=state, error=error, lease_s=self._lease.due()))
             self._unwritten.clear()
@@ -258,11 +263,13 @@ class Journal:
         found = self._questions.get(_place_of(call.path, _digest_of(call), question))
         if not found:
             return question, None
+        # A queue, because one call may ask the same question twice, and each reply answers one of them.
         id, reply = found.popleft()
         return attrs.evolve(question, id=id), reply
 
     def add_question(self, call: Call, question: Question) -> bool:
         """Note a question that is about to be asked; return False if it has been written before."""
+        # Recalled without a reply: it is asked again under its old id, and written once.
         if question.id in self._asked_before:
             return False
         written = value_to_dict(question)

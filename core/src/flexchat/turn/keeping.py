@@ -29,6 +29,7 @@ from .lease import Lease
 
 log = logging.getLogger(__name__)
 
+# Long enough for a process that stands still for a while, short enough that a person waits for a resumption.
 LEASE_S = 30.0
 """How long a process that has stopped counts as alive."""
 
@@ -132,6 +133,7 @@ class Keeper:
             _, entries = await self.journal.read(turn.id, tenant=tenant)
             request = request_from_dict(entries[0].data["request"])
         except Exception as error:
+            # The turn is ours by now. It is released with the reason, so that no one resumes it unasked.
             await self.journal.release(turn, error=f"its steps cannot be read: {error_name(error)}")
             raise
         return Journal(self.journal, self._lease, turn, entries, run_by=self._about), request
@@ -190,14 +192,19 @@ class Keeper:
                     await journal.end(done.status, done.error, end)
             return attrs.evolve(done, conversation=conversation)
 
+        # A turn that closes another one holds the place already, and would wait for itself.
         lock = self._locks.setdefault((tenant, conversation), asyncio.Lock())
         async with contextlib.nullcontext() if journal is not None and journal.is_in_place else lock:
             if journal is None or self._lease is None:
                 yield Place(await self.continued(request, conversation, tenant), keep)
                 return
+            # Held from before the first step to after the last: a turn whose owner has no lease counts as interrupted.
             with self._lease.held():
+                # Interrupted turns end first: what they did comes before this message in the conversation. A resumed
+                # turn keeps its own place among them.
                 for id in () if journal.is_resumed else await journal.waiting():
                     await close(id)
+                # Turns added while this one was interrupted are left out: the replayed answers did not see them.
                 turns = journal.before(await self._histories.read(conversation, tenant=tenant))
                 journal.begin(request, turns)
                 yield Place(_continued(request, turns), keep)
@@ -207,6 +214,7 @@ class Keeper:
         """Delete the steps of turns that ended long ago: once a day, after a turn."""
         if self.journal is None or time.monotonic() < self._forget_at:
             return
+        # Set first: a store that fails is not asked again after every turn.
         self._forget_at = time.monotonic() + _DAY_S
         try:
             await self.journal.forget(older_than_s=self._keep_s, events_older_than_s=min(self._keep_s, KEEP_EVENTS_S))

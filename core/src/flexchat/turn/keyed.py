@@ -132,10 +132,12 @@ class KeyMemory:
 
     def _ended(self, whose: _Whose, known: _Known, handle: TurnHandle) -> None:
         known.handle = None
+        # The journal has the end of a kept turn. A key that stands for a newer turn keeps no older answer.
         if known.is_journaled or self._known.get(whose) is not known:
             return
         known.end, self._answers[whose] = handle.end, known
         if len(self._answers) > self._most_answers:
+            # The key stays, without its answer: a repetition gets an error, and does not run a second time.
             self._answers.pop(next(iter(self._answers))).end = None
 
     def _forget(self, whose: _Whose) -> None:
@@ -183,6 +185,7 @@ class KeyedTurns:
         whose, began = (request.tenant, request.key), time.monotonic()
         joining = _Joining(self._engine, request, self._digest(request), memory, self._resume, self._running)
         while True:
+            # Of two equal requests at once, the second finds the turn that the first has started.
             async with memory.lock(whose):
                 joining.waited_s = time.monotonic() - began
                 known = memory.find(whose)
@@ -190,6 +193,8 @@ class KeyedTurns:
                 if found is None:
                     log: EventLog[StreamEvent] = EventLog()
                     turn = self._engine.begin(request, log=log)
+                    # Bound before the turn starts: a process killed between the two leaves a key without a turn, which
+                    # is free again, and never a turn without its key.
                     found = None if turn.journal is None else await joining.bound(turn)
                 if found is None:
                     handle = self._start(turn, log)
@@ -199,9 +204,12 @@ class KeyedTurns:
                 return found
             if joining.waited_s > self._engine.parts.limits.turn_timeout_ms / 1000:
                 raise TurnRunningError(found)
+            # Another process owns the turn, and only the store can be asked about it.
             await asyncio.sleep(_POLL_S)
 
     def _digest(self, request: ChatRequest) -> str:
+        # Variables with the config's values do not count: a repetition after a change of the config is the same
+        # request.
         own = {name: value for name, value in request.variables.items() if self._variables.get(name) != value}
         history, continuation = _with_same_ids(request.history, request.continuation)
         plain = attrs.evolve(request, key=None, variables=own, history=history, continuation=continuation)
@@ -234,6 +242,7 @@ class _Joining:
             return None
         if known.end is None:
             raise ForgottenAnswerError(known.id)
+        # A failure without effects is not worth keeping: the repetition gets a new attempt.
         if isinstance(known.end, TurnFailed) and self._changed_nothing(known.end.turn):
             return None
         return JoinedTurn(ReplayedTurn(known.end), is_repeat=True)
@@ -258,6 +267,7 @@ class _Joining:
             found = await self._earlier(bound)
             if found is not None:
                 return found
+            # Compared by the store when it writes: of two processes that replace a failed turn, one succeeds.
             replaced = bound
 
     async def _earlier(self, bound: TurnKey) -> JoinedTurn | str | None:
@@ -266,6 +276,8 @@ class _Joining:
         except UnknownTurnError:
             if bound.begun:
                 raise ForgottenAnswerError(bound.turn) from None  # it was deleted with its conversation
+            # Bound, but not begun: its process is about to write the first step, or has died before it. After a while
+            # the second is certain enough, and replacing it fails if the turn has begun after all.
             return bound.turn if self.waited_s < BEGINNING_S else None
         _refuse_itself(found.id)
         if found.state == "running":
@@ -279,6 +291,8 @@ class _Joining:
         return JoinedTurn(ReplayedTurn(_end_of(turn, found)), is_repeat=True)
 
     async def _resumed(self, found: JournaledTurn) -> JoinedTurn | str:
+        # A turn whose process ends each time it runs may be the cause of that: a client that repeats its key must not
+        # end one process after another.
         if found.fence > MOST_RESUMES:
             why = found.error or f"its process has ended {found.fence} times while it ran"
             raise StuckTurnError(found.id, why, then="resume it by hand (flexchat turns resume), or cancel it")

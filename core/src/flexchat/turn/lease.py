@@ -40,6 +40,7 @@ class Lease:
     @property
     def owner(self) -> str:
         """The id of this process's use of the store: 32 hexadecimal digits, new after a fork."""
+        # Parent and child with one id would renew each other's leases, and both own the same turns.
         if self._process != os.getpid():
             self._begin()  # a fork is a process of its own, without our thread
         return self._owner
@@ -63,6 +64,7 @@ class Lease:
         now = time.monotonic()
         if now < self._next:
             return None
+        # Moved before the caller's transaction: if that fails, the thread renews the lease in time.
         self._next = now + self.seconds / 3
         return self.seconds
 
@@ -72,6 +74,7 @@ class Lease:
 
     def _keep(self) -> None:
         while not self._ended.wait(self.seconds / 3):
+            # Without a hold the lease expires: the turns of an idle process are all ended or waiting to be resumed.
             if self._held:
                 try:
                     self._renew(self.owner, self.seconds)

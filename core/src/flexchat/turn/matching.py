@@ -49,6 +49,7 @@ class Conditions:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self._values: dict[str, str] = {}
+        # One budget for all patterns, because their number is the config's and the text is the user's.
         self._left_s = LONGEST_MS / 1000
         self._given_up = 0
 

@@ -74,6 +74,7 @@ class PhaseLog:
         """
         notes = notes or _NOTHING
         now = time.perf_counter()
+        # Each phase is timed from the end of the one before, so that their times add up to the turn's.
         since, self._since = self._since, now
         record = PhaseRecord(
             phase=phase,

@@ -37,6 +37,7 @@ def paused(turn: RunningTurn | None, call: RunningCall | None = None) -> Iterato
     with contextlib.ExitStack() as stack:
         if call is not None:
             stack.enter_context(call.waiting())
+        # All turns around this one wait for the same person, and would time out first.
         while isinstance(turn, ActiveTurn):
             stack.enter_context(turn.clock.stopped())
             if turn.within is not None:
@@ -48,6 +49,7 @@ def paused(turn: RunningTurn | None, call: RunningCall | None = None) -> Iterato
 async def _tell(turn: ActiveTurn, call: Call, question: Question, reply: Reply | None) -> None:
     journal, sink = turn.journal, turn.sink
     if reply is None:
+        # On disk before the person sees it: the reply to it may arrive after a crash.
         if journal is not None and journal.add_question(call, question):
             await journal.flush()
         if sink.wants(QuestionAsked):

@@ -28,11 +28,14 @@ async def ensure_form(turn: ActiveTurn, form: AnswerFormat, options: ChatOptions
     while problem := _problem(turn, form):
         assert turn.result is not None
         if turn.asked_for_form:
+            # Asked again once only: ``aside`` is set by the first complaint. An answer that was cut off would be cut
+            # off again.
             if turn.aside or next_step(turn.result) is not NextStep.FINISH:
                 return
             log.info("the answer does not have its form: %s", problem)
             complaint = COMPLAINT.format(problem=problem, schema=_told(form))
             turn.aside = (turn.result.message, UserMessage(content=complaint))
+        # The text before a pause belongs to the answer that is replaced.
         turn.paused = ""
         messages = turn.messages + turn.aside
         turn.take(*await exchange(turn, turn.who, messages, options, form=form, is_answer=True))

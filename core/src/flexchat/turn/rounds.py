@@ -165,9 +165,12 @@ async def run_calls(
     everything still running is cancelled and awaited.
     """
     round_ = turn.calling = CallRound(calls, iteration)
+    # Judged as a whole, before the first tool runs: the verdict must not depend on which call is faster.
     refusals = manners.judge(calls)
     for group in _groups(calls, refusals, turn.tools):
         if turn.journal is not None:
+            # The answer and the results so far are on disk before the next tools run: a tool must not act for an answer
+            # that a resumed turn would not have.
             await turn.journal.flush()
         if len(group) == 1:  # the usual case needs no task
             await _call(turn, round_, group[0], refusals[group[0]], offered)
@@ -186,6 +189,7 @@ async def _side_by_side(work: Sequence[Any]) -> None:
     try:
         await asyncio.wait(tasks)
     finally:
+        # Also when the turn is cancelled: no tool may run on unseen after its turn.
         await end(tasks)
     for task in tasks:
         task.result()
@@ -197,6 +201,7 @@ def _groups(calls: Sequence[ToolCall], refusals: Sequence[str | None], registry:
     shared = False
     for index, call in enumerate(calls):
         tool = registry.get(registry.name_of(call.name))
+        # A refused call runs nothing, so it need not be alone.
         alone = refusals[index] is None and tool is not None and tool.exclusive
         if alone or not shared:
             groups.append([])
@@ -210,6 +215,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
     asked, journal = round_.asked[index], turn.journal
     if journal is not None:
         if (known := journal.call(round_.iteration, index)) is not None:
+            # Replayed from the journal: the tool does not run again.
             turn.wrote = turn.wrote or known["wrote"]
             round_.records[index] = record_from_dict(known["record"])
             return
@@ -225,6 +231,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
             acted = call.began or "effect" in call.facts  # now, or before the turn was interrupted
             turn.wrote = turn.wrote or (acted and call.tool is not None and call.tool.effect == "write")
             record = record_of(wrote, call.name, result, round_.iteration, call.facts)
+            # Only the model's own calls have a place in the round; a tool's calls belong to their parent.
             if wrote is asked:
                 round_.records[index] = record
                 if journal is not None:
@@ -258,6 +265,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         notes=[*asked.notes],
     )
     if journal is not None and journal.is_closed:
+        # A closed turn starts no tool: the ledger decides whether this call has run, and how it ended.
         result = await turn.parts.tools.calls.recalled(call) or ToolResult.failed(call.name, NOT_STARTED)
         round_.records[index] = record_of(asked, call.name, result, round_.iteration, call.facts)
         return

@@ -57,8 +57,11 @@ class Router:
         await self.profile(turn)
         if turn.journal is not None and (chosen := turn.journal.rule) is not None:
             if turn.journal.is_closed:
+                # A closed turn asks no model, so the rule may be gone from the config by now.
                 turn.rule = (chosen["index"], ResponseRule(llm=chosen["outcome"]["llm"], tools=RuleTools()))
             else:
+                # The recorded choice stands, even if the profile would now lead to another rule: its prompt and tools
+                # are what the recorded answers refer to.
                 turn.rule = rule_as_recorded(self.rules, chosen, turn.info.id)
                 turn.warnings += await turn.parts.tools.ready_for(turn.rule[1])
                 turn.offer = turn.parts.tools.offer_to(turn.rule[1])

@@ -84,6 +84,7 @@ async def run(engine: TurnEngine, turn: ActiveTurn) -> Turn:
     conversation, keeper = turn.info.conversation, engine.keeper
     if conversation is None or keeper is None:
         return await _run(engine, turn, None)
+    # A turn inside one of its own conversation would wait for the outer one, which waits for it.
     _look_for_itself(turn)
 
     async def close_before(id: str) -> None:
@@ -127,6 +128,7 @@ def _look_for_itself(turn: ActiveTurn) -> None:
 
 
 async def _run(engine: TurnEngine, turn: ActiveTurn, keep: Keep | None) -> Turn:
+    # Restarted here: the wait for the conversation's place is not part of the turn.
     turn.clock.restart()
     turn.log.restart()
     with in_turn(turn):
@@ -136,12 +138,14 @@ async def _run(engine: TurnEngine, turn: ActiveTurn, keep: Keep | None) -> Turn:
                     await turn.sink.tell(TurnStarted(info=turn.info, user_message=turn.request.user_message))
                 await engine.router.route(turn)
                 response = await _answered(turn)
+            # A turn replayed to its end is reported from here: its end is new.
             await go_on(turn)
             await turn.sink.seam()  # a turn its reader has not seen to the end is not done
             turn.done = turn.ended(response, citations=_citations(turn, response))
             if keep is not None:
                 turn.done = await keep(turn.done)
         except asyncio.CancelledError as error:
+            # Too late once it is done: then its end is kept, and there is nothing to resume.
             if turn.is_interrupted and turn.done is None and keep is not None and turn.journal is not None:
                 await _leave(turn, turn.journal)
             await _broken_off(turn, error, keep)
@@ -209,6 +213,7 @@ async def read_turn(
     async def to_its_end() -> None:
         try:
             await work(turn)
+        # Cancellations included: the reader must not wait for a feed that no task will fill.
         except BaseException as error:
             feed.end(error)
             if not isinstance(error, Exception):
@@ -216,6 +221,7 @@ async def read_turn(
         else:
             feed.end()
 
+    # A task of its own, so that leaving the generator cannot stop the turn in the middle of keeping its end.
     task = asyncio.get_running_loop().create_task(to_its_end(), context=context)
     try:
         while await feed.filled():
@@ -237,6 +243,7 @@ async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None)
         asyncio.CancelledError: A failing turn was cancelled meanwhile.
     """
     ended, cancelled = turn.done or unfinished(turn, error), False
+    # Keeping has just failed if the turn is done and the error is the store's: a second try would double the wait.
     if keep is not None and not (turn.done and isinstance(error, StorageError)):
         ended, cancelled = await _kept_in_any_case(keep, ended)
     turn.done = ended
@@ -246,6 +253,7 @@ async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None)
         told = TurnFailed(info=turn.info, error=error, turn=ended)
     else:
         told = TurnCancelled(info=turn.info, turn=ended)
+    # Told after it is kept: a listener that hears of the end may read the conversation at once.
     telling = asyncio.ensure_future(turn.sink.tell_end(told, TELLING_S))
     cancelled |= await _waited_for(telling, TELLING_S + 0.5)  # it ends on its own, unless a plugin prevents that
     if cancelled and isinstance(error, Exception):
@@ -259,6 +267,7 @@ async def _leave(turn: ActiveTurn, journal: Journal) -> None:
         InterruptedTurnError: Always.
     """
 
+    # Released instead of kept: a turn that is to be resumed must not get an end in its conversation.
     async def leave(stopped: Turn) -> Turn:
         await journal.leave()
         return stopped
@@ -286,9 +295,12 @@ async def _kept_in_any_case(keep: Keep, turn: Turn) -> tuple[Turn, bool]:
         The turn as kept, and whether it was cancelled meanwhile.
     """
     keeping = asyncio.ensure_future(keep(turn))
+    # A reference, because the event loop holds tasks only weakly and the wait below may give up first.
     _KEEPING.add(keeping)
     keeping.add_done_callback(_KEEPING.discard)
     was_cancelled = await _waited_for(keeping, KEEPING_S)
+    # A store that is still writing may succeed later. Until then the turn counts as not kept, which its journal can
+    # mend.
     if keeping.done() and not keeping.cancelled() and keeping.exception() is None:
         turn = keeping.result()
     else:
@@ -304,6 +316,7 @@ async def _waited_for(work: asyncio.Future[Any], seconds: float) -> bool:
         try:
             await asyncio.wait({work}, timeout=left)
         except asyncio.CancelledError:
+            # Noted and raised later by the caller: keeping the end matters more than ending at once.
             was_cancelled = True
     return was_cancelled
 
@@ -363,6 +376,7 @@ async def _verdicts(engine: TurnEngine, profile: Profile) -> tuple[RuleVerdict, 
     async with engine.explaining:
         for verdict in each_verdict(profile, engine.router.rules):
             found.append(verdict)
+            # Checking thousands of rules takes a while, in which other turns would stand still.
             if len(found) % _AT_ONCE == 0:
                 await asyncio.sleep(0)
     return tuple(found)

@@ -20,6 +20,8 @@ async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
         try:
             await asyncio.wait(running)
         except asyncio.CancelledError:
+            # Passed on: a task that ignored the first cancellation gets another. The wait goes on, since a task left
+            # behind would act unseen.
             was_cancelled = True
             for task in running:
                 task.cancel()

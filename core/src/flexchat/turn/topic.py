@@ -117,6 +117,7 @@ def read_topic(answer: str, message: str, current: str) -> Topic:
     the message is used.
     """
     summary, status = _told(answer)
+    # Without a topic so far there is none to continue, whatever the model answers.
     if not current:
         status = "new_topic"
     if summary.casefold() in ("", *_NOTHING):

@@ -31,11 +31,13 @@ def unfinished_response(turn: ActiveTurn) -> ChatResponse:
         asked = (UserMessage(content=turn.request.user_message), *turn.request.continuation)
         return ChatResponse(content="", llm="", model="", messages=asked, warnings=turn.log.warnings)
     messages, records = turn.messages[turn.kept :], turn.records
+    # The pieces of an unfinished answer are newer than the last whole one.
     said = message_so_far(turn.pieces) if turn.pieces else turn.said
     if turn.calling is not None and turn.said is not None:
         broken_off = turn.calling.broken_off(turn.tools)
         max_chars = turn.parts.tools.table.max_result_chars
         answers = messages_of(turn.calling.asked, broken_off, max_chars, reads_on=turn.reads_on)
+        # Providers refuse a history in which a call has no result, so each call gets one.
         messages, records = (*messages, turn.said, *answers), [*(records or ()), *broken_off]
     elif said is not None and (said := without_calls(said)).parts:
         messages = (*messages, said)
