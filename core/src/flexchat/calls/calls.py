@@ -113,7 +113,7 @@ class Calls:
         return self._from_arguments(call)
 
     def findings(self, tool: ToolDefinition, arguments: Any) -> list[str]:
-        """Return the problems with the arguments, in the specification's words; empty if there are none."""
+        """Return the problems with the arguments, worded by the specification; empty if there are none."""
         return [found.text for found in self._prepared.of(tool).checker.check(arguments).findings]
 
     def _guarded(self, theirs: PluginStep, inner: _Link) -> _Link:

@@ -60,7 +60,7 @@ class ClaimEffect:
         return rest() if call.is_new else self._as_recorded(call, rest)
 
     async def _as_recorded(self, call: Call, rest: Rest) -> ToolResult:
-        """Let a row that an earlier run of this very call has left decide, whatever the tool's effect is now."""
+        """Follow the row that an earlier run of this very call has left, even if the tool is no longer a write."""
         try:
             effect = await self._row(call)
         except StorageError as error:
@@ -207,7 +207,7 @@ class ClaimEffect:
         return await self._finish(call, effect, "done" if is_done else "failed", result)
 
     async def _remember(self, call: Call, effect: Effect, handle: Any) -> None:
-        """Keep what the tool wants to remember of a job it has started: on disk when this returns.
+        """Keep a tool's handle of a job that it has started: on disk when this returns.
 
         Raises:
             EffectUnknownError: It is not kept; the job has been started nevertheless.

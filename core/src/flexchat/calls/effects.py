@@ -132,7 +132,7 @@ class Effects:
         return await self._write(lambda: self.ledger.finish(key, fence, state=state, result=result, note=note))
 
     async def release(self, effect: Effect, note: str) -> bool:
-        """Give back a claim of ours whose tool was never started. Returns and raises as finish."""
+        """Release a claim of ours whose tool was never started. Returns and raises as finish."""
         return await self._write(lambda: self.ledger.release(effect.key, effect.fence, note=note))
 
     def finish_late(self, effect: Effect, state: Literal["done", "failed"], result: str | None) -> None:

@@ -37,5 +37,5 @@ class ToolExecutor:
         return await self._calls.run(call)
 
     def validate(self, tool: ToolDefinition, params: Mapping[str, Any]) -> list[str]:
-        """Return the problems with the arguments, in the specification's words; empty if there are none."""
+        """Return the problems with the arguments, worded by the specification; empty if there are none."""
         return self._calls.findings(tool, params)

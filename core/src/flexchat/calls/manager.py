@@ -1,4 +1,4 @@
-"""The tools of one configuration: fills the registry, and knows the limits."""
+"""The tools of one configuration: fills the registry, and applies the limits."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class ToolManager:
         sources: Iterable[SourceSetup] = (),
         lock: ToolsLock | None = None,
     ) -> ToolManager:
-        """Return a manager that knows what plugins bring but has no tools yet; ``add`` and ``load_tools`` add them.
+        """Create a manager on the records of plugins, without tools yet; ``add`` and ``load_tools`` add them.
 
         Args:
             table: Limits, and what load_tools registers.
@@ -227,11 +227,11 @@ class ToolManager:
         return manager
 
     def get_registry(self) -> ToolRegistry:
-        """Return the registry."""
+        """Return the registry that calls and offers use."""
         return self._registry
 
     def get_executor(self) -> ToolExecutor:
-        """Return the executor."""
+        """Return the executor for calls of a program."""
         return self._executor
 
     def is_enabled(self) -> bool:

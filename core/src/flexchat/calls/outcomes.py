@@ -37,7 +37,7 @@ class Outcomes:
     max_media_bytes: int = DEFAULT_MAX_BYTES
 
     def of_value(self, name: str, value: Any) -> ToolResult:
-        """Return the result of a tool that returned a value. Raises whatever the value's own conversion raises."""
+        """Return the result of a tool that returned a value. Exceptions of the value's own conversion pass through."""
         apart = split_media(value)
         if apart is None:
             plain, encoded = self._as_json(value)
@@ -71,7 +71,7 @@ class Outcomes:
             return self.of_error(name, error)
 
     def _as_json(self, value: Any) -> tuple[Any, str]:
-        """Return a tool's value as JSON data and text, without known secrets. Raises the same as as_json."""
+        """Convert a tool's value to JSON data and text, without known secrets. Raises as as_json."""
         plain, encoded = as_json(value)
         if self.mask.knows(encoded):
             return as_json(self.mask.known_data(plain))
@@ -99,11 +99,11 @@ class Outcomes:
         return ToolResult.failed(name, self.mask(error_text(error)), hint=self._hint_of(error))
 
     def of_arguments(self, name: str, error: ArgumentsError) -> ToolResult:
-        """Return the failure of a call whose arguments its function cannot take: what is wrong is no secret."""
+        """Return the failure of a call whose arguments its function cannot take; the text is shown in full."""
         return ToolResult.failed(name, self.mask(f"Invalid parameters: {error}"))
 
     def of_late(self, name: str, value: Any) -> ToolResult:
-        """Return the result of a tool that returned a value, whatever it is, after its time had run out."""
+        """Return the result of a tool that returned any value after its time had run out."""
         try:
             with contained():
                 return self.of_value(name, value)
@@ -165,7 +165,7 @@ _TRANSIENT = (TimeoutError, ConnectionError)
 
 
 def retry_after(error: BaseException) -> float | None:
-    """Return the seconds a service wants to be left alone before the same call may succeed; None if it would not.
+    """Return the seconds to wait before the same call may succeed; None if it would fail again.
 
     The error decides it (``retryable``, ``retry_after_s``) or, without such a mark, whether a connection or an answer
     failed to arrive.

@@ -1,4 +1,4 @@
-"""What every call of a tool needs, made once per tool: how its arguments are checked, and what runs it."""
+"""Prepared tools: the argument checker and the implementation of each tool, made once for all its calls."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PreparedTools:
         return (tool.source, tool.name) not in self._known and isinstance(tool.implementation.settings, Mapping)
 
     def of(self, tool: ToolDefinition) -> PreparedTool:
-        """Return everything needed to call a tool.
+        """Prepare a tool at its first call, and return it prepared.
 
         Raises:
             ToolError: Nothing installed can run it, or not with its settings.

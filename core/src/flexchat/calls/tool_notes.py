@@ -1,4 +1,4 @@
-"""What is worth noting about the tools of a configuration once those of its sources are known, from the lock alone."""
+"""Notes on the tools of a configuration, with those of its sources as the lock has them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Place = tuple[str | int, ...]
 
 
 def tool_notes(config: Config, manager: ToolManager, llms: Llms) -> Iterator[tuple[Place, str]]:
-    """Yield what a person should know, with its place. Reads the accepted tools of sources; opens nothing."""
+    """Yield notes for people, each with its place. Reads the accepted tools of sources; opens nothing."""
     if manager.sources.by_name:
         yield from _of_sources(manager)
         yield from _unknown_names(config, manager)

@@ -1,1 +1,1 @@
-"""The models a config names: who is asked, how often, and what is known about the servers behind them."""
+"""The models of a config: their services, retries, slots and prices."""

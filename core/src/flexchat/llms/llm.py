@@ -92,7 +92,7 @@ class LLM:
             return found
 
     async def find_price(self, model: str, answered: str | None = None) -> ModelPrice | None:
-        """Return the same as price_of; genai-prices is imported and searched in a thread."""
+        """Look up a price as price_of does, with genai-prices imported and searched in a thread."""
         if (model, answered) not in self._known_prices and takes_long(self.provider, self.prices, model, answered):
             await run_in_thread(self.price_of, model, answered)
         return self.price_of(model, answered)
@@ -232,7 +232,7 @@ class Attempts:
 
 
 class Slots:
-    """``most`` slots for requests in each event loop; who finds none free waits, in the order of coming."""
+    """``most`` slots for requests in each event loop; a request without a free one waits, in the order of arrival."""
 
     def __init__(self, most: int) -> None:
         self._most = most

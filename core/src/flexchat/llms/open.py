@@ -73,7 +73,7 @@ def read_entries(
 
 
 def with_usual_key(settings: Any) -> Any:
-    """Return a service's settings; if they hold no secret, with the key that is known for its host.
+    """Complete a service's settings with the usual key for its host, if they hold no secret.
 
     The environment comes first, then the keys that ``flexchat keys set`` stored. A field's ``secret_key`` names the
     variables. The key is used over HTTPS only.

@@ -85,7 +85,7 @@ def _of_table(provider: ChatProvider, names: list[str]) -> ModelPrice | None:
 
 
 def _known_address(provider: ChatProvider) -> str | None:
-    """Return where the provider's service is, if genai-prices may know it."""
+    """Return the address of the provider's service, if genai-prices may list it."""
     endpoint = getattr(provider, "endpoint", None)
     return endpoint if isinstance(endpoint, str) and endpoint.startswith("https://") else None
 

@@ -105,7 +105,7 @@ class Offer(Protocol):
         """Return the names of all."""
 
     def wire_name(self, name: str) -> str:
-        """Return the name a model knows a tool by."""
+        """Return the name of a tool in requests to models."""
 
 
 class Deadline:
@@ -148,7 +148,7 @@ class Deadline:
 
 @attrs.define(kw_only=True, eq=False)
 class Call:
-    """Everything known about one tool call, and its state. Made once per call and passed to each of its steps.
+    """One tool call and its state. Made once per call and passed to each of its steps.
 
     Attributes:
         name: The tool's own name, which is not always the one shown to the model.

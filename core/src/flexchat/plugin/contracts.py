@@ -741,7 +741,7 @@ class FetcherType:
 
 @attrs.frozen(kw_only=True)
 class ToolContext:
-    """What a tool may use while it runs, and what it may know about the call. Made for each call.
+    """The resources of a running tool, and the facts about its call. Made for each call.
 
     Attributes:
         tool: The definition being run.

@@ -37,7 +37,7 @@ class Cited:
 
 
 class RunningTurn(Protocol):
-    """What is known here about the running turn.
+    """The running turn, as far as plugins need it.
 
     Attributes:
         found: What tools cited with ToolContext.cite, so that the turn can name its sources.
@@ -57,7 +57,7 @@ current_turn: contextvars.ContextVar[RunningTurn | None] = contextvars.ContextVa
 
 
 class RunningCall(Protocol):
-    """The tool call this code runs in, as far as what the tool starts has to know it."""
+    """The tool call this code runs in, as far as the turns and calls that its tool starts need it."""
 
     turn: TurnInfo
 

@@ -115,7 +115,7 @@ def _running_task() -> asyncio.Task[Any] | None:
 
 
 def _is_of_a_signal(error: BaseException) -> bool:
-    """Return whether a signal handler raised it, in the middle of whatever the main thread is doing."""
+    """Return whether a signal handler raised it, at an arbitrary point of the main thread."""
     if threading.current_thread() is not threading.main_thread():
         return False
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]

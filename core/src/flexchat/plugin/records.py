@@ -116,5 +116,5 @@ class Records:
 
 
 def spoken_name(name: Any) -> str:
-    """Return the key of a record for people: a handler's is two words."""
+    """Format the key of a record for people: a handler's has two parts."""
     return name if isinstance(name, str) else " ".join(name)

@@ -1,1 +1,1 @@
-"""What is known about the health of the servers that are asked: models' services, and those that tools call."""
+"""The health of the servers that requests go to: models' services, and those that tools call."""

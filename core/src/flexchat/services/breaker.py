@@ -114,7 +114,7 @@ class CircuitBreaker:
 
 
 class WatchedCall:
-    """One call: a context manager around it that reports to the breaker how it went.
+    """One call: a context manager around it that reports its outcome to the breaker.
 
     Attributes:
         epoch: How often the breaker had opened or closed when it began.

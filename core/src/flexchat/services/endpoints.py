@@ -1,4 +1,4 @@
-"""What is known about the servers that are asked, shared by all who ask the same server."""
+"""The state of the servers that requests go to, shared by all services at the same server."""
 
 from __future__ import annotations
 

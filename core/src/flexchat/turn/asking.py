@@ -80,7 +80,7 @@ def filled(template: str, values: Mapping[str, str]) -> str:
 
 
 def json_objects(text: str) -> list[Mapping[str, object]]:
-    """Return the JSON objects in a text, whatever surrounds them: in a fence, after a sentence, nested."""
+    """Return the JSON objects in a text, also from inside a fence, after a sentence, or nested."""
     decoder, found, at = json.JSONDecoder(), [], text.find("{")
     tried = 0
     while at >= 0 and tried < 50:

@@ -1,4 +1,4 @@
-"""Phase 3: what the user wants."""
+"""Phase 3: the user's intent."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def intent_prompt(message: str, topic: str, categories: Mapping[str, str]) -> st
 
 
 def read_category(answer: str, categories: Sequence[str]) -> str | None:
-    """Return the category an answer names, whatever the case or wrapping (quotes, a sentence, JSON); None if none.
+    """Return the category an answer names, in any case or wrapping (quotes, a sentence, JSON); None if none.
 
     An answer that names several counts only if one of them stands alone on the first line.
     """

@@ -116,7 +116,6 @@ class Journal:
         """Return those of a conversation's turns that were there when this turn began."""
         if self._started is None:
             return turns
-        # By the id of the last turn and not by their number: turns may have been added or deleted meanwhile.
         after = self._started["after"]
         at = next((index for index, turn in enumerate(turns) if turn.id == after), -1)
         return turns[: at + 1]

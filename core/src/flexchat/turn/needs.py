@@ -70,7 +70,7 @@ def _of_store(key: str, wanted: str, config: Config, stores: Collection[str]) ->
 
 
 def topic_model(config: Config) -> ModelChoice | None:
-    """Return who detects topics: topic.llm, or intent.llm, or the model of the first rule without conditions.
+    """Return the model that detects topics: topic.llm, or intent.llm, or that of the first rule without conditions.
 
     Source: the original's topic detection.
     """

@@ -1,4 +1,4 @@
-"""What every turn of one chat uses: models, tools, hooks and limits."""
+"""The parts shared by all turns of one chat: models, tools, hooks and limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StoredRecords(Protocol):
 
 @attrs.define(eq=False, kw_only=True)
 class TurnParts:
-    """What every turn of one chat uses. A turn refers to these and not to its engine, which alone starts turns.
+    """The parts shared by all turns of one chat. A turn refers to these and not to its engine, which starts turns.
 
     Attributes:
         llms: The models that can be called.

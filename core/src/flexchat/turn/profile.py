@@ -1,4 +1,4 @@
-"""Phase 4: everything known about the message, in one value."""
+"""Phase 4: the facts about the message, in one value."""
 
 from __future__ import annotations
 

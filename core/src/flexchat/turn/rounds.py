@@ -286,7 +286,7 @@ _sorted_json = json.JSONEncoder(sort_keys=True, default=repr).encode
 
 
 def _signature(call: ToolCall) -> str:
-    """Return the same text for calls that differ only in the order of their arguments."""
+    """Return a text that identifies a call, in any order of its arguments."""
     if call.error is not None:
         return f"{call.name} {call.raw_arguments}"
     try:
