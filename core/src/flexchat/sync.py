@@ -244,6 +244,7 @@ class SyncFlexChat:
         except BaseException:  # Ctrl-C, from the moment the work was submitted
             if submitted:
                 loop.call_soon_threadsafe(lambda: tasks and tasks[0].cancel())
+                # Waited for, since a tool of the cancelled work may run on in the loop's thread until it ends.
                 ended.wait(_ENDING_S)
             raise
         if refused:

@@ -215,10 +215,13 @@ class Attempts:
             error.args = (f"{error} (it asks to wait {asked})",)
             return False
         wait_s = random.uniform(0, min(llm.delay_s * 2**self._repeated, LONGEST_WAIT_S)) if wish_s is None else wish_s
+        # A retry that starts after the deadline could only replace this error by a timeout.
         if self._deadline is not None and endpoint.clock() + wait_s >= self._deadline:
             return False
+        # The attempt that has just failed may have opened it, and the next one would be refused.
         if endpoint.breaker.is_open:
             return False
+        # Taken last: a retry that one of the checks above rules out costs the others none of the budget.
         if not endpoint.budget.take():
             log.warning("%s: %s (not retried: too many requests have been retried already)", llm.name, error)
             return False
@@ -236,6 +239,7 @@ class Slots:
 
     def __init__(self, most: int) -> None:
         self._most = most
+        # A semaphore belongs to the loop it is first waited for in, and a program may run several, one after the other.
         self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     def here(self) -> asyncio.Semaphore:

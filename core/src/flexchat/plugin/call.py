@@ -317,6 +317,7 @@ class Call:
         if len(self.restarts) >= MAX_AGAIN:
             raise RuntimeError(f"the call has started over {MAX_AGAIN} times")
         place = len(self.restarts)
+        # Counted before the steps run again, so that a step that always starts over comes to its limit.
         self.restarts += (None,)
         self.arguments = arguments
         result = await self.runner.from_arguments(self)

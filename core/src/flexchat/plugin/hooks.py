@@ -159,6 +159,7 @@ class Hooks:
         for call in self._calls.get(BEFORE_MODEL_REQUEST, ()):
             try:
                 answer = await call(_Request(request))
+            # A refusal is the gate's decision. Any other exception leaves it without one, and that refuses as well.
             except RequestRefusedError:
                 raise
             except Exception as error:

@@ -72,12 +72,14 @@ class CircuitBreaker:
                 f"So it has been for {now - self._opened_at:.0f} s, and it is tried again in {left:.0f} s",
                 left,
             )
+        # Moved before the trial runs: the calls that begin meanwhile are refused instead of tried as well.
         self._next_trial = now + PAUSE_S
         self._trial = WatchedCall(self, self._epoch)
         return self._trial
 
     def succeeded(self, call: WatchedCall) -> None:
         """Record a call that was answered."""
+        # Begun before the breaker last opened or closed: its outcome is no evidence about the service now.
         if call.epoch != self._epoch:
             return
         if self._opened_at is None:
@@ -138,6 +140,7 @@ class WatchedCall:
             self._breaker.succeeded(self)
         elif blames_service:
             self._breaker.failed(self, error)
+        # An error that is the request's fault is an answer: the service is alive.
         elif self.answered or blames_service is not None:
             self._breaker.succeeded(self)
         else:

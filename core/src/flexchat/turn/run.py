@@ -299,8 +299,7 @@ async def _kept_in_any_case(keep: Keep, turn: Turn) -> tuple[Turn, bool]:
     _KEEPING.add(keeping)
     keeping.add_done_callback(_KEEPING.discard)
     was_cancelled = await _waited_for(keeping, KEEPING_S)
-    # A store that is still writing may succeed later. Until then the turn counts as not kept, which its journal can
-    # mend.
+    # A store that is still writing may succeed later. Until it does, the turn is reported as not kept.
     if keeping.done() and not keeping.cancelled() and keeping.exception() is None:
         turn = keeping.result()
     else:
