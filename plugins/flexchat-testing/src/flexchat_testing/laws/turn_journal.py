@@ -327,7 +327,7 @@ class JournalConformance(Conformance):
                 await store.append("c", turn_of(id), tenant="t", end=ending(begun, "done", 2))
             forgotten = await store.journal.forget(older_than_s=3600, events_older_than_s=3600)
             require(forgotten == 0, "nothing younger is forgotten")
-            await asyncio.sleep(0.005)  # rows tell milliseconds
+            await asyncio.sleep(0.005)  # rows hold milliseconds
             forgotten = await store.journal.forget(older_than_s=0, events_older_than_s=0)
             require(forgotten == 2, f"two turns have ended, and forget says {forgotten}")
             left = [one.id for one in await store.journal.list(tenant="t")]
@@ -392,7 +392,7 @@ class JournalConformance(Conformance):
             require(await bound("b1", tenant="u") == ("b1", "db1"), "another tenant's key is another key")
             require(await bound("c1", instead_of=seen) == ("c1", "dc1"), "the turn of a key is replaced")
             require(await bound("d1", instead_of=seen) == ("c1", "dc1"), "of two that replace a turn, one does")
-            await asyncio.sleep(0.005)  # rows tell milliseconds
+            await asyncio.sleep(0.005)  # rows hold milliseconds
             require(await bound("e1", keep_s=0.0) == ("e1", "de1"), "a key whose time is over is free")
 
     @law()
@@ -454,7 +454,7 @@ class JournalConformance(Conformance):
             for id, tenant in (("ab", "t"), ("abc", "u"), ("", "t")):
                 await refused(store.journal.events(id, tenant=tenant), UnknownTurnError, f"events of {id!r}")
             await store.append("c", turn_of("abc"), tenant="t", end=ending(second, "done", 2))
-            await asyncio.sleep(0.005)  # rows tell milliseconds
+            await asyncio.sleep(0.005)  # rows hold milliseconds
             forgotten = await store.journal.forget(older_than_s=3600, events_older_than_s=0)
             _, came = await store.journal.events("abc", tenant="t")
             require((forgotten, [*came]) == (0, []), f"events may be forgotten before the turn; left are {show(came)}")
