@@ -371,6 +371,23 @@ async def test_a_deleted_conversation_does_not_begin_again(path):
             await chat.respond("Hello", **K, **C)
 
 
+async def test_a_keyed_turn_whose_conversation_was_deleted_while_it_ran_does_not_run_again(path):
+    async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
+        await chat.respond("First", **C)
+
+        class Deleting(ScriptedProvider):
+            async def generate_chat(self, messages, model, options):
+                await chat.conversations.delete("c")
+                return await super().generate_chat(messages, model, options)
+
+        async with chat_of(path, Deleting([says("Hello")])) as other:
+            assert (await other.respond("Hello", **K, **C)).conversation is None
+        for _ in range(2):
+            with pytest.raises(ForgottenAnswerError, match="its answer is no longer kept"):
+                await chat.respond("Hello", **K, **C)
+        assert await chat.conversations.list() == []
+
+
 async def test_a_tool_cannot_wait_for_its_own_turn(path):
     refused = []
 

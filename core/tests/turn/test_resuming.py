@@ -13,6 +13,7 @@ import attrs
 import pytest
 from flexchat import (
     ChatRequestError,
+    ConversationTurn,
     FlexChat,
     LostTurnError,
     StorageError,
@@ -729,3 +730,118 @@ async def test_effects_of_a_turn_that_may_still_be_resumed_are_not_forgotten(tmp
     await store.aclose()
     turn = await resumed(died, replies(None, says("Done.")), again)
     assert (again.writes, turn.response.tool_calls[0].result.result) == ([], "paid 5")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_conversation_deleted_while_its_turn_runs_does_not_come_back(tmp_path, elsewhere, fails):
+    """Nor with a turn that waits for it; the effect stays in the ledger, and the next message begins it anew."""
+    asked, go, tools = asyncio.Event(), asyncio.Event(), Counted()
+
+    class Slow(ScriptedProvider):
+        async def generate_chat(self, messages, model, options):
+            if messages[-1].role == "tool":
+                asked.set()
+                await go.wait()
+                if fails:
+                    raise RuntimeError("broken")
+            return await super().generate_chat(messages, model, options)
+
+    def answer(messages, options):
+        return calls(("pay", {"amount": 5})) if messages[-1].content == "pay" else says("Done.")
+
+    chat = chat_of(tmp_path / "c.db", Slow([answer], repeat=True), *tools.tools)
+    other = chat_of(tmp_path / "c.db", Slow([answer], repeat=True)) if elsewhere else chat
+    await chat.respond("hello", **C)
+    running = asyncio.create_task(chat.respond("pay", **C))
+    await asked.wait()
+    waiting = asyncio.create_task(chat.respond("and then?", **C))
+    await asyncio.sleep(0)
+
+    await other.conversations.delete("c")
+    go.set()
+    ended, refused = await asyncio.gather(running, waiting, return_exceptions=True)
+
+    if fails:
+        assert isinstance(ended, Exception)
+        ended = ended.turn
+    assert ended.conversation is None
+    assert isinstance(refused, UnknownConversationError)
+    assert await chat.conversations.list() == []
+    assert [effect.state for effect in await chat.effects()] == ["done"]
+    assert tools.writes == [5]
+    new = await chat.respond("new", **C)
+    assert [turn.id for turn in await chat.conversations.turns("c")] == [new.id]
+    (message,) = chat.llms["s"].provider.requests[-1].messages
+    assert message.content == "new"
+    for each in {chat, other}:
+        await each.aclose()
+        await each.conversations.store.aclose()
+
+
+async def test_a_killed_turn_of_a_deleted_conversation_is_not_resumed(tmp_path, died):
+    """It was running when the conversation was deleted; what it has changed stays in the ledger."""
+    tools = Counted()
+    chat = chat_of(tmp_path / "c.db", ScriptedProvider([says("Hi")], repeat=True))
+    await chat.respond("hello", **C)
+    await chat.aclose()
+
+    other = SqliteConversations(tmp_path / "c.db")
+
+    class Deleting(ScriptedProvider):
+        async def generate_chat(self, messages, model, options):
+            if messages[-1].role == "tool":
+                await other.delete("c", tenant="default")
+                died()
+            return await super().generate_chat(messages, model, options)
+
+    killed = chat_of(tmp_path / "c.db", Deleting([PAY, says("Done.")]), *tools.tools)
+    turn = await killed.respond("pay", **C)
+    async with chat_of(died.path, ScriptedProvider([says("never")]), *tools.tools) as again:
+        assert await again.turns() == []
+        with pytest.raises(UnknownTurnError):
+            await again.resume(turn.id)
+        assert [effect.state for effect in await again.effects()] == ["done"]
+        assert await again.conversations.list() == []
+        await again.conversations.store.aclose()
+    for each in (killed.conversations.store, other, chat.conversations.store):
+        await each.aclose()
+
+
+async def test_a_store_without_a_journal_keeps_no_turn_of_a_conversation_deleted_meanwhile():
+    """The first turn begins a conversation; the second one's is deleted before the model answers."""
+    theirs = Theirs()
+
+    class Deleting(ScriptedProvider):
+        async def generate_chat(self, messages, model, options):
+            if messages[-1].content == "again":
+                await theirs.delete("c", tenant="default")
+            return await super().generate_chat(messages, model, options)
+
+    chat = FlexChat.from_config(CONFIG, providers={"s": Deleting([says("Hi")], repeat=True)})
+    chat.keep_in(theirs)
+    async with chat:
+        assert (await chat.respond("hello", **C)).conversation == "c"
+        assert (await chat.respond("again", **C)).conversation is None
+        assert theirs.kept == {}
+
+
+async def test_an_interrupted_turn_deleted_before_it_is_ended_does_not_fail_the_next(tmp_path, died, monkeypatch):
+    """Another process deletes the conversation between the list of its interrupted turns and their end."""
+    await interrupted(tmp_path, replies(LOOK, PAY, says("Paid.")), Counted(before=died))
+    chat, other = chat_of(died.path, ScriptedProvider([says("Hi")])), SqliteConversations(died.path)
+    journal = chat.conversations.store.journal
+    read = journal.waiting
+
+    async def waiting(conversation, *, tenant):
+        ids = await read(conversation, tenant=tenant)
+        await other.append("c", ConversationTurn(id="0", messages=()), tenant=tenant)
+        await other.delete("c", tenant=tenant)
+        return ids
+
+    monkeypatch.setattr(journal, "waiting", waiting)
+    async with chat:
+        turn = await chat.respond("And?", **C)
+        assert [one.id for one in await chat.conversations.turns("c")] == [turn.id]
+    for each in (other, chat.conversations.store):
+        await each.aclose()

@@ -1,8 +1,11 @@
 """The journal in PostgreSQL: what its laws do not show, because it is about connections and crashes."""
 
+import asyncio
+import contextlib
+
 import psycopg
 import pytest
-from flexchat import UserMessage
+from flexchat import UnknownConversationError, UserMessage
 from flexchat.store import (
     ConversationTurn,
     JournaledTurn,
@@ -102,3 +105,45 @@ async def test_a_turn_that_was_taken_by_another_is_not_begun_again(store):
         with pytest.raises(LostTurnError):
             await late
     assert await numbers(store) == [1]
+
+
+@pytest.mark.slow
+async def test_turns_that_end_while_their_conversation_is_deleted_wait_for_no_deadlock(dsn, schema):
+    """The server would find one after a second; turns begin and end in two processes, which delete as well."""
+    config = PostgresqlConfig(dsn=dsn, schema=schema, pool_size=6)
+    stores = PostgresqlConversations(config), PostgresqlConversations(config)
+    await stores[0].list(tenant="t")
+
+    async def add(store, worker):
+        for n in range(40):
+            after = None
+            with contextlib.suppress(UnknownConversationError):
+                after = (await store.turns("c", tenant="t", last=1))[-1].id
+            begun = JournaledTurn(
+                id=f"{worker}{n:02}", tenant="t", conversation="c", state="running", message="", owner=f"o{worker}"
+            )
+            entries = [JournalEntry(number=1, kind="started", data={"after": after}, at="2026")]
+            if n % 2:
+                await store.journal.write(begun, entries, lease_s=LIVES)
+                entries = []
+            end = TurnEnd(turn=begun, entries=tuple(entries), state="done", lease_s=LIVES)
+            with contextlib.suppress(UnknownConversationError):
+                await store.append("c", kept(begun.id), tenant="t", end=end)
+
+    async def delete(store):
+        for _ in range(80):
+            with contextlib.suppress(UnknownConversationError):
+                await store.delete("c", tenant="t")
+
+    async def deadlocks():
+        async with await psycopg.AsyncConnection.connect(dsn) as connection:
+            found = await connection.execute(
+                "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+            )
+            return await found.fetchone()
+
+    before = await deadlocks()
+    await asyncio.gather(*(add(stores[n % 2], n) for n in range(6)), *map(delete, stores))
+    for store in stores:
+        await store.aclose()
+    assert await deadlocks() == before

@@ -49,6 +49,7 @@ class JournaledTurn:
 
     Attributes:
         id: Turn.id.
+        conversation: Empty if it was deleted while the turn ran.
         message: The beginning of the user's message, for lists: at most 80 characters.
         owner: Who runs it, or ran it last: an id for each process that uses the store.
         fence: Counts its runners, from 1: late writes by an earlier runner are refused.

@@ -320,6 +320,9 @@ class ConversationStore(Protocol):
     async def delete(self, conversation: str, *, tenant: str) -> None:
         """Delete a conversation with all its turns and, if the ledger of effects is kept here, its effects' texts.
 
+        A JournalingStore also deletes the journal of its turns; one that is running belongs to no conversation from
+        then on: it may end, but is not added, and once its owner is dead, there is no such turn.
+
         Raises:
             UnknownConversationError: There is no conversation with that id.
         """
@@ -476,6 +479,8 @@ class JournalingStore(ConversationStore, Protocol):
 
         Raises:
             LostTurnError: The turn has ended, or another owner has resumed it.
+            UnknownConversationError: The conversation was deleted after the turn had begun, even if there is a new one
+                of that id. The turn has ended in the journal, without its steps, and is added nowhere.
         """
 
 
@@ -488,6 +493,8 @@ class TurnJournal(Protocol):
 
     async def write(self, turn: JournaledTurn, entries: Sequence[JournalEntry], *, lease_s: float | None) -> None:
         """Add steps to a turn, all or none. With step 1 the turn begins; if it has a key, that is marked as begun.
+
+        If step 1 names in ``after`` a turn that its conversation no longer has, the conversation was deleted meanwhile.
 
         Args:
             lease_s: Seconds the owner's lease is to last from now on; None to leave it.
@@ -607,7 +614,7 @@ class SeparateJournal(TurnJournal, Protocol):
         """
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
-        """Delete the turns of a deleted conversation, running ones excepted."""
+        """Delete the turns of a deleted conversation; running ones belong to no conversation from then on."""
 
     async def aclose(self) -> None:
         """Close what it holds open."""

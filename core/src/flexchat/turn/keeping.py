@@ -69,6 +69,16 @@ class Place:
     keep: Keep
 
 
+class _Line(asyncio.Lock):
+    """Held by the turn that has the place after a conversation's last one.
+
+    Attributes:
+        last: Id of the turn that ended there last in this process.
+    """
+
+    last: str | None = None
+
+
 class Keeper:
     """Answers messages as part of a store's conversations.
 
@@ -97,7 +107,7 @@ class Keeper:
         self._keep_s, self._forget_at = keep_s, 0.0
         self.journal: TurnJournal | None = apart or getattr(store, "journal", None)
         self._lease = None if self.journal is None else Lease(self.journal.renew, lease_s)
-        self._locks: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
+        self._locks: weakref.WeakValueDictionary[tuple[str, str], _Line] = weakref.WeakValueDictionary()
 
     @property
     def _about(self) -> Mapping[str, Any]:
@@ -169,34 +179,57 @@ class Keeper:
 
         Raises:
             StorageError: The history cannot be read.
+            UnknownConversationError: It was deleted while this turn waited for an earlier one.
         """
         request, journal, tenant = turn.request, turn.journal, turn.info.tenant
+        turns: Sequence[ConversationTurn | HistoryTurn] = ()
 
         async def keep(done: Turn) -> Turn:
             kept = conversation_turn(done)
             append: Any = functools.partial(self.store.append, conversation, kept, tenant=tenant)
 
-            async def end(ending: TurnEnd) -> None:
-                if self._apart is None:
-                    await append(end=ending)
-                    return
+            async def append_alone() -> bool:
+                """Append in a store that keeps no journal, which does not see whether it was deleted meanwhile."""
+                if turns and not await self._is_there(conversation, tenant):
+                    return False
                 await append()
+                return True
+
+            is_kept = True
+
+            async def end(ending: TurnEnd) -> None:
+                nonlocal is_kept
+                if self._apart is None:
+                    try:
+                        await append(end=ending)
+                    except UnknownConversationError:
+                        is_kept = False
+                    return
+                is_kept = await append_alone()
                 # A process killed between the two leaves the turn interrupted, and its resumption appends it
                 # again, which changes nothing. Ended first, a turn that is never appended would count as done.
                 await self._apart.end(ending)
 
             with contained():
                 if journal is None:
-                    await append()
+                    is_kept = await append_alone()
                 else:
                     await journal.end(done.status, done.error, end)
+            line.last = done.id
+            if not is_kept:
+                log.info("the turn %s is not kept: its conversation was deleted while it ran", done.id)
+                return done
             return attrs.evolve(done, conversation=conversation)
 
         # A turn that closes another one holds the place already, and would wait for itself.
-        lock = self._locks.setdefault((tenant, conversation), asyncio.Lock())
-        async with contextlib.nullcontext() if journal is not None and journal.is_in_place else lock:
+        line = self._locks.setdefault((tenant, conversation), _Line())
+        is_in_place = journal is not None and journal.is_in_place
+        has_to_wait = line.locked() and not is_in_place
+        async with contextlib.nullcontext() if is_in_place else line:
             if journal is None or self._lease is None:
-                yield Place(await self.continued(request, conversation, tenant), keep)
+                turns = await self._histories.read(conversation, tenant=tenant)
+                _check_not_deleted(conversation, turns, line.last if has_to_wait else None)
+                yield Place(_continued(request, turns), keep)
                 return
             # Held from before the first step to after the last: a turn whose owner has no lease counts as interrupted.
             with self._lease.held():
@@ -204,8 +237,10 @@ class Keeper:
                 # turn keeps its own place among them.
                 for id in () if journal.is_resumed else await journal.waiting():
                     await close(id)
+                found = await self._histories.read(conversation, tenant=tenant)
+                _check_not_deleted(conversation, found, line.last if has_to_wait else None)
                 # Turns added while this one was interrupted are left out: the replayed answers did not see them.
-                turns = journal.before(await self._histories.read(conversation, tenant=tenant))
+                turns = journal.before(found)
                 journal.begin(request, turns)
                 yield Place(_continued(request, turns), keep)
             await self._forget()
@@ -242,6 +277,23 @@ class Keeper:
             return None
         records = (record for turn in reversed(turns) for record in turn.tool_calls or ())
         return next((record for record in records if record.call_id == call_id), None)
+
+    async def _is_there(self, conversation: str, tenant: str) -> bool:
+        try:
+            with contained():
+                return bool(await self.store.turns(conversation, tenant=tenant, last=1))
+        except UnknownConversationError:
+            return False
+
+
+def _check_not_deleted(conversation: str, turns: Sequence[ConversationTurn | HistoryTurn], last: str | None) -> None:
+    """Check that a conversation still has the turn that ended in it while this one waited.
+
+    Raises:
+        UnknownConversationError: It was deleted meanwhile; a turn that waited must not begin it again.
+    """
+    if last is not None and all(turn.id != last for turn in turns):
+        raise UnknownConversationError(conversation)
 
 
 def _continued(request: ChatRequest, turns: Sequence[ConversationTurn | HistoryTurn]) -> ChatRequest:

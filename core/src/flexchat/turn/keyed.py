@@ -309,6 +309,8 @@ class _Joining:
 
     async def _kept(self, found: JournaledTurn) -> Turn:
         assert self.engine.keeper is not None
+        if not found.conversation:
+            raise ForgottenAnswerError(found.id)  # it was deleted while the turn ran
         try:
             with contained():
                 turns = await self.engine.keeper.store.turns(found.conversation, tenant=found.tenant)

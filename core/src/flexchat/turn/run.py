@@ -26,7 +26,14 @@ from ..domain import (
     TurnFinished,
     TurnStarted,
 )
-from ..errors import InterruptedTurnError, NestedTurnError, ProviderRequestError, StorageError, TurnNotWaitingError
+from ..errors import (
+    InterruptedTurnError,
+    NestedTurnError,
+    ProviderRequestError,
+    StorageError,
+    TurnNotWaitingError,
+    UnknownTurnError,
+)
 from ..events.feed import Feed
 from ..events.sink import Listener
 from ..plugin.current import current_turn
@@ -88,7 +95,8 @@ async def run(engine: TurnEngine, turn: ActiveTurn) -> Turn:
     _look_for_itself(turn)
 
     async def close_before(id: str) -> None:
-        with contextlib.suppress(TurnNotWaitingError):  # another process has resumed it meanwhile
+        # Another process has resumed it meanwhile, or deleted it with its conversation.
+        with contextlib.suppress(TurnNotWaitingError, UnknownTurnError):
             await close(engine, id, tenant=turn.info.tenant, in_place=True)
 
     lending = keeper.place(turn, conversation, close_before)

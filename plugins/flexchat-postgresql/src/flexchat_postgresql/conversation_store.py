@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import datetime
 from collections.abc import Iterator, Sequence
+from typing import LiteralString
 
 from flexchat.store import (
     ConversationHistory,
@@ -25,7 +26,7 @@ from .config import PostgresqlConfig
 from .connections import Connection, Connections
 from .journal import PostgresqlJournal
 from .ledger import PostgresqlLedger, forget_texts
-from .owners import Renewer
+from .owners import Renewer, extend
 from .tables import CONVERSATIONS
 
 LONGEST_KEY = 800
@@ -36,6 +37,12 @@ _INFO = """
         SELECT t.status FROM {s}.turns t WHERE t.tenant = c.tenant AND t.conversation = c.id AND t.number = c.turns
     ), cost, unpriced
     FROM {s}.conversations c WHERE tenant = %s"""
+
+_LOCK: LiteralString = "SELECT turns FROM {s}.conversations WHERE tenant = %s AND id = %s FOR UPDATE"
+_BEGIN: LiteralString = """
+    INSERT INTO {s}.conversations (tenant, id, title, folded_title, topic, turns, started_at, used_at, used)
+    VALUES (%s, %s, %s, %s, '', 0, %s, %s, 0) ON CONFLICT DO NOTHING"""
+_DELETE_EMPTY: LiteralString = "DELETE FROM {s}.conversations WHERE tenant = %s AND id = %s AND turns = 0"
 
 
 class PostgresqlConversations:
@@ -73,16 +80,37 @@ class PostgresqlConversations:
         except ValueError as error:
             raise StorageError(f"conversations: {error}") from error
 
-        async def append(connection: Connection, is_again: bool) -> None:
-            # The end is written first: it fails on a lost fence, before a conversation shows a turn run elsewhere.
-            if end is not None and not await self.journal.end(connection, end, now, is_again=is_again):
-                return
-            await self._add(connection, who, which, id, turn, written, storable(turn.at) or now)
+        async def append(connection: Connection, is_again: bool) -> bool:
+            # First the owner, the conversation, then the journal, as elsewhere: another order would deadlock.
+            if end is not None and end.lease_s is not None:
+                await extend(self.connections, connection, end.turn.owner, end.lease_s)
+            at = storable(turn.at) or now
+            turns = await self._lock(connection, who, which, turn.title, at)
+            # The end before the turn: it fails on a lost fence, before a conversation shows a turn run elsewhere.
+            is_kept = end is None or await self.journal.end(connection, end, now, is_again=is_again)
+            if is_kept:  # what an earlier run has added is not added again
+                await self._add(connection, who, which, id, turn, written, at, turns=turns)
+            else:
+                await connection.execute(self.connections.sql(_DELETE_EMPTY), (who, which))
+            return is_kept
 
-        await self.connections.repeated(append)
+        is_kept = await self.connections.repeated(append)
         # Only after the commit: until then a retry may have to write the remembered steps again.
         if end is not None:
             self.journal.ended(end.turn)
+        if not is_kept:
+            raise UnknownConversationError(conversation)
+
+    async def _lock(self, connection: Connection, who: str, which: str, title: str, at: str) -> int:
+        """Lock a conversation, which is created if it does not exist, and return how many turns it has."""
+        # The row lock serializes appends, so turn numbers have neither gaps nor duplicates.
+        while True:
+            row = await (await connection.execute(self.connections.sql(_LOCK), (who, which))).fetchone()
+            if row is not None:
+                return int(row[0])
+            # Another append may create it, and a deletion delete it again, between the two statements.
+            given = (who, which, title, title.casefold(), at, at)
+            await connection.execute(self.connections.sql(_BEGIN), given)
 
     async def _add(
         self,
@@ -93,21 +121,13 @@ class PostgresqlConversations:
         turn: ConversationTurn,
         written: tuple[str, str],
         at: str,
+        *,
+        turns: int,
     ) -> None:
-        title = turn.title
-        begun = """
-            INSERT INTO {s}.conversations (tenant, id, title, folded_title, topic, turns, started_at, used_at, used)
-            VALUES (%s, %s, %s, %s, '', 0, %s, %s, 0) ON CONFLICT DO NOTHING"""
-        await connection.execute(self.connections.sql(begun), (who, which, title, title.casefold(), at, at))
-        # The row lock serializes appends, so turn numbers have neither gaps nor duplicates.
-        locked = "SELECT turns FROM {s}.conversations WHERE tenant = %s AND id = %s FOR UPDATE"
-        row = await (await connection.execute(self.connections.sql(locked), (who, which))).fetchone()
-        if row is None:
-            raise StorageError(f"conversations: '{which}' was deleted at the same moment: append the turn again")
         added = """
             INSERT INTO {s}.turns (tenant, conversation, number, id, folded_text, history, turn, status)
             VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""
-        given = (who, which, row[0] + 1, id, turn.text.casefold(), *written, turn.status)
+        given = (who, which, turns + 1, id, turn.text.casefold(), *written, turn.status)
         # No row is inserted if an earlier attempt was committed: its cost must not be added twice.
         if (await connection.execute(self.connections.sql(added), given)).rowcount:
             used = """
@@ -228,12 +248,18 @@ class PostgresqlConversations:
         """Delete a conversation with its turns, their steps and the texts of its effects; see ConversationStore."""
         deleted = "DELETE FROM {s}.conversations WHERE tenant = %s AND id = %s"
         given = (_key("tenant", tenant), _key("conversation", conversation))
-        async with self.connections.transaction(write=True) as connection:
-            # Lock the tables in the same order as append does; the opposite order would deadlock.
+
+        async def delete(connection: Connection, is_again: bool) -> None:
+            # First the conversation, then the journal, as append does: the opposite order would deadlock. Turns that
+            # begin in it wait for its row, and find it gone.
+            if not (await connection.execute(self.connections.sql(deleted), given)).rowcount:
+                if is_again:
+                    return  # an earlier attempt was committed
+                raise UnknownConversationError(conversation)
             await self.journal.delete_of(connection, *given)
             await forget_texts(self.connections, connection, *given)
-            if not (await connection.execute(self.connections.sql(deleted), given)).rowcount:
-                raise UnknownConversationError(conversation)
+
+        await self.connections.repeated(delete)
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -37,15 +37,18 @@ _BEGIN: LiteralString = """
     INSERT INTO {s}.journal_turns (id, tenant, conversation, state, message, owner, fence, began_at, key)
     VALUES (%s, %s, %s, 'running', %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING"""
 _LOCKED: LiteralString = """
-    SELECT state, fence, owner, ended_at, (SELECT coalesce(max(number), 0) FROM {s}.journal_entries WHERE turn = id)
+    SELECT state, fence, owner, ended_at, conversation,
+    (SELECT coalesce(max(number), 0) FROM {s}.journal_entries WHERE turn = id)
     FROM {s}.journal_turns WHERE id = %s FOR NO KEY UPDATE"""
 _ENTRIES: LiteralString = """
     INSERT INTO {s}.journal_entries (turn, number, kind, data, at)
     SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
 _END: LiteralString = "UPDATE {s}.journal_turns SET state = %s, ended_at = %s, error = %s WHERE id = %s"
+# A turn without a conversation is one whose conversation was deleted while it ran: it ends, and is never taken up.
+_THERE: LiteralString = f"(conversation <> '' OR {_STATE} <> 'interrupted')"
 _FIND: LiteralString = f"""
     SELECT {_COLUMNS}, token FROM {{s}}.journal_turns e
-    WHERE tenant = %(tenant)s AND id >= %(id)s AND id < %(end)s ORDER BY id LIMIT 2"""
+    WHERE tenant = %(tenant)s AND id >= %(id)s AND id < %(end)s AND {_THERE} ORDER BY id LIMIT 2"""
 _TAKE: LiteralString = (
     "UPDATE {s}.journal_turns SET owner = %s, fence = fence + 1, token = %s, error = '' WHERE id = %s"
 )
@@ -56,12 +59,19 @@ _WAITING: LiteralString = f"""
     AND NOT {LIVES} ORDER BY number"""
 _LEFT: LiteralString = f"""
     SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE state = 'running' AND error = '' AND NOT {LIVES}
-    ORDER BY number LIMIT %s"""
+    AND conversation <> '' ORDER BY number LIMIT %s"""
 _EVENTS: LiteralString = """
     INSERT INTO {s}.journal_events (turn, number, name, data)
     SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
 _DELETE: LiteralString = f"""
     DELETE FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s AND {_STATE} <> 'running'"""
+_PART: LiteralString = "UPDATE {s}.journal_turns SET conversation = '' WHERE tenant = %s AND conversation = %s"
+_HAS_TURN: LiteralString = """
+    SELECT 1 FROM {s}.conversations c JOIN {s}.turns t ON t.tenant = c.tenant AND t.conversation = c.id
+    WHERE c.tenant = %s AND c.id = %s AND t.id = %s FOR UPDATE OF c"""
+_DELETE_DEAD: LiteralString = f"""
+    DELETE FROM {{s}}.journal_turns e WHERE conversation = '' AND {_STATE} = 'interrupted'"""
+_DISCARD: LiteralString = "UPDATE {s}.journal_turns SET message = '' WHERE id = %s"
 
 _FREE: LiteralString = "DELETE FROM {s}.turn_keys WHERE bound_at <= %s"
 _BIND: LiteralString = """
@@ -96,7 +106,7 @@ class PostgresqlJournal:
         async def write(connection: Connection, is_again: bool) -> None:
             if lease_s is not None:
                 await extend(self._connections, connection, turn.owner, lease_s)
-            await self._add(connection, turn, rows)
+            await self._add(connection, turn, rows, after=_after(entries))
 
         # A step need not be durable before the next one: a crash of the server is repaired from memory, and the
         # turn's end is committed synchronously.
@@ -147,6 +157,8 @@ class PostgresqlJournal:
 
         async def release(connection: Connection, is_again: bool) -> None:
             await self._execute(connection, _RELEASE, (storable(error), turn.id, turn.fence))
+            parted = "DELETE FROM {s}.journal_turns WHERE id = %s AND owner = '' AND conversation = ''"
+            await self._execute(connection, parted, (turn.id,))
 
         await self._connections.repeated(release)
         self._recent.pop(turn.id, None)
@@ -205,7 +217,9 @@ class PostgresqlJournal:
         before: str | None = None,
     ) -> Sequence[JournaledTurn]:
         """Return turns, newest first; see TurnJournal."""
-        statement: LiteralString = f"SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE tenant = %(tenant)s"
+        statement: LiteralString = (
+            f"SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE tenant = %(tenant)s AND {_THERE}"
+        )
         given: dict[str, object] = {"tenant": tenant, "limit": max(limit, 0)}
         if states is not None:
             statement += f" AND {_STATE} = ANY(%(states)s)"
@@ -240,17 +254,18 @@ class PostgresqlJournal:
                 DELETE FROM {s}.journal_events
                 WHERE turn IN (SELECT id FROM {s}.journal_turns WHERE ended_at <> '' AND ended_at < %s)"""
             await self._execute(connection, told, (until_told,))
-            statement = "DELETE FROM {s}.journal_turns WHERE ended_at <> '' AND ended_at < %s"
-            deleted: int = (await self._execute(connection, statement, (until,))).rowcount
-            return deleted
+            await self._execute(connection, _DELETE_DEAD, ())
+            old = "DELETE FROM {s}.journal_turns WHERE ended_at <> '' AND ended_at < %s"
+            discarded = await self._execute(connection, f"{old} AND conversation = ''", (until_told,))
+            return int(discarded.rowcount + (await self._execute(connection, old, (until,))).rowcount)
 
         return await self._connections.repeated(forget)
 
     async def end(self, connection: Connection, end: TurnEnd, at: str, *, is_again: bool) -> bool:
-        """Write the last steps of a turn and its end in the caller's transaction.
+        """Write the last steps of a turn and its end, in the caller's transaction, which has extended the lease.
 
         Returns:
-            False if an earlier attempt was committed.
+            False if the turn's conversation was deleted while it ran: then its steps are deleted as well.
 
         Raises:
             LostTurnError: The turn has ended, or another owner has acquired it.
@@ -262,23 +277,33 @@ class PostgresqlJournal:
             # State, fence and time together identify this attempt: another owner would have a higher fence.
             found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
             if found is not None and (found[0], found[1], found[3]) == (end.state, turn.fence, at):
-                return False
-        if end.lease_s is not None:
-            await extend(self._connections, connection, turn.owner, end.lease_s)
-        await self._add(connection, turn, rows)
-        await self._execute(connection, _END, (end.state, at, storable(end.error), turn.id))
-        return True
+                return bool(found[4])  # an earlier run was committed
+        is_kept = await self._add(connection, turn, rows, after=_after(end.entries))
+        if not is_kept:
+            await self._execute(connection, "DELETE FROM {s}.journal_entries WHERE turn = %s", (turn.id,))
+            await self._execute(connection, _DISCARD, (turn.id,))
+        await self._execute(connection, _END, (end.state, at, storable(end.error) if is_kept else "", turn.id))
+        return is_kept
 
     def ended(self, turn: JournaledTurn) -> None:
         """Drop the remembered steps of a turn whose end is committed."""
         self._recent.pop(turn.id, None)
 
     async def delete_of(self, connection: Connection, tenant: str, conversation: str) -> None:
-        """Delete the turns of a conversation with their steps, except a running one."""
+        """Delete a conversation's turns with their steps; one that is running belongs to no conversation any more."""
         await self._execute(connection, _DELETE, (tenant, conversation))
+        await self._execute(connection, _PART, (tenant, conversation))
 
-    async def _add(self, connection: Connection, turn: JournaledTurn, rows: Sequence[_Row]) -> None:
+    async def _add(
+        self, connection: Connection, turn: JournaledTurn, rows: Sequence[_Row], *, after: str | None = None
+    ) -> bool:
         """Add steps to a turn this process still owns, restoring rows that a server crash has lost.
+
+        Args:
+            after: The conversation's last turn when this one began; None for a new one.
+
+        Returns:
+            Whether its conversation has not been deleted.
 
         Raises:
             LostTurnError: The turn has ended, or another owner has acquired it.
@@ -286,23 +311,29 @@ class PostgresqlJournal:
         """
         first = rows[0][1] if rows else None
         if first == 1:
-            await self._begin(connection, turn)
+            await self._begin(connection, turn, after)
         found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
         again = self._remembered(turn.id)
         # The row is gone though it was committed: restore it, but only with all its steps, from the first one on.
         if found is None and again and again[0][1] == 1:
-            await self._begin(connection, turn)
+            await self._begin(connection, turn, json.loads(again[0][3]).get("after"))
             found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
         if found is None or found[:3] != ("running", turn.fence, turn.owner):
             raise LostTurnError(turn.id)
-        last = found[4]
+        last = found[5]
         written = [*(row for row in again if row[1] > last and (first is None or row[1] < first)), *rows]
         if written:
             if written[0][1] > last + 1:
                 raise StorageError(f"turns: step {last + 1} of {turn.id} is missing: the database has lost it")
             await self._execute(connection, _ENTRIES, tuple(map(list, zip(*written, strict=True))))
+        return bool(found[4])
 
-    async def _begin(self, connection: Connection, turn: JournaledTurn) -> None:
+    async def _begin(self, connection: Connection, turn: JournaledTurn, after: str | None) -> None:
+        if after is not None:
+            # With the lock that append takes, and before any row of the journal is locked: see append.
+            had = await self._execute(connection, _HAS_TURN, (turn.tenant, turn.conversation, after))
+            if await had.fetchone() is None:
+                turn = attrs.evolve(turn, conversation="")
         began_at = turn.began_at or _text(datetime.now(UTC))
         given = (turn.id, turn.tenant, turn.conversation, storable(turn.message), turn.owner, turn.fence, began_at)
         await self._execute(connection, _BEGIN, (*given, turn.key))
@@ -348,6 +379,10 @@ def _row(turn: str, entry: JournalEntry) -> _Row:
         return turn, entry.number, entry.kind, json.dumps(entry.data, separators=(",", ":"), default=str), entry.at
     except (TypeError, ValueError, RecursionError) as error:
         raise StorageError(f"turns: step {entry.number} of {turn} cannot be written as JSON: {error}") from None
+
+
+def _after(entries: Sequence[JournalEntry]) -> str | None:
+    return entries[0].data.get("after") if entries and entries[0].number == 1 else None
 
 
 def _turn(row: Sequence[Any]) -> JournaledTurn:

@@ -122,12 +122,14 @@ class SqliteConversations:
 
         # One transaction: a kill leaves either an unfinished turn to resume, or a finished one in its conversation.
         # The end first: it checks the fence, so that an owner which lost the turn adds nothing.
-        def write(database: sqlite3.Connection) -> None:
-            if write_end is not None:
-                write_end(database)
-            add(database)
+        def write(database: sqlite3.Connection) -> bool:
+            is_kept = write_end is None or write_end(database)
+            if is_kept:
+                add(database)
+            return is_kept
 
-        await self.database.write(write)
+        if not await self.database.write(write):
+            raise UnknownConversationError(conversation)
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
         """Return a conversation's turns, oldest first; see ConversationStore."""

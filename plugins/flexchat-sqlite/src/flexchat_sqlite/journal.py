@@ -63,10 +63,12 @@ _WAITING = (
     f"AND {_STATE} = 'interrupted' ORDER BY number"
 )
 _COLUMNS = f"id, tenant, conversation, {_STATE} AS now_state, message, owner, fence, began_at, ended_at, error, key"
+# A turn without a conversation is one whose conversation was deleted while it ran: it ends, and is never taken up.
 _INTERRUPTED = (
     f"SELECT {_COLUMNS} FROM journal_turns WHERE state = 'running' AND error = '' AND now_state = 'interrupted' "
-    "ORDER BY number LIMIT :limit"
+    "AND conversation != '' ORDER BY number LIMIT :limit"
 )
+_THERE = "(conversation != '' OR now_state != 'interrupted')"
 _ENDED = "FROM journal_turns WHERE ended_at != '' AND ended_at < ?"
 
 
@@ -87,7 +89,7 @@ class SqliteJournal:
         rows = [_row(turn.id, entry) for entry in entries]
 
         def add(database: sqlite3.Connection) -> None:
-            _begin_or_check(database, turn, entries[0].number == 1, lease_s)
+            _begin_or_check(database, turn, entries, lease_s, is_apart=self._closes)
             database.executemany("INSERT INTO journal_entries VALUES (?, ?, ?, ?, ?)", rows)
 
         await self._database.write_soon(add)
@@ -126,6 +128,7 @@ class SqliteJournal:
                 "UPDATE journal_turns SET owner = '', error = ? WHERE id = ? AND fence = ? AND state = 'running'",
                 (storable(error), turn.id, turn.fence),
             )
+            database.execute("DELETE FROM journal_turns WHERE id = ? AND owner = '' AND conversation = ''", (turn.id,))
 
         await self._database.write(release)
 
@@ -193,7 +196,7 @@ class SqliteJournal:
         before: str | None = None,
     ) -> Sequence[JournaledTurn]:
         """Return turns, the newest first; see TurnJournal."""
-        conditions = ["tenant = :tenant"]
+        conditions = ["tenant = :tenant", _THERE]
         values: dict[str, object] = {"tenant": tenant, "limit": max(limit, 0), "now": seconds_since_boot()}
         if states is not None:
             conditions.append("now_state IN (SELECT value FROM json_each(:states))")
@@ -236,7 +239,7 @@ class SqliteJournal:
             StorageError: The end cannot be written.
             LostTurnError: The turn has ended, or another owner has resumed it.
         """
-        await self._database.write(end_writer(end))
+        await self._database.write(end_writer(end, is_apart=self._closes))
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
         """Delete the turns of a conversation that was deleted from another store."""
@@ -253,13 +256,23 @@ class SqliteJournal:
 
         def forget(database: sqlite3.Connection) -> int:
             database.execute(f"DELETE FROM journal_events WHERE turn IN (SELECT id {_ENDED})", (events_until,))
-            return database.execute(f"DELETE {_ENDED}", (until,)).rowcount
+            database.execute(
+                f"DELETE FROM journal_turns WHERE conversation = '' AND {_STATE} = 'interrupted'",
+                {"now": seconds_since_boot()},
+            )
+            discarded = database.execute(f"DELETE {_ENDED} AND conversation = ''", (events_until,)).rowcount
+            return discarded + database.execute(f"DELETE {_ENDED}", (until,)).rowcount
 
         return await self._database.write(forget)
 
 
-def end_writer(end: TurnEnd) -> Callable[[sqlite3.Connection], None]:
+def end_writer(end: TurnEnd, *, is_apart: bool = False) -> Callable[[sqlite3.Connection], bool]:
     """Prepare writing a turn's last steps and its end; the function returned does so in the caller's transaction.
+
+    That function returns False if the turn's conversation was deleted while it ran: then its steps are deleted as well.
+
+    Args:
+        is_apart: Whether the conversations are in another store.
 
     Raises:
         StorageError: A step is not JSON data.
@@ -267,35 +280,52 @@ def end_writer(end: TurnEnd) -> Callable[[sqlite3.Connection], None]:
     turn, entries = end.turn, end.entries
     rows = [_row(turn.id, entry) for entry in entries]
 
-    def write(database: sqlite3.Connection) -> None:
-        _begin_or_check(database, turn, bool(entries) and entries[0].number == 1, end.lease_s)
-        database.executemany("INSERT INTO journal_entries VALUES (?, ?, ?, ?, ?)", rows)
+    def write(database: sqlite3.Connection) -> bool:
+        is_kept = _begin_or_check(database, turn, entries, end.lease_s, is_apart=is_apart)
+        if is_kept:
+            database.executemany("INSERT INTO journal_entries VALUES (?, ?, ?, ?, ?)", rows)
+        else:
+            database.execute("DELETE FROM journal_entries WHERE turn = ?", (turn.id,))
+            database.execute("UPDATE journal_turns SET message = '' WHERE id = ?", (turn.id,))
         database.execute(
             "UPDATE journal_turns SET state = ?, ended_at = ?, error = ? WHERE id = ?",
-            (end.state, _now(), storable(end.error), turn.id),
+            (end.state, _now(), storable(end.error) if is_kept else "", turn.id),
         )
+        return is_kept
 
     return write
 
 
 def delete_turns_of(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
-    """Delete the turns of a conversation with their steps, except a running one, whose owner ends it."""
-    database.execute(
-        f"DELETE FROM journal_turns WHERE tenant = :tenant AND conversation = :conversation AND {_STATE} != 'running'",
-        {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot()},
-    )
+    """Delete the turns of a conversation with their steps; one that is running belongs to no conversation any more."""
+    whose = "WHERE tenant = :tenant AND conversation = :conversation"
+    values = {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot()}
+    database.execute(f"DELETE FROM journal_turns {whose} AND {_STATE} != 'running'", values)
+    database.execute(f"UPDATE journal_turns SET conversation = '' {whose}", values)
 
 
-def _begin_or_check(database: sqlite3.Connection, turn: JournaledTurn, is_new: bool, lease_s: float | None) -> None:
+def _begin_or_check(
+    database: sqlite3.Connection,
+    turn: JournaledTurn,
+    entries: Sequence[JournalEntry],
+    lease_s: float | None,
+    *,
+    is_apart: bool,
+) -> bool:
     """Insert the turn's row, or check that its owner has not lost it.
+
+    Returns:
+        Whether its conversation has not been deleted.
 
     Raises:
         LostTurnError: Another owner has resumed the turn, or it has ended.
     """
     if lease_s is not None:
         renew(database, turn.owner, lease_s)
-    if is_new:
-        ids = turn.id, turn.tenant, turn.conversation
+    if entries and entries[0].number == 1:
+        after = entries[0].data.get("after")
+        is_kept = is_apart or after is None or _has_turn(database, turn, after)
+        ids = turn.id, turn.tenant, turn.conversation if is_kept else ""
         database.execute(
             "INSERT INTO journal_turns (id, tenant, conversation, state, message, owner, fence, began_at, key) "
             "VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?)",
@@ -303,12 +333,20 @@ def _begin_or_check(database: sqlite3.Connection, turn: JournaledTurn, is_new: b
         )
         if turn.key:
             sqlite_keys.begin(database, turn)
-        return
+        return is_kept
     row = database.execute(
-        "SELECT 1 FROM journal_turns WHERE id = ? AND fence = ? AND state = 'running'", (turn.id, turn.fence)
+        "SELECT conversation FROM journal_turns WHERE id = ? AND fence = ? AND state = 'running'", (turn.id, turn.fence)
     ).fetchone()
     if row is None:
         raise LostTurnError(turn.id)
+    return bool(row[0])
+
+
+def _has_turn(database: sqlite3.Connection, turn: JournaledTurn, id: str) -> bool:
+    found = database.execute(
+        "SELECT 1 FROM turns WHERE tenant = ? AND conversation = ? AND id = ?", (turn.tenant, turn.conversation, id)
+    )
+    return found.fetchone() is not None
 
 
 def _row(turn: str, entry: JournalEntry) -> tuple[str, int, str, str, str]:
@@ -329,7 +367,8 @@ def _find(database: sqlite3.Connection, id: str, tenant: str) -> JournaledTurn:
     if not id or id != storable(id):
         raise UnknownTurnError(id)
     rows = database.execute(
-        f"SELECT {_COLUMNS} FROM journal_turns WHERE tenant = :tenant AND id >= :id AND id < :end ORDER BY id LIMIT 2",
+        f"SELECT {_COLUMNS} FROM journal_turns WHERE tenant = :tenant AND id >= :id AND id < :end AND {_THERE} "
+        "ORDER BY id LIMIT 2",
         {"tenant": tenant, "id": id, "end": id + "g", "now": seconds_since_boot()},  # ids are hexadecimal
     ).fetchall()
     if not rows:

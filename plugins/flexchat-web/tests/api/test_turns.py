@@ -158,6 +158,27 @@ async def test_a_lost_connection_leaves_the_turn_running(told, waiting, listenin
     assert rest[-1][2]["status"] == "done"
 
 
+async def test_a_conversation_deleted_while_its_turn_runs_does_not_come_back(told, waiting, listening):
+    """Those who listen to the turn hear it to its end; once nothing more is kept of it, that is said."""
+    client = await listening()
+    waiting.go.set()
+    await begin(client, None, conversation="c")
+    waiting.go.clear()
+    waiting.asked.clear()
+    found = await begin(client, 3, conversation="c")
+    id = found[0][2]["id"]
+    await waiting.asked.wait()
+    assert (await client.delete("/api/conversations/c")).status_code == 204
+    waiting.go.set()
+    rest = await join(client, id, found[-1][0])
+    assert (rest[-1][1], rest[-1][2]["content"]) == ("turn", "Once upon a time")
+    assert (await client.get("/api/conversations/c")).status_code == 404
+    Turns.of(client.app.serving)._forget(id)
+    assert await join(client, id) == found + rest
+    await store_of(client, lambda database: database.execute("DELETE FROM journal_events"))
+    assert (await client.get(f"/api/turns/{id}/events")).status_code == 410
+
+
 @pytest.mark.parametrize("body", [{}, {"conversation": "c"}])
 async def test_an_answer_that_began_without_readers_reaches_those_that_join(told, waiting, listening, body):
     """At once, not with the next piece or the end of the answer."""

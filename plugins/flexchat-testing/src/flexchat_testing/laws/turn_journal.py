@@ -351,6 +351,83 @@ class JournalConformance(Conformance):
             await refused(store.journal.read("a1", tenant="t"), UnknownTurnError, "read of a deleted turn")
 
     @law()
+    async def test_a_deleted_conversation_does_not_come_back(self) -> None:
+        """What ends of it afterwards is added nowhere, not even to a new conversation of that name."""
+        async with self.opened() as store:
+            for renewed in (False, True):
+                prefix = "b" if renewed else "a"
+                await store.append("c", turn_of(f"{prefix}0"), tenant="t")
+                others = await _begun(store, f"{prefix}8", tenant="u"), await _begun(store, f"{prefix}9")
+                await store.append("c", turn_of(f"{prefix}9"), tenant="t", end=ending(others[1], "done", 2))
+                begun = await _begun(store, f"{prefix}1")
+                await store.delete("c", tenant="t")
+                await store.journal.write(begun, entries(2), lease_s=None)
+                await store.journal.add_events(begun, new_events(1))
+                if renewed:
+                    await store.append("c", turn_of("new"), tenant="t")
+                end = store.append("c", turn_of(begun.id), tenant="t", end=ending(begun, "done", 3))
+                await refused(end, UnknownConversationError, "the end of a turn of a deleted conversation")
+                found, steps = await store.journal.read(begun.id, tenant="t")
+                came = (found.state, found.conversation, found.message, [*steps])
+                require(came == ("done", "", "", []), f"a turn without its conversation came back as {show(came)}")
+                await store.journal.add_events(begun, new_events(2))
+                again = store.append("c", turn_of(begun.id), tenant="t", end=ending(begun, "done", 3))
+                await refused(again, LostTurnError, "a second end of that turn")
+                if renewed:
+                    came_back = [one.id for one in await store.turns("c", tenant="t")]
+                    require(came_back == ["new"], f"the new conversation has one turn, got {came_back}")
+                else:
+                    await refused(store.turns("c", tenant="t"), UnknownConversationError, "turns after that")
+                await store.append("c", turn_of(others[0].id), tenant="u", end=ending(others[0], "done", 2))
+            require(len(await store.turns("c", tenant="u")) == 2, "another tenant's conversation of that name stays")
+
+    @law()
+    async def test_a_turn_whose_conversation_is_gone_does_not_begin_it_again(self) -> None:
+        """A conversation deleted before the turn wrote its first step; a new conversation does begin."""
+        async with self.opened() as store:
+            for first, after, is_kept in (("a1", "a0", False), ("a2", None, True), ("a3", "a2", True)):
+                step = attrs.evolve(entries(1)[0], data={"after": after})
+                begun = turn(first)
+                if first == "a1":
+                    end = attrs.evolve(ending(begun, "done", lease_s=LIVES), entries=(step,))
+                else:
+                    await store.journal.write(begun, [step], lease_s=LIVES)
+                    end = ending(begun, "done", 2)
+                appended = store.append("c", turn_of(first), tenant="t", end=end)
+                if is_kept:
+                    await appended
+                else:
+                    await refused(appended, UnknownConversationError, "a turn after one that is gone")
+            found = [one.id for one in await store.turns("c", tenant="t")]
+            require(found == ["a2", "a3"], f"a2 and a3 are kept, got {found}")
+
+    @law()
+    async def test_a_turn_of_a_deleted_conversation_is_not_taken_up(self) -> None:
+        """Once its owner is dead, or has given it up, there is no such turn."""
+        async with self.opened() as store:
+            await store.append("c", turn_of("a0"), tenant="t")
+            begun = [await _begun(store, id) for id in ("a1", "a2")]
+            await store.delete("c", tenant="t")
+            await _check_state(store, "a1", "running")
+            await store.journal.release(begun[0])
+            store.journal.renew("o", DEAD)
+            for id in ("a1", "a2"):
+                await refused(store.journal.read(id, tenant="t"), UnknownTurnError, "read of a turn that is gone")
+                take = store.journal.take(id, tenant="t", owner="p", lease_s=LIVES)
+                await refused(take, UnknownTurnError, "take of a turn that is gone")
+            left = [*await store.journal.left(limit=9), *await store.journal.list(tenant="t")]
+            require(left == [], f"no turn is left, got {show(left)}")
+
+    @law()
+    async def test_deleting_what_is_not_there_changes_no_turn(self) -> None:
+        """The first turn of a conversation, whose conversation is not there yet, is kept when it ends."""
+        async with self.opened() as store:
+            begun = await _begun(store, "a1")
+            await refused(store.delete("c", tenant="t"), UnknownConversationError, "delete of what is not there")
+            await store.append("c", turn_of("a1"), tenant="t", end=ending(begun, "done", 2))
+            require([one.id for one in await store.turns("c", tenant="t")] == ["a1"], "the first turn is kept")
+
+    @law()
     async def test_what_was_left_is_told_to_all(self) -> None:
         """The interrupted turns of all tenants, oldest first, but for those that cannot go on."""
         async with self.opened() as store:

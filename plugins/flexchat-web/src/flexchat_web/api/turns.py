@@ -14,6 +14,7 @@ from typing import Any
 
 from flexchat import (
     ChatRequestError,
+    ConversationTurn,
     FlexChat,
     JournaledTurn,
     ToldEvent,
@@ -253,9 +254,9 @@ class Turns:
                 return told[-1]
             if told and datetime.fromisoformat(turn.ended_at) > datetime.now(UTC) - timedelta(seconds=TELLING_SECONDS):
                 return None  # its process may be about to emit it
-            kept = (
-                [] if chat.conversations is None else await chat.conversations.of(turn.tenant).turns(turn.conversation)
-            )
+            kept: Sequence[ConversationTurn] = ()
+            if chat.conversations is not None and turn.conversation:  # empty: deleted while the turn ran
+                kept = await chat.conversations.of(turn.tenant).turns(turn.conversation)
         for each in kept if told else ():
             if each.id == turn.id:
                 event = last_event(each, turn.conversation)
@@ -358,7 +359,11 @@ def _event(event: ToldEvent) -> Event:
 
 
 def _events_gone(turn: JournaledTurn) -> ApiError:
-    text = f"these events of the turn are no longer kept; the turn itself is in the conversation {turn.conversation}"
+    text = "these events of the turn are no longer kept; " + (
+        f"the turn itself is in the conversation {turn.conversation}"
+        if turn.conversation
+        else "its conversation was deleted while it ran"
+    )
     return ApiError(410, text, kind="forgotten-events", conversation=turn.conversation)
 
 
