@@ -22,11 +22,14 @@ def test_a_text_without_variables_stays_as_it_is(text):
 @given(st.lists(PIECES).map("".join), st.lists(PIECES).map("".join))
 def test_what_a_user_wrote_is_never_expanded(said, later):
     """A message that looks like a template comes out as it went in (RG-2, C21)."""
-    profile = Profile(topic="SECRET", user_message=said)
-
-    filled = substitute_variables("<{{user_message}}>" + later.replace("{{topic}}", ""), profile)
-
-    assert filled.startswith(f"<{said}>")
+    template = "<{{user_message}}>" + later.replace("{{topic}}", "")
+    try:
+        filled = substitute_variables(template, Profile(topic="SECRET", user_message=said))
+    except UnknownNameError:  # for a variable of the template's own, whatever the message is
+        with pytest.raises(UnknownNameError):
+            substitute_variables(template, Profile(topic="SECRET", user_message=""))
+    else:
+        assert filled.startswith(f"<{said}>")
 
 
 @pytest.mark.parametrize(
