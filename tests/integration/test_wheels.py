@@ -85,6 +85,14 @@ class Installed:
         assert "Traceback" not in printed
         return printed
 
+    def python(self, code: str) -> str:
+        """Run Python code, and return what it printed."""
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", code], cwd=self.home, env={"PYTHONPATH": str(self.site)}, capture_output=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode()
+
     def config(self, provider: str, settings: str = "", more: str = "") -> None:
         (self.home / "flexchat.toml").write_text(RULE.format(provider=provider, settings=settings) + more)
 
@@ -109,11 +117,20 @@ def test_the_wheels_have_every_file_of_their_source(wheels):
 
 
 def test_core_alone_says_which_package_to_install(installed):
-    """At most nine other distributions, and a hint for everything that stands in another package."""
+    """At most eight other distributions, no command line, and a hint that names its package."""
     core = installed("flexchat-core")
 
-    assert len(core.others) <= 9
-    assert "pip install flexchat" in core.flexchat("plugins")
+    assert len(core.others) <= 8
+    assert not core.others & {"click", "httpx", "aiohttp"}
+    assert "pip install flexchat-cli" in core.flexchat("ask", "hi", status=1)
+    imported = "import flexchat, sys; flexchat.FlexChat; print({'click', 'httpx', 'sqlite3'} & {*sys.modules})"
+    assert core.python(imported) == "set()\n"
+
+
+def test_the_command_line_alone_says_which_package_to_install(installed):
+    """A hint for everything that stands in another package."""
+    core = installed("flexchat-cli")
+
     assert "pip install flexchat-mock" in core.flexchat("ask", "hi", status=2)
     assert "pip install flexchat-validation" in core.flexchat("validate", status=2)
     assert "pip install flexchat-testing" in core.flexchat("new", "provider", "acme", status=2)
@@ -146,7 +163,7 @@ class Completions(http.server.BaseHTTPRequestHandler):
 
 def test_core_and_one_provider_answer(installed):
     """A config with [validation] starts without its package."""
-    provided = installed("flexchat-openai")
+    provided = installed("flexchat-cli", "flexchat-openai")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Completions) as service:
         threading.Thread(target=service.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{service.server_port}/v1"
@@ -158,6 +175,21 @@ def test_core_and_one_provider_answer(installed):
         service.shutdown()
 
 
+def test_a_library_needs_core_and_a_provider_only(installed):
+    """No command line and no database; the SDK comes with the provider."""
+    library = installed("flexchat-core", "flexchat-openai")
+    asks = """
+import sys
+from flexchat import SyncFlexChat
+with SyncFlexChat.from_model("openai/any", api_key="sk-test", base_url={address!r}) as chat:
+    print(chat.respond("hi").content, {{"click", "sqlite3"}} & {{*sys.modules}})
+"""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Completions) as service:
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        assert library.python(asks.format(address=f"http://127.0.0.1:{service.server_port}/v1")) == "Hello! set()\n"
+        service.shutdown()
+
+
 def test_everything_works_together(installed):
     """The umbrella with all extras: every plugin loads, a model is validated, a new provider is written."""
     everything = installed("flexchat[all,testing]")
@@ -165,7 +197,7 @@ def test_everything_works_together(installed):
 
     listed = everything.flexchat("plugins")
     for package in PACKAGES:
-        if package != ROOT and package.name != "core":
+        if package != ROOT and package.name not in ("core", "flexchat-cli"):
             assert f"active  {package.name} 0.1.0" in listed
     assert "flexchat.toml is fine" in everything.flexchat("check")
     assert "rehearsal" in everything.flexchat("ask", "hi")

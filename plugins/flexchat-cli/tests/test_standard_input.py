@@ -59,7 +59,8 @@ def test_after_a_second_without_input_it_says_what_it_waits_for(script, tmp_path
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
 
     with subprocess.Popen([*ASK, "Sum"], cwd=tmp_path, text=True, **pipes) as asking:
-        assert asking.stderr.readline() == "waiting for the end of standard input; --no-stdin ignores it\n"
+        waiting = "waiting for standard input, 5 seconds at most; --no-stdin ignores it, a - waits for its end\n"
+        assert asking.stderr.readline() == waiting
         answer, _ = asking.communicate("late")
 
     assert r'"topic": "Sum\n\nlate"' in answer
