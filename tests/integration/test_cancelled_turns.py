@@ -11,6 +11,7 @@ import pytest
 from flexchat import FlexChat, tool
 from flexchat.plugin import hookimpl
 from flexchat.plugin.current import current_turn
+from flexchat.turn.histories import Histories
 from flexchat_sdk import events_of
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import calls, says
@@ -154,6 +155,7 @@ async def test_a_storm_of_cancelled_turns_does_no_harm(tmp_path):
     store, chance = SqliteConversations(tmp_path / "c.db"), random.Random(4711)
     chat = FlexChat.from_config(config, providers={"bot": Model()}, tools=[steps, blocking], hooks=[count])
     chat.keep_in(store)
+    chat._engine.keeper._histories = Histories(store, max_size=0)  # a bounded cache is no leak
     before, left_early, objects = asyncio.all_tasks(), 0, []
     for start in range(0, COUNT, AT_ONCE):
         leaving = [leave(chat, start + n, chance.randrange(MOST_TICKS)) for n in range(AT_ONCE)]
