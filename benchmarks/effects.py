@@ -366,10 +366,10 @@ async def attempt(folder, kept, service, run, kind, kill):
     with contextlib.suppress(FlexChatError):
         if kind.startswith("by hand"):
             name = "pay_with_key" if "key" in kind else "pay"
-            await chat.call_tool(name, {"amount": 5}, key=run)
+            await chat.call_tool(name, {"amount": 5}, idempotency_key=run)
         elif "twice" in kind:
             try:
-                await chat.respond("Pay, please.", conversation=run, key=run)
+                await chat.respond("Pay, please.", conversation=run, idempotency_key=run)
             except StuckTurnError as stuck:  # its processes were killed too often: a person takes it up
                 await chat.resume(stuck.id)
         elif waiting := await store.journal.list(tenant="default", conversation=run):

@@ -369,7 +369,7 @@ class Schedules(RuleBasedStateMachine):
         self.world.asked_for.add(request)
 
         async def work(process):
-            await process.chat.respond("Pay, please.", conversation=conversation, key=request)
+            await process.chat.respond("Pay, please.", conversation=conversation, idempotency_key=request)
 
         self.world.add(kind, work, conversation=conversation)
 
@@ -392,7 +392,7 @@ class Schedules(RuleBasedStateMachine):
         """A process is told, perhaps for the second time, to make a call under a key."""
 
         async def work(process):
-            await process.chat.call_tool(kind, {"amount": 5}, key=f"{kind} {key}")
+            await process.chat.call_tool(kind, {"amount": 5}, idempotency_key=f"{kind} {key}")
 
         self.world.add(kind, work)
 

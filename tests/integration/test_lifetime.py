@@ -70,7 +70,7 @@ async def test_a_closed_chat_says_so():
 
     for begin in (made.respond, made.join, made.explain, made.preview):
         with pytest.raises(ChatClosedError, match="this FlexChat is closed: make a new one"):
-            await begin("x", key="k")
+            await begin("x", idempotency_key="k")
     for begin in (made.stream, made.start):
         with pytest.raises(ChatClosedError):
             begin("x")

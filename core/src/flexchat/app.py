@@ -285,14 +285,14 @@ class FlexChat:
                 failed.
             ResponseFormatError: The answer does not have the form, even after being asked again.
             NestedTurnError: A tool started it, and it would never end.
-            KeyReusedError, TurnRunningError, FailedTurnError, ForgottenAnswerError, StuckTurnError: Only with a key;
-                see join.
+            KeyReusedError, TurnRunningError, FailedTurnError, ForgottenAnswerError, StuckTurnError: Only with an
+                idempotency key; see join.
 
         A turn's error, or the CancelledError of a stopped turn, holds what existed by then in ``turn``. With a key,
         cancelling this does not stop the turn: who repeats the request joins it.
         """
         request = self._request(message, asked)
-        if request.key is None:
+        if request.idempotency_key is None:
             return await self._run(self._engine.begin(request))
         joined = await self._keyed.join(request, self.keys)
         turn = await joined.handle.result()
@@ -317,7 +317,7 @@ class FlexChat:
             The same as respond; errors during the turn are raised from the generator.
         """
         request = self._request(message, asked)
-        if request.key is not None:
+        if request.idempotency_key is not None:
             return self._stream_joined(request, is_whole)
         feed = Feed()
         turn = self._engine.begin(request, feed=feed, is_whole=is_whole)
@@ -336,8 +336,8 @@ class FlexChat:
             ChatRequestError, NestedTurnError: As for respond; errors during the turn are reported by the handle.
         """
         request = self._request(message, asked)
-        if request.key is not None:
-            raise ChatRequestError("whether a key stands for a turn has to be looked up: await join, instead of start")
+        if request.idempotency_key is not None:
+            raise ChatRequestError("an idempotency_key has to be looked up: await join, instead of start")
         log: EventLog[StreamEvent] = EventLog()
         return self._handle(self._engine.begin(request, log=log), log)
 
@@ -363,8 +363,8 @@ class FlexChat:
                 failed in another process, and may have changed something, a FailedTurnError.
         """
         request = self._request(message, asked)
-        if request.key is None:
-            raise ChatRequestError("join needs a key; start takes none")
+        if request.idempotency_key is None:
+            raise ChatRequestError("join needs an idempotency_key; start takes none")
         return await self._keyed.join(request, self.keys)
 
     async def resume(
@@ -555,7 +555,7 @@ class FlexChat:
         tenant: str = DEFAULT_TENANT,
         context: Any = None,
         on_question: OnQuestion | None = None,
-        key: str | None = None,
+        idempotency_key: str | None = None,
     ) -> ToolResult:
         """Run one tool, as a model would; errors are in the result.
 
@@ -564,8 +564,9 @@ class FlexChat:
             tenant: For whom, for gates and the tool.
             context: Any object; the tool gets it as ``ToolContext.context``.
             on_question: Asks a person what the tool wants to know, as in respond.
-            key: For a tool that changes something, a key chosen by the tenant: a repeated key, with the same arguments,
-                returns the result of the first call, and nothing runs again. None makes every call a new one.
+            idempotency_key: For a tool that changes something, a key chosen by the tenant: a repeated key, with the
+                same arguments, returns the result of the first call, and nothing runs again. None makes every call a
+                new one.
 
         Raises:
             ChatClosedError: The chat is closed.
@@ -574,7 +575,7 @@ class FlexChat:
         turn = current_info(tenant)
         limit_s = self.config.limits.question_timeout_ms / 1000
         stopped = functools.partial(paused, current_turn.get(), current_call.get())
-        place = place_within() if key is None else f"key:{key}"
+        place = place_within() if idempotency_key is None else f"key:{idempotency_key}"
         call = Call(
             name=name,
             arguments=params,

@@ -45,8 +45,8 @@ class AskedOfAny(TypedDict, total=False):
     context: Whatever tools and policies should get, of any type; never shown to a model, never kept.
     on_question: A function, async or not, that asks the person behind the turn what a tool wants to know: it gets a
         Question, and returns a Reply, or None if no one can be asked. Without it, questions are declined.
-    key: Makes the same request the same turn, for 24 hours: who repeats it gets the answer of the first, and nothing
-        runs twice. Your own, for each request another: 1 to 255 printable characters; tenants have their own keys.
+    idempotency_key: Makes the same request the same turn, for 24 hours: a repetition gets the answer of the first, and
+        nothing runs twice. Your own, for each request another: 1 to 255 printable characters; tenants have their own.
 
     The others are options of the rule that answers, for this message only, checked as in a config:
 
@@ -68,7 +68,7 @@ class AskedOfAny(TypedDict, total=False):
     tenant: str
     context: Any
     on_question: OnQuestion | None
-    key: str | None
+    idempotency_key: str | None
     max_tokens: int | None
     temperature: float | None
     top_p: float | None
@@ -136,7 +136,7 @@ def read_request(
         tenant=_name("tenant", given.get("tenant", request.tenant)) or request.tenant,
         context=given.get("context", request.context),
         on_question=_function("on_question", given.get("on_question", request.on_question)),
-        key=_key(given.get("key", request.key)),
+        idempotency_key=_idempotency_key(given.get("idempotency_key", request.idempotency_key)),
         response_format=given.get("response_format", request.response_format),
         **{
             name: _OPTIONS[name](name, value)
@@ -177,7 +177,7 @@ def _function(what: str, given: Any) -> Any:
     return given
 
 
-def _key(key: Any) -> str | None:
+def _idempotency_key(key: Any) -> str | None:
     if key is not None and not (isinstance(key, str) and is_key(key)):
         what = f"has {len(key):,} characters" if isinstance(key, str) and len(key) > LONGEST_KEY else f"is {key!r:.80}"
         raise ChatRequestError(

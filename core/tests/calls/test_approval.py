@@ -159,9 +159,9 @@ async def test_a_call_repeated_under_its_key_is_not_asked_about_again():
     """Its result stands, whatever a person would reply now."""
     bank, person = Bank(approve=True), Person()
     async with chat_with(bank.tool) as chat:
-        first = await chat.call_tool("pay", {"amount": 1}, key="k", on_question=person)
-        again = await chat.call_tool("pay", {"amount": 1}, key="k", on_question=Person(NO))
-        other = await chat.call_tool("pay", {"amount": 2}, key="k", on_question=Person(NO))
+        first = await chat.call_tool("pay", {"amount": 1}, idempotency_key="k", on_question=person)
+        again = await chat.call_tool("pay", {"amount": 1}, idempotency_key="k", on_question=Person(NO))
+        other = await chat.call_tool("pay", {"amount": 2}, idempotency_key="k", on_question=Person(NO))
 
     assert (first.result, again.result, bank.paid) == ("paid 1", "paid 1", [1])
     assert not other.success

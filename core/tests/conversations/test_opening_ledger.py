@@ -51,7 +51,7 @@ def test_it_is_with_the_conversations_unless_the_config_says_otherwise(tmp_path,
 async def test_effects_stay_when_the_program_ends(tmp_path):
     for _ in range(2):
         async with chat_with(None, {"path": str(tmp_path / "c.db")}, tools=[pay]) as chat:
-            await chat.call_tool("pay", {"amount": 5}, key="order 7")
+            await chat.call_tool("pay", {"amount": 5}, idempotency_key="order 7")
             (row,) = await chat.effects()
             assert (row.state, row.place, row.tool) == ("done", "key:order 7", "pay")
 
@@ -154,9 +154,9 @@ def test_settling(tmp_path):
         await asyncio.Event().wait()
 
     with SyncFlexChat(chat_with(tools=[hang])) as chat:
-        chat.call_tool("hang", {}, key="k")
+        chat.call_tool("hang", {}, idempotency_key="k")
         (row,) = chat.effects(states=["unknown"])
         settled = chat.settle_effect(row.key[:6], "done", by="ann", note="I looked", result={"paid": True})
         assert (settled.state, settled.settled_by) == ("done", "ann")
-        assert chat.call_tool("hang", {}, key="k").result == {"paid": True}
+        assert chat.call_tool("hang", {}, idempotency_key="k").result == {"paid": True}
         assert chat.effect(row.key).note == "I looked"

@@ -75,7 +75,7 @@ def chat_of(model, other=None, *, rule=None, **rest):
 
 
 async def by_respond_with_a_key(chat):
-    return await chat.respond("x", key="k-1")
+    return await chat.respond("x", idempotency_key="k-1")
 
 
 async def by_start(chat):
@@ -98,7 +98,7 @@ async def by_a_whole_stream(chat):
 
 
 async def by_a_whole_stream_with_a_key(chat):
-    return [event async for event in chat.stream("x", is_whole=True, key="k-1")][-1].turn
+    return [event async for event in chat.stream("x", is_whole=True, idempotency_key="k-1")][-1].turn
 
 
 async def by_a_reader_that_waits(chat):
@@ -140,7 +140,7 @@ async def test_an_answer_that_was_not_delivered_is_left_to_the_fallback(way):
 async def test_a_stream_whose_text_is_held_back_for_its_format_is_asked_for_again(key):
     model = Breaking('{"name": "Ada"}', pieces=[TextDelta(0, '{"na')], pause=True)
 
-    events = [event async for event in chat_of(model).stream("x", response_format=FORM, key=key)]
+    events = [event async for event in chat_of(model).stream("x", response_format=FORM, idempotency_key=key)]
 
     assert events[-1].turn.response.parsed == {"name": "Ada"}
     assert model.streams == 2
@@ -160,7 +160,7 @@ async def test_an_answer_is_not_asked_for_again_once_a_piece_was_delivered(piece
     model, events = Breaking(pieces=pieces, pause=True), []
 
     with contextlib.suppress(ProviderConnectionError):
-        async for event in chat_of(model).stream("x", key=key):
+        async for event in chat_of(model).stream("x", idempotency_key=key):
             events.append(event)
 
     assert model.streams == 1
@@ -236,6 +236,6 @@ async def test_a_write_before_it_forbids_another_service_and_not_another_attempt
     model = Second(calls(("save", {"n": 1})), says("Saved."))
     chat = chat_of(model, ScriptedProvider(["other"]), rule={"fallback": ["other"]}, tools=[save])
 
-    turn = await chat.respond("x", key="k-1")
+    turn = await chat.respond("x", idempotency_key="k-1")
 
     assert (turn.content, wrote) == ("Saved.", [1])

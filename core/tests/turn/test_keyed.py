@@ -24,6 +24,7 @@ from flexchat import (
     tool,
 )
 from flexchat.turn import keyed
+from flexchat.turn.journal import as_written, read_request
 from flexchat.turn.keyed import KeyMemory
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
@@ -32,7 +33,7 @@ CONFIG = {
     "llms": {"s": {"provider": "scripted"}},
     "responses": [{"llm": "s", "model": "m", "tools": {"enabled": True}}],
 }
-K = {"key": "order-17"}
+K = {"idempotency_key": "order-17"}
 C = {"conversation": "c"}
 KEPT = pytest.mark.parametrize("kept", [{}, C], ids=["unkept", "kept"])
 
@@ -88,7 +89,7 @@ async def test_a_repeated_request_gets_the_same_turn(path, kept):
 @KEPT
 async def test_another_key_or_tenant_or_none_is_another_turn(path, kept):
     async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
-        asked = [{**K}, {"key": "order-18"}, {**K, "tenant": "t"}, {}, {}]
+        asked = [{**K}, {"idempotency_key": "order-18"}, {**K, "tenant": "t"}, {}, {}]
         turns = [await chat.respond("Hello", **kept, **each) for each in asked]
     assert len({turn.id for turn in turns}) == 5
     assert not any(turn.is_repeat for turn in turns)
@@ -143,14 +144,14 @@ async def test_the_configs_variables_may_change(path):
 async def test_what_is_not_a_key(path, key):
     async with chat_of(path, ScriptedProvider([])) as chat:
         with pytest.raises(ChatRequestError, match="a key has 1 to 255 printable characters"):
-            await chat.respond("Hello", key=key)
+            await chat.respond("Hello", idempotency_key=key)
 
 
 @pytest.mark.parametrize("key", ["x" * 255, "'; DROP TABLE turn_keys; --", "%s{s}", "Ключ 17 🎈"])
 async def test_any_printable_text_is_a_key(path, key):
     async with chat_of(path, ScriptedProvider([says("Hi")])) as chat:
-        first = await chat.respond(ChatRequest(user_message="Hello", key=key, conversation="c"))
-        assert (await chat.respond("Hello", key=key, **C)).id == first.id
+        first = await chat.respond(ChatRequest(user_message="Hello", idempotency_key=key, conversation="c"))
+        assert (await chat.respond("Hello", idempotency_key=key, **C)).id == first.id
 
 
 @KEPT
@@ -218,7 +219,7 @@ async def test_join_gives_the_turn_that_runs(path, kept):
 
 async def test_join_needs_a_key_and_start_takes_none(path):
     async with chat_of(path, ScriptedProvider([])) as chat:
-        with pytest.raises(ChatRequestError, match="join needs a key"):
+        with pytest.raises(ChatRequestError, match="join needs an idempotency_key"):
             await chat.join("Hello")
         with pytest.raises(ChatRequestError, match="await join"):
             chat.start("Hello", **K)
@@ -407,13 +408,13 @@ async def test_a_tool_cannot_wait_for_its_own_turn(path):
 async def test_the_oldest_answers_are_forgotten_and_their_turns_do_not_run_again(path):
     async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
         chat.keys = KeyMemory(most_answers=1, most_keys=2)
-        await chat.respond("Hello", key="a")
-        await chat.respond("Hello", key="b")
+        await chat.respond("Hello", idempotency_key="a")
+        await chat.respond("Hello", idempotency_key="b")
         with pytest.raises(ForgottenAnswerError):
-            await chat.respond("Hello", key="a")
-        assert (await chat.respond("Hello", key="b")).is_repeat
-        await chat.respond("Hello", key="c")
-        assert not (await chat.respond("Hello", key="a")).is_repeat, "beyond most_keys, the oldest is free"
+            await chat.respond("Hello", idempotency_key="a")
+        assert (await chat.respond("Hello", idempotency_key="b")).is_repeat
+        await chat.respond("Hello", idempotency_key="c")
+        assert not (await chat.respond("Hello", idempotency_key="a")).is_repeat, "beyond most_keys, the oldest is free"
 
 
 async def test_a_key_is_free_after_a_day(path, monkeypatch):
@@ -438,3 +439,13 @@ def test_without_an_event_loop(path):
         first = chat.respond("Hello", **K)
         assert chat.respond("Hello", **K).id == first.id
         assert [*chat.stream("Hello", **K)][-1].turn.id == first.id
+
+
+def test_journals_keep_the_name_of_a_requests_key():
+    """Journals and digests written before the keyword's name changed stay readable and equal."""
+    request = ChatRequest(user_message="Hello", idempotency_key="order-17")
+
+    data = as_written(request)
+
+    assert data == {"user_message": "Hello", "key": "order-17"}
+    assert read_request(data) == request

@@ -611,7 +611,7 @@ async def test_a_kept_turn_inside_a_tool_is_the_same_one_with_the_key_of_the_cal
         @tool(honours_key=True)
         async def agent(context: ToolContext) -> str:
             """Let another model do it."""
-            return (await inner.respond("Pay", conversation="inner", key=context.key)).content
+            return (await inner.respond("Pay", conversation="inner", idempotency_key=context.key)).content
 
         return chat_of(path, model, agent), inner
 

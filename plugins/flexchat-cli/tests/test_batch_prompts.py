@@ -47,7 +47,7 @@ def test_all_keys_are_keywords_of_respond():
         "tenant",
         "context",
         "on_question",
-        "key",
+        "idempotency_key",
         "extra_body",
         "approve",
     }

@@ -170,7 +170,7 @@ async def run_faults(folder, serve):
             if FAULTS[number][1] is only_once:
                 await chat.call_tool(name, {})
             started = time.perf_counter()
-            result = await chat.call_tool(name, {}, key=f"{number} {kind}")
+            result = await chat.call_tool(name, {}, idempotency_key=f"{number} {kind}")
             outcomes[number, kind] = (result, time.perf_counter() - started)
 
         for kind in KINDS:

@@ -373,8 +373,8 @@ async def test_keys_and_traces_are_sent(serve, opened):
     service = await serve()
     chat = opened(entry(service.url, method="POST", idempotency_header="Idempotency-Key", traceparent=True))
 
-    await chat.call_tool("call", {}, key="order 7")
-    await chat.call_tool("call", {}, key="order 7")
+    await chat.call_tool("call", {}, idempotency_key="order 7")
+    await chat.call_tool("call", {}, idempotency_key="order 7")
 
     (request,) = service.got
     assert re.fullmatch(r"[0-9a-f]{64}", request.headers["idempotency-key"])

@@ -100,8 +100,8 @@ async def test_a_server_that_takes_keys_gets_the_same_one_again(chat_of, folder)
     chat = chat_of(idempotency_meta="example.com/key", restarts=50)
     assert chat.tools.sources is not None
     folder.fault("die")
-    await chat.call_tool("count", {}, key="order-7")
-    await chat.call_tool("count", {}, key="order-7")
+    await chat.call_tool("count", {}, idempotency_key="order-7")
+    await chat.call_tool("count", {}, idempotency_key="order-7")
     metas = [json.loads(line)["meta"] for line in folder.lines("calls")]
 
     assert all(len(meta["example.com/key"]) == 64 for meta in metas)

@@ -146,7 +146,7 @@ async def test_a_long_call_is_polled_as_a_task(table, tmp_path):
 
     path = written(tmp_path / "chat.json", {**table("everything"), "effects": {}})
     async with FlexChat.from_config(path) as chat:
-        plain = await chat.call_tool("simulate-research-query", {"topic": "MCP"}, key="k")
+        plain = await chat.call_tool("simulate-research-query", {"topic": "MCP"}, idempotency_key="k")
         asked = await chat.call_tool(
             "simulate-research-query", {"topic": "python", "ambiguous": True}, on_question=reply
         )
@@ -163,12 +163,12 @@ async def test_a_long_call_is_polled_as_a_task(table, tmp_path):
 async def test_a_long_call_that_is_cancelled_is_cancelled_at_the_server(table, tmp_path):
     path = written(tmp_path / "chat.json", {**table("everything"), "effects": {}})
     async with FlexChat.from_config(path) as chat:
-        long = asyncio.create_task(chat.call_tool("simulate-research-query", {"topic": "MCP"}, key="k"))
+        long = asyncio.create_task(chat.call_tool("simulate-research-query", {"topic": "MCP"}, idempotency_key="k"))
         while not (effects := await chat.effects()) or effects[0].handle is None:  # noqa: ASYNC110  it says nothing
             await asyncio.sleep(0.02)
         long.cancel()
         await asyncio.wait([long])
-        again = await chat.call_tool("simulate-research-query", {"topic": "MCP"}, key="k")
+        again = await chat.call_tool("simulate-research-query", {"topic": "MCP"}, idempotency_key="k")
 
     assert "it says that the task was cancelled" in again.error
 

@@ -63,7 +63,7 @@ async def state(chat):
 @pytest.mark.parametrize("name", ["count", "look"])
 async def test_a_call_that_is_answered_with_a_task_is_polled_to_its_end(folder, long_of, era, name):
     chat = long_of(era)
-    result = await called(chat, folder, {"after": 2}, name, key="k")
+    result = await called(chat, folder, {"after": 2}, name, idempotency_key="k")
 
     assert result.result == f"{name} done"
     assert len(folder.lines("polls")) == 3
@@ -71,7 +71,7 @@ async def test_a_call_that_is_answered_with_a_task_is_polled_to_its_end(folder, 
         (effect,) = await chat.effects()
         (id,) = {json.loads(line)["id"] for line in folder.lines("tasks_made")}
         assert (effect.state, json.loads(effect.handle)) == ("done", {"task": id})
-        assert (await chat.call_tool("count", {}, key="k")).result == "count done"
+        assert (await chat.call_tool("count", {}, idempotency_key="k")).result == "count done"
         assert len(folder.lines("effects")) == 1
 
 
@@ -146,9 +146,9 @@ async def test_but_not_for_ever(folder, long_of, era, monkeypatch):
     """What it may have done is unknown, and can be asked for later."""
     monkeypatch.setattr(tasks, "MOST_TROUBLES", 3)
     chat = long_of(era)
-    result = await called(chat, folder, {"broken": 6, "after": 6}, key="k")
+    result = await called(chat, folder, {"broken": 6, "after": 6}, idempotency_key="k")
     assert "it cannot be asked about its task: Internal error" in result.error
-    assert (await chat.call_tool("count", {}, key="k")).result == "count done"
+    assert (await chat.call_tool("count", {}, idempotency_key="k")).result == "count done"
     assert (folder.lines("cancels"), len(folder.lines("effects"))) == ([], 1)
 
 
@@ -295,12 +295,12 @@ async def test_a_task_that_is_forgotten_is_made_again_with_its_key(folder, long_
 async def test_what_fails_when_it_is_made_again_stays_unknown(folder, long_of, era):
     chat = long_of(era, idempotency_meta="example.com/key")
     folder.fault('always task {"forget": true}')
-    forgotten = await chat.call_tool("count", {}, key="k")
+    forgotten = await chat.call_tool("count", {}, idempotency_key="k")
     assert await state(chat) == "unknown"
     assert "it no longer has the task's result" in forgotten.error
 
     folder.fault('always {"content": [{"type": "text", "text": "no paper"}], "isError": true}')
-    failed = await chat.call_tool("count", {}, key="k")
+    failed = await chat.call_tool("count", {}, idempotency_key="k")
     assert await state(chat) == "unknown"
     assert "no paper. It was called again with the same key" in failed.error
     assert len({*keys_of(folder)}) == 1
@@ -403,10 +403,10 @@ async def test_a_handle_that_is_no_task_of_the_server_calls_nothing(folder, long
     await called(chat, folder, {"after": 0}, "look")
     folder.fault("refuse")
     ledger = chat.tools.effects.ledger
-    await chat.call_tool("choose", {}, key="k")
+    await chat.call_tool("choose", {}, idempotency_key="k")
     (row,) = await chat.effects()
     ledger._rows[row.key] = attrs.evolve(row, state="unknown", handle=handle)
-    result = await chat.call_tool("choose", {}, key="k")
+    result = await chat.call_tool("choose", {}, idempotency_key="k")
 
     assert "It is unknown" in result.error or "not a server's task" in result.error or "no longer has" in result.error
     assert await state(chat) == "unknown"
@@ -417,9 +417,9 @@ async def test_a_server_that_is_gone_leaves_it_unknown(folder, long_of, monkeypa
     """It is not said that nothing was done, as it is of a call that was not sent."""
     monkeypatch.setattr(tasks, "PATIENCE_S", 0.0)
     chat = long_of(restarts=0)
-    await called(chat, folder, {"end": "cancelled"}, key="k")
+    await called(chat, folder, {"end": "cancelled"}, idempotency_key="k")
     await chat.tools.sources.by_name["fake"]._source.server._connection.aclose("somebody ended it")
-    result = await chat.call_tool("count", {}, key="k")
+    result = await chat.call_tool("count", {}, idempotency_key="k")
 
     assert "it cannot be asked about its task: it has failed once within a minute" in result.error
     assert await state(chat) == "unknown"

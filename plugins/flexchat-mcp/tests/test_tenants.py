@@ -254,7 +254,7 @@ async def test_if_all_are_in_use_the_call_says_so_and_nothing_is_done(chat_for, 
     busy = [asyncio.create_task(chat.call_tool("ask", {}, tenant=tenant)) for tenant in ("a", "b")]
     await until(lambda: len(folder.lines("calls")) == 3)
 
-    found = await chat.call_tool("count", {}, tenant="c", key="order-1")
+    found = await chat.call_tool("count", {}, tenant="c", idempotency_key="order-1")
 
     assert found.error == (
         "the MCP server 'fake' cannot be used: all servers that 'tenants' allows (2) are in use; try again later, "
@@ -266,7 +266,7 @@ async def test_if_all_are_in_use_the_call_says_so_and_nothing_is_done(chat_for, 
     folder.fault("")
     assert [effect.state for effect in await chat.effects(tenant="c")] == ["failed"], "and not unknown"
     assert folder.lines("effects") == []
-    assert (await chat.call_tool("count", {}, tenant="c", key="order-2")).result == "counted"
+    assert (await chat.call_tool("count", {}, tenant="c", idempotency_key="order-2")).result == "counted"
 
 
 async def test_an_unused_server_is_ended(chat_for, folder):
@@ -430,7 +430,7 @@ async def test_a_question_reaches_the_tenant_whose_server_asks(chat_for, folder)
 async def test_a_key_is_the_tenants(chat_for, folder):
     chat = chat_for()
     for tenant in ("acme", "globex", "acme"):
-        assert (await chat.call_tool("count", {}, tenant=tenant, key="order-1")).result == "counted"
+        assert (await chat.call_tool("count", {}, tenant=tenant, idempotency_key="order-1")).result == "counted"
 
     assert len(folder.lines("effects")) == 2
 
@@ -538,7 +538,7 @@ async def test_a_tenant_sees_and_restarts_its_own_server(chat_for, folder):
 async def test_a_task_is_asked_after_at_its_tenants_own_server(chat_for, folder):
     chat = chat_for()
     folder.fault('task {"after": 2}')
-    done = await chat.call_tool("count", {}, tenant="ann", key="k1")
+    done = await chat.call_tool("count", {}, tenant="ann", idempotency_key="k1")
 
     assert done.success, done.explained()
     assert len(folder.lines("effects")) == 1

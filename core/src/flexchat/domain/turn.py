@@ -66,8 +66,8 @@ class ChatRequest:
             model and never kept.
         on_question: Passes a tool's question to the person behind the turn, if any; see ToolContext.ask. It
             is never kept.
-        key: The caller's own, 1 to 255 printable characters: the same key and the same request are the same turn. None
-            for a new turn.
+        idempotency_key: The caller's own, 1 to 255 printable characters: the same key and the same request are the same
+            turn. None for a new turn.
         max_tokens, temperature, top_p, stop, seed, reasoning, extra_body: As in a rule, in place of the values of the
             rule that answers; None leaves them.
         tool_choice, parallel_tool_calls, max_iterations: The same, for the rule's tools.
@@ -85,7 +85,7 @@ class ChatRequest:
     tenant: str = attrs.field(default=DEFAULT_TENANT, kw_only=True)
     context: Any = attrs.field(default=None, kw_only=True)
     on_question: OnQuestion | None = attrs.field(default=None, kw_only=True)
-    key: str | None = attrs.field(default=None, kw_only=True)
+    idempotency_key: str | None = attrs.field(default=None, kw_only=True)
     max_tokens: int | None = attrs.field(default=None, kw_only=True)
     temperature: float | None = attrs.field(default=None, kw_only=True)
     top_p: float | None = attrs.field(default=None, kw_only=True)

@@ -105,7 +105,9 @@ class TurnEngine:
             tenant=request.tenant,
             parent=None if outer is None else outer.info.id,
         )
-        journal = None if self.keeper is None else self.keeper.journal_of(info, request.user_message, request.key)
+        journal = (
+            None if self.keeper is None else self.keeper.journal_of(info, request.user_message, request.idempotency_key)
+        )
         return self._active(
             info, request, Sink(info, self.parts.hooks, feed, listeners, log=log, is_whole=is_whole), outer, journal
         )

@@ -50,6 +50,7 @@ from ..domain.message_json import (
     question_from_dict,
     record_from_dict,
     reply_from_dict,
+    request_from_dict,
     result_from_dict,
     value_to_dict,
 )
@@ -316,4 +317,16 @@ def as_written(request: ChatRequest) -> Any:
     form = request.response_format
     if form is not None:
         form = answer_format(form).format
-    return value_to_dict(attrs.evolve(request, context=None, on_question=None, response_format=form))
+    data = value_to_dict(attrs.evolve(request, context=None, on_question=None, response_format=form))
+    if "idempotency_key" in data:
+        data["key"] = data.pop("idempotency_key")  # the name it has in every journal
+    return data
+
+
+def read_request(data: Mapping[str, Any]) -> ChatRequest:
+    """Return the request in data of ``as_written``.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    return request_from_dict({"idempotency_key" if name == "key" else name: value for name, value in data.items()})

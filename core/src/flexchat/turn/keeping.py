@@ -16,14 +16,13 @@ import attrs
 
 from ..domain import ChatRequest, ConversationTurn, HistoryTurn, Message, ToolCallRecord, Turn, TurnInfo
 from ..domain.journal import JournaledTurn, TurnEnd
-from ..domain.message_json import request_from_dict
 from ..domain.text import storable
 from ..errors import StorageError, UnknownConversationError
 from ..plugin.contracts import ConversationStore, SeparateJournal, TurnJournal
 from ..plugin.foreign import contained, error_name
 from .active import ActiveTurn
 from .histories import Histories
-from .journal import Journal
+from .journal import Journal, read_request
 from .kept import conversation_turn
 from .lease import Lease
 
@@ -141,7 +140,7 @@ class Keeper:
         turn = await self.journal.take(id, tenant=tenant, owner=self._lease.owner, lease_s=self._lease.seconds)
         try:
             _, entries = await self.journal.read(turn.id, tenant=tenant)
-            request = request_from_dict(entries[0].data["request"])
+            request = read_request(entries[0].data["request"])
         except Exception as error:
             # The turn is ours by now. It is released with the reason, so that no one resumes it unasked.
             await self.journal.release(turn, error=f"its steps cannot be read: {error_name(error)}")

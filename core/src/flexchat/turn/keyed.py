@@ -181,8 +181,8 @@ class KeyedTurns:
 
         Raises: See FlexChat.join.
         """
-        assert request.key is not None
-        whose, began = (request.tenant, request.key), time.monotonic()
+        assert request.idempotency_key is not None
+        whose, began = (request.tenant, request.idempotency_key), time.monotonic()
         joining = _Joining(self._engine, request, self._digest(request), memory, self._resume, self._running)
         while True:
             # Of two equal requests at once, the second finds the turn that the first has started.
@@ -212,7 +212,7 @@ class KeyedTurns:
         # request.
         own = {name: value for name, value in request.variables.items() if self._variables.get(name) != value}
         history, continuation = _with_same_ids(request.history, request.continuation)
-        plain = attrs.evolve(request, key=None, variables=own, history=history, continuation=continuation)
+        plain = attrs.evolve(request, idempotency_key=None, variables=own, history=history, continuation=continuation)
         try:
             return arguments_digest(self._about, as_written(plain))
         except ValueError as error:
@@ -249,12 +249,12 @@ class _Joining:
 
     async def bound(self, turn: ActiveTurn) -> JoinedTurn | str | None:
         """Bind the key to a turn, and look at the one it stands for already, if there is one."""
-        assert self.request.key is not None
+        assert self.request.idempotency_key is not None
         journal = self.engine.journal
         replaced: TurnKey | None = None
         while True:
             bound = await journal.bind(
-                self.request.key,
+                self.request.idempotency_key,
                 tenant=self.request.tenant,
                 turn=turn.info.id,
                 digest=self.digest,
@@ -303,8 +303,8 @@ class _Joining:
             )
         except (TurnNotWaitingError, UnknownTurnError):
             return found.id  # another process was faster
-        assert self.request.key is not None
-        self.memory.add((found.tenant, self.request.key), self.digest, handle)
+        assert self.request.idempotency_key is not None
+        self.memory.add((found.tenant, self.request.idempotency_key), self.digest, handle)
         return JoinedTurn(handle, is_repeat=True)
 
     async def _kept(self, found: JournaledTurn) -> Turn:
@@ -329,8 +329,8 @@ class _Joining:
 
     def _refuse_other(self, digest: str) -> None:
         if digest != self.digest:
-            assert self.request.key is not None
-            raise KeyReusedError(self.request.key)
+            assert self.request.idempotency_key is not None
+            raise KeyReusedError(self.request.idempotency_key)
 
 
 def _end_of(turn: Turn, found: JournaledTurn) -> End:

@@ -174,7 +174,7 @@ class _Batch:
         if self._progress is None:
             return await self._chat.respond(prompt.request, tenant=self._tenant)
         name = self._progress.name(prompt)
-        return await self._chat.respond(prompt.request, conversation=name, key=name, tenant=self._tenant)
+        return await self._chat.respond(prompt.request, conversation=name, idempotency_key=name, tenant=self._tenant)
 
     async def _is_answered(self, prompt: Prompt) -> bool:
         """Return whether an earlier run has answered a prompt, so that its answer costs nothing any more."""

@@ -98,7 +98,9 @@ def call(context: CommandContext, name: str, words: tuple[str, ...], key: str | 
         async with chat:
             tool = await named_tool(chat, host, name)
             arguments, person = read_arguments(words, tool), Questions(context.terminal)
-            return await chat.call_tool(tool.name, arguments, origin="command line", key=key, on_question=person)
+            return await chat.call_tool(
+                tool.name, arguments, origin="command line", idempotency_key=key, on_question=person
+            )
 
     result = asyncio.run(called())
     for note in result.notes:

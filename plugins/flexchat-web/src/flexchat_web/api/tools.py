@@ -50,7 +50,7 @@ async def _available(call: Call) -> Reply:
 async def _call(call: Call) -> Reply:
     async with call.serving.chat() as chat:
         name, arguments = call.body["name"], call.body["arguments"]
-        result = await chat.call_tool(name, arguments, origin="api", tenant=call.tenant, key=call.key)
+        result = await chat.call_tool(name, arguments, origin="api", tenant=call.tenant, idempotency_key=call.key)
     notes = {"notes": list(result.notes)} if result.notes else {}
     headers = REPLAYED if STORED_RESULT in result.notes else {}
     return Json({**with_images(result), **notes}, headers=headers)

@@ -111,7 +111,7 @@ class Turns:
         """
         async with AsyncExitStack() as lending:
             chat, asked = ask(await lending.enter_async_context(self._serving.chat()))
-            joined = await chat.join(**asked, tenant=tenant, key=key)
+            joined = await chat.join(**asked, tenant=tenant, idempotency_key=key)
             handle = joined.handle
             turn = ServedTurn(handle, tenant, self._mask(chat), is_silent=is_silent, patience_s=patience_s)
             if joined.is_repeat and handle.is_kept and handle.id not in self._turns:
