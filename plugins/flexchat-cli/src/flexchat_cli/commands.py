@@ -16,7 +16,7 @@ from flexchat.plugin.foreign import contained, error_name
 from flexchat.plugin.packages import package_with
 
 from .as_in_llm import COMMANDS, is_asked
-from .parameters import common_options, with_common_options
+from .parameters import common_options, format_help, with_common_options
 from .usage import OK, UsageError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ GO_ON = ("demo", "models", "plugins")
 COMPLETE_VARIABLE = "_FLEXCHAT_COMPLETE"
 """The variable in which a shell asks how a command line may go on; see flexchat completion."""
 
-WANTED = "flexchat.help"
+_HELP = "flexchat.help"
 """In click's meta: help was asked for before the command was named."""
 
 
@@ -87,7 +87,7 @@ class CommandGroup(click.Group):
 
     def __init__(self, words: str = "") -> None:
         name = words.rpartition(" ")[2] or "flexchat"
-        super().__init__(name, params=[*common_options()], add_help_option=False, no_args_is_help=False)
+        super().__init__(name, params=[*common_options(_want_help)], add_help_option=False, no_args_is_help=False)
         self._words = words
         self.subcommand_metavar = "COMMAND …"
         self.options_metavar = ""
@@ -107,7 +107,7 @@ class CommandGroup(click.Group):
             return ctx.args
         behind_dashes = bool(rest) and args[: -len(rest)][-1:] == ["--"]
         while rest[:1] == ["help"] and not behind_dashes and self._words not in GO_ON:
-            ctx.meta[WANTED] = True
+            ctx.meta[_HELP] = True
             rest = rest[1:]
         if not rest and not ctx.resilient_parsing:
             self._without_command(ctx, args)
@@ -143,7 +143,7 @@ class CommandGroup(click.Group):
             if not self._is_message(ctx, word):
                 raise self._unknown(ctx, full)
             command, word, rest = _own("ask"), "ask", args
-        if ctx.meta.get(WANTED) and command is not None and not isinstance(command, CommandGroup):
+        if ctx.meta.get(_HELP) and command is not None and not isinstance(command, CommandGroup):
             rest = ["--help"]
         return word, command, rest
 
@@ -215,12 +215,12 @@ class CommandGroup(click.Group):
             click.exceptions.Exit: The commands were listed.
         """
         if self._words in GO_ON:
-            if ctx.meta.get(WANTED):
+            if ctx.meta.get(_HELP):
                 command = _own(self._words)
                 with command.make_context(self._words, [], parent=ctx.parent, resilient_parsing=True) as inner:
                     self._show(inner)
             return
-        if ctx.meta.get(WANTED) or not (args or self._words):
+        if ctx.meta.get(_HELP) or not (args or self._words):
             self._show(ctx)
         if not self._words:
             raise UsageError("a command is missing; flexchat --help lists them")
@@ -228,8 +228,6 @@ class CommandGroup(click.Group):
         raise UsageError(f"{self._words} needs one of: {', '.join([*own, *theirs])}")
 
     def _show(self, ctx: click.Context) -> None:
-        from .help import help_of
-
         if not self._words:
             rehearses = is_installed(package_with("provider", "rehearsal") or "")
             self.epilog = f"{self.epilog} New here? flexchat {'demo' if rehearses else 'init openai'}"
@@ -238,7 +236,7 @@ class CommandGroup(click.Group):
             ("Commands", [(name, summary) for name, (_, summary) in own.items()]),
             ("Commands of plugins", [(name, _summarize(entry)) for name, entry in theirs.items()]),
         ]
-        ctx.obj.terminal.write(help_of(ctx, lists))
+        ctx.obj.terminal.write(format_help(ctx, lists))
         ctx.exit(OK)
 
     def _unknown(self, ctx: click.Context, full: str) -> UsageError:
@@ -257,6 +255,11 @@ class CommandGroup(click.Group):
         where = f"flexchat {self._words}".strip()
         asks = "" if self._words else f"; flexchat ask {full} asks a model"
         return UsageError(f"no command is called '{full}'{hint}; {where} --help lists them{asks}")
+
+
+def _want_help(ctx: click.Context) -> None:
+    """Print nothing yet: the words that follow may name the command whose help it is."""
+    ctx.meta[_HELP] = True
 
 
 def _is_group(full: str, names: Mapping[str, Any]) -> bool:

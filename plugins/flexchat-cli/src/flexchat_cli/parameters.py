@@ -1,4 +1,4 @@
-"""Kinds of parameters, and the options of every command."""
+"""Kinds of parameters, the options of every command, and the help of a command."""
 
 from __future__ import annotations
 
@@ -67,6 +67,13 @@ SPOKEN = Spoken()
 """The type of a parameter with a person's words: read as UTF-8, whatever the locale says."""
 
 
+class _Common(click.Option):
+    """An option of every command: it sets something in the context, and is no argument of the command's function."""
+
+    def __init__(self, *names: str, **settings: Any) -> None:
+        super().__init__(names, expose_value=False, **settings)
+
+
 def with_common_options(command: click.Command) -> click.Command:
     """Return a command that also has the options of every command, except where it has one of that name itself."""
     taken = {name for param in command.params if isinstance(param, click.Option) for name in param.opts}
@@ -76,17 +83,12 @@ def with_common_options(command: click.Command) -> click.Command:
     return own
 
 
-def is_common(param: click.Parameter) -> bool:
-    """Return whether a parameter is one of every command."""
-    return isinstance(param, _Common)
+def common_options(show_help: Callable[[click.Context], None] | None = None) -> Iterable[click.Option]:
+    """Return the options of every command; each may stand before or after the command's name.
 
-
-class _Common(click.Option):
-    """An option of every command: it sets something in the context, and is no argument of the command's function."""
-
-
-def common_options() -> Iterable[click.Option]:
-    """Return the options of every command; each may stand before or after the command's name."""
+    Args:
+        show_help: Called for -h and --help; by default the command's help is printed, and the command ends.
+    """
 
     def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         if value and param.name:
@@ -96,65 +98,61 @@ def common_options() -> Iterable[click.Option]:
             else:
                 setattr(context, param.name, value)
 
-    def use_file(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-        if value and not ctx.resilient_parsing:
-            from .env_file import use_env_file
-
-            use_env_file(value)
-
     def keep_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.obj.terminal.verbose |= value
 
-    def show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-        if value and not ctx.resilient_parsing:
+    def act(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        if not value or ctx.resilient_parsing:
+            return
+        if param.name == "env_file":
+            from .env_file import use_env_file
+
+            use_env_file(value)
+        elif param.name == "version":
             ctx.obj.terminal.out(f"flexchat {__version__}")
             ctx.exit()
-
-    def show_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-        if value and not ctx.resilient_parsing:
-            from .help import show_help
-
+        elif show_help is not None:
             show_help(ctx)
+        else:
+            ctx.obj.terminal.write(format_help(ctx))
+            ctx.exit()
 
     text = "configuration (default: FLEXCHAT_CONFIG, or flexchat.toml, .yaml or .json here)"
+    variables = "take variables from a .env file; the environment wins"
+    log = "show the log, and tracebacks of errors"
     return (
-        _Common(["--config"], type=FILE_NAME, metavar="FILE", expose_value=False, callback=keep, help=text),
-        _Common(
-            ["--env-file"],
-            type=FILE_NAME,
-            metavar="FILE",
-            is_eager=True,
-            expose_value=False,
-            callback=use_file,
-            help="take variables from a .env file; the environment wins",
-        ),
-        _Common(["--json"], is_flag=True, expose_value=False, callback=keep, help="print JSON"),
-        _Common(
-            ["--no-plugin"],
-            metavar="NAME",
-            multiple=True,
-            expose_value=False,
-            callback=keep,
-            help="leave a plugin out; repeatable",
-        ),
+        _Common("--config", type=FILE_NAME, metavar="FILE", callback=keep, help=text),
+        _Common("--env-file", type=FILE_NAME, metavar="FILE", is_eager=True, callback=act, help=variables),
+        _Common("--json", is_flag=True, callback=keep, help="print JSON"),
+        _Common("--no-plugin", metavar="NAME", multiple=True, callback=keep, help="leave a plugin out; repeatable"),
         # main looks for it itself: colours matter before, and even if, the words can be read.
-        _Common(["--no-color"], is_flag=True, expose_value=False, help="plain text (so does the variable NO_COLOR)"),
-        _Common(
-            ["-v", "--verbose"],
-            is_flag=True,
-            expose_value=False,
-            callback=keep_verbose,
-            help="show the log, and tracebacks of errors",
-        ),
-        _Common(
-            ["--version"],
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=show_version,
-            help="show the version",
-        ),
-        _Common(
-            ["-h", "--help"], is_flag=True, is_eager=True, expose_value=False, callback=show_help, help="show this"
-        ),
+        _Common("--no-color", is_flag=True, help="plain text (so does the variable NO_COLOR)"),
+        _Common("-v", "--verbose", is_flag=True, callback=keep_verbose, help=log),
+        _Common("--version", is_flag=True, is_eager=True, callback=act, help="show the version"),
+        _Common("-h", "--help", is_flag=True, is_eager=True, callback=act, help="show this"),
     )
+
+
+def format_help(ctx: click.Context, commands: Iterable[tuple[str, list[tuple[str, str]]]] = ()) -> str:
+    """Return the help of a command: its own options first, then those of every command.
+
+    Args:
+        commands: Titles of lists of commands, each with their names and summaries.
+    """
+    formatter = click.HelpFormatter(width=min(ctx.obj.terminal.width, 100), max_width=100)
+    command = ctx.command
+    arguments, options, common = list[tuple[str, str]](), list[tuple[str, str]](), list[tuple[str, str]]()
+    for param in command.get_params(ctx):
+        if isinstance(param, click.Argument):
+            arguments += [(param.make_metavar(ctx), text)] if (text := getattr(param, "help", None)) else []
+        elif record := param.get_help_record(ctx):
+            (common if isinstance(param, _Common) else options).append(record)
+    command.format_usage(ctx, formatter)
+    command.format_help_text(ctx, formatter)
+    lists = (("Arguments", arguments), ("Options", options), *commands, ("Options of every command", common))
+    for title, rows in lists:
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl(rows, col_max=26)
+    command.format_epilog(ctx, formatter)
+    return formatter.getvalue()
