@@ -391,6 +391,53 @@ def test_an_answer_goes_on_after_the_server_went_away(visit, tmp_path, slow_mode
 
 
 @pytest.mark.slow
+def test_a_page_opened_before_an_interrupted_turn_is_resumed_shows_it(visit, tmp_path, slow_model):
+    config = CONFIG.format(url=slow_model.url) + "\n[tools.effects]\nlease_s = 600\n"  # looked for each 100 s
+    remaining = WebServer(tmp_path, config)
+    closing = WebServer(tmp_path)
+    try:
+        page = visit(closing.url)
+        ask(page, "Tell me")
+        expect(page.locator(".answer")).to_contain_text("Once upon")
+        closing.close()
+        path = page.url.removeprefix(closing.url)
+        page.close()
+        page = visit(remaining.url + path)
+        expect(page.locator(".asked")).to_have_text(["Tell me"])
+        expect(page.get_by_role("button", name="Stop")).to_be_visible()
+        [turn] = httpx.get(remaining.url + "api/turns", params={"state": "interrupted"}).json()["turns"]
+        slow_model.go.set()
+        assert httpx.post(f"{remaining.url}api/turns/{turn['id']}/resume").status_code == 202
+        expect(page.locator(".answer .markdown")).to_have_text("Once upon a time.")
+        expect(page.get_by_role("link", name="Why this rule?")).to_have_count(1)
+    finally:
+        closing.close()
+        remaining.close()
+
+
+@pytest.mark.slow
+def test_a_page_opened_while_the_first_turn_ends_shows_it(visit, serve, slow_model):
+    """The conversation is requested just before it is stored, and the response arrives after the turn's end."""
+    server = serve(CONFIG.format(url=slow_model.url))
+    page = visit(server.url)
+    ask(page, "Tell me")
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+
+    def end_the_turn(route):
+        response = route.fetch()
+        assert response.status == 404
+        slow_model.go.set()
+        expect(page.get_by_role("link", name="Why this rule?")).to_have_count(1)
+        route.fulfill(response=response)
+
+    other = visit(server.url)
+    other.route("**/api/conversations/*", end_the_turn, times=1)
+    other.goto(page.url)
+    expect(other.locator(".asked")).to_have_text(["Tell me"])
+    expect(other.locator(".answer .markdown")).to_have_text("Once upon a time.")
+
+
+@pytest.mark.slow
 def test_an_answer_is_not_taken_for_the_stopped_one_before_it(visit, serve, slow_model):
     """Asked again before the page has heard that the server keeps what was stopped."""
     server = serve(CONFIG.format(url=slow_model.url))

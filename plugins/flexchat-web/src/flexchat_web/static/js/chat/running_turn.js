@@ -3,7 +3,7 @@
 //   running.key   given to another with the same body, it is the same turn, whether or not the server has heard of it
 //   const turn = await running.read({ take, begun, broken })   take: each event;  begun: its id, once it is known;
 //                                                               broken: the connection is, and is being made again
-//   await turnsUnderWay(conversation?)   the turns that run in the server, whoever began them: { id, conversation, message }
+//   await turnsUnderWay(conversation?)   the turns that run in the server or will be resumed: { id, conversation, message }
 //   await running.stop()   running.stopped: whether that was asked for       await running.isThere()
 
 import { ApiError, get, newId, post, stream, watch } from "../api.js";
@@ -11,12 +11,18 @@ import { ApiError, get, newId, post, stream, watch } from "../api.js";
 const AGAIN_MS = [200, 500, 1000, 2000, 4000, 8000]; // waits before it is joined again
 const STOPPED = "urn:flexchat:problem:server-stopped"; // answered to whoever joins while the server stops
 
-/** Return the turns of kept conversations that run in the server, of one conversation or of all; [] if none are kept. */
+/** Return the unfinished turns of one stored conversation or of all, newest first; [] if none are stored. */
 export async function turnsUnderWay(conversation = "") {
   try {
-    return (await get("api/turns", { state: "running", conversation, limit: 50 })).turns;
+    const inState = async (state) => (await get("api/turns", { state, conversation, limit: 50 })).turns;
+    // A server that was restarted resumes interrupted turns a moment later. One with an error waits for a person. A turn
+    // may pass from interrupted to running between the two requests, hence the order: it is then in both lists.
+    const interrupted = (await inState("interrupted")).filter((turn) => !turn.error);
+    const running = await inState("running");
+    const ids = new Set(running.map((turn) => turn.id));
+    return [...running, ...interrupted.filter((turn) => !ids.has(turn.id))];
   } catch {
-    return []; // without a journal, only the page that asked knows a turn
+    return []; // without a journal, only the page that began a turn can join it
   }
 }
 

@@ -50,14 +50,16 @@ class Session {
   async open() {
     if (this.loaded) return;
     this.problem = null;
+    // Before the conversation is read: a turn that ends between the two requests is then in both, not in neither.
+    const unfinished = await turnsUnderWay(this.id);
     try {
       await this.#read();
     } catch (error) {
       if (error.status !== 404) this.problem = error;
-      else if (drafts.asked(this.id) || (await turnsUnderWay(this.id)).length) this.loaded = true; // nothing is answered yet
+      else if (drafts.asked(this.id) || unfinished.length) this.loaded = true; // its first turn is unfinished
       else this.missing = true;
     }
-    const cutShort = this.loaded && !(await this.#rejoin()) && this.#showInterrupted();
+    const cutShort = this.loaded && !(await this.#rejoin(unfinished)) && this.#showInterrupted();
     sessions.changed();
     if (cutShort) await this.#settle(cutShort);
   }
@@ -71,8 +73,9 @@ class Session {
   async refresh() {
     if (!this.loaded || this.running || this.missing || (!this.kept && !this.underWay)) return;
     const same = sessions.listed.includes(this.id) && this.updated === this.seen;
+    const unfinished = await turnsUnderWay(this.id); // before the conversation is read, as in open
     if (this.kept && !same) await this.#sync();
-    if (!this.missing) await this.#rejoin();
+    if (!this.missing) await this.#rejoin(unfinished);
   }
 
   async #sync() {
@@ -129,7 +132,7 @@ class Session {
   }
 
   /** Join the answer that is being written: this page's own from before it was left, or another's; return whether. */
-  async #rejoin() {
+  async #rejoin(unfinished) {
     const isNew = (id) => !this.running && !this.turns.some((one) => (one.id ?? one.data?.id) === id);
     const asked = drafts.asked(this.id);
     if (asked?.turn && isNew(asked.turn)) {
@@ -139,7 +142,7 @@ class Session {
         return true;
       }
     }
-    const [other] = (await turnsUnderWay(this.id)).filter((one) => isNew(one.id)).reverse(); // the oldest runs first
+    const [other] = unfinished.filter((one) => isNew(one.id)).reverse(); // the oldest runs first
     if (!other) return false;
     const text = await messageOf(other);
     if (!isNew(other.id)) return false;
