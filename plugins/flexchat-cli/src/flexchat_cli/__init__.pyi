@@ -10,7 +10,7 @@ from .conversations_store import (
 )
 from .log import one_note_for_each_service as one_note_for_each_service
 from .opening import introduce as introduce
-from .parameters import FILE_NAME as FILE_NAME, SPOKEN as SPOKEN, argument as argument
+from .parameters import FILE_NAME as FILE_NAME, TEXT as TEXT, argument as argument
 from .questions import Questions as Questions, fields_of as fields_of
 from .terminal import Style as Style, Terminal as Terminal, one_line as one_line
 from .tool_arguments import read_arguments as read_arguments

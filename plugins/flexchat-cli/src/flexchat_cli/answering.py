@@ -22,7 +22,7 @@ from flexchat.request import Asked, read_request
 
 from .context import CommandContext
 from .model_names import full_name, llm_names, saved_names
-from .parameters import SPOKEN
+from .parameters import TEXT
 from .prompts import MESSAGE, complete_prompt, named_prompt, with_message
 from .schema_words import read_schema, schema_of_many
 from .usage import UsageError
@@ -253,7 +253,7 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "-t",
             "--prompt",
             metavar="NAME",
-            type=SPOKEN,
+            type=TEXT,
             shell_complete=complete_prompt,
             help="a named prompt of the configuration, [prompts.NAME]; other options come first",
         ),
@@ -264,7 +264,7 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help=f"a provider's model, openai/gpt-5.2 or gpt-5.2; an llm's; or an alias (default without a "
             f"configuration: {MODEL}, or flexchat models default)",
         ),
-        click.option("-s", "--system", metavar="TEXT", type=SPOKEN, help="system prompt, in place of the rule's"),
+        click.option("-s", "--system", metavar="TEXT", type=TEXT, help="system prompt, in place of the rule's"),
         click.option(
             "-T",
             "--tool",
@@ -276,7 +276,7 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--functions",
             metavar="CODE|FILE",
-            type=SPOKEN,
+            type=TEXT,
             multiple=True,
             help="Python code, or a file of it, whose functions are offered as tools; repeatable",
         ),
@@ -285,7 +285,7 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--option",
             "options",
             metavar="KEY=VALUE",
-            type=SPOKEN,
+            type=TEXT,
             multiple=True,
             callback=lambda ctx, param, words: read_options(words),
             help="temperature=0, or -o temperature 0, and other options of a rule; with -m the provider's settings; "
@@ -294,7 +294,7 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--schema",
             metavar="WORDS|FILE",
-            type=SPOKEN,
+            type=TEXT,
             callback=lambda ctx, param, text: None if text is None else read_schema(text),
             help="the form of the answer: 'name, age int', or a file with a JSON Schema",
         ),
@@ -302,7 +302,7 @@ def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--schema-multi",
             "schema_of_items",
             metavar="WORDS|FILE",
-            type=SPOKEN,
+            type=TEXT,
             callback=lambda ctx, param, text: None if text is None else read_schema(text),
             help="the form of each item in a list: the answer is {items: […]}",
         ),

@@ -21,7 +21,7 @@ from .as_in_llm import AskingCommand
 from .context import CommandContext
 from .conversations_store import NO_KEEP, Keeping, is_logged, keeping_options, open_or_note, say_continued
 from .opening import demo_option, introduce, require_config
-from .parameters import SPOKEN, argument
+from .parameters import TEXT, argument
 from .prompt_variables import variables_option
 from .questions import Questions
 from .terminal import Terminal
@@ -35,7 +35,7 @@ def message_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the parameters for the message, and for whether standard input is part of it."""
     no_stdin = "ignore standard input: for loops that read from it, and services"
     text = "the message; a pipe or a file on standard input is appended (with - at its end: any standard input)"
-    words = argument("message", nargs=-1, type=SPOKEN, help=text)
+    words = argument("message", nargs=-1, type=TEXT, help=text)
     return words(click.option("--no-stdin", is_flag=True, help=no_stdin)(command))
 
 
@@ -46,7 +46,7 @@ def message_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--fragment",
     "fragments",
     metavar="FILE|URL",
-    type=SPOKEN,
+    type=TEXT,
     multiple=True,
     help="a text to put before the message: a file, an address, or - for standard input; repeatable",
 )

@@ -23,7 +23,7 @@ from .conversations_store import (
     short_id,
     tenant_option,
 )
-from .parameters import FILE_NAME, SPOKEN, argument
+from .parameters import FILE_NAME, TEXT, argument
 from .terminal import one_line
 from .usage import UsageError
 
@@ -90,7 +90,7 @@ def show(context: CommandContext, id: str | None, tenant: str) -> None:
 
 @click.command
 @_id
-@argument("title", metavar="TITLE", nargs=-1, required=True, type=SPOKEN, help="its new title")
+@argument("title", metavar="TITLE", nargs=-1, required=True, type=TEXT, help="its new title")
 @tenant_option
 @click.pass_obj
 def rename(context: CommandContext, id: str, title: tuple[str, ...], tenant: str) -> None:

@@ -10,7 +10,7 @@ from flexchat.app import FlexChat
 from flexchat.domain import TurnFinished
 
 from .context import CommandContext
-from .parameters import SPOKEN, argument
+from .parameters import TEXT, argument
 from .terminal import Style
 from .transcript import Transcript
 from .zero_config import zero_config
@@ -24,7 +24,7 @@ _INDENT = "       "
 
 
 @click.command
-@argument("message", nargs=-1, type=SPOKEN, help=f"your own question, instead of: {QUESTION}")
+@argument("message", nargs=-1, type=TEXT, help=f"your own question, instead of: {QUESTION}")
 @click.pass_obj
 def demo(context: CommandContext, message: tuple[str, ...]) -> None:
     """See a turn with tool calls; needs no key.

@@ -16,7 +16,7 @@ from flexchat.errors import ConfigError
 
 from .context import CommandContext
 from .conversations_store import conversation_store, tenant_option
-from .parameters import SPOKEN, argument
+from .parameters import TEXT, argument
 from .terminal import one_line
 from .usage import UsageError
 
@@ -95,7 +95,7 @@ def show(context: CommandContext, id: str, tenant: str) -> None:
 @click.command
 @_id
 @argument("state", type=click.Choice(["done", "failed"]), help="done: it took effect; failed: it did not")
-@click.option("--note", metavar="TEXT", type=SPOKEN, default="", help="how you know; the model may see it")
+@click.option("--note", metavar="TEXT", type=TEXT, default="", help="how you know; the model may see it")
 @tenant_option
 @click.pass_obj
 def settle(context: CommandContext, id: str, state: Literal["done", "failed"], note: str, tenant: str) -> None:

@@ -21,7 +21,7 @@ from .conversations_store import (
     tenant_option,
 )
 from .model_names import saved_names
-from .parameters import SPOKEN
+from .parameters import TEXT
 from .usage import UsageError
 
 _MOST = 3
@@ -45,7 +45,7 @@ _MOST = 3
     shell_complete=complete_conversation,
     help="only this conversation; the start of its id is enough",
 )
-@click.option("-q", "--search", metavar="WORDS", type=SPOKEN, help="only turns that contain all these words")
+@click.option("-q", "--search", metavar="WORDS", type=TEXT, help="only turns that contain all these words")
 @click.option("-m", "--model", metavar="NAME", help="only turns that this model answered: LLM/MODEL, or one of the two")
 @tenant_option
 @click.pass_obj

@@ -47,7 +47,7 @@ class FileName(click.Path):
         return super().convert(value, param, ctx)
 
 
-class Spoken(click.ParamType):  # type: ignore[type-arg]  # generic in later versions only
+class Text(click.ParamType):  # type: ignore[type-arg]  # generic in later versions only
     """A text of a person. Without a locale, Python treats the words as ASCII, but they are UTF-8."""
 
     name = "text"
@@ -63,7 +63,7 @@ class Spoken(click.ParamType):  # type: ignore[type-arg]  # generic in later ver
 FILE_NAME = FileName()
 """The type of a parameter that names a file or folder: never empty."""
 
-SPOKEN = Spoken()
+TEXT = Text()
 """The type of a parameter with a person's words: read as UTF-8, whatever the locale says."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from flexchat.config.own_variables import variable_problem
 
-from .parameters import SPOKEN
+from .parameters import TEXT
 from .usage import UsageError
 
 variables_option = click.option(
@@ -18,7 +18,7 @@ variables_option = click.option(
     "--param",
     "variables",
     metavar="NAME=VALUE",
-    type=SPOKEN,
+    type=TEXT,
     multiple=True,
     callback=lambda ctx, param, words: read_variables(words),
     help="what prompts show as {{NAME}}: a text, or a list or table as JSON; also -p NAME VALUE; repeatable",

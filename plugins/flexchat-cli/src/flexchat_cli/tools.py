@@ -11,7 +11,7 @@ from flexchat.domain import ToolDefinition, ToolResult
 from flexchat.errors import did_you_mean
 
 from .context import CommandContext
-from .parameters import SPOKEN, argument
+from .parameters import TEXT, argument
 from .questions import Questions
 from .tool_arguments import read_arguments
 from .tool_text import signature
@@ -35,7 +35,7 @@ tool_words = argument(
     "words",
     metavar="KEY=VALUE",
     nargs=-1,
-    type=SPOKEN,
+    type=TEXT,
     help="its arguments, with the types of the tool's schema; or one JSON object",
 )
 """The arguments of a call; ``read_arguments`` reads them."""

@@ -15,7 +15,7 @@ import click
 from flexchat import FlexChat
 from flexchat.host import checked_media, did_you_mean, in_brief
 from flexchat.plugin import MediaPart, ToolSourceError, WithMedia
-from flexchat_cli import FAILED, OK, SPOKEN, CommandContext, Terminal, UsageError, argument, read_arguments
+from flexchat_cli import FAILED, OK, TEXT, CommandContext, Terminal, UsageError, argument, read_arguments
 
 from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from ..listing import sourced
@@ -37,7 +37,7 @@ from .opening import chosen, complete_server, opened, tenant_option
 )
 @click.option("--defaults", is_flag=True, help="answer the tool's questions with their defaults")
 @tenant_option
-@click.option("--save", metavar="FOLDER", type=SPOKEN, help="write images, sounds and files to this folder")
+@click.option("--save", metavar="FOLDER", type=TEXT, help="write images, sounds and files to this folder")
 @click.pass_obj
 def call(
     context: CommandContext,

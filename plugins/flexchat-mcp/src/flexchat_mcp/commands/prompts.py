@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from flexchat.host import did_you_mean
-from flexchat_cli import SPOKEN, CommandContext, UsageError, argument, one_line
+from flexchat_cli import TEXT, CommandContext, UsageError, argument, one_line
 
 from ..listing import pages
 from ..results import text_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command
 @argument("server", shell_complete=complete_server, help="its name")
 @argument("name", required=False, help="the prompt to print (default: list them)")
-@argument("arguments", nargs=-1, type=SPOKEN, metavar="[KEY=VALUE]...", help="its arguments")
+@argument("arguments", nargs=-1, type=TEXT, metavar="[KEY=VALUE]...", help="its arguments")
 @tenant_option
 @click.pass_obj
 def prompts(

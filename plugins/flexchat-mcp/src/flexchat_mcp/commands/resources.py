@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from flexchat_cli import SPOKEN, CommandContext, UsageError, argument, one_line
+from flexchat_cli import TEXT, CommandContext, UsageError, argument, one_line
 
 from ..resources import contents_of, resources_of
 from ..results import text_of
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @click.command
 @argument("server", shell_complete=complete_server, help="its name")
-@argument("uri", required=False, type=SPOKEN, help="the resource to print (default: list them)")
-@click.option("--save", metavar="FILE", type=SPOKEN, help="write the resource to a file, whatever it is")
+@argument("uri", required=False, type=TEXT, help="the resource to print (default: list them)")
+@click.option("--save", metavar="FILE", type=TEXT, help="write the resource to a file, whatever it is")
 @tenant_option
 @click.pass_obj
 def resources(context: CommandContext, server: str, uri: str | None, save: str | None, tenant: str | None) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 from flexchat.store import RetrievalHits
-from flexchat_cli import FILE_NAME, SPOKEN, CommandContext, argument
+from flexchat_cli import FILE_NAME, TEXT, CommandContext, argument
 
 from ..ingest.pipeline import IngestReport
 from .opening import spoken_count, spoken_seconds
@@ -40,7 +40,7 @@ _PROMPT = "Answer the question from these passages, and name the source.\n\n{{ra
     type=FILE_NAME,
     help="files and folders to read; else docs/ and README.md of this folder",
 )
-@click.option("--question", metavar="TEXT", type=SPOKEN, default=QUESTION, help=f"what to ask, in place of: {QUESTION}")
+@click.option("--question", metavar="TEXT", type=TEXT, default=QUESTION, help=f"what to ask, in place of: {QUESTION}")
 @click.pass_obj
 def demo_rag(context: CommandContext, paths: Sequence[str], question: str) -> int:
     """See documents read, found and quoted; needs no key.

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 from flexchat.store import RetrievalHits
-from flexchat_cli import SPOKEN, CommandContext, argument
+from flexchat_cli import TEXT, CommandContext, argument
 
 from .opening import as_data, choose_store, place_of, store_options, where_option, with_chat
 
@@ -14,7 +14,7 @@ _EXCERPT = 240
 
 
 @click.command
-@argument("text", metavar="TEXT", type=SPOKEN, help="the question")
+@argument("text", metavar="TEXT", type=TEXT, help="the question")
 @store_options("search only there")
 @click.option("--top-k", type=int, default=5, metavar="N", help="passages at most (5)")
 @where_option('only documents with matching metadata: {"lang": "en"}')
