@@ -74,7 +74,7 @@ def show(context: CommandContext, name: str) -> None:
 
     async def find() -> ToolDefinition:
         async with chat:
-            return await named_tool(chat, host, name)
+            return await find_tool(chat, host, name)
 
     context.terminal.json(_as_data(asyncio.run(find())))
 
@@ -96,7 +96,7 @@ def call(context: CommandContext, name: str, words: tuple[str, ...], key: str | 
 
     async def called() -> ToolResult:
         async with chat:
-            tool = await named_tool(chat, host, name)
+            tool = await find_tool(chat, host, name)
             arguments, person = read_arguments(words, tool), Questions(context.terminal)
             return await chat.call_tool(
                 tool.name, arguments, origin="command line", idempotency_key=key, on_question=person
@@ -118,7 +118,7 @@ def _tools(chat: FlexChat) -> list[ToolDefinition]:
     return chat.tools.get_registry().list()
 
 
-async def named_tool(chat: FlexChat, host: PluginHost, name: str) -> ToolDefinition:
+async def find_tool(chat: FlexChat, host: PluginHost, name: str) -> ToolDefinition:
     """Find a tool of the chat by its name, opening the tool sources that may have it.
 
     Raises:

@@ -20,7 +20,7 @@ from flexchat_cli import (
     CommandContext,
     Terminal,
     UsageError,
-    named_tool,
+    find_tool,
     read_arguments,
     tool_name,
     tool_words,
@@ -71,7 +71,7 @@ async def _call(
 ) -> tuple[ToolDefinition, ToolResult | None]:
     """Call the tool after confirmation. Returns the tool and its result; None if the user declined."""
     async with chat:
-        tool = await named_tool(chat, host, name)
+        tool = await find_tool(chat, host, name)
         arguments = read_arguments(words, tool)
         if tool.effect != "read" and not yes and not _agreed(tool, terminal):
             return tool, None
