@@ -14,7 +14,7 @@ from .parameters import FILE_NAME as FILE_NAME, TEXT as TEXT, argument as argume
 from .questions import Questions as Questions, fields_of as fields_of
 from .terminal import Style as Style, Terminal as Terminal, one_line as one_line
 from .tool_arguments import read_arguments as read_arguments
-from .tools import find_tool as find_tool, tool_name as tool_name, tool_words as tool_words
+from .tools import find_tool as find_tool, tool_name as tool_name, call_arguments as call_arguments
 from .usage import (
     FAILED as FAILED,
     INTERRUPTED as INTERRUPTED,

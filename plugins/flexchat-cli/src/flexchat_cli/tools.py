@@ -31,7 +31,7 @@ def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -
 tool_name = argument("name", metavar="NAME", shell_complete=complete_tool, help="the tool's name")
 """The argument that names a tool."""
 
-tool_words = argument(
+call_arguments = argument(
     "words",
     metavar="KEY=VALUE",
     nargs=-1,
@@ -81,7 +81,7 @@ def show(context: CommandContext, name: str) -> None:
 
 @click.command
 @tool_name
-@tool_words
+@call_arguments
 @click.option(
     "--key", metavar="TEXT", help="for a tool that changes something: a repeated key returns the first result"
 )

@@ -20,10 +20,10 @@ from flexchat_cli import (
     CommandContext,
     Terminal,
     UsageError,
+    call_arguments,
     find_tool,
     read_arguments,
     tool_name,
-    tool_words,
 )
 
 from ..recording import recorded
@@ -31,7 +31,7 @@ from ..recording import recorded
 
 @click.command
 @tool_name
-@tool_words
+@call_arguments
 @click.option("--yes", is_flag=True, help="call it without asking, even if it changes something")
 @click.option("--out", metavar="FILE", type=FILE_NAME, help="a new .toml or .json file; default: print TOML")
 @click.pass_obj
