@@ -8,7 +8,7 @@ from .conversations_store import (
     short_id as short_id,
     tenant_option as tenant_option,
 )
-from .log import one_note_for_each_service as one_note_for_each_service
+from .log import limit_retry_notes as limit_retry_notes
 from .opening import introduce as introduce
 from .parameters import FILE_NAME as FILE_NAME, TEXT as TEXT, argument as argument
 from .questions import Questions as Questions, fields_of as fields_of

@@ -34,7 +34,7 @@ class _Handler(logging.Handler):
 
 
 @contextlib.contextmanager
-def one_note_for_each_service() -> Iterator[None]:
+def limit_retry_notes() -> Iterator[None]:
     """Report only the first retry of a service that does not answer; its errors contain the rest."""
     said: set[object] = set()
 

@@ -24,7 +24,7 @@ from flexchat_cli import (
     CommandContext,
     UsageError,
     introduce,
-    one_note_for_each_service,
+    limit_retry_notes,
 )
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def validate(context: CommandContext, /, **options: Any) -> int:
     """
     wanted = Wanted(**options)
     _check(wanted)
-    with contextlib.nullcontext() if context.terminal.verbose else one_note_for_each_service():
+    with contextlib.nullcontext() if context.terminal.verbose else limit_retry_notes():
         return asyncio.run(_validate(context, wanted))
 
 
