@@ -9,7 +9,7 @@ from .conversations_store import (
     tenant_option as tenant_option,
 )
 from .log import limit_retry_notes as limit_retry_notes
-from .opening import introduce as introduce
+from .opening import report_notes as report_notes
 from .parameters import FILE_NAME as FILE_NAME, TEXT as TEXT, argument as argument
 from .questions import Questions as Questions, fields_of as fields_of
 from .terminal import Style as Style, Terminal as Terminal, one_line as one_line

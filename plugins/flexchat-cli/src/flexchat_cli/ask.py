@@ -20,7 +20,7 @@ from .answering import Answering, answering_options
 from .as_in_llm import AskingCommand
 from .context import CommandContext
 from .conversations_store import NO_KEEP, Keeping, is_logged, keeping_options, open_or_note, say_continued
-from .opening import demo_option, introduce, require_config
+from .opening import demo_option, report_notes, require_config
 from .parameters import TEXT, argument
 from .prompt_variables import variables_option
 from .questions import Questions
@@ -94,7 +94,7 @@ def ask(
     chat = answering.open(context)
     if answering.model is None:
         require_config(context)
-        introduce(chat, context)
+        report_notes(chat, context)
     part = first_block if extract else None
     asked: Asked = {**answering.message_options, "approve": approve}
     asyncio.run(_ask(chat, request, asked, context, keeping, streamed=not no_stream, part=part, in_full=in_full))

@@ -32,7 +32,7 @@ from .batch_progress import Progress, progress_of
 from .batch_prompts import Prompt, read_prompts
 from .context import CommandContext
 from .conversations_store import conversation_store, tenant_option
-from .opening import demo_option, introduce, require_config
+from .opening import demo_option, report_notes, require_config
 from .parameters import argument
 from .prompt_variables import variables_option
 from .terminal import Terminal
@@ -87,7 +87,7 @@ def batch(
     chat = answering.open(context)
     if answering.model is None:
         require_config(context)
-        introduce(chat, context)
+        report_notes(chat, context)
 
     def read(message: Any, fields: Mapping[str, Any]) -> ChatRequest:
         own = fields.get("variables") or {}

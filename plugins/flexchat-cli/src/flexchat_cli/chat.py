@@ -20,7 +20,7 @@ from flexchat.request import Asked
 from .answering import Answering, answering_options
 from .context import CommandContext
 from .conversations_store import NO_KEEP, Keeping, KeptChat, is_configured, keeping_options, open_or_note, say_continued
-from .opening import demo_option, introduce, require_config
+from .opening import demo_option, report_notes, require_config
 from .prompt_variables import variables_option
 from .questions import Questions
 from .standard_input import expect_utf8, saying_what_is_waited_for
@@ -63,7 +63,7 @@ def chat(
     chat = answering.open(context)
     if answering.model is None:
         require_config(context)
-        introduce(chat, context)
+        report_notes(chat, context)
     interactive = terminal.interactive()
     if interactive:
         _edit_lines()

@@ -44,7 +44,7 @@ def require_config(context: CommandContext) -> None:
         )
 
 
-def introduce(chat: FlexChat, context: CommandContext) -> None:
+def report_notes(chat: FlexChat, context: CommandContext) -> None:
     """Report on standard error what an answer must not hide: that no model is behind it, that tools were left out."""
     file = context.config_file()
     if context.demo:

@@ -15,7 +15,7 @@ from flexchat.domain.text import counted
 
 from .context import CommandContext
 from .conversations_store import conversation_store, tenant_option
-from .opening import introduce
+from .opening import report_notes
 from .parameters import argument
 from .terminal import one_line
 from .usage import UsageError
@@ -149,7 +149,7 @@ def _in_chat(context: CommandContext, work: Callable[[FlexChat], Awaitable[Turn]
             await store.aclose()
 
     chat = context.open_chat()
-    introduce(chat, context)
+    report_notes(chat, context)
     return asyncio.run(in_the_chat(chat))
 
 

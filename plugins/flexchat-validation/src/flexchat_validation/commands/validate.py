@@ -23,8 +23,8 @@ from flexchat_cli import (
     OK,
     CommandContext,
     UsageError,
-    introduce,
     limit_retry_notes,
+    report_notes,
 )
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ async def _validate(context: CommandContext, wanted: Wanted) -> int:
             except ChatRequestError as error:
                 raise UsageError(str(error)) from None
             if not context.json:
-                introduce(chat, context)
+                report_notes(chat, context)
             interrupted = False
             try:
                 await watch(run, terminal)
