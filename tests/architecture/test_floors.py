@@ -86,7 +86,7 @@ HOMES = {
         "flexchat_mcp/commands/",
     ),
 }
-PUBLIC = ("flexchat", "flexchat.plugin", "flexchat.store", "flexchat.host")
+PUBLIC = ("flexchat", "flexchat.plugin", "flexchat.store", "flexchat.host", "flexchat_web.typing")
 # Cut out of core, with its version: they import its modules.
 CUT_OUT = ("flexchat_sdk", "flexchat_sqlite", "flexchat_cli")
 # What a package of ours may use of another one, by its top-level names only.
@@ -141,7 +141,8 @@ def test_a_module_of_core_imports_its_own_folder_and_lower_floors():
 
 
 def test_a_package_of_ours_uses_public_modules_only():
-    """What third parties have, and nothing else of core; of another first-party package, only what BELOW says.
+    """What third parties have, and nothing else of core; of another first-party package, only what BELOW says, and the
+    types for extensions of flexchat-web.
 
     A module called conformance, which nothing imports but ``flexchat plugins verify`` and tests, uses the testing kit.
     Only modules with commands import the command line.

@@ -202,6 +202,12 @@ def link(place, folder):
         (folder / place.name).symlink_to(place)
 
 
+def test_mypy_accepts_a_new_page(packages):
+    """Its operation and page have types, though it imports flexchat-web for a type checker only."""
+    cache = f"--cache-dir={ROOT}/.mypy_cache/examples"
+    succeeded(run("-m", "mypy", "--strict", cache, "acme-page/src/acme_page/plugin.py", folder=packages))
+
+
 def test_what_is_written_is_written_well(packages):
     """The same linter and format as our own code."""
     pytest.importorskip("ruff")

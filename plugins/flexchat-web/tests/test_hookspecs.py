@@ -9,7 +9,8 @@ import attrs
 import pytest
 from flexchat.assembly import installed_plugins
 from flexchat.plugin import hookimpl
-from flexchat_web import app, create_app, hookspecs
+from flexchat_web import create_app, extensions, hookspecs
+from flexchat_web.page_files import STATIC
 from flexchat_web.serving import Settings
 
 CONFIG = {
@@ -177,12 +178,12 @@ async def test_what_cannot_be_offered_is_left_out_and_told(with_plugin, tmp_path
 
 
 def test_our_pages_are_those_of_the_browser():
-    script = (app.STATIC / "js" / "main.js").read_text()
-    assert tuple(re.findall(r'^  \["([a-z]+)", "', script, re.M)) == app._PAGES
+    script = (STATIC / "js" / "main.js").read_text()
+    assert tuple(re.findall(r'^  \["([a-z]+)", "', script, re.M)) == extensions.PAGES
 
 
 def test_the_example_of_a_page_is_one():
-    import flexchat_web.door as web
+    import flexchat_web.plugin_api as web
 
     (page,) = example("flexchat_web_pages").flexchat_web_pages(web)
     assert page.to_dict()["script"] == "plugins/acme_dice/dice.js"

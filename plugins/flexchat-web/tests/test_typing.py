@@ -1,11 +1,10 @@
 """The types of what plugins get as ``web``."""
 
-from flexchat_web import door
-from flexchat_web.typing import Web
+from flexchat_web import plugin_api
+from flexchat_web.operations import Web
 
 
-def test_the_module_has_everything_that_the_protocol_promises():
-    promised = [name for name in vars(Web) if name[0].isupper()]
+def test_the_module_has_exactly_what_the_protocol_declares():
+    declared = {name for name in vars(Web) if not name.startswith("_")}
 
-    assert promised
-    assert all(hasattr(door, name) for name in promised)
+    assert declared == {*plugin_api.__all__}

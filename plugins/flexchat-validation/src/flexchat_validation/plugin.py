@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flexchat.plugin import CheckedConfig, ConfigCheck, ConfigTable, hookimpl
+
+if TYPE_CHECKING:
+    from flexchat_web.typing import ModelFact, Operation, Page, Web
 
 
 def _table() -> type:
@@ -58,7 +61,7 @@ def flexchat_register_checks() -> Iterable[ConfigCheck]:
 
 
 @hookimpl(optionalhook=True)
-def flexchat_web_operations(web: Any) -> Iterable[Any]:
+def flexchat_web_operations(web: Web) -> Iterable[Operation]:
     """Offer runs, records, cases, the matrix and model tests over HTTP."""
     from .web import operations
 
@@ -66,7 +69,7 @@ def flexchat_web_operations(web: Any) -> Iterable[Any]:
 
 
 @hookimpl(optionalhook=True)
-def flexchat_web_pages(web: Any) -> Iterable[Any]:
+def flexchat_web_pages(web: Web) -> Iterable[Page]:
     """Offer the pages that test a model and show what is known about all."""
     folder = Path(__file__).parent / "web" / "static"
     yield web.Page(name="test", label="Test", folder=folder, script="test.js", styles=("test.css",), after="tools")
@@ -81,7 +84,7 @@ def flexchat_web_pages(web: Any) -> Iterable[Any]:
 
 
 @hookimpl(optionalhook=True)
-def flexchat_web_model_facts(web: Any) -> Iterable[Any]:
+def flexchat_web_model_facts(web: Web) -> Iterable[ModelFact]:
     """Register the validation record of each model as a fact."""
     from .web import models
 

@@ -15,23 +15,22 @@ from flexchat.host import LONGEST_KEY, find_config, installed_plugins, is_key
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
+from . import plugin_api
 from .apart import Apart
 from .checking import Checker, GoneError, Unread, read_body
+from .extensions import collect_operations, collect_pages
 from .guard import Guard, Scope, headers_of, incident, path_of
 from .openapi import openapi_operation
-from .operations import Call, Event, Operation, Page, Reply, Text
+from .operations import Call, Event, Operation, Reply, Text
 from .page_files import STATIC, PageFiles
 from .problems import ApiError
 from .sending import Send, SlowReaderError, Streams, ended, send_problem, send_reply
-from .serving import Serving, Settings, left_out
+from .serving import Serving, Settings
 from .sessions import Sessions
 from .signing_in import is_secure, session_of
 
 if TYPE_CHECKING:
     from flexchat.host import PluginHost, ReadConfig
-
-_PAGES = ("chat", "activity", "tools", "config", "explain")
-"""Ours, as static/js/main.js names them."""
 
 _NO_CACHE = {"cache-control": "no-cache"}
 _IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
@@ -95,20 +94,14 @@ class WebApp:
 
     def _offer(self) -> None:
         """Offer what the current plugins add to ours."""
-        from .api import operations
-        from .config.configuration import OPERATIONS as CONFIG
-        from .config.connections import OPERATIONS as CONNECTIONS
-
         serving = self.serving
         self._plugins = serving.plugins
         self.operations: tuple[Operation, ...] = (
-            *operations(serving, *CONFIG, *CONNECTIONS),
-            *CONFIG,
-            *CONNECTIONS,
+            *collect_operations(serving),
             openapi_operation(lambda: self.operations),
         )
         self._routes = Routes(self.operations)
-        pages = _pages(serving)
+        pages = list(collect_pages(serving))
         self._files = PageFiles(pages)
         self._page_files = {page.name: StaticFiles(directory=page.folder, check_dir=False) for page in pages}
 
@@ -214,6 +207,7 @@ class WebApp:
             body = body.read() if body.is_quick else await Apart.of(self.serving).run(Unread.read, body)
         return Call(
             serving=self.serving,
+            web=plugin_api,
             body=body,
             query=query,
             path=parameters,
@@ -271,21 +265,6 @@ class WebApp:
     async def _send_text(self, text: Text, scope: Scope, send: Send) -> None:
         head_only = scope["method"] == "HEAD"
         await send_reply(text, send, head_only=head_only, failed=lambda _: Event(None, ""), streams=self.streams)
-
-
-def _pages(serving: Serving) -> list[Page]:
-    """Return the pages of plugins that can be shown."""
-    hook, taken = "flexchat_web_pages", dict.fromkeys(_PAGES, "FlexChat's own")
-    pages = []
-    for plugin, page in serving.offered(hook, Page):
-        if page.name in taken:
-            left_out(plugin, hook, f"the page '{page.name}' is {taken[page.name]}")
-        elif missing := [name for name in (page.script, *page.styles) if not Path(page.folder, name).is_file()]:
-            left_out(plugin, hook, f"the page '{page.name}' has no {Path(page.folder, missing[0])}")
-        else:
-            taken[page.name] = f"a page of {plugin}"
-            pages.append(page)
-    return pages
 
 
 @attrs.frozen

@@ -1,8 +1,8 @@
 """The hooks that flexchat-web offers to other plugins.
 
-Implementations import nothing from flexchat-web: what they need is passed as ``web``, the module flexchat_web.door, and
-in every call as ``call.web``. Mark them ``@hookimpl(optionalhook=True)``, so that the plugin also loads without
-flexchat-web.
+Implementations import nothing from flexchat-web at run time: what they need is passed as ``web``, the module
+flexchat_web.plugin_api, and in every call as ``call.web``; flexchat_web.typing has the types. Mark them
+``@hookimpl(optionalhook=True)``, so that the plugin also loads without flexchat-web.
 
 Plugin operations go through the same guard, tenants, schema checks and OpenAPI document as ours.
 """
@@ -13,8 +13,7 @@ from collections.abc import Iterable
 
 from flexchat.plugin import hookspec
 
-from .operations import ModelFact, Operation, Page
-from .typing import Web
+from .operations import ModelFact, Operation, Page, Web
 
 
 @hookspec

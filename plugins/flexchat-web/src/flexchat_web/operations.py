@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import attrs
 
 if TYPE_CHECKING:
-    from flexchat import FlexChat
+    from flexchat import FlexChat, ModelInfo, Problem, ProviderError, StreamEvent, Turn
+    from flexchat.host import ConfigDocument
 
+    from .apart import Apart as _Apart
+    from .problems import ApiError as _ApiError
     from .serving import Serving
 
 Schema = Mapping[str, Any]
+Lists: TypeAlias = "Mapping[str, tuple[ModelInfo, ...] | ProviderError]"
+"""The models of each LLM, or why it does not list them."""
 
 
 @attrs.frozen(kw_only=True)
@@ -21,6 +26,7 @@ class Call:
     """A request that has passed every check.
 
     Attributes:
+        web: What a plugin's operation needs from this package.
         body: JSON data that fits the operation's schema; None without a body. See also Operation.unread.
         query: The query's parameters, converted according to their schemas, with defaults.
         path: The path's parameters.
@@ -37,6 +43,7 @@ class Call:
     """
 
     serving: Serving
+    web: Web
     body: Any = None
     query: Mapping[str, Any] = attrs.field(factory=dict)
     path: Mapping[str, str] = attrs.field(factory=dict)
@@ -50,11 +57,6 @@ class Call:
     secure: bool = False
     session: str = ""
     is_stranger: bool = False
-
-    @property
-    def web(self) -> Any:
-        """What a plugin's operation needs from this package: the module flexchat_web.door."""
-        return self.serving.web
 
 
 @attrs.frozen
@@ -211,3 +213,97 @@ class Page:
         at = f"plugins/{self.name}/"
         files = {"script": at + self.script, "styles": [at + style for style in self.styles]}
         return {"name": self.name, "label": self.label, "after": self.after, "icon": self.icon, **files}
+
+
+# Within the protocol, the plain names are its properties.
+_Operation = Operation
+_Page = Page
+_ModelFact = ModelFact
+_Json = Json
+_Written = Written
+_Text = Text
+_Stream = Stream
+_Event = Event
+
+
+class Web(Protocol):
+    """What plugins build operations, pages and answers with: the module flexchat_web.plugin_api."""
+
+    @property
+    def Operation(self) -> type[_Operation]:
+        """A method on a path."""
+
+    @property
+    def Page(self) -> type[_Page]:
+        """A page beside ours."""
+
+    @property
+    def ModelFact(self) -> type[_ModelFact]:
+        """A fact about each model in the list of models."""
+
+    @property
+    def Json(self) -> type[_Json]:
+        """An answer in JSON."""
+
+    @property
+    def Written(self) -> type[_Written]:
+        """An answer in JSON that is already encoded."""
+
+    @property
+    def Text(self) -> type[_Text]:
+        """An answer that is not JSON, or empty."""
+
+    @property
+    def Stream(self) -> type[_Stream]:
+        """An answer of server-sent events."""
+
+    @property
+    def Event(self) -> type[_Event]:
+        """A server-sent event."""
+
+    @property
+    def ApiError(self) -> type[_ApiError]:
+        """A problem that an operation answers with."""
+
+    @property
+    def Apart(self) -> type[_Apart]:
+        """Long work in other processes: ``await web.Apart.of(call.serving).run(function, …)``."""
+
+    @property
+    def TOOL_CALL(self) -> Schema:
+        """JSON Schema of a tool call in an answer."""
+
+    @property
+    def TURN_PROBLEMS(self) -> tuple[int, ...]:
+        """Statuses of the problems of an operation that runs a turn; see Operation.problems."""
+
+    def encoded(self, data: Any) -> bytes:
+        """Encode data as JSON."""
+
+    def events_of(
+        self, turn: AsyncGenerator[StreamEvent, None], last: Callable[[Turn], Awaitable[_Event]]
+    ) -> AsyncGenerator[_Event, None]:
+        """Convert a turn to server-sent events; ``last`` makes the last one."""
+
+    def chosen_model(self, chat: FlexChat, named: str) -> tuple[str, str]:
+        """Split "LLM/MODEL" into the service and its model.
+
+        Raises:
+            UnknownNameError: No configured service is meant.
+        """
+
+    def listed_models(self, serving: Serving, chat: FlexChat, *, refresh: bool = False) -> Awaitable[Lists]:
+        """List the models of each LLM; a minute old at most."""
+
+    def named_models(self, serving: Serving, chat: FlexChat) -> Mapping[str, tuple[str, str]]:
+        """List the models that the configuration names: service and model by "LLM/MODEL"."""
+
+    def refused(
+        self,
+        posted: ConfigDocument,
+        file: Mapping[str, Any],
+        *,
+        allow_env: Collection[str],
+        expanded: Mapping[str, Any] | None,
+    ) -> list[Problem]:
+        """List what a configuration in a request contains that may not come through the server."""

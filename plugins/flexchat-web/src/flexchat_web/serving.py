@@ -8,7 +8,7 @@ import datetime
 import functools
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,8 +26,6 @@ from flexchat.host import (
     read_file,
 )
 
-from .operations import ModelFact
-
 if TYPE_CHECKING:
     from flexchat.host import PluginHost
 
@@ -42,11 +40,6 @@ _NOT_YET = ()
 """What the system says of a file that was just read: nobody has asked, so the next look compares the bytes."""
 
 T = TypeVar("T")
-
-
-def left_out(plugin: str, hook: str, reason: str) -> None:
-    """Say that something a plugin offers is left out: what is wrong with one must not stop the server."""
-    log.warning("plugin %s: something of %s is left out: %s", plugin, hook, reason)
 
 
 @attrs.frozen(kw_only=True)
@@ -156,35 +149,9 @@ class Serving:
         self._lock = asyncio.Lock()
         self._lent: set[_Lent] = set()
         self._kept: dict[type, Any] = {}
-        self._facts_told: tuple[PluginHost, tuple[ModelFact, ...]] | None = None
         self.written: Mapping[str, Any] = read.written.data
         self._seen: _Seen | None = _NOT_YET, read.digest
         self._current = self._put_in_force(chat)
-
-    @property
-    def web(self) -> Any:
-        """What plugins need from this package; see hookspecs."""
-        from . import door
-
-        return door
-
-    @property
-    def model_facts(self) -> tuple[ModelFact, ...]:
-        """The facts that plugins add to each model."""
-        if self._facts_told is None or self._facts_told[0] is not self.plugins:
-            found = tuple(fact for _, fact in self.offered("flexchat_web_model_facts", ModelFact))
-            self._facts_told = self.plugins, found
-        return self._facts_told[1]
-
-    def offered(self, hook: str, kind: type[T]) -> Iterator[tuple[str, T]]:
-        """Yield plugins' answers to one of our hooks, each with the plugin's name; objects of another type are left
-        out."""
-        for plugin, answers in self.plugins.ask(hook, web=self.web):
-            for answer in answers if isinstance(answers, list | tuple) else [answers]:
-                if isinstance(answer, kind):
-                    yield plugin, answer
-                elif answer is not None:
-                    left_out(plugin, hook, f"it takes web.{kind.__name__}, not {type(answer).__name__}")
 
     @contextlib.asynccontextmanager
     async def chat(self) -> AsyncIterator[FlexChat]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..attempt_json import attempt_to_dict
 from ..cases import table_of
@@ -13,13 +13,16 @@ from .records import Records, Results
 from .runs import ATTEMPT, WANTED, plan_of
 from .shapes import COUNT, SWITCH, TEXTS, listed, record
 
+if TYPE_CHECKING:
+    from flexchat_web.typing import Call, Operation, Reply, Web
+
 _AGED = {**ATTEMPT, "properties": {**ATTEMPT["properties"], "stale": SWITCH}}
 _CHOICE = {"type": "string", "default": "", "maxLength": 300}
 
 
-async def _list(call: Any) -> Any:
+async def _list(call: Call) -> Reply:
     async with call.serving.chat() as chat:
-        return await Records.of(call.serving).encode(chat, _newest, call.tenant, call.query)
+        return await Records.of(call).encode(chat, _newest, call.tenant, call.query)
 
 
 def _newest(results: Results, tenant: str, query: Mapping[str, Any]) -> Any:
@@ -40,10 +43,10 @@ def _newest(results: Results, tenant: str, query: Mapping[str, Any]) -> Any:
     }
 
 
-async def _plan(call: Any) -> Any:
+async def _plan(call: Call) -> Reply:
     async with call.serving.chat() as chat:
         plan = await plan_of(call, chat)
-        store = Records.of(call.serving).store(chat)
+        store = Records.of(call).store(chat)
         earlier = [await store.attempts(model_id=model) for model in plan.models]
         costs = {
             model: await estimate(chat, table_of(chat.config), model, plan.cases, plan.runs, made)
@@ -62,7 +65,7 @@ async def _plan(call: Any) -> Any:
     )
 
 
-def operations(web: Any) -> tuple[Any, ...]:
+def operations(web: Web) -> tuple[Operation, ...]:
     """Create the operations of the HTTP API."""
     return (
         web.Operation(

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import attrs
 from flexchat import FlexChat
@@ -16,6 +16,9 @@ from ..attempts import Attempt
 from ..running import ValidationRun
 from ..store import Run, ValidationStore
 from .records import Records
+
+if TYPE_CHECKING:
+    from flexchat_web.typing import Call, Serving, Web
 
 log = logging.getLogger(__name__)
 
@@ -47,17 +50,16 @@ class Live:
 class Runs:
     """The runs of a server. When it ends they are interrupted, and can be resumed."""
 
-    def __init__(self, serving: Any) -> None:
-        self._serving = serving
+    def __init__(self, serving: Serving, web: Web, records: Records) -> None:
+        self._serving, self._web, self._records = serving, web, records
         self._live: dict[str, Live] = {}
         self._beginning: set[Live] = set()
 
     @classmethod
-    def of(cls, serving: Any) -> Runs:
-        """Return a server's instance."""
-        Records.of(serving)  # made first, and so closed last: runs write to its stores as they end
-        found: Runs = serving.shared(cls, lambda: cls(serving))
-        return found
+    def of(cls, call: Call) -> Runs:
+        """Return the instance of a call's server."""
+        records = Records.of(call)  # made first, and so closed last: runs write to its stores as they end
+        return call.serving.shared(cls, lambda: cls(call.serving, call.web, records))
 
     async def begin(self, models: tuple[str, ...], make: Begin, tenant: str) -> Run:
         """Start or continue a tenant's run in the background; return its record.
@@ -71,7 +73,7 @@ class Runs:
                 run = other.run.run if other.run is not None else None
                 under_way = f" ({run.id})" if run is not None and run.tenant == tenant else ""
                 text = f"a run{under_way} is trying {', '.join(sorted(shared))} already; wait for it, or cancel it"
-                raise self._serving.web.ApiError(409, text, kind="run-under-way")
+                raise self._web.ApiError(409, text, kind="run-under-way")
         self._beginning.add(live)
         begun: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
         begun.add_done_callback(lambda it: it.cancelled() or it.exception())  # the client may have left
@@ -92,7 +94,7 @@ class Runs:
     async def _work(self, live: Live, make: Begin, begun: asyncio.Future[Run]) -> None:
         try:
             async with self._serving.chat() as chat:
-                live.run = run = await make(chat, Records.of(self._serving).store(chat))
+                live.run = run = await make(chat, self._records.store(chat))
                 self._live[run.run.id] = live
                 self._beginning.discard(live)
                 begun.set_result(run.run)

@@ -13,11 +13,13 @@ from flexchat import ConfigError, FlexChat, Problem
 from ..fingerprint import case_hashes
 
 if TYPE_CHECKING:
+    from flexchat_web.typing import Call, Serving
+
     from ..cases import Case, ValidationTable
     from ..reading import Cases
 
 
-async def readable(serving: Any, chat: FlexChat) -> tuple[Cases, tuple[Problem, ...]]:
+async def readable(serving: Serving, chat: FlexChat) -> tuple[Cases, tuple[Problem, ...]]:
     """Return the usable cases, and what is wrong with the others."""
     from ..reading import usable_cases
 
@@ -26,7 +28,7 @@ async def readable(serving: Any, chat: FlexChat) -> tuple[Cases, tuple[Problem, 
 
 
 async def select(
-    serving: Any, chat: FlexChat, *, names: Collection[str] = (), tags: Collection[str] = ()
+    call: Call, chat: FlexChat, *, names: Collection[str] = (), tags: Collection[str] = ()
 ) -> tuple[Case, ...]:
     """Return the cases with one of these names and one of these tags; default: all.
 
@@ -34,25 +36,25 @@ async def select(
         ConfigError: There are problems with cases that may be among the selected ones.
         ApiError: 404: there is no case with that name, or none with that tag.
     """
-    found, problems = await readable(serving, chat)
+    found, problems = await readable(call.serving, chat)
     if problems and not (names and {case.name for case in found.cases} >= {*names}):
         raise ConfigError(problems)
     try:
         return found.chosen(names, tags)
     except ConfigError as error:
-        raise serving.web.ApiError(
+        raise call.web.ApiError(
             404, "; ".join(problem.text for problem in error.problems), kind="unknown-case"
         ) from None
 
 
-async def hashes(serving: Any, chat: FlexChat, table: ValidationTable) -> dict[str, str] | None:
+async def hashes(serving: Serving, chat: FlexChat, table: ValidationTable) -> dict[str, str] | None:
     """Return the hashes of the cases whose results count; None if there are no cases: then all results do."""
     found, _ = await readable(serving, chat)
     tools = chat.tools.get_registry().list()
     return await asyncio.to_thread(case_hashes, found.cases, tools, table) or None
 
 
-def problems_as_data(problems: Iterable[Problem], serving: Any) -> list[dict[str, Any]]:
+def problems_as_data(problems: Iterable[Problem], serving: Serving) -> list[dict[str, Any]]:
     """Convert problems to JSON data, without secrets."""
     return [
         {"path": ": ".join(filter(None, (p.source, p.path))), "text": serving.mask(p.text), "line": p.line}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flexchat import FlexChat
 
@@ -13,12 +13,15 @@ from ..validation_record import ValidationRecord
 from .records import Records, shown_status
 from .shapes import STATUS
 
+if TYPE_CHECKING:
+    from flexchat_web.typing import Call
+
 __all__ = ["STATUS", "listed", "records_of"]
 
 
-async def records_of(call: Any, chat: FlexChat, ids: Sequence[str]) -> Mapping[str, Any]:
+async def records_of(call: Call, chat: FlexChat, ids: Sequence[str]) -> Mapping[str, Any]:
     """Return the validation records of models, by id."""
-    tracker = await Records.of(call.serving).tracker(chat)
+    tracker = await Records.of(call).tracker(chat)
     known = await asyncio.to_thread(lambda: {found.model_id: found for found in tracker.get_all_validations()})
     return {id: shown_status(known.get(id) or ValidationRecord(model_id=id)) for id in ids}
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import FlexChat
@@ -17,6 +17,9 @@ from ..fingerprint import Keys
 from ..store import ValidationStore
 from ..tracker import ModelValidationTracker
 from . import cases as case_files
+
+if TYPE_CHECKING:
+    from flexchat_web.typing import Call, Serving, Web, Written
 
 QUICK = 300
 """Most attempts that are summarised in this process."""
@@ -46,15 +49,14 @@ class Records:
     A configuration that names another file gets another store; the previous one stays open for runs in progress.
     """
 
-    def __init__(self, serving: Any) -> None:
-        self._serving = serving
+    def __init__(self, serving: Serving, web: Web) -> None:
+        self._serving, self._web = serving, web
         self._stores: dict[Path | None, ValidationStore] = {}
 
     @classmethod
-    def of(cls, serving: Any) -> Records:
-        """Return a server's instance."""
-        found: Records = serving.shared(cls, lambda: cls(serving))
-        return found
+    def of(cls, call: Call) -> Records:
+        """Return the instance of a call's server."""
+        return call.serving.shared(cls, lambda: cls(call.serving, call.web))
 
     def store(self, chat: FlexChat) -> ValidationStore:
         """Return the store that the configuration names, opening it on first use."""
@@ -69,24 +71,22 @@ class Records:
         keys, cases = await self.keys(chat), await case_files.hashes(self._serving, chat, table_of(chat.config))
         return ModelValidationTracker(self.store(chat), current=keys, cases=lambda: cases)
 
-    async def encode(self, chat: FlexChat, work: Callable[..., Any], *args: Any) -> Any:
+    async def encode(self, chat: FlexChat, work: Callable[..., Any], *args: Any) -> Written:
         """Apply a function to all results and encode its result; in another process if there are many.
 
         Args:
             work: A function of a module that takes the Results and the args, and returns JSON data.
         """
-        store, keys, encoded = self.store(chat), await self.keys(chat), self._serving.web.encoded
+        store, keys, encoded = self.store(chat), await self.keys(chat), self._web.encoded
         cases = await case_files.hashes(self._serving, chat, table_of(chat.config))
         if await store.count() <= QUICK:
-            return self._serving.web.Written(
-                await asyncio.to_thread(_encode, Results(store, keys, cases), encoded, work, args)
-            )
-        run = self._serving.web.Apart.of(self._serving).run
-        return self._serving.web.Written(await run(_encode_from_path, store.path, keys, cases, encoded, work, args))
+            return self._web.Written(await asyncio.to_thread(_encode, Results(store, keys, cases), encoded, work, args))
+        run = self._web.Apart.of(self._serving).run
+        return self._web.Written(await run(_encode_from_path, store.path, keys, cases, encoded, work, args))
 
     async def keys(self, chat: FlexChat) -> Keys:
         """Return the function that computes the current key of a model."""
-        return Keys(chat, await self._serving.web.listed_models(self._serving, chat))
+        return Keys(chat, await self._web.listed_models(self._serving, chat))
 
     async def aclose(self) -> None:
         """Close the stores."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import ConfigError, FlexChat
@@ -20,6 +20,9 @@ from .background import Live, Runs
 from .records import Records
 from .shapes import COUNT, NULLABLE_TEXT, NUMBER, TABLE, TEXT, TEXTS, body_schema, listed, record
 
+if TYPE_CHECKING:
+    from flexchat_web.typing import Call, Event, Operation, Reply, Web
+
 MOST_TRIES = 100_000
 """Tries a run may plan."""
 
@@ -27,17 +30,17 @@ _SECONDS_BETWEEN = 1.0
 """Shortest time between two reports on a run."""
 
 
-async def _start(call: Any) -> Any:
+async def _start(call: Call) -> Reply:
     async with call.serving.chat() as chat:
         plan = await plan_of(call, chat)
 
     async def make(chat: FlexChat, store: ValidationStore) -> ValidationRun:
         return await ValidationRun.begin(chat, plan, store, tenant=call.tenant)
 
-    return await _under_way(call, await Runs.of(call.serving).begin(plan.models, make, call.tenant))
+    return await _under_way(call, await Runs.of(call).begin(plan.models, make, call.tenant))
 
 
-async def plan_of(call: Any, chat: FlexChat) -> Plan:
+async def plan_of(call: Call, chat: FlexChat) -> Plan:
     """Read the plan of a request.
 
     Raises:
@@ -45,7 +48,7 @@ async def plan_of(call: Any, chat: FlexChat) -> Plan:
     """
     body = call.body or {}
     table = table_of(chat.config)
-    found = await case_files.select(call.serving, chat, names=body.get("cases", ()), tags=body.get("tags", ()))
+    found = await case_files.select(call, chat, names=body.get("cases", ()), tags=body.get("tags", ()))
     if not found:
         raise call.web.ApiError(
             422, "there are no cases to try; write some in a file that [validation] names", kind="no-cases"
@@ -59,7 +62,7 @@ async def plan_of(call: Any, chat: FlexChat) -> Plan:
     return plan
 
 
-async def _resume(call: Any) -> Any:
+async def _resume(call: Call) -> Reply:
     earlier, _ = await _own(call)
     if earlier.state in ("running", "finished"):
         under_way = "is in progress" if earlier.state == "running" else "is finished: nothing is missing"
@@ -71,34 +74,34 @@ async def _resume(call: Any) -> Any:
             raise ConfigError(problems)
         return await ValidationRun.resume(chat, earlier.id, found.cases, store)
 
-    return await _under_way(call, await Runs.of(call.serving).begin(earlier.models, make, call.tenant))
+    return await _under_way(call, await Runs.of(call).begin(earlier.models, make, call.tenant))
 
 
-async def _under_way(call: Any, run: Run) -> Any:
-    live = Runs.of(call.serving).live(run.id)
+async def _under_way(call: Call, run: Run) -> Reply:
+    live = Runs.of(call).live(run.id)
     data = _run_data(run, live, Tally())
     return call.web.Json(data, status=202, headers={"location": f"{call.base}/api/validation/runs/{run.id}"})
 
 
-async def _list(call: Any) -> Any:
-    runs = Runs.of(call.serving)
+async def _list(call: Call) -> Reply:
+    runs = Runs.of(call)
     async with call.serving.chat() as chat:
-        store = Records.of(call.serving).store(chat)
+        store = Records.of(call).store(chat)
         found = await store.runs(call.query["limit"], tenant=call.tenant)
         tallies = await store.tallies([run.id for run in found])
     return call.web.Json({"runs": [_run_data(run, runs.live(run.id), tallies[run.id]) for run in found]})
 
 
-async def _show(call: Any) -> Any:
+async def _show(call: Call) -> Reply:
     run, store = await _own(call)
     tallies, attempts = await store.tallies([run.id]), await store.attempts(run=run.id)
-    data = _run_data(run, Runs.of(call.serving).live(run.id), tallies[run.id])
+    data = _run_data(run, Runs.of(call).live(run.id), tallies[run.id])
     return call.web.Json({**data, "attempts": [attempt_to_dict(attempt) for attempt in attempts]})
 
 
-async def _cancel(call: Any) -> Any:
+async def _cancel(call: Call) -> Reply:
     run, store = await _own(call)
-    live = Runs.of(call.serving).live(run.id)
+    live = Runs.of(call).live(run.id)
     if live is not None and live.run is not None and live.task is not None:
         live.run.cancel()
         await asyncio.wait({live.task})
@@ -107,17 +110,17 @@ async def _cancel(call: Any) -> Any:
     return call.web.Text(status=204)
 
 
-async def _watch(call: Any) -> Any:
+async def _watch(call: Call) -> Reply:
     await _own(call)
     return call.web.Stream(_events(call))
 
 
-async def _events(call: Any) -> AsyncGenerator[Any, None]:
+async def _events(call: Call) -> AsyncGenerator[Event, None]:
     """Yield the run, each of its attempts exactly once no matter when watching began, and the run at its end."""
     run, store = await _own(call)
-    live = Runs.of(call.serving).live(run.id)
+    live = Runs.of(call).live(run.id)
 
-    async def snapshot() -> Any:
+    async def snapshot() -> Event:
         tallies = await store.tallies([run.id])
         return call.web.Event("run", _run_data(await store.run(run.id), live, tallies[run.id]))
 
@@ -146,7 +149,7 @@ async def _events(call: Any) -> AsyncGenerator[Any, None]:
     yield await snapshot()
 
 
-async def _own(call: Any) -> tuple[Run, ValidationStore]:
+async def _own(call: Call) -> tuple[Run, ValidationStore]:
     """Return one of the caller's runs, and where it is kept.
 
     Raises:
@@ -154,7 +157,7 @@ async def _own(call: Any) -> tuple[Run, ValidationStore]:
     """
     id = call.path["id"]
     async with call.serving.chat() as chat:
-        store = Records.of(call.serving).store(chat)
+        store = Records.of(call).store(chat)
     run = next((run for run in await store.runs(-1, tenant=call.tenant) if run.id == id), None)
     if run is None:
         raise call.web.ApiError(404, f"there is no validation run '{id[:80]}'", kind="unknown-run")
@@ -222,7 +225,7 @@ _REPETITIONS = {"type": "integer", "minimum": 1, "maximum": 1000}
 WANTED = {**body_schema({}, models=_NAMES, cases=_NAMES, tags=_NAMES, runs=_REPETITIONS), "examples": [{"runs": 1}]}
 
 
-def operations(web: Any) -> tuple[Any, ...]:
+def operations(web: Web) -> tuple[Operation, ...]:
     """Create the operations of the HTTP API."""
     return (
         web.Operation(

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import ChatRequestError, FlexChat, FlexChatError, Turn
@@ -16,6 +16,9 @@ from ..attempting import is_the_models
 from ..stand_ins import may_run, tools_to_run
 from .records import Records, shown_status
 from .shapes import COUNT, NULLABLE_TEXT, NUMBER, SAID, STATUS, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
+
+if TYPE_CHECKING:
+    from flexchat_web.typing import Call, Event, Operation, Reply, Web
 
 MISSING = "Missing query or model"
 PROMPT = "You are a helpful assistant with access to tools. Use them when appropriate."
@@ -40,7 +43,7 @@ class ToolTest:
     standing_in: tuple[str, ...] = ()
 
 
-async def _test(call: Any) -> Any:
+async def _test(call: Call) -> Reply:
     if call.body.get("stream", call.wants_stream):
         return call.web.Stream(_events(call))
     async with _tool_test(call) as test:
@@ -52,10 +55,10 @@ async def _test(call: Any) -> Any:
         return call.web.Json(await _outcome(call, test, turn))
 
 
-async def _events(call: Any) -> AsyncGenerator[Any, None]:
+async def _events(call: Call) -> AsyncGenerator[Event, None]:
     async with _tool_test(call) as test:
 
-        async def last(turn: Turn) -> Any:
+        async def last(turn: Turn) -> Event:
             return call.web.Event("test", await _outcome(call, test, turn))
 
         events = call.web.events_of(test.chat.stream(call.body["query"]), last)
@@ -70,7 +73,7 @@ async def _events(call: Any) -> AsyncGenerator[Any, None]:
 
 
 @asynccontextmanager
-async def _tool_test(call: Any) -> AsyncIterator[ToolTest]:
+async def _tool_test(call: Call) -> AsyncIterator[ToolTest]:
     body = call.body
     async with call.serving.chat() as chat, contextlib.AsyncExitStack() as stack:
         wanted = body.get("record", True)
@@ -100,7 +103,7 @@ async def _tool_test(call: Any) -> AsyncIterator[ToolTest]:
         )
 
 
-async def _inline(call: Any, chat: FlexChat) -> tuple[FlexChat, str]:
+async def _inline(call: Call, chat: FlexChat) -> tuple[FlexChat, str]:
     """Return a chat with a service described in the request, and what kind of service it is."""
     if not call.may_edit:
         raise call.web.ApiError(
@@ -132,7 +135,7 @@ def _refuse_variables(data: Any) -> None:
         _refuse_variables(item)
 
 
-async def _outcome(call: Any, test: ToolTest, turn: Turn) -> dict[str, Any]:
+async def _outcome(call: Call, test: ToolTest, turn: Turn) -> dict[str, Any]:
     """Record a test and return its outcome: it succeeded if a tool was called and no call failed (T1).
 
     Without record nothing was expected, so the outcome is neither success nor failure.
@@ -166,15 +169,15 @@ async def _outcome(call: Any, test: ToolTest, turn: Turn) -> dict[str, Any]:
     }
 
 
-async def _record_failure(call: Any, test: ToolTest, error: FlexChatError) -> None:
+async def _record_failure(call: Call, test: ToolTest, error: FlexChatError) -> None:
     """Record an error that counts against the model; an unavailable service is no evidence about its models."""
     if is_the_models(error):
         await _recorded(call, test, succeeded=False, details=None, error=call.serving.mask(str(error)))
 
 
-async def _recorded(call: Any, test: ToolTest, *, succeeded: bool, details: Any, error: Any) -> dict[str, Any]:
+async def _recorded(call: Call, test: ToolTest, *, succeeded: bool, details: Any, error: Any) -> dict[str, Any]:
     async with call.serving.chat() as chat:
-        tracker = await Records.of(call.serving).tracker(chat)
+        tracker = await Records.of(call).tracker(chat)
     if not test.record:
         found = await asyncio.to_thread(tracker.get_status, test.model_id)
     elif succeeded:
@@ -198,7 +201,7 @@ _SERVICE = {
 }
 
 
-def operations(web: Any) -> tuple[Any, ...]:
+def operations(web: Web) -> tuple[Operation, ...]:
     """Create the operations of the HTTP API."""
     return (
         web.Operation(

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import FlexChat, FlexChatError
@@ -22,6 +22,12 @@ from . import cases as case_files
 from .records import Records, Results, shown_status
 from .shapes import COUNT, SAID, STATUS, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
 
+if TYPE_CHECKING:
+    from flexchat_web.typing import Call, Operation, Reply, Unread, Web
+
+    from ..cases import Case
+    from ..reading import Cases
+
 MAX_MODELS = 100
 """Models of the matrix in one answer; imports may bring tens of thousands."""
 
@@ -32,20 +38,20 @@ _TAG = {"tag": {"type": "string", "default": "", "maxLength": 200}}
 _PROBLEMS = listed(record({"path": TEXT, "text": TEXT, "line": {"type": ["integer", "null"]}}))
 
 
-async def _validations(call: Any) -> Any:
+async def _validations(call: Call) -> Reply:
     async with call.serving.chat() as chat:
-        return await Records.of(call.serving).encode(chat, _all_validations)
+        return await Records.of(call).encode(chat, _all_validations)
 
 
 def _all_validations(results: Results) -> Any:
     return {"validations": [status.to_dict() for status in results.tracker().get_all_validations()]}
 
 
-async def _validate(call: Any) -> Any:
+async def _validate(call: Call) -> Reply:
     body = call.body
     async with call.serving.chat() as chat:
         model_id = "/".join(call.web.chosen_model(chat, body["model"]))
-        tracker = await Records.of(call.serving).tracker(chat)
+        tracker = await Records.of(call).tracker(chat)
         if body["success"]:
             found = await asyncio.to_thread(tracker.record_success, model_id, body.get("details"))
         else:
@@ -54,7 +60,7 @@ async def _validate(call: Any) -> Any:
     return call.web.Json(shown_status(found))
 
 
-async def _cases(call: Any) -> Any:
+async def _cases(call: Call) -> Reply:
     from ..reading import aspects_of, expects, turns_of
 
     async with call.serving.chat() as chat:
@@ -77,7 +83,7 @@ async def _cases(call: Any) -> Any:
     )
 
 
-def _defaults(call: Any, chat: FlexChat) -> dict[str, Any]:
+def _defaults(call: Call, chat: FlexChat) -> dict[str, Any]:
     """Return the defaults of a run that the configuration sets."""
     table, written = table_of(chat.config), call.serving.written.get("validation")
     models = []
@@ -92,8 +98,8 @@ def _defaults(call: Any, chat: FlexChat) -> dict[str, Any]:
     }
 
 
-async def _matrix(call: Any) -> Any:
-    records = Records.of(call.serving)
+async def _matrix(call: Call) -> Reply:
+    records = Records.of(call)
     async with call.serving.chat() as chat:
         found, problems = await case_files.readable(call.serving, chat)
         tools, table = chat.tools.get_registry().list(), table_of(chat.config)
@@ -130,10 +136,10 @@ def _part_of_matrix(
     return {**matrix(found, shown), "problems": problems, "total": len(ids), "next": following}
 
 
-async def _export(call: Any) -> Any:
+async def _export(call: Call) -> Reply:
     tenant = call.tenant if call.serving.settings.tokens else None
     async with call.serving.chat() as chat:
-        made = await Records.of(call.serving).encode(chat, _exported, tenant)
+        made = await Records.of(call).encode(chat, _exported, tenant)
     return attrs.evolve(made, headers={"content-disposition": 'attachment; filename="flexchat-validation.json"'})
 
 
@@ -147,9 +153,9 @@ def _exported(results: Results, tenant: str | None) -> Any:
     return data
 
 
-async def _import(call: Any) -> Any:
+async def _import(call: Call) -> Reply:
     async with call.serving.chat() as chat:
-        store = Records.of(call.serving).store(chat)
+        store = Records.of(call).store(chat)
         try:
             if call.body.is_quick:
                 made = await asyncio.to_thread(_rows_in, store, call.body)
@@ -160,22 +166,22 @@ async def _import(call: Any) -> Any:
         return call.web.Json({"imported": await store.add_rows(made)})
 
 
-def _rows_in(store: ValidationStore, body: Any) -> Rows:
+def _rows_in(store: ValidationStore, body: Unread) -> Rows:
     return rows_of(*ModelValidationTracker(store).read(body.read()))
 
 
-def _rows_elsewhere(path: Path, body: Any) -> Rows:
+def _rows_elsewhere(path: Path, body: Unread) -> Rows:
     with closing(ValidationStore(path)) as store:
         return _rows_in(store, body)
 
 
-def _tagged(call: Any, found: Any) -> Any:
+def _tagged(call: Call, found: Cases) -> tuple[Case, ...]:
     """Return the cases with the requested tag; a tag that no case has gives an empty list, not an error."""
     tag = call.query["tag"]
     return tuple(case for case in found.cases if not tag or tag in case.tags)
 
 
-def operations(web: Any) -> tuple[Any, ...]:
+def operations(web: Web) -> tuple[Operation, ...]:
     """Create the operations of the HTTP API."""
     return (
         web.Operation(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from flexchat import FlexChat, ModelInfo, ProviderError
+from flexchat import FlexChat
 from flexchat.host import UnknownNameError, did_you_mean
 
-if TYPE_CHECKING:
-    from ..serving import Serving
+from ..operations import Lists, ModelFact
+from ..serving import Serving
 
 LIST_S = 5.0
 """Seconds an LLM has to list its models."""
@@ -20,28 +18,36 @@ LIST_S = 5.0
 FRESH_S = 60.0
 """Seconds for which a list of models is cached."""
 
-Lists = Mapping[str, tuple[ModelInfo, ...] | ProviderError]
-
 
 class ModelLists:
-    """What LLMs have listed, for all requests of a server."""
+    """What is known about models, for all requests of a server.
+
+    Attributes:
+        facts: Facts that plugins add to each model.
+    """
 
     def __init__(self) -> None:
+        self.facts: tuple[ModelFact, ...] = ()
         self._lists: WeakKeyDictionary[FlexChat, tuple[float, Lists]] = WeakKeyDictionary()
         self._listing = asyncio.Lock()
 
-    async def of(self, chat: FlexChat, *, refresh: bool) -> Lists:
+    @classmethod
+    def of(cls, serving: Serving) -> ModelLists:
+        """Return a server's instance."""
+        return serving.shared(cls, cls)
+
+    async def list(self, chat: FlexChat, *, refresh: bool) -> Lists:
         """Return the models of each LLM, or why it does not list them; a minute old at most."""
         async with self._listing:
-            known = self._lists.get(chat)
-            if refresh or known is None or time.monotonic() - known[0] > FRESH_S:
-                known = self._lists[chat] = time.monotonic(), await chat.list_models(timeout_s=LIST_S)
-            return known[1]
+            cached = self._lists.get(chat)
+            if refresh or cached is None or time.monotonic() - cached[0] > FRESH_S:
+                cached = self._lists[chat] = time.monotonic(), await chat.list_models(timeout_s=LIST_S)
+            return cached[1]
 
 
 async def listed_models(serving: Serving, chat: FlexChat, *, refresh: bool = False) -> Lists:
     """Return the models of each LLM, or why it does not list them; a minute old at most."""
-    return await serving.shared(ModelLists, ModelLists).of(chat, refresh=refresh)
+    return await ModelLists.of(serving).list(chat, refresh=refresh)
 
 
 def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
@@ -82,7 +88,7 @@ def named_models(serving: Serving, chat: FlexChat) -> dict[str, tuple[str, str]]
         add(rule.llm, rule.model)
     for service in chat.config.llms:
         add(service, None)
-    for fact in serving.model_facts:
+    for fact in ModelLists.of(serving).facts:
         for model_id in fact.named(chat):
             add(*model_id.partition("/")[::2])
     return found

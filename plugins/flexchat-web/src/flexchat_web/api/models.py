@@ -8,7 +8,7 @@ from typing import Any
 from flexchat import ModelInfo, ProviderError
 
 from ..operations import Call, Json, ModelFact, Operation, Reply
-from .model_lists import listed_models, named_models
+from .model_lists import ModelLists, listed_models, named_models
 from .shapes import NULLABLE_TEXT, SWITCH, TEXT, TEXTS, listed, record
 
 
@@ -25,7 +25,7 @@ async def _list(call: Call) -> Reply:
         # One that a rule names may be tried even if its LLM lists none.
         for model_id, (llm, model) in named.items():
             offered.setdefault(model_id, (llm, ModelInfo(id=model)))
-        facts = {fact.name: await fact.told(call, chat, [*offered]) for fact in call.serving.model_facts}
+        facts = {fact.name: await fact.told(call, chat, [*offered]) for fact in ModelLists.of(call.serving).facts}
         entries = [
             _entry(model_id, llm, model, default=model_id in named)
             | {name: told[model_id] for name, told in facts.items()}

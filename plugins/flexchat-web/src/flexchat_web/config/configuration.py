@@ -61,8 +61,10 @@ async def _elsewhere(work: Callable[[Call], Reply], call: Call, size: int) -> Re
     facts = call.serving.facts() if size > QUICK else None
     if facts is None:
         return await asyncio.to_thread(work, call)
-    alike: Any = facts  # the facts hold what the work needs to know about the server
-    return await Apart.of(call.serving).run(_written_by, work, attrs.evolve(call, serving=alike))
+    # The facts hold what the work needs to know about the server; a module cannot be pickled, and is not needed.
+    alike: Any = facts
+    nothing: Any = None
+    return await Apart.of(call.serving).run(_written_by, work, attrs.evolve(call, serving=alike, web=nothing))
 
 
 def _written_by(work: Callable[[Call], Reply], call: Call) -> Reply:

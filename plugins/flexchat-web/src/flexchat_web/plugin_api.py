@@ -1,4 +1,4 @@
-"""What plugins that implement our hooks get as ``web`` and ``call.web``. Re-exports only."""
+"""The module that plugins get as ``web`` and ``call.web``; the protocol operations.Web has its types."""
 
 from __future__ import annotations
 

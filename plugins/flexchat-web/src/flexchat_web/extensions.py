@@ -1,0 +1,91 @@
+"""Collects operations, pages and facts about models: ours, and those of plugins."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from . import plugin_api
+from .api import (
+    chat,
+    conversations,
+    effects,
+    journal,
+    models,
+    openai,
+    questions,
+    ready,
+    server,
+    session,
+    tool_sources,
+    tools,
+    turns,
+)
+from .api.errors import convert_errors
+from .api.model_lists import ModelLists
+from .config import configuration, connections
+from .operations import ModelFact, Operation, Page
+from .serving import Serving
+
+log = logging.getLogger(__name__)
+
+PAGES = ("chat", "activity", "tools", "config", "explain")
+"""Ours, as static/js/main.js names them."""
+
+_CHATS = (chat, conversations, journal, turns, questions, effects, tools, tool_sources)
+_SERVER = (openai, ready, server, session)
+_CONFIG = (configuration, connections)
+
+T = TypeVar("T")
+
+
+def collect_operations(serving: Serving) -> Iterator[Operation]:
+    """Yield the operations in the order of the documents, and set the facts that the list of models includes."""
+    facts = tuple(fact for _, fact in _offers(serving, "flexchat_web_model_facts", ModelFact))
+    ModelLists.of(serving).facts = facts
+    first = [operation for module in _CHATS for operation in module.OPERATIONS]
+    first += models.operations(facts)
+    last = [operation for module in _SERVER for operation in module.OPERATIONS]
+    config = [operation for module in _CONFIG for operation in module.OPERATIONS]
+    taken = {(operation.method, operation.path): "FlexChat's own" for operation in (*first, *last, *config)}
+    yield from map(convert_errors, first)
+    hook = "flexchat_web_operations"
+    for plugin, operation in _offers(serving, hook, Operation):
+        place = (operation.method, operation.path)
+        if place in taken:
+            _leave_out(plugin, hook, f"{' '.join(place)} is {taken[place]}")
+            continue
+        taken[place] = f"an operation of {plugin}"
+        yield convert_errors(operation)
+    yield from map(convert_errors, last)
+    yield from config
+
+
+def collect_pages(serving: Serving) -> Iterator[Page]:
+    """Yield the pages of plugins that can be shown."""
+    hook, taken = "flexchat_web_pages", dict.fromkeys(PAGES, "FlexChat's own")
+    for plugin, page in _offers(serving, hook, Page):
+        if page.name in taken:
+            _leave_out(plugin, hook, f"the page '{page.name}' is {taken[page.name]}")
+        elif missing := [name for name in (page.script, *page.styles) if not Path(page.folder, name).is_file()]:
+            _leave_out(plugin, hook, f"the page '{page.name}' has no {Path(page.folder, missing[0])}")
+        else:
+            taken[page.name] = f"a page of {plugin}"
+            yield page
+
+
+def _offers(serving: Serving, hook: str, kind: type[T]) -> Iterator[tuple[str, T]]:
+    """Yield plugins' answers to one of our hooks, each with the plugin's name."""
+    for plugin, answers in serving.plugins.ask(hook, web=plugin_api):
+        for answer in answers if isinstance(answers, list | tuple) else [answers]:
+            if isinstance(answer, kind):
+                yield plugin, answer
+            elif answer is not None:
+                _leave_out(plugin, hook, f"it takes web.{kind.__name__}, not {type(answer).__name__}")
+
+
+def _leave_out(plugin: str, hook: str, reason: str) -> None:
+    # A plugin's mistake must not stop the server: what is right in it is used.
+    log.warning("plugin %s: something of %s is left out: %s", plugin, hook, reason)
