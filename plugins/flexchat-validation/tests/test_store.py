@@ -10,10 +10,17 @@ import sys
 import attrs
 import pytest
 from flexchat import StorageError, Usage
-from flexchat_validation import owner
-from flexchat_validation.attempt_json import attempt_from_dict, attempt_to_dict
-from flexchat_validation.attempts import Attempt, CallMade, ModelKey
-from flexchat_validation.store import QUIET_S, Run, Tally, ValidationStore, run_from_dict, run_to_dict
+from flexchat_validation.attempts import Attempt, CallMade, ModelKey, attempt_from_dict, attempt_to_dict
+from flexchat_validation.store import (
+    QUIET_S,
+    Run,
+    Tally,
+    ValidationStore,
+    is_there,
+    run_from_dict,
+    run_to_dict,
+    this_process,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -276,20 +283,20 @@ async def test_a_run_of_another_machine_is_interrupted_when_nothing_was_heard_of
 
 def test_a_process_is_told_from_a_later_one_with_its_number(monkeypatch):
     """Numbers come again; when it began does not."""
-    mine = owner.this_process()
+    mine = this_process()
     host, number, *started = mine.split(" ")
 
-    assert owner.is_there(mine) is True
-    assert owner.is_there(f"elsewhere {number}") is None
-    assert owner.is_there("") is None
-    assert owner.is_there(f"{platform.node()} x") is None
-    assert owner.is_there(f"{host} {number}") is True
+    assert is_there(mine) is True
+    assert is_there(f"elsewhere {number}") is None
+    assert is_there("") is None
+    assert is_there(f"{platform.node()} x") is None
+    assert is_there(f"{host} {number}") is True
     if started:
-        assert owner.is_there(f"{host} {number} 1") is False
-    assert owner.is_there(f"{host} {2**22 + 1}") is False
-    assert owner.is_there(f"{host} {10**30}") is False
-    monkeypatch.setattr(owner.os, "name", "nt")
-    assert owner.is_there(f"{host} {number}") is None
+        assert is_there(f"{host} {number} 1") is False
+    assert is_there(f"{host} {2**22 + 1}") is False
+    assert is_there(f"{host} {10**30}") is False
+    monkeypatch.setattr("flexchat_validation.store.os.name", "nt")
+    assert is_there(f"{host} {number}") is None
 
 
 async def test_a_tally_counts_a_try_once_by_what_it_came_to(store):

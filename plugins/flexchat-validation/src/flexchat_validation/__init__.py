@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .store import ValidationStore
+    from .summary import ValidationRecord
     from .tracker import ModelValidationTracker
-    from .validation_record import ValidationRecord
 
 __all__ = ["ModelValidationTracker", "ValidationRecord", "ValidationStore"]
 

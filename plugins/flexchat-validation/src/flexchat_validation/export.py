@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 from flexchat import StorageError
@@ -14,14 +13,15 @@ from flexchat.host import read_file as read_bytes
 from flexchat.host import said_of_json
 from flexchat.store import replacing
 
-from .attempt_json import attempt_from_dict, attempt_to_dict
-from .attempts import Attempt
+from .attempts import Attempt, attempt_from_dict, attempt_to_dict, now
 from .store import Run, run_from_dict, run_to_dict
-from .validation_record import ValidationRecord
+from .summary import ValidationRecord
+
+T = TypeVar("T")
 
 FORMAT = "flexchat-validation/1"
-MOST_BYTES = 1 << 30
-"""Most bytes of a results file; it is read as a whole."""
+MAX_BYTES = 1 << 30
+"""Maximum size of a results file, which is read as a whole."""
 
 
 def exported(
@@ -35,10 +35,10 @@ def exported(
     """
     return {
         "format": FORMAT,
-        "saved_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "saved_at": now(),
         "records": [
             {
-                **{key: value for key, value in record.to_dict().items() if key != "test_history"},
+                **record.status(),
                 "attempts": [attempt_to_dict(attempt) for attempt in attempts[record.model_id]],
             }
             for record in records
@@ -55,39 +55,32 @@ def read_exported(data: Mapping[str, Any]) -> tuple[list[Attempt], list[Run]]:
     """
     if data.get("format") != FORMAT:
         raise ValueError(f"format {data.get('format')!r:.60} is not known (this FlexChat reads {FORMAT})")
-    return _attempts(data), _runs(data)
-
-
-def _attempts(data: Mapping[str, Any]) -> list[Attempt]:
-    found = []
+    attempts: list[Attempt] = []
     for index, record in enumerate(_list(data, "records")):
-        attempts = record.get("attempts") if isinstance(record, Mapping) else None
-        if not isinstance(attempts, list):
+        entries = record.get("attempts") if isinstance(record, Mapping) else None
+        if not isinstance(entries, list):
             raise ValueError(f"records[{index}] must be an object with a list of attempts")
-        for number, attempt in enumerate(attempts):
-            try:
-                found.append(attempt_from_dict(attempt))
-            except ValueError as error:
-                raise ValueError(f"records[{index}].attempts[{number}]: {error}") from None
-    return found
+        attempts += _read_all(entries, f"records[{index}].attempts", attempt_from_dict)
+    runs = _read_all(_list(data, "runs"), "runs", run_from_dict)
+    # The process that was making a run is not known here: nothing continues it until it is resumed.
+    return attempts, [attrs.evolve(run, state="interrupted") if run.state == "running" else run for run in runs]
 
 
-def _runs(data: Mapping[str, Any]) -> list[Run]:
-    found = []
-    for index, run in enumerate(_list(data, "runs")):
+def _read_all(entries: Iterable[Any], place: str, read: Callable[[Any], T]) -> list[T]:
+    items = []
+    for index, entry in enumerate(entries):
         try:
-            read = run_from_dict(run)
+            items.append(read(entry))
         except ValueError as error:
-            raise ValueError(f"runs[{index}]: {error}") from None
-        found.append(attrs.evolve(read, state="interrupted") if read.state == "running" else read)
-    return found
+            raise ValueError(f"{place}[{index}]: {error}") from None
+    return items
 
 
 def _list(data: Mapping[str, Any], name: str) -> list[Any]:
-    found = data.get(name, [])
-    if not isinstance(found, list):
-        raise ValueError(f"{name} must be a list, not {type(found).__name__}")
-    return found
+    entries = data.get(name, [])
+    if not isinstance(entries, list):
+        raise ValueError(f"{name} must be a list, not {type(entries).__name__}")
+    return entries
 
 
 def read_file(path: Path) -> Any:
@@ -98,7 +91,7 @@ def read_file(path: Path) -> Any:
         StorageError: The file is not JSON; the text names the line.
     """
     try:
-        return json.loads(read_bytes(path, most=MOST_BYTES).decode("utf-8-sig"))
+        return json.loads(read_bytes(path, most=MAX_BYTES).decode("utf-8-sig"))
     except FileNotFoundError:
         raise
     except json.JSONDecodeError as error:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import platform
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import attrs
 from flexchat import StorageError
@@ -17,20 +19,20 @@ from flexchat.host import DEFAULT_TENANT
 from flexchat.store import data_folder
 from flexchat_sqlite import Database
 
-from .attempt_json import attempt_from_dict, attempt_to_dict, json_data
-from .attempts import Attempt
-from .owner import is_there, this_process
+from .attempts import Attempt, attempt_from_dict, attempt_to_dict, json_data
 
 FILE_NAME = "validation.db"
 APPLICATION_ID = 0x666C7876  # "flxv"
 QUIET_S = 900.0
 """Seconds without a sign of life after which another machine's run counts as interrupted."""
 
-_PIECE = 500  # attempts
+_ROWS_IN_PART = 500
+
+T = TypeVar("T")
 
 RunState = Literal["running", "finished", "cancelled", "failed", "interrupted"]
 
-# number, and not a time, is the order: clocks go back.
+# Ordered by number, not by time: clocks go back.
 _TABLES = """
 CREATE TABLE attempts (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -112,7 +114,7 @@ class Rows:
     """Attempts and runs prepared for ValidationStore.add_rows; they can be sent to another process.
 
     Attributes:
-        attempts: A few hundred attempts each, pickled, so that they are read in small portions.
+        attempts: Pickled parts of a few hundred attempts each, so that not all are in memory at once.
     """
 
     attempts: tuple[bytes, ...]
@@ -125,9 +127,9 @@ def rows_of(attempts: Iterable[Attempt], runs: Iterable[Run] = ()) -> Rows:
     Raises:
         StorageError: One of them cannot be stored.
     """
-    rows = _rows(attempts)
-    pieces = (rows[start : start + _PIECE] for start in range(0, len(rows), _PIECE))
-    return Rows(tuple(map(pickle.dumps, pieces)), tuple(map(_run_row, runs)))
+    rows = list(map(_attempt_row, attempts))
+    parts = (rows[start : start + _ROWS_IN_PART] for start in range(0, len(rows), _ROWS_IN_PART))
+    return Rows(tuple(map(pickle.dumps, parts)), tuple(map(_run_row, runs)))
 
 
 class ValidationStore:
@@ -154,19 +156,18 @@ class ValidationStore:
 
     async def add(self, *attempts: Attempt) -> int:
         """Add attempts, all or none; return the number of new ones. Those whose id exists are not changed."""
-        rows = _rows(attempts)
-        return await self._database.write(lambda database: _insert(database, rows))
+        return await self.add_rows(rows_of(attempts))
 
     async def add_rows(self, rows: Rows) -> int:
-        """Add what rows_of has prepared, all or none; return how many attempts are new."""
+        """Add the rows that rows_of has prepared, all or none; return how many attempts are new."""
         return await self._database.write(lambda database: _insert_rows(database, rows))
 
     async def count(self) -> int:
         """Count the attempts."""
-        found: int = await self._database.read(
+        number: int = await self._database.read(
             lambda database: database.execute("SELECT count(*) FROM attempts").fetchone()[0]
         )
-        return found
+        return number
 
     async def attempts(self, *, run: str | None = None, model_id: str | None = None) -> Sequence[Attempt]:
         """Return attempts in the order they were added: all, or those of a run, of a model."""
@@ -183,18 +184,18 @@ class ValidationStore:
         Raises:
             StorageError: There is none with this id.
         """
-        found = await self._database.read(
+        row = await self._database.read(
             lambda database: database.execute(f"SELECT {_RUN} FROM runs WHERE id = ?", (id,)).fetchone()
         )
-        if found is None:
+        if row is None:
             raise StorageError(f"there is no validation run '{id}'")
-        return self._run(found)
+        return self._run(row)
 
     async def runs(self, limit: int = 50, *, tenant: str | None = None) -> Sequence[Run]:
         """Return runs, the last one first.
 
         Args:
-            tenant: Whose; None for everybody's.
+            tenant: The owner; None for the runs of all.
         """
         rows = await self._database.read(lambda database: _select_runs(database, limit, tenant))
         return [self._run(row) for row in rows]
@@ -205,65 +206,62 @@ class ValidationStore:
 
     async def tallies(self, runs: Iterable[str]) -> Mapping[str, Tally]:
         """Return runs' progress, by id."""
-        wanted = tuple(dict.fromkeys(runs))
-        rows = await self._database.read(lambda database: _count(database, wanted))
-        found = dict.fromkeys(wanted, Tally())
+        tallies = dict.fromkeys(runs, Tally())
+        ids = json.dumps(list(tallies))
+        rows = await self._database.read(lambda database: database.execute(_COUNT, (ids,)).fetchall())
         for run, passed, failed, errors, cost in rows:
-            found[run] = Tally(passed=passed, failed=failed, errors=errors, cost=cost)
-        return found
+            tallies[run] = Tally(passed=passed, failed=failed, errors=errors, cost=cost)
+        return tallies
 
     async def aclose(self) -> None:
         """Close the file."""
         await self._database.aclose()
 
     def add_blocking(self, attempts: Iterable[Attempt], runs: Iterable[Run] = ()) -> int:
-        """Do as add does, for synchronous code; runs that do not exist yet are added in the same step."""
+        """Add attempts from synchronous code, as add does; runs that do not exist yet are added in the same step."""
         rows = rows_of(attempts, runs)
         return self._database.write_blocking(lambda database: _insert_rows(database, rows))
 
     def attempts_blocking(self, *, model_id: str | None = None) -> Sequence[Attempt]:
-        """Do as attempts does, for synchronous code."""
+        """Return attempts to synchronous code, as attempts does."""
         return self._attempts(self._database.read_blocking(lambda database: _select(database, None, model_id)))
 
     def models_blocking(self) -> Sequence[str]:
         """Return the ids of the models with attempts, in the order of their first ones."""
-        found = self._database.read_blocking(
+        rows = self._database.read_blocking(
             lambda db: db.execute("SELECT model_id FROM attempts GROUP BY model_id ORDER BY min(number)").fetchall()
         )
-        return [id for (id,) in found]
+        return [id for (id,) in rows]
 
     def runs_blocking(self) -> Sequence[Run]:
         """Return all runs, the last one first, for synchronous code."""
         return [self._run(row) for row in self._database.read_blocking(lambda db: _select_runs(db, -1, None))]
 
     def close(self) -> None:
-        """Do as aclose does, for synchronous code."""
+        """Close the file from synchronous code."""
         self._database.close()
 
-    def _attempts(self, written: Iterable[tuple[str, str]]) -> Sequence[Attempt]:
-        found = []
-        for id, text in written:
-            try:
-                found.append(attempt_from_dict(json.loads(text)))
-            except ValueError as error:
-                raise StorageError(
-                    f"validation results: '{self.path}' has an attempt '{id}' that cannot be read: {error}"
-                ) from None
-        return found
+    def _attempts(self, rows: Iterable[tuple[str, str]]) -> Sequence[Attempt]:
+        return [self._decode("an attempt", id, text, attempt_from_dict) for id, text in rows]
 
     def _run(self, row: tuple[str, str, str, float, str]) -> Run:
         id, state, owner, heard_at, text = row
-        try:
-            run = run_from_dict(json.loads(text))
-        except ValueError as error:
-            raise StorageError(
-                f"validation results: '{self.path}' has a run '{id}' that cannot be read: {error}"
-            ) from None
+        run = self._decode("a run", id, text, run_from_dict)
         if state != "running":
             return run
-        there = is_there(owner)
-        gone = time.time() - heard_at > QUIET_S if there is None else not there
-        return attrs.evolve(run, state="interrupted") if gone else run
+        # A killed process leaves its runs "running". Whether one of this machine still exists is certain: its id
+        # includes its start time. Of another machine's, only the time since its last attempt is known.
+        alive = is_there(owner)
+        is_running = time.time() - heard_at <= QUIET_S if alive is None else alive
+        return run if is_running else attrs.evolve(run, state="interrupted")
+
+    def _decode(self, kind: str, id: str, text: str, read: Callable[[Any], T]) -> T:
+        try:
+            return read(json.loads(text))
+        except ValueError as error:
+            raise StorageError(
+                f"validation results: '{self.path}' has {kind} '{id}' that cannot be read: {error}"
+            ) from None
 
 
 def run_to_dict(run: Run) -> dict[str, Any]:
@@ -280,61 +278,51 @@ def run_from_dict(data: Any) -> Run:
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"a run must be a JSON object, not {type(data).__name__}")
-    known = {field.name: data[field.name] for field in attrs.fields(Run) if field.name in data}
+    fields = {field.name: data[field.name] for field in attrs.fields(Run) if field.name in data}
     for name in ("models", "cases"):
-        names = known.get(name)
+        names = fields.get(name)
         if not isinstance(names, list) or not all(isinstance(item, str) for item in names):
             raise ValueError(f"{name} of a run must be a list of names")
-        known[name] = tuple(names)
+        fields[name] = tuple(names)
     for name, kind in _KINDS.items():
-        if name in known and (not isinstance(known[name], kind) or isinstance(known[name], bool)):
-            raise ValueError(f"{name} of a run is a {type(known[name]).__name__}")
-    if known.get("state") not in get_args(RunState) or not known.get("id"):
+        if name in fields and (not isinstance(fields[name], kind) or isinstance(fields[name], bool)):
+            raise ValueError(f"{name} of a run is a {type(fields[name]).__name__}")
+    if fields.get("state") not in get_args(RunState) or not fields.get("id"):
         raise ValueError("a run must have an id and one of its states")
-    return Run(**known)
+    return Run(**fields)
 
 
 _KINDS: Mapping[str, type | UnionType] = {
-    "id": str,
-    "runs": int,
-    "planned": int,
-    "started_at": str,
-    "ended_at": str | None,
-    "problem": str | None,
+    **dict.fromkeys(("id", "started_at", "tenant"), str),
+    **dict.fromkeys(("runs", "planned"), int),
+    **dict.fromkeys(("ended_at", "problem"), str | None),
     "settings": Mapping,
-    "tenant": str,
 }
 _RUN = "id, state, owner, heard_at, run"
+_COUNT = """
+SELECT run, sum(did = 1), sum(did = 0), sum(did IS NULL), sum(cost) FROM (
+    SELECT run, max(CASE outcome WHEN 'passed' THEN 1 WHEN 'failed' THEN 0 END) AS did, sum(cost) AS cost
+    FROM attempts WHERE run IN (SELECT value FROM json_each(?))
+    GROUP BY run, model_id, case_name, repetition
+) GROUP BY run
+"""
 _INSERT_RUN = "INSERT INTO runs (id, tenant, state, owner, heard_at, run) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO"
 
 
-def _rows(attempts: Iterable[Attempt]) -> list[tuple[Any, ...]]:
-    rows = []
-    for attempt in attempts:
-        data = attempt_to_dict(attempt)
-        try:
-            kept = attempt_from_dict(data)
-        except ValueError as error:
-            raise StorageError(f"validation results: this attempt cannot be kept: {error}") from None
-        rows.append(
-            (
-                kept.id,
-                kept.run,
-                kept.key.model_id,
-                kept.case,
-                kept.repetition,
-                kept.outcome,
-                kept.cost,
-                json.dumps(data, ensure_ascii=False, separators=(",", ":")),
-            )
-        )
-    return rows
+def _attempt_row(attempt: Attempt) -> tuple[Any, ...]:
+    data = attempt_to_dict(attempt)
+    try:
+        row = attempt_from_dict(data)  # as it will be read: an attempt that is written must be readable
+    except ValueError as error:
+        raise StorageError(f"validation results: this attempt cannot be kept: {error}") from None
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return row.id, row.run, row.key.model_id, row.case, row.repetition, row.outcome, row.cost, text
 
 
 def _insert_rows(database: sqlite3.Connection, rows: Rows) -> int:
     for row in rows.runs:
-        _insert_run(database, row)
-    return sum(_insert(database, pickle.loads(piece)) for piece in rows.attempts)
+        database.execute(f"{_INSERT_RUN} NOTHING", row)
+    return sum(_insert(database, pickle.loads(part)) for part in rows.attempts)
 
 
 def _insert(database: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> int:
@@ -343,19 +331,16 @@ def _insert(database: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> in
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
         rows,
     ).rowcount
-    _hear(database, {row[1] for row in rows if row[1]})
-    return max(0, new)  # -1: there were no rows
-
-
-def _hear(database: sqlite3.Connection, runs: Iterable[str]) -> None:
-    for run in runs:
+    # Each attempt is a sign of life of its run: another machine cannot look for the process, see _run.
+    for run in {row[1] for row in rows if row[1]}:
         database.execute("UPDATE runs SET heard_at = ? WHERE id = ? AND state = 'running'", (time.time(), run))
+    return new
 
 
 def _select(database: sqlite3.Connection, run: str | None, model_id: str | None) -> list[tuple[str, str]]:
-    wanted = {"run": run, "model_id": model_id}
-    conditions = " AND ".join(f"{name} = :{name}" for name, value in wanted.items() if value is not None) or "true"
-    return database.execute(f"SELECT id, attempt FROM attempts WHERE {conditions} ORDER BY number", wanted).fetchall()
+    values = {"run": run, "model_id": model_id}
+    conditions = " AND ".join(f"{name} = :{name}" for name, value in values.items() if value is not None) or "true"
+    return database.execute(f"SELECT id, attempt FROM attempts WHERE {conditions} ORDER BY number", values).fetchall()
 
 
 def _run_row(run: Run) -> tuple[Any, ...]:
@@ -376,10 +361,6 @@ def _save_run(database: sqlite3.Connection, row: tuple[Any, ...]) -> None:
     )
 
 
-def _insert_run(database: sqlite3.Connection, row: tuple[Any, ...]) -> None:
-    database.execute(f"{_INSERT_RUN} NOTHING", row)
-
-
 def _select_runs(
     database: sqlite3.Connection, limit: int, tenant: str | None
 ) -> list[tuple[str, str, str, float, str]]:
@@ -389,14 +370,38 @@ def _select_runs(
     ).fetchall()
 
 
-def _count(database: sqlite3.Connection, runs: Sequence[str]) -> list[tuple[str, int, int, int, float | None]]:
-    return database.execute(
-        """
-        SELECT run, sum(did = 1), sum(did = 0), sum(did IS NULL), sum(cost) FROM (
-            SELECT run, max(CASE outcome WHEN 'passed' THEN 1 WHEN 'failed' THEN 0 END) AS did, sum(cost) AS cost
-            FROM attempts WHERE run IN (SELECT value FROM json_each(?))
-            GROUP BY run, model_id, case_name, repetition
-        ) GROUP BY run
-        """,
-        (json.dumps(runs),),
-    ).fetchall()
+def this_process() -> str:
+    """Return an identifier of this process, different even from a later one with the same number."""
+    return f"{platform.node()} {os.getpid()} {_started(os.getpid()) or ''}".strip()
+
+
+def is_there(owner: str) -> bool | None:
+    """Return whether the process that called this_process still runs; None if this cannot be determined here."""
+    host, _, rest = owner.partition(" ")
+    number, _, started = rest.partition(" ")
+    if host != platform.node() or not number.isdecimal():
+        return None
+    if started:
+        return _started(int(number)) == started
+    if os.name != "posix":  # elsewhere os.kill would end it
+        return None
+    try:
+        os.kill(int(number), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _started(number: int) -> str | None:
+    """Return the start time of a process in the kernel's ticks; None where the kernel does not report it.
+
+    Source: proc_pid_stat(5), field 22; the name before it is in brackets and may contain anything.
+    """
+    try:
+        stat = Path(f"/proc/{number}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return fields[19] if len(fields) > 19 and fields[0] not in "ZX" else None

@@ -1,4 +1,4 @@
-"""Many attempts, and what they prove about each model, each thing a case can show, and each case."""
+"""Many attempts, and what they prove about each model, each of its abilities, and each case."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 from flexchat import Usage
 
-from .attempts import ASPECTS, Attempt, ModelKey
+from .attempts import ASPECTS, Attempt, ModelKey, json_data
 from .fingerprint import stale_reasons
-from .statistics import Verdict, verdict
+from .statistics import Status, Verdict, verdict
 from .store import Run
 
 FEW_CASES = 10
@@ -18,7 +18,50 @@ FEW_CASES = 10
 
 NO_CALL_EXPECTED = "no case expects a call, so this says nothing about calling tools"
 
-_MOST_PROBLEMS = 5
+_MAX_PROBLEMS = 5
+
+
+@attrs.frozen(kw_only=True)
+class ValidationRecord:
+    """The validation record of a model. The first seven fields are the specification's; the others are statistics.
+
+    Attributes:
+        validated: The tests prove a rate of at least 80 %, and are still valid; always recomputed (C4).
+        last_tested: ISO 8601, UTC; None if it was never tested.
+        test_history: The last 50: timestamp, success, and details or error.
+        errors: Tests that ended in an error of the service; they do not count.
+        rate, low, high: The fraction that succeeded, and its 95 % interval.
+        more: Further tests that would decide it, if the rate stays the same.
+        stale: The model, its plugin or the tools are no longer those that were tested.
+
+    Source: seed specification, "Model Validation Schema" (requirements TC-94 to TC-98).
+    """
+
+    model_id: str
+    tested: bool = False
+    validated: bool = False
+    test_count: int = 0
+    success_count: int = 0
+    errors: int = 0
+    last_tested: str | None = None
+    test_history: tuple[Mapping[str, Any], ...] = ()
+    rate: float | None = None
+    low: float = 0.0
+    high: float = 1.0
+    verdict: Status = "undecided"
+    more: int | None = None
+    reason: str = ""
+    stale: bool = False
+    stale_reasons: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        data: dict[str, Any] = json_data(attrs.asdict(self, recurse=False))
+        return data
+
+    def status(self) -> dict[str, Any]:
+        """Return it as JSON data, without its history, as in a list of models."""
+        return {name: value for name, value in self.to_dict().items() if name != "test_history"}
 
 
 @attrs.frozen(kw_only=True)
@@ -46,15 +89,21 @@ class Cell:
 
 @attrs.frozen(kw_only=True)
 class ModelSummary:
-    """What is known about one model.
+    """The results of one model.
 
     Attributes:
         verdict: From all results that are valid now or, if there are none, from the last that were. Without a test that
-        expected a call it is never "validated". aspects: One for each of ASPECTS that was judged. cells: One for each
-        case, in their order. stale: No result is still valid. stale_reasons: Why some are not, one sentence each; they
-        are not counted. cases: How many different cases the verdict rests on. errors: Attempts that ended in an error;
-        not counted. cost: US dollars; None if no price is known. elapsed_ms: Milliseconds of all attempts together.
-        last_tested: ISO 8601, UTC. note: What the numbers do not show; empty if they show everything.
+            expected a call it is never "validated".
+        aspects: One for each of ASPECTS that was judged.
+        cells: One for each case, in their order.
+        stale: No result is still valid.
+        stale_reasons: The reasons for which results are not counted, one sentence each.
+        cases: The number of different cases the verdict is based on.
+        errors: Attempts that ended in an error; not counted.
+        cost: US dollars; None if no price is known.
+        elapsed_ms: The time of all attempts together.
+        last_tested: ISO 8601, UTC.
+        note: A limitation that the numbers do not show; empty if there is none.
     """
 
     model_id: str
@@ -76,26 +125,30 @@ class ModelSummary:
         """Whether the model is validated now."""
         return self.verdict.status == "validated" and not self.stale
 
+    def record(self, history: Iterable[Mapping[str, Any]] = ()) -> ValidationRecord:
+        """Return it in the specification's form (TC-94), with these entries as its history."""
+        return ValidationRecord(
+            model_id=self.model_id,
+            tested=self.verdict.tests > 0,
+            validated=self.validated,
+            test_count=self.verdict.tests,
+            success_count=self.verdict.successes,
+            errors=self.errors,
+            last_tested=self.last_tested,
+            test_history=tuple(history),
+            rate=self.verdict.rate,
+            low=self.verdict.low,
+            high=self.verdict.high,
+            verdict=self.verdict.status,
+            more=self.verdict.more,
+            reason=self.verdict.reason,
+            stale=self.stale,
+            stale_reasons=self.stale_reasons,
+        )
+
     def status(self) -> dict[str, Any]:
-        """Return the short form for a list of models, as JSON data, in the specification's words (TC-94)."""
-        found = self.verdict
-        return {
-            "model_id": self.model_id,
-            "tested": found.tests > 0,
-            "validated": self.validated,
-            "test_count": found.tests,
-            "success_count": found.successes,
-            "errors": self.errors,
-            "rate": found.rate,
-            "low": found.low,
-            "high": found.high,
-            "verdict": found.status,
-            "more": found.more,
-            "reason": found.reason,
-            "stale": self.stale,
-            "stale_reasons": list(self.stale_reasons),
-            "last_tested": self.last_tested,
-        }
+        """Return the short form for a list of models, as JSON data."""
+        return self.record().status()
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON data."""
@@ -112,19 +165,11 @@ class ModelSummary:
 
     def aspect_dicts(self) -> list[dict[str, Any]]:
         """Convert the counts of each aspect to JSON data."""
+        names = ("successes", "tests", "low", "high", "more", "reason")
         return [
-            {
-                "model_id": self.model_id,
-                "aspect": aspect,
-                "successes": found.successes,
-                "tests": found.tests,
-                "low": found.low,
-                "high": found.high,
-                "verdict": found.status,
-                "more": found.more,
-                "reason": found.reason,
-            }
-            for aspect, found in self.aspects.items()
+            {"model_id": self.model_id, "aspect": aspect, "verdict": each.status}
+            | {name: getattr(each, name) for name in names}
+            for aspect, each in self.aspects.items()
         ]
 
 
@@ -144,12 +189,12 @@ def summarise(
         cases: The cases that count, with their hashes (see case_hashes). None: all, in any version of their text.
         runs: The known runs: a model's first one, if complete, was planned beforehand.
     """
-    known = {run.id: run for run in runs}
+    runs_by_id = {run.id: run for run in runs}
     by_model: dict[str, list[Attempt]] = {id: [] for id in keys}
     for attempt in attempts:
         by_model.setdefault(attempt.key.model_id, []).append(attempt)
     return tuple(
-        _summary(id, found, keys.get(id) or ModelKey(model_id=id), cases, known) for id, found in by_model.items()
+        _summary(id, group, keys.get(id) or ModelKey(model_id=id), cases, runs_by_id) for id, group in by_model.items()
     )
 
 
@@ -184,40 +229,45 @@ def _summary(
     stale = {a.id: reasons for a in attempts if (reasons := stale_attempt(a, now, cases))}
     valid = [a for a in attempts if a.id not in stale]
     is_stale = bool(stale) and not any(counts(a)[1] for a in valid)
-    told = _of_the_last_key([a for a in attempts if a.id in stale]) if is_stale else valid
-    first = _first_run(told, runs)
-    names = dict.fromkeys(a.case for a in told if a.case is not None and counts(a)[1])
-    tested = [a.at for a in told if counts(a)[1]]
+    # Results that are all stale are still shown, but only those of one key: others were for other tools or models.
+    counted = _of_last_key([a for a in attempts if a.id in stale]) if is_stale else valid
+    first = _first_run(counted, runs)
+    names = dict.fromkeys(a.case for a in counted if a.case is not None and counts(a)[1])
+    times = [a.at for a in counted if counts(a)[1]]
     by_case: dict[str | None, list[Attempt]] = {}
     for attempt in attempts:
         by_case.setdefault(attempt.case, []).append(attempt)
-    overall = _verdict([counts(a) for a in told], [counts(a) for a in first])
-    if overall.tests and overall.status != "not_validated" and not any(map(_expects_a_call, told)):
+    overall = _verdict([counts(a) for a in counted], [counts(a) for a in first])
+    if overall.tests and overall.status != "not_validated" and not any(map(_expects_a_call, counted)):
         overall = overall.undecided(NO_CALL_EXPECTED)
     aspects = {
-        aspect: _verdict(found, _aspect(first, aspect)) for aspect in ASPECTS if (found := _aspect(told, aspect))
+        aspect: _verdict(results, _aspect(first, aspect)) for aspect in ASPECTS if (results := _aspect(counted, aspect))
     }
     if is_stale:
-        overall, aspects = _of_before(overall), {aspect: _of_before(found) for aspect, found in aspects.items()}
-    costs = [a.cost for a in told if a.cost is not None]
-    usages = [a.usage for a in told if a.usage is not None]
+        overall, aspects = _outdated(overall), {aspect: _outdated(each) for aspect, each in aspects.items()}
+    costs = [a.cost for a in counted if a.cost is not None]
+    shown = names if cases is None else cases
     return ModelSummary(
         model_id=model_id,
         verdict=overall,
         aspects=aspects,
-        cells=tuple(
-            _cell(model_id, name, by_case.get(name, []), stale) for name in (names if cases is None else cases)
-        ),
+        cells=tuple(_cell(model_id, name, by_case.get(name, []), stale) for name in shown),
         stale=is_stale,
         stale_reasons=tuple(dict.fromkeys(reason for reasons in stale.values() for reason in reasons)),
         cases=len(names),
-        errors=len(_errors(told)),
+        errors=len(_errors(counted)),
         cost=sum(costs) if costs else None,
-        elapsed_ms=sum(a.elapsed_ms for a in told),
-        usage=sum(usages[1:], start=usages[0]) if usages else None,
-        last_tested=tested[-1] if tested else None,
-        note=_note(told, len(names)),
+        elapsed_ms=sum(a.elapsed_ms for a in counted),
+        usage=total_usage(a.usage for a in counted),
+        last_tested=times[-1] if times else None,
+        note=_note(counted, len(names)),
     )
+
+
+def total_usage(usages: Iterable[Usage | None]) -> Usage | None:
+    """Add up tokens; None if no usage is known."""
+    known = [usage for usage in usages if usage is not None]
+    return sum(known[1:], start=known[0]) if known else None
 
 
 def stale_attempt(attempt: Attempt, now: ModelKey, cases: Mapping[str, str] | None) -> tuple[str, ...]:
@@ -234,27 +284,27 @@ def stale_attempt(attempt: Attempt, now: ModelKey, cases: Mapping[str, str] | No
     return (*reasons, "the tools have changed" if tools_changed else changed)
 
 
-def _of_the_last_key(attempts: Sequence[Attempt]) -> list[Attempt]:
-    tried = [a for a in attempts if counts(a)[1]]
-    return [a for a in tried if not stale_reasons(a.key, tried[-1].key)]
+def _of_last_key(attempts: Sequence[Attempt]) -> list[Attempt]:
+    tests = [a for a in attempts if counts(a)[1]]
+    return [a for a in tests if not stale_reasons(a.key, tests[-1].key)]
 
 
 def _first_run(attempts: Sequence[Attempt], runs: Mapping[str, Run]) -> list[Attempt]:
     """Return the attempts of the model's first run, if it is complete: then, and only then, their number was fixed.
 
-    A later run does not count: a plan means nothing if you may start over until a run looks good. A run with nothing
-    but errors, for lack of a key, has shown nothing that could be liked or not.
+    A later run does not count: a plan is void if it may be started over until a run looks good. A run with nothing but
+    errors, for example for lack of a key, does not count as the first: it had no results to choose by.
     """
     first = next((a.run for a in attempts if a.run is not None and counts(a)[1]), None)
     run = runs.get(first) if first is not None else None
     if run is None or run.state != "finished":
         return []
-    made = [a for a in attempts if a.run == run.id and counts(a)[1]]
-    return made if len(made) == len(run.cases) * run.runs else []
+    tests = [a for a in attempts if a.run == run.id and counts(a)[1]]
+    return tests if len(tests) == len(run.cases) * run.runs else []
 
 
-def _verdict(found: Sequence[tuple[int, int]], planned: Sequence[tuple[int, int]]) -> Verdict:
-    successes, tests = sum(s for s, _ in found), sum(n for _, n in found)
+def _verdict(results: Sequence[tuple[int, int]], planned: Sequence[tuple[int, int]]) -> Verdict:
+    successes, tests = sum(s for s, _ in results), sum(n for _, n in results)
     if not planned:
         return verdict(successes, tests)
     return verdict(successes, tests, planned=sum(n for _, n in planned), planned_successes=sum(s for s, _ in planned))
@@ -265,10 +315,10 @@ def _expects_a_call(attempt: Attempt) -> bool:
     return bool(counts(attempt)[1]) and (attempt.case is None or "right_tool" in attempt.aspects)
 
 
-def _of_before(found: Verdict) -> Verdict:
+def _outdated(result: Verdict) -> Verdict:
     """Return a verdict as one on results that are no longer valid: more like them would decide nothing."""
-    reason = f"{found.successes} of {found.tests} right, which no longer counts"
-    return attrs.evolve(found, more=None, reason=reason, lacking="")
+    reason = f"{result.successes} of {result.tests} right, which no longer counts"
+    return attrs.evolve(result, more=None, reason=reason, lacking="")
 
 
 def _aspect(attempts: Iterable[Attempt], aspect: str) -> list[tuple[int, int]]:
@@ -278,16 +328,16 @@ def _aspect(attempts: Iterable[Attempt], aspect: str) -> list[tuple[int, int]]:
 def _cell(model_id: str, name: str, tried: Sequence[Attempt], stale: Mapping[str, Any]) -> Cell:
     valid = [a for a in tried if a.id not in stale]
     is_stale = bool(tried) and not valid
-    told = tried if is_stale else valid
-    wrong = [a for a in told if a.outcome == "failed"] or [a for a in told if a.outcome == "error"]
+    counted = tried if is_stale else valid
+    wrong = [a for a in counted if a.outcome == "failed"] or [a for a in counted if a.outcome == "error"]
     return Cell(
         model_id=model_id,
         case=name,
-        passed=sum(a.outcome == "passed" for a in told),
-        failed=sum(a.outcome == "failed" for a in told),
-        errors=len(_errors(told)),
+        passed=sum(a.outcome == "passed" for a in counted),
+        failed=sum(a.outcome == "failed" for a in counted),
+        errors=len(_errors(counted)),
         stale=is_stale,
-        last_problems=wrong[-1].problems[:_MOST_PROBLEMS] if wrong else (),
+        last_problems=wrong[-1].problems[:_MAX_PROBLEMS] if wrong else (),
     )
 
 

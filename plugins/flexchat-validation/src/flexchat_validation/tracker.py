@@ -7,25 +7,22 @@ import json
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import attrs
 from flexchat import StorageError
 
-from .attempt_json import attempt_from_dict, attempt_to_dict, json_data
-from .attempts import Attempt, ModelKey
+from .attempts import Attempt, ModelKey, attempt_from_dict, attempt_to_dict, json_data, now
 from .export import exported, read_exported, read_file, write_file
 from .importers.old_records import old_records
 from .store import Run, ValidationStore
-from .summary import ModelSummary, counts, summarise
-from .validation_record import ValidationRecord
+from .summary import ValidationRecord, counts, summarise
 
 log = logging.getLogger(__name__)
 
-LONGEST_HISTORY = 50
-"""Tests a record shows; all are kept."""
+MAX_HISTORY = 50
+"""Number of tests in the history of a record; all are kept."""
 
 
 class ModelValidationTracker:
@@ -142,17 +139,13 @@ class ModelValidationTracker:
             self._store.close()
 
     def _read(self, data: Any) -> tuple[Sequence[Attempt], Sequence[Run]]:
-        if not isinstance(data, Mapping) or "format" not in data:
-            attempts = [
-                attempt
-                for record in old_records(data)
-                for attempt in (
-                    *record.attempts,
-                    *record.beyond(self._store.attempts_blocking(model_id=record.model_id)),
-                )
-            ]
-            return attempts, ()
-        return read_exported(data)
+        if isinstance(data, Mapping) and "format" in data:
+            return read_exported(data)
+        attempts: list[Attempt] = []
+        for record in old_records(data):
+            attempts += record.attempts
+            attempts += record.beyond(self._store.attempts_blocking(model_id=record.model_id))
+        return attempts, ()
 
     def _save(self, path: Path) -> None:
         if self._store.path is not None and path.absolute() == self._store.path.absolute():
@@ -172,7 +165,7 @@ class ModelValidationTracker:
 
     def _recorded(self, model_id: str, outcome: Any, **rest: Any) -> ValidationRecord:
         key = attrs.evolve(self._current(model_id), model_id=model_id)
-        attempt = Attempt(id=uuid.uuid4().hex, key=key, outcome=outcome, at=_now(), **rest)
+        attempt = Attempt(id=uuid.uuid4().hex, key=key, outcome=outcome, at=now(), **rest)
         self._store.add_blocking([attempt])
         return self.get_status(model_id)
 
@@ -180,13 +173,15 @@ class ModelValidationTracker:
         keys = {id: self._current(id) for id in model_ids}
         if not keys:
             return []
-        told = [attempt for attempt in attempts if attempt.key.model_id in keys]
-        summaries = summarise(told, keys, self._cases(), runs=self._store.runs_blocking())
+        attempts = [attempt for attempt in attempts if attempt.key.model_id in keys]
         history: dict[str, list[Attempt]] = {}
-        for attempt in told:
+        for attempt in attempts:
             if counts(attempt)[1]:
                 history.setdefault(attempt.key.model_id, []).append(attempt)
-        return [_record(summary, history.get(summary.model_id, [])) for summary in summaries]
+        return [
+            summary.record(map(_entry, history.get(summary.model_id, [])[-MAX_HISTORY:]))
+            for summary in summarise(attempts, keys, self._cases(), runs=self._store.runs_blocking())
+        ]
 
 
 class _Memory:
@@ -214,14 +209,6 @@ class _Memory:
         """Nothing is open."""
 
 
-def _record(summary: ModelSummary, attempts: Sequence[Attempt]) -> ValidationRecord:
-    status = summary.status()
-    return ValidationRecord(
-        **{**status, "stale_reasons": summary.stale_reasons},
-        test_history=tuple(_entry(attempt) for attempt in attempts[-LONGEST_HISTORY:]),
-    )
-
-
 def _entry(attempt: Attempt) -> dict[str, Any]:
     """Return a test as the history shows it (TC-95, TC-96)."""
     success = attempt.outcome == "passed"
@@ -234,7 +221,3 @@ def _entry(attempt: Attempt) -> dict[str, Any]:
     if not success:
         entry["error"] = "; ".join(attempt.problems)
     return entry
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -12,8 +12,7 @@ from flexchat import StorageError
 from flexchat.store import replacing
 from flexchat_cli import Style, Terminal, one_line
 
-from ..attempt_json import attempt_to_dict
-from ..attempts import Attempt
+from ..attempts import Attempt, attempt_to_dict
 from ..junit import junit_xml
 from ..running import Plan, Progress, ValidationRun
 from ..statistics import LINE, Verdict

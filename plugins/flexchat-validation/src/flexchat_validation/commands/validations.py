@@ -18,8 +18,8 @@ from .validate import store_option, store_path
 
 if TYPE_CHECKING:
     from ..attempts import ModelKey
+    from ..summary import ValidationRecord
     from ..tracker import ModelValidationTracker
-    from ..validation_record import ValidationRecord
 
 _TESTS_SHOWN = 20
 
@@ -33,7 +33,7 @@ def list_(context: CommandContext, store: str | None) -> None:
     with _tracker(context, store, judges=True) as tracker:
         records = tracker.get_all_validations()
         if context.json:
-            terminal.json([_without_history(record) for record in records])
+            terminal.json([record.status() for record in records])
             return
         for record in records:
             terminal.out(record.model_id, "bold")
@@ -112,10 +112,6 @@ def _print_verdict(record: ValidationRecord, terminal: Terminal) -> None:
     terminal.paragraph(f"{status}: {record.reason}{last}", indent="  ")
     for reason in record.stale_reasons:
         terminal.paragraph(reason, indent="  ")
-
-
-def _without_history(record: ValidationRecord) -> dict[str, object]:
-    return {name: value for name, value in record.to_dict().items() if name != "test_history"}
 
 
 def _say(context: CommandContext, data: dict[str, object], text: str) -> None:

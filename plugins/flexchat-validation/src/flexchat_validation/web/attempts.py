@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..attempt_json import attempt_to_dict
+from ..attempts import attempt_to_dict
 from ..cases import table_of
 from ..pricing import estimate
 from ..summary import stale_attempt

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from flexchat import FlexChat
 
 from ..cases import table_of
-from ..validation_record import ValidationRecord
-from .records import Records, shown_status
+from ..summary import ValidationRecord
+from .records import Records
 from .shapes import STATUS
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ async def records_of(call: Call, chat: FlexChat, ids: Sequence[str]) -> Mapping[
     """Return the validation records of models, by id."""
     tracker = await Records.of(call).tracker(chat)
     known = await asyncio.to_thread(lambda: {found.model_id: found for found in tracker.get_all_validations()})
-    return {id: shown_status(known.get(id) or ValidationRecord(model_id=id)) for id in ids}
+    return {id: (known.get(id) or ValidationRecord(model_id=id)).status() for id in ids}
 
 
 def listed(chat: FlexChat) -> Iterable[str]:

@@ -110,8 +110,3 @@ def _encode_from_path(
 ) -> bytes:
     with closing(ValidationStore(path)) as store:
         return _encode(Results(store, keys, cases), encoded, work, args)
-
-
-def shown_status(record: Any) -> dict[str, Any]:
-    """Return a tracker's record without its history."""
-    return {key: value for key, value in record.to_dict().items() if key != "test_history"}

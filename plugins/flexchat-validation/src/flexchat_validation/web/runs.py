@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from flexchat import ConfigError, FlexChat
 
-from ..attempt_json import attempt_to_dict
+from ..attempts import attempt_to_dict
 from ..cases import table_of
 from ..running import Plan, ValidationRun
 from ..store import Run, Tally, ValidationStore

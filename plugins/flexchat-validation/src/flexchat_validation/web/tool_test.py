@@ -14,7 +14,7 @@ from flexchat.host import ResponseRule, RuleTools, document_of
 
 from ..attempting import is_the_models
 from ..stand_ins import may_run, tools_to_run
-from .records import Records, shown_status
+from .records import Records
 from .shapes import COUNT, NULLABLE_TEXT, NUMBER, SAID, STATUS, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ async def _recorded(call: Call, test: ToolTest, *, succeeded: bool, details: Any
         found = await asyncio.to_thread(tracker.record_success, test.model_id, details)
     else:
         found = await asyncio.to_thread(tracker.record_failure, test.model_id, error)
-    return shown_status(found)
+    return found.status()
 
 
 def _missing(body: Any) -> str | None:

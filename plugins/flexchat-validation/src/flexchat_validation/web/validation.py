@@ -19,7 +19,7 @@ from ..store import Rows, ValidationStore, rows_of
 from ..summary import matrix, summarise
 from ..tracker import ModelValidationTracker
 from . import cases as case_files
-from .records import Records, Results, shown_status
+from .records import Records, Results
 from .shapes import COUNT, SAID, STATUS, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def _validate(call: Call) -> Reply:
         else:
             why = body.get("error", body.get("details"))
             found = await asyncio.to_thread(tracker.record_failure, model_id, why)
-    return call.web.Json(shown_status(found))
+    return call.web.Json(found.status())
 
 
 async def _cases(call: Call) -> Reply:
