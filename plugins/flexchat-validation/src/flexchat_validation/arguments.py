@@ -1,14 +1,14 @@
-"""Checks arguments and answers against what a case expects. Pure functions that never raise."""
+"""Compares arguments, answers and calls with the expectations of a case. Pure functions that never raise."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .cases import AnswerCheck, ArgumentCheck, ExpectedCall
-from .wording import shorten
 
-_LONGEST_SEARCH = 1_000_000
+_MAX_SEARCH = 1_000_000
 
 
 def json_equal(a: Any, b: Any) -> bool:
@@ -95,7 +95,7 @@ def _pattern_problem(pattern: str, text: str) -> str | None:
     from flexchat.host import PatternError, compile_pattern
 
     try:
-        found = compile_pattern(pattern).found_in(text[:_LONGEST_SEARCH])
+        found = compile_pattern(pattern).found_in(text[:_MAX_SEARCH])
     except PatternError as error:
         return f"and its pattern cannot be used: {error}"
     if found is None:
@@ -118,3 +118,62 @@ def value_problems(name: str, value: Any, schema: Mapping[str, Any]) -> list[str
         return [sentence(error) for error in errors]
     except UncheckedError as error:
         return [f"{name} holds {error}"]
+
+
+def assigned(expected: int, made: int, fits: Callable[[int, int], bool]) -> dict[int, int]:
+    """Return a largest assignment of expected to made calls, each used once, in any order."""
+    # Assigning the first call that fits may leave none for another: {a: x or y, b: x} needs a to get y. So calls that
+    # are assigned already are assigned anew if that is possible (augmenting paths).
+    by_made: dict[int, int] = {}  # made to expected
+
+    def place(i: int, seen: set[int]) -> bool:
+        for j in range(made):
+            if j not in seen and fits(i, j):
+                seen.add(j)
+                if j not in by_made or place(by_made[j], seen):
+                    by_made[j] = i
+                    return True
+        return False
+
+    for i in range(expected):
+        place(i, set())
+    return {i: j for j, i in sorted(by_made.items(), key=lambda pair: pair[1])}
+
+
+def in_order(expected: int, made: int, fits: Callable[[int, int], bool]) -> dict[int, int]:
+    """Return an assignment that keeps the order of expected and made calls, as far as possible.
+
+    Each takes the first fitting call after the previous one's: if all can be placed, this places all.
+    """
+    pairs: dict[int, int] = {}
+    start = 0
+    for i in range(expected):
+        j = next((j for j in range(start, made) if fits(i, j)), None)
+        if j is not None:
+            pairs[i] = j
+            start = j + 1
+    return pairs
+
+
+def shorten(value: Any, limit: int = 80) -> str:
+    """Format a value on one line of at most *limit* characters: texts in single quotes, everything else as JSON."""
+    if isinstance(value, str):
+        return f"'{_printable(_cut(value, limit))}'"
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, TypeError, RecursionError, OverflowError):
+        return f"a {type(value).__name__} that cannot be shown"
+    return _printable(_cut(text, limit))
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 case", "1,200 cases"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

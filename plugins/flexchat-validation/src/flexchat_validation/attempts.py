@@ -200,7 +200,8 @@ def _usage(data: Any, what: str) -> Usage | None:
     if data is None:
         return None
     fields = {field.name for field in attrs.fields(Usage)} - {"raw"}
-    return Usage(**{name: _count(count, name) for name, count in _mapping(data, what).items() if name in fields})
+    counts: Any = {name: _count(count, name) for name, count in _mapping(data, what).items() if name in fields}
+    return Usage(**counts)
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:

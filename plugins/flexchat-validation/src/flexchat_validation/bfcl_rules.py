@@ -16,8 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .matching import assigned
-from .wording import shorten
+from .arguments import assigned, counted, shorten
 
 _TYPES: Mapping[str, type] = {
     "string": str,
@@ -51,7 +50,9 @@ def matches(
     pairs = assigned(len(expected), len(calls), lambda i, j: not found[i, j])
     if len(calls) != len(expected):
         made = ", ".join(name for name, _ in calls[:5]) or "none"
-        return [f"expected {_count(len(expected))}, {f'got {len(calls)}: {made}' if calls else 'none was made'}"]
+        return [
+            f"expected {counted(len(expected), 'call')}, {f'got {len(calls)}: {made}' if calls else 'none was made'}"
+        ]
     if len(pairs) == len(expected):
         return []
     left = [j for j in range(len(calls)) if j not in pairs.values()]
@@ -62,10 +63,6 @@ def matches(
             left.remove(nearest)
             problems += found[i, nearest]
     return problems
-
-
-def _count(calls: int) -> str:
-    return f"{calls} call{'' if calls == 1 else 's'}"
 
 
 def _call_problems(

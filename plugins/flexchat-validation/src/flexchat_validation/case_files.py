@@ -111,9 +111,9 @@ def read_text(file: Path) -> str:
     try:
         return read_file(file, most=MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise _failed(file, "the file is not UTF-8") from None
+        raise failed(file, "the file is not UTF-8") from None
     except OSError as error:
-        raise _failed(file, f"{error.strerror}") from None
+        raise failed(file, f"{error.strerror}") from None
 
 
 def json_lines(file: Path) -> list[tuple[int, dict[str, Any]]]:
@@ -153,7 +153,8 @@ def _json_problem(error: Exception) -> str:
     return f"{said_of_json(error)} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
-def _failed(file: Path, text: str) -> ConfigError:
+def failed(file: Path, text: str) -> ConfigError:
+    """Return the error of a file that cannot be used."""
     return ConfigError([Problem(path="", text=text, source=str(file))])
 
 
@@ -193,7 +194,7 @@ def _document(file: Path) -> ConfigDocument:
     from flexchat.host import ConfigDocument, read_document
 
     if file.suffix.lower() not in SUFFIXES:
-        raise _failed(file, f"a file of cases ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+        raise failed(file, f"a file of cases ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
     if file.suffix.lower() != ".jsonl":
         try:
             return read_document(file)

@@ -9,13 +9,11 @@ import attrs
 from flexchat import AssistantMessage, ChatResponse, ToolCallRecord
 from flexchat.host import did_you_mean
 
-from .arguments import answer_problems, argument_problems
+from .arguments import answer_problems, argument_problems, assigned, in_order, shorten
 from .attempts import Judgement
 from .bfcl_rules import matches
 from .cases import Case, ExpectedCall, ExpectedTurn
-from .matching import assigned, in_order
 from .reading import aspects_of, turns_of
-from .wording import shorten
 
 NOT_RUN = ("Invalid parameters: ", "Invalid tool arguments: ", "Tool '", "This exact call ", "Not executed")
 """Starts of the errors of calls that never reached their tool, and so did not fail because of a mock."""

@@ -5,11 +5,13 @@ Light: whatever a command or check needs is imported when it is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flexchat.plugin import CheckedConfig, ConfigCheck, ConfigTable, hookimpl
+
+from .sample_cases import sample_table
 
 if TYPE_CHECKING:
     from flexchat_web.typing import ModelFact, Operation, Page, Web
@@ -19,12 +21,6 @@ def _table() -> type:
     from .cases import ValidationTable  # its many classes are only made when needed
 
     return ValidationTable
-
-
-def _sample_table(tools: Sequence[str]) -> Mapping[str, Any]:
-    from .sample_cases import sample_table
-
-    return sample_table(tools)
 
 
 def _check_store(read: CheckedConfig) -> None:
@@ -40,16 +36,18 @@ def _check_store(read: CheckedConfig) -> None:
 
 
 def _check_cases(read: Any) -> None:
-    from .commands.case_problems import check_cases
+    from .reading import cases_and_problems
 
-    check_cases(read)
+    if "validation" in read.document.data:
+        for problem in cases_and_problems(read)[1]:
+            read.add(problem)
 
 
 @hookimpl
 def flexchat_register_config_tables() -> Iterable[ConfigTable]:
     """Register the table that selects models and their cases."""
     yield ConfigTable(
-        name="validation", load=_table, summary="Which models are tried with which cases.", demo=_sample_table
+        name="validation", load=_table, summary="Which models are tried with which cases.", demo=sample_table
     )
 
 

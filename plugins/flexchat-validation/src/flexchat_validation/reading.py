@@ -10,12 +10,14 @@ import attrs
 from flexchat import ConfigError, Problem
 from flexchat.host import did_you_mean, spoken_path
 
+from .arguments import shorten
 from .case_files import ReadCase, cases_in, named_files, rows_of
-from .cases import Case, ExpectedTurn, table_of
+from .cases import Case, ExpectedTurn, ValidationTable, table_of
 from .checking import Offered, flaws_of
+from .model_ids import wrong_models
 
 if TYPE_CHECKING:
-    from flexchat.host import Config, ConfigDocument
+    from flexchat.host import Config, ConfigDocument, ReadConfig
 
 
 @attrs.frozen(kw_only=True)
@@ -113,22 +115,12 @@ def check_cases(cases: Iterable[Case], chat_config: Config | None = None) -> lis
 
 def turns_of(case: Case) -> tuple[ExpectedTurn, ...]:
     """Return a case's messages with what each should lead to: its turns, or the case itself as the only one."""
-    if case.turns:
-        return case.turns
-    return (
-        ExpectedTurn(
-            message=case.message or "",
-            calls=case.calls,
-            no_call=case.no_call,
-            order=case.order,
-            extra_calls=case.extra_calls,
-            answer=case.answer,
-        ),
-    )
+    fields = {field.name: getattr(case, field.name) for field in attrs.fields(ExpectedTurn)}
+    return case.turns or (ExpectedTurn(**{**fields, "message": case.message or ""}),)
 
 
 def aspects_of(case: Case) -> tuple[str, ...]:
-    """Return which of ASPECTS a case shows, in their order.
+    """Return the ASPECTS that a case shows, in their order.
 
     Several calls only show whether a model makes them in one answer if their order is free and no tool fails first.
     """
@@ -137,22 +129,35 @@ def aspects_of(case: Case) -> tuple[str, ...]:
     fails = any(mock.error is not None for mock in case.mocks.values())
     several = len(answers) > 1 or any(len(turn.calls or ()) > 1 and turn.order == "any" for turn in turns)
     calls = bool(answers) or any(turn.calls for turn in turns)
-    asked = {
+    shown = {
         "right_tool": calls,
         "right_arguments": calls,
         "abstains": any(turn.no_call for turn in turns),
         "parallel": several and not fails,
         "recovers": fails,
     }
-    return tuple(aspect for aspect, wanted in asked.items() if wanted)
+    return tuple(aspect for aspect, is_shown in shown.items() if is_shown)
 
 
 def expects(case: Case) -> str:
     """Format the expectation of a case as one line: ``get_weather(location='Paris')``."""
     if case.possible_answers is not None:
         return ", ".join(_ground_truth(answer) for answer in case.possible_answers)
-    said = [_expected(turn) for turn in turns_of(case)]
-    return "; then ".join(said)
+    return "; then ".join(map(_expected, turns_of(case)))
+
+
+def case_info(case: Case) -> dict[str, Any]:
+    """Return a case as in a list of cases: JSON data."""
+    turns = turns_of(case)
+    return {
+        "name": case.name,
+        "tags": list(case.tags),
+        "message": turns[0].message,
+        "turns": len(turns),
+        "expects": expects(case),
+        "aspects": list(aspects_of(case)),
+        "judge": case.judge,
+    }
 
 
 def _of_code(cases: Iterable[Case], offered: Offered) -> tuple[list[ReadCase], list[Problem]]:
@@ -194,8 +199,6 @@ _CHECKED = object()
 
 
 def _arguments(arguments: Mapping[str, Any]) -> str:
-    from .wording import shorten
-
     return ", ".join(f"{name}={'…' if value is _CHECKED else shorten(value, 40)}" for name, value in arguments.items())
 
 
@@ -205,3 +208,40 @@ def _ground_truth(answer: Mapping[str, Any]) -> str:
         first = {key: values[0] for key, values in arguments.items() if values and values[0] != ""}
         made.append(f"{name}({_arguments(first)})")
     return ", ".join(made)
+
+
+def cases_and_problems(
+    config: ReadConfig, *, files: Sequence[Path] = (), tools: Collection[str] = ()
+) -> tuple[Cases, list[Problem]]:
+    """Return the usable cases of a configuration and of further files, and what is wrong, with lines.
+
+    If a configuration's other tables cannot be read, nothing is known about it.
+
+    Args:
+        tools: Names of tools that exist in addition to the registry's.
+    """
+    from flexchat.host import read_config
+
+    read = read_config(config)
+    core = read.config
+    if core is None:
+        return Cases(), []
+    if "validation" in read.document.data:
+        table = read.settings(("validation",), (), ValidationTable)
+        if table is None:  # the cases are read one by one below, so that the rest of the table is checked as well
+            written = read.document.data["validation"]
+            table = ValidationTable(files=_texts(written, "files"), models=_texts(written, "models"))
+        core = attrs.evolve(core, tables={**core.tables, "validation": table})
+    cases, problems = usable_cases(core, read.document.folder, files=files, tools=tools, document=read.document)
+    of_the_table = [problem for problem in read.problems if problem.path.startswith("validation")]
+    return cases, in_order([*of_the_table, *problems, *wrong_models(core, read.document)])
+
+
+def in_order(problems: Sequence[Problem]) -> list[Problem]:
+    """Return problems by file and line, each once."""
+    return [*ConfigError([*dict.fromkeys(problems)]).problems]
+
+
+def _texts(table: Any, key: str) -> tuple[str, ...]:
+    items = table.get(key) if isinstance(table, dict) else None
+    return tuple(items) if isinstance(items, list) and all(isinstance(item, str) for item in items) else ()

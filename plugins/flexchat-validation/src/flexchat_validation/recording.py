@@ -74,15 +74,7 @@ def recorded_cases(
         return Imported(cases=(case,), notes=tuple(notes))
     names = _names([_name(turn) for turn, _, _ in usable], name)
     cases = [
-        Case(
-            name=case_name,
-            message=expected.message,
-            calls=expected.calls,
-            no_call=expected.no_call,
-            order=expected.order,
-            mocks=found.mocks,
-            tags=tuple(tags),
-        )
+        Case(name=case_name, **attrs.asdict(expected, recurse=False), mocks=found.mocks, tags=tuple(tags))
         for case_name, (_, found, expected) in zip(names, usable, strict=True)
     ]
     return Imported(cases=tuple(cases), notes=tuple(notes))

@@ -22,8 +22,7 @@ from .attempting import AttemptOutcome, attempt_case, is_late, split_model
 from .attempts import Attempt, ModelKey
 from .cases import Case, ValidationTable, table_of
 from .fingerprint import case_hashes, model_keys, stale_reasons
-from .lane import Lane
-from .planning import Plan, Progress, Task
+from .planning import Lane, Plan, Progress, Task
 from .store import Run, RunState, ValidationStore
 
 __all__ = ["ERRORS_IN_A_ROW", "LONGEST_WAIT_S", "ROUNDS", "Plan", "Progress", "Task", "ValidationRun"]

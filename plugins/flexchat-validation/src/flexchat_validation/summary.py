@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 from flexchat import Usage
 
+from .arguments import counted
 from .attempts import ASPECTS, Attempt, ModelKey, json_data
 from .fingerprint import stale_reasons
 from .statistics import Status, Verdict, verdict
@@ -359,7 +360,7 @@ def _note(attempts: Sequence[Attempt], cases: int) -> str:
         if attempt.case is not None and attempt.outcome != "error":
             results.setdefault(attempt.case, set()).add(attempt.outcome)
             judged += 1
-    different = f"{cases} different case{'s' if cases > 1 else ''}"
+    different = counted(cases, "different case")
     little = f"{different}: this says little about other questions"
     if judged > cases and all(len(outcomes) == 1 for outcomes in results.values()):
         return f"{little}, and repetitions that always end alike add nothing"

@@ -13,7 +13,7 @@ from flexchat import ConfigError, Problem
 from flexchat.host import is_there, scrub
 from flexchat.store import replacing
 
-from .case_files import read_text
+from .case_files import failed, read_text
 from .cases import Case
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -46,7 +46,7 @@ def add_cases(file: Path, cases: Sequence[Case]) -> None:
     """
     suffix = file.suffix.lower()
     if suffix not in (".toml", ".json"):
-        raise _failed(file, "cases are written to a .toml or a .json file")
+        raise failed(file, "cases are written to a .toml or a .json file")
     before: dict[str, Any] = {"cases": []}
     old = ""
     if is_there(file):
@@ -55,7 +55,7 @@ def add_cases(file: Path, cases: Sequence[Case]) -> None:
         old, before = read_text(file), read_document(file).data
     rows = before.get("cases", [])
     if not isinstance(rows, list):
-        raise _failed(file, "this is not a file of cases: its 'cases' is not a list")
+        raise failed(file, "this is not a file of cases: its 'cases' is not a list")
     _refuse_names_twice(file, rows, cases)
     if suffix == ".json":
         text = _json({**before, "cases": [*rows, *map(case_data, cases)]})
@@ -123,7 +123,7 @@ def _refuse_names_twice(file: Path, rows: Sequence[Any], cases: Iterable[Case]) 
     names = {row.get("name") for row in rows if isinstance(row, Mapping)}
     for case in cases:
         if case.name in names:
-            raise _failed(file, f"a case called '{case.name}' already exists: choose another name")
+            raise failed(file, f"a case called '{case.name}' already exists: choose another name")
         names.add(case.name)
 
 
@@ -135,7 +135,7 @@ def _replace(file: Path, text: str, kept: Mapping[str, Any]) -> None:
             out.flush()
             _check_kept(file, Path(out.name), kept)
     except OSError as error:
-        raise _failed(file, f"the file cannot be written: {error.strerror or error}") from None
+        raise failed(file, f"the file cannot be written: {error.strerror or error}") from None
 
 
 def _check_kept(file: Path, written: Path, kept: Mapping[str, Any]) -> None:
@@ -147,11 +147,7 @@ def _check_kept(file: Path, written: Path, kept: Mapping[str, Any]) -> None:
         reason = error.problems[0].text
         if reason.startswith("this is not TOML"):  # cases = [...] and [[cases]] in one file
             reason = "write its 'cases' as tables [[cases]]"
-        raise _failed(file, f"the cases cannot be added: {reason}; or name another file") from None
+        raise failed(file, f"the cases cannot be added: {reason}; or name another file") from None
     rows = after.get("cases", [])[: len(kept["cases"])]
     if {**after, "cases": rows} != kept:
-        raise _failed(file, "the cases cannot be added without changing existing content; name another file")
-
-
-def _failed(file: Path, text: str) -> ConfigError:
-    return ConfigError([Problem(path="", text=text, source=str(file))])
+        raise failed(file, "the cases cannot be added without changing existing content; name another file")

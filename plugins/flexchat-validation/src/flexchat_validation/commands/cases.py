@@ -11,12 +11,11 @@ import click
 from flexchat import ConfigError, Problem
 from flexchat_cli import FILE_NAME, OK, UNUSABLE, CommandContext, UsageError, argument, one_line
 
-from .case_problems import cases_and_problems, in_order
+from ..arguments import counted
 
 if TYPE_CHECKING:
     from flexchat import FlexChat
 
-    from ..cases import Case
     from ..reading import Cases, Imported
 
 
@@ -49,7 +48,7 @@ def put_out(found: Imported, context: CommandContext, out: str | None) -> None:
     elif out is None:
         terminal.write(toml_of(found.cases))
     else:
-        terminal.out(f"{_count(len(found.cases))} added to {out}", "bold")
+        terminal.out(f"{counted(len(found.cases), 'case')} added to {out}", "bold")
 
 
 def _case_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,12 +65,12 @@ def list_(context: CommandContext, files: tuple[str, ...], tags: tuple[str, ...]
 
     A line for each: its name, what it expects, its tags.
     """
-    from ..reading import expects
+    from ..reading import case_info, expects
 
     terminal = context.terminal
     cases = _cases(context, files).chosen(tags=tags)
     if context.json:
-        terminal.json([_as_data(case) for case in cases])
+        terminal.json([case_info(case) for case in cases])
         return
     width = min(max([len(case.name) for case in cases], default=0), 40)
     for case in cases:
@@ -98,10 +97,11 @@ def check(context: CommandContext, files: tuple[str, ...], tags: tuple[str, ...]
     elif problems:
         for problem in problems:
             terminal.out(str(problem))
-        count = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"
-        terminal.out(f"{count}; {_count(len(found.cases))} can be used", "red")
+        terminal.out(f"{counted(len(problems), 'problem')}; {counted(len(found.cases), 'case')} can be used", "red")
     else:
-        terminal.out(f"{_count(len(cases))}: nothing is wrong with {'it' if len(cases) == 1 else 'them'}", "bold")
+        terminal.out(
+            f"{counted(len(cases), 'case')}: nothing is wrong with {'it' if len(cases) == 1 else 'them'}", "bold"
+        )
     return UNUSABLE if problems else OK
 
 
@@ -151,7 +151,7 @@ def _sample_chat(context: CommandContext) -> FlexChat:
 
 def _checked(context: CommandContext, files: Sequence[str]) -> tuple[Cases, Sequence[Problem]]:
     """Return the usable cases, and everything that is wrong with the others."""
-    from ..reading import Cases
+    from ..reading import Cases, cases_and_problems, in_order
 
     problems: tuple[Problem, ...] = ()
     tools: Sequence[str] = ()
@@ -166,21 +166,6 @@ def _checked(context: CommandContext, files: Sequence[str]) -> tuple[Cases, Sequ
         return Cases(), problems
     cases, more = cases_and_problems(config, files=[Path(name) for name in files], tools=tools)
     return cases, in_order([*problems, *more])
-
-
-def _as_data(case: Case) -> dict[str, Any]:
-    from ..reading import aspects_of, expects
-
-    first = case.message if case.message is not None else case.turns[0].message
-    return {
-        "name": case.name,
-        "tags": list(case.tags),
-        "message": first,
-        "turns": len(case.turns) or 1,
-        "expects": expects(case),
-        "aspects": list(aspects_of(case)),
-        "judge": case.judge,
-    }
 
 
 def _imported(file: Path, answers: str | None, origin: str | None, limit: int | None) -> Imported:
@@ -204,7 +189,3 @@ def _imported(file: Path, answers: str | None, origin: str | None, limit: int | 
             f"{file} has neither the leaderboard's questions (a JSON object on each line) nor promptfoo's tests; "
             "--from bfcl and --from promptfoo say what is wrong with it"
         ) from None
-
-
-def _count(cases: int) -> str:
-    return f"{cases} case{'' if cases == 1 else 's'}"

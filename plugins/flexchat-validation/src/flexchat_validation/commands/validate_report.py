@@ -12,13 +12,14 @@ from flexchat import StorageError
 from flexchat.store import replacing
 from flexchat_cli import Style, Terminal, one_line
 
+from ..arguments import counted
 from ..attempts import Attempt, attempt_to_dict
 from ..junit import junit_xml
 from ..running import Plan, Progress, ValidationRun
 from ..statistics import LINE, Verdict
 from ..store import Run, ValidationStore, run_to_dict
 from ..summary import ModelSummary, summarise
-from .validate_watch import count, duration
+from .validate_watch import duration
 
 _MOST_FAILURES = 20
 _MOST_PROBLEMS = 3
@@ -148,7 +149,7 @@ def _print_model(model: ModelSummary, report: Report, terminal: Terminal) -> Non
 
 def _tried(report: Report) -> str:
     tried = len(report.plan.cases)
-    return "all cases" if tried >= report.known_cases else f"{tried} of {count(report.known_cases, 'case')}"
+    return "all cases" if tried >= report.known_cases else f"{tried} of {counted(report.known_cases, 'case')}"
 
 
 def _lacking(rows: Sequence[tuple[str, Verdict]]) -> list[str]:
@@ -167,7 +168,7 @@ def _print_failures(report: Report, terminal: Terminal) -> None:
     many = len(report.plan.models) > 1
     runs = report.plan.runs
     shown = len(failed) if terminal.verbose else _MOST_FAILURES
-    terminal.out(f"failed: {count(sum(map(len, failed.values())), 'attempt')}", "bold")
+    terminal.out(f"failed: {counted(sum(map(len, failed.values())), 'attempt')}", "bold")
     for (model_id, case), attempts in [*failed.items()][:shown]:
         of = f" ({len(attempts)} of {runs})" if runs > 1 else ""
         terminal.out(f"  {one_line(case, 60)}{f' with {model_id}' if many else ''}{of}")
@@ -175,7 +176,7 @@ def _print_failures(report: Report, terminal: Terminal) -> None:
         for text in problems if terminal.verbose else problems[:_MOST_PROBLEMS]:
             terminal.paragraph(text if terminal.verbose else one_line(text, 300), indent="      ")
     if len(failed) > shown:
-        terminal.out(f"  … and {count(len(failed) - shown, 'case')} more: -v shows them all")
+        terminal.out(f"  … and {counted(len(failed) - shown, 'case')} more: -v shows them all")
     terminal.out()
 
 
@@ -189,7 +190,7 @@ def _print_errors(report: Report, terminal: Terminal) -> None:
         return
     terminal.out("ended in an error and is not counted:", "bold")
     for (model_id, why), number in found.items():
-        terminal.paragraph(f"{count(number, 'attempt')} with {model_id}: {one_line(why, 300)}", indent="  ")
+        terminal.paragraph(f"{counted(number, 'attempt')} with {model_id}: {one_line(why, 300)}", indent="  ")
     terminal.out()
 
 
@@ -214,7 +215,7 @@ def _grouped(attempts: Iterable[Attempt], outcome: str) -> Mapping[tuple[str, st
 def _summary(report: Report) -> str:
     progress = report.progress
     made = progress.passed + progress.failed
-    parts = [f"run {report.run.id[:8]} {report.run.state}: {made:,} of {count(progress.planned, 'attempt')}"]
+    parts = [f"run {report.run.id[:8]} {report.run.state}: {made:,} of {counted(progress.planned, 'attempt')}"]
     parts[0] += f" in {duration(progress.elapsed_s)}"
     if progress.input_tokens or progress.output_tokens:
         parts.append(f"{progress.input_tokens:,} tokens read, {progress.output_tokens:,} written")

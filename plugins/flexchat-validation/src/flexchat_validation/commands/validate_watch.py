@@ -7,6 +7,7 @@ import contextlib
 
 from flexchat_cli import Terminal
 
+from ..arguments import counted
 from ..attempts import Attempt
 from ..running import Progress, ValidationRun
 
@@ -14,9 +15,9 @@ from ..running import Progress, ValidationRun
 async def watch(run: ValidationRun, terminal: Terminal) -> None:
     """Make a run's attempts and show the progress on standard error."""
     plan = run.plan
-    parts = [count(len(plan.models), "model"), count(len(plan.cases), "case"), count(plan.runs, "run")]
+    parts = [counted(len(plan.models), "model"), counted(len(plan.cases), "case"), counted(plan.runs, "run")]
     before = f", {run.progress.done} of them made before" if run.progress.done else ""
-    terminal.say(f"{count(run.run.planned, 'attempt')}: {' x '.join(parts)}{before}", "dim")
+    terminal.say(f"{counted(run.run.planned, 'attempt')}: {' x '.join(parts)}{before}", "dim")
     ticking = asyncio.create_task(_tick(run, terminal))
     try:
         async with contextlib.aclosing(run.events()) as events:
@@ -40,7 +41,7 @@ def progress_line(progress: Progress, width: int) -> str:
     """Return a run's progress on one line: counts, a bar if there is room, the time left."""
     counts = f"{progress.done} of {progress.planned}"
     said = [f"{progress.passed} passed", f"{progress.failed} failed"]
-    said += [count(progress.errors, "error")] if progress.errors else []
+    said += [counted(progress.errors, "error")] if progress.errors else []
     if progress.waiting:
         return f"{counts}: {', '.join(said)}; waiting: {progress.waiting}"
     said += [f"about {duration(progress.eta_s)} left"] if progress.eta_s is not None else []
@@ -64,8 +65,3 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number of things: "1 case", "1,200 cases"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -14,6 +14,7 @@ from flexchat.host import did_you_mean
 from flexchat.store import open_file
 from flexchat_cli import FILE_NAME, CommandContext, Terminal, UsageError, argument, one_line
 
+from ..arguments import counted
 from .validate import store_option, store_path
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def export(context: CommandContext, file: str, store: str | None) -> None:
         records = tracker.get_all_validations()
         asyncio.run(tracker.save(file))
         data: dict[str, object] = {"exported": len(records), "file": file}
-        _say(context, data, f"results of {_models(len(records))} in {file}")
+        _say(context, data, f"results of {counted(len(records), 'model')} in {file}")
 
 
 @click.command("import")
@@ -119,10 +120,6 @@ def _say(context: CommandContext, data: dict[str, object], text: str) -> None:
         context.terminal.json(data)
     else:
         context.terminal.say(text, "dim")
-
-
-def _models(number: int) -> str:
-    return f"{number:,} model{'' if number == 1 else 's'}"
 
 
 @contextlib.contextmanager

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flexchat import ConfigError, Problem
 from flexchat.host import is_there
 
 from ..bfcl_rules import matches
-from ..case_files import json_lines
+from ..case_files import failed, json_lines
 from ..cases import Case, CaseTool
 from ..checking import Offered, flaws_of
 from ..reading import Imported
@@ -61,7 +60,7 @@ def read_bfcl(questions: Path, answers: Path | None = None, *, limit: int | None
     category = category_of(questions)
     for word, reason in _NOT_TAKEN.items():
         if category.startswith(word):
-            raise _refused(questions, f"the leaderboard's category {category} cannot be imported: {reason}")
+            raise failed(questions, f"the leaderboard's category {category} cannot be imported: {reason}")
     abstains = "irrelevance" in category
     rows = json_lines(questions)
     beside = questions.parent / "possible_answer" / questions.name
@@ -158,9 +157,5 @@ def _listed(value: Any) -> list[Any]:
 
 def _ground_truths(file: Path, questions: Path) -> dict[str, Any]:
     if not is_there(file):
-        raise _refused(questions, f"its ground truth is needed: there is no file {file}; name it with --answers")
+        raise failed(questions, f"its ground truth is needed: there is no file {file}; name it with --answers")
     return {str(row.get("id")): row.get("ground_truth") for _, row in json_lines(file)}
-
-
-def _refused(file: Path, text: str) -> ConfigError:
-    return ConfigError([Problem(path="", text=text, source=str(file))])

@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 from flexchat import ConfigError, Problem
 
-from ..case_files import read_text
+from ..case_files import failed, read_text
 from ..cases import AnswerCheck, Case, CaseTool
 from ..checking import Offered, flaws_of
 from ..reading import Imported
@@ -47,7 +47,7 @@ def read_promptfoo(file: Path, *, limit: int | None = None) -> Imported:
     """
     data = _loaded(file)
     if not isinstance(data, Mapping) or not isinstance(data.get("tests"), list):
-        raise _failed(file, "promptfoo's tests are expected in a list 'tests' of this file")
+        raise failed(file, "promptfoo's tests are expected in a list 'tests' of this file")
     notes: list[str] = []
     prompts = [*_prompts(data.get("prompts"), file, notes)] or [(None, "{{message}}")]
     tools = _tools(data.get("providers", data.get("targets")), file, notes)
@@ -242,13 +242,13 @@ def _loaded(file: Path) -> Any:
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise _failed(file, f"this is not JSON: {error}") from None
+            raise failed(file, f"this is not JSON: {error}") from None
     else:
         data = _yaml(text, file)
     try:
         document = document_of({"": data})  # not too deep, and only what JSON can express
     except ConfigError as error:
-        raise _failed(file, error.problems[0].text) from None
+        raise failed(file, error.problems[0].text) from None
     if document.problems:
         raise ConfigError([attrs.evolve(problem, source=str(file)) for problem in document.problems])
     return data
@@ -258,7 +258,7 @@ def _yaml(text: str, file: Path) -> Any:
     try:
         import yaml
     except ImportError:
-        raise _failed(file, MISSING) from None
+        raise failed(file, MISSING) from None
     try:
         data = yaml.safe_load(text)
         if _size(data, {}) >= _TOO_MANY:
@@ -293,7 +293,3 @@ def _beside(reference: str, file: Path) -> Path | None:
 
 def _unused(name: str, names: set[str]) -> str:
     return next(n for n in itertools.chain([name], (f"{name} ({i})" for i in itertools.count(2))) if n not in names)
-
-
-def _failed(file: Path, text: str) -> ConfigError:
-    return ConfigError([Problem(path="", text=text, source=str(file))])

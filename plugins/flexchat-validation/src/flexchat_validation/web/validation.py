@@ -61,25 +61,17 @@ async def _validate(call: Call) -> Reply:
 
 
 async def _cases(call: Call) -> Reply:
-    from ..reading import aspects_of, expects, turns_of
+    from ..reading import case_info
 
     async with call.serving.chat() as chat:
         found, problems = await case_files.readable(call.serving, chat)
         defaults = _defaults(call, chat)
-    told = [
-        {
-            "name": case.name,
-            "tags": list(case.tags),
-            "message": turns_of(case)[0].message,
-            "turns": len(turns_of(case)),
-            "expects": expects(case),
-            "aspects": list(aspects_of(case)),
-            "judge": case.judge,
-        }
-        for case in _tagged(call, found)
-    ]
     return call.web.Json(
-        {"cases": told, "defaults": defaults, "problems": case_files.problems_as_data(problems, call.serving)}
+        {
+            "cases": [case_info(case) for case in _tagged(call, found)],
+            "defaults": defaults,
+            "problems": case_files.problems_as_data(problems, call.serving),
+        }
     )
 
 
