@@ -18,6 +18,7 @@ from flexchat_sdk import (
     ReasoningPart,
     TextDelta,
     TextPart,
+    TextReader,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
@@ -47,7 +48,8 @@ def lines(*chunks: object) -> bytes:
 
 
 def reader(tools: tuple[str, ...]) -> AnswerReader:
-    return AnswerReader(ChatAnswer(HERE, text_tools=frozenset(tools)), failed, ProviderProtocolError, LINES)
+    text = TextReader(tools=frozenset(tools) if tools else None)
+    return AnswerReader(ChatAnswer(HERE, text=text), failed, ProviderProtocolError, LINES)
 
 
 def streamed(*pieces: bytes, tools: tuple[str, ...] = ()) -> list[ChatEvent]:

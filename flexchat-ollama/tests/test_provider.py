@@ -326,6 +326,19 @@ async def test_text_calls_are_read_where_the_config_says_so() -> None:
     assert (call.name, call.arguments) == ("f", {"a": 1})
 
 
+async def test_thoughts_in_the_text_are_read_where_the_config_says_so() -> None:
+    """Whole and streamed; they go back as thoughts. Otherwise they are text, with a warning."""
+    server = Server(chat={**ANSWER, "message": {"role": "assistant", "content": "Hm.\n</think>\n\nTwelve."}})
+
+    unread = await asked(server.provider(think_tags=True))
+    assert (unread.content, len(unread.warnings)) == ("Hm.\n</think>\n\nTwelve.", 1)
+    read = await asked(server.provider(think_tags="closing"))
+    assert [part.text for part in read.message.parts] == ["Hm.\n", "Twelve."]  # type: ignore[union-attr]
+    last = (await streamed(server.provider(think_tags="closing")))[-1]
+    assert isinstance(last, AnswerEnd)
+    assert last.result == read
+
+
 async def test_the_cloud_needs_a_key_and_chooses_num_ctx() -> None:
     """Without one nothing is sent there; a server of your own needs none."""
     server = Server()

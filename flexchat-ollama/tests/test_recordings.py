@@ -152,7 +152,8 @@ async def test_every_recorded_answer_is_read_right(recordings: list[Path]) -> No
         assert result.usage is not None, name
         assert result.usage.input_tokens == last.get("prompt_eval_count"), name
         assert result.usage.output_tokens == last["eval_count"], name
-        assert result.warnings == (), name
+        # One model was sent with a template that opens its thought.
+        assert [w[:31] for w in result.warnings] == ["the answer contains </think> as"] * ("</think>" in text), name
         read += 1
     assert (read, failed) == (33, 5)
 

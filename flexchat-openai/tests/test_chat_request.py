@@ -204,17 +204,26 @@ def test_an_answer_without_its_call_is_sent_under_our_id() -> None:
     assert sent(assistant, AssistantMessage(parts=(TextPart(text="x"),)), answer)[2]["tool_call_id"] == "theirs"
 
 
-@pytest.mark.parametrize("host", ["api.deepseek.com", "api.moonshot.ai", "api.moonshot.cn"])
-def test_calls_without_a_thought_are_sent_with_an_empty_one_where_it_is_required(host: str) -> None:
-    """Those of another service as well; an answer without calls needs none."""
+@pytest.mark.parametrize("host", ["api.deepseek.com", "api.moonshot.cn", "api.xiaomimimo.com", "api.siliconflow.cn"])
+def test_answers_without_a_thought_are_sent_with_a_blank_one_where_it_is_required(host: str) -> None:
+    """Those of another service as well, with calls and without."""
     origin = f"https://{host}"
     text = AssistantMessage(parts=(TextPart(text="Hi"),))
 
     foreign, _, plain = sent(*turn(call(provider_data=data(scope="other"))), text, origin=origin)
     (elsewhere, _) = sent(*turn(call()), origin="https://deepseek.com.example")
 
-    assert foreign["reasoning_content"] == ""
-    assert "reasoning_content" not in {**plain, **elsewhere}
+    assert foreign["reasoning_content"] == plain["reasoning_content"] == " "
+    assert "reasoning_content" not in elsewhere
+
+
+def test_the_config_decides_whether_thoughts_are_required() -> None:
+    """At a gateway that leads to such a model, or at such a host without thinking; a message is encoded for each."""
+    messages = turn(call())
+
+    assert sent(*messages, needs_reasoning=True)[0]["reasoning_content"] == " "
+    assert "reasoning_content" not in sent(*messages)[0]
+    assert "reasoning_content" not in sent(*messages, origin="https://api.deepseek.com", needs_reasoning=False)[0]
 
 
 @pytest.mark.parametrize("host", ["api.deepseek.com", "api.moonshot.ai"])

@@ -10,6 +10,8 @@ from flexchat_sdk import (
     ChatEvent,
     ProviderError,
     Reported,
+    TextPiece,
+    TextReader,
     Unreadable,
     WrongShape,
     known_text,
@@ -24,7 +26,6 @@ from flexchat_sdk import (
 from .chat_request import SCOPE
 from .context_window import measured_warning
 from .errors import malformed_call
-from .text_calls import MARKS, read_text_calls
 
 MALFORMED = "malformed_tool_call"
 """The finish reason of an answer whose call the server could not read."""
@@ -38,21 +39,17 @@ class ChatAnswer:
 
     Args:
         mask: Takes keys out of a text.
+        text: Reads the text; None: it passes unchanged.
 
     Attributes:
-        text_tools: Names of the tools whose calls are also looked for in the text. Text that may be one is held back.
         num_ctx: How many tokens the request lets the model read; None if that is the server's choice.
     """
 
-    def __init__(
-        self, origin: str, *, mask: Callable[[str], str] = str, text_tools: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, origin: str, *, mask: Callable[[str], str] = str, text: TextReader | None = None) -> None:
         self._parts = AnswerParts(SCOPE, origin, joined=True)
         self._mask = mask
-        self.text_tools = text_tools
+        self._text = text or TextReader()
         self.num_ctx: int | None = None
-        self._held: list[str] = []
-        self._is_holding = False
         self._usage: Mapping[str, Any] = {}
         self._model: str | None = None
         self._raw_finish: str | None = None
@@ -98,7 +95,7 @@ class ChatAnswer:
             elif thought is not None:
                 self._parts.warn(f"thoughts are left out (message.thinking: expected text, got {type_name(thought)})")
             if content := text_in(message, "content", "message", needed=True):
-                yield from self._add_content(content)
+                yield from self._add_pieces(self._text.feed(content))
             if calls:
                 yield from self._add_calls(calls)
             if message.get("images"):
@@ -114,7 +111,13 @@ class ChatAnswer:
             raise Unreadable("ended its stream before it had said anything: is base_url right?")
         if not self.is_over:
             raise Unreadable(_UNFINISHED, cut_off=True)
-        yield from self._release()
+        pieces, text_calls = self._text.end()
+        yield from self._add_pieces(pieces)
+        for warning in self._text.warnings(self._parts.content, text_calls, has_calls=self._has_calls):
+            self._parts.warn(warning)
+        for call in text_calls:
+            self._has_calls = True
+            yield from self._parts.call(call.name, call.arguments)
         finish = self._finish
         if finish == "length" and self._has_calls:
             finish = "tool_calls"
@@ -130,24 +133,12 @@ class ChatAnswer:
         self._finish = self._finish or finish
         self._usage = {name: value for name, value in chunk.items() if name.endswith(("_count", "_duration"))}
 
-    def _add_content(self, text: str) -> Iterator[ChatEvent]:
-        if not self.text_tools:
-            yield self._parts.text(text)
-            return
-        mark = None if self._is_holding else MARKS.search(text)
-        before = "" if self._is_holding else text[: mark.start()] if mark else text
-        if before.strip() or (before and self._parts.content):
-            yield from self._flush()
-            yield self._parts.text(before)
-        elif before:
-            self._held.append(before)  # blanks before what may be a call are not part of the answer
-        if mark or self._is_holding:
-            self._is_holding = True
-            self._held.append(text[mark.start() :] if mark else text)
+    def _add_pieces(self, pieces: list[TextPiece]) -> Iterator[ChatEvent]:
+        for kind, text in pieces:
+            yield self._parts.reasoning(text, {}) if kind == "thought" else self._parts.text(text)
 
     def _add_calls(self, calls: list[Any]) -> Iterator[ChatEvent]:
-        yield from self._flush()
-        self.text_tools = frozenset()  # a server that reads the model's calls has read all of them
+        yield from self._add_pieces(self._text.release())
         for path, item in objects_of(calls, "message.tool_calls"):
             function = object_in(item, "function", path, needed=True) or {}
             if not isinstance(function.get("name"), str):
@@ -164,26 +155,6 @@ class ChatAnswer:
             arguments = object_in(function, "arguments", path)
         self._has_calls = True
         return self._parts.call(function["name"], arguments, wire_id=item.get("id"), data=data)
-
-    def _release(self) -> Iterator[ChatEvent]:
-        """Yield the calls in the text that was held back, or the text."""
-        if not self._held:
-            return
-        before = self._parts.content
-        calls, rest = read_text_calls(before + "".join(self._held), self.text_tools, len(before))
-        self._held = [rest] if rest else []
-        yield from self._flush()
-        for found in calls:
-            self._has_calls = True
-            yield from self._parts.call(found.name, found.arguments)
-            self._parts.warn(
-                f"the model wrote its call of {found.name} as text; it was read as a call (read_text_calls)"
-            )
-
-    def _flush(self) -> Iterator[ChatEvent]:
-        if self._held:
-            text, self._held = "".join(self._held), []
-            yield self._parts.text(text)
 
 
 def _is_last(chunk: Mapping[str, Any]) -> bool:

@@ -143,14 +143,6 @@ class ChatRequestWriter:
         return made
 
 
-def offered_names(options: ChatOptions) -> frozenset[str]:
-    """Return the names of the tools that a request offers."""
-    if options.tool_choice == "none":
-        return frozenset()
-    names = frozenset(map(tool_name, options.tools or ()))
-    return names & {*options.allowed_tools} if options.allowed_tools else names
-
-
 def tool_name(tool: Mapping[str, Any]) -> str:
     """Return the name of a tool in Ollama's format; empty if it has none."""
     return str(_table(tool, "function").get("name", ""))

@@ -61,6 +61,11 @@ class OllamaConfig(HttpSettings):
     read_text_calls: bool = key(
         "Whether tool calls that a small model writes as text are read as calls.", default=False
     )
+    think_tags: bool | Literal["closing"] = key(
+        'Text between <think> and </think> at the start of an answer is reasoning; "closing": also before a lone '
+        "</think>.",
+        default=False,
+    )
     media_in_results: bool = key(
         "Whether models are shown the images that tools return; only for models that can see.", default=False
     )

@@ -20,16 +20,18 @@ from flexchat_sdk import (
     ModelInfo,
     Refusal,
     Service,
+    TextReader,
     TimeLeft,
     ToolMessage,
     UserMessage,
     Write,
+    offered_names,
 )
 
 from .address import OLLAMA_COM, is_cloud, runs_in_cloud
 from .catalogue import Catalogue
 from .chat_answer import ChatAnswer
-from .chat_request import ChatRequestWriter, fits_in_result, offered_names
+from .chat_request import ChatRequestWriter, fits_in_result
 from .config import OllamaConfig
 from .embeddings import BATCHES, embed_fields, read_embeddings
 from .errors import REFUSALS, cannot_call_tools, explained, lacks_capability, refuses_tools
@@ -87,7 +89,7 @@ class OllamaProvider:
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Return the answer to one request; see ChatProvider."""
-        answer = ChatAnswer(self.endpoint, mask=self._service.mask)
+        answer = self._answer(options)
         write = self._write(messages, model, options, answer, stream=False)
         return await self._service.answer(_CHAT, write, answer, model=model, timeout_s=options.timeout_s)
 
@@ -95,7 +97,7 @@ class OllamaProvider:
         self, messages: Sequence[Message], model: str, options: ChatOptions
     ) -> AsyncGenerator[ChatEvent, None]:
         """Yield the answer as it arrives; see StreamingProvider."""
-        answer = ChatAnswer(self.endpoint, mask=self._service.mask)
+        answer = self._answer(options)
         write = self._write(messages, model, options, answer, stream=True)
         return self._service.pieces(_CHAT, write, answer, model=model, timeout_s=options.timeout_s)
 
@@ -128,6 +130,11 @@ class OllamaProvider:
         """Return the models that the server lists; see ChatProvider."""
         return [model_info(name, facts) for name, facts in (await self._catalogue.installed()).items()]
 
+    def _answer(self, options: ChatOptions) -> ChatAnswer:
+        tools = offered_names(options) if self._config.read_text_calls else None
+        text = TextReader(think_tags=self._config.think_tags, tools=tools)
+        return ChatAnswer(self.endpoint, mask=self._service.mask, text=text)
+
     def _write(
         self, messages: Sequence[Message], model: str, options: ChatOptions, answer: ChatAnswer, *, stream: bool
     ) -> Write:
@@ -150,8 +157,6 @@ class OllamaProvider:
             if self._is_cloud or runs_in_cloud(model):
                 facts = attrs.evolve(facts, is_remote=True)
             body, answer.num_ctx = self._writer.write(messages, model, options, facts, stream=stream)
-            if self._config.read_text_calls:
-                answer.text_tools = offered_names(options)
             return body
 
         return write

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
-from flexchat.plugin import ChatResult, ToolCall
+from flexchat.plugin import ToolCall
 from flexchat_sdk import (
-    AnswerEnd,
-    AssistantMessage,
+    AnswerParts,
     ChatEvent,
-    ProviderData,
     ReasoningDelta,
-    ReasoningPart,
-    RefusalPart,
-    TextDelta,
-    TextPart,
+    TextPiece,
+    TextReader,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
@@ -31,11 +26,11 @@ from flexchat_sdk import (
     text_in,
     type_name,
 )
+from flexchat_sdk import usage_of as read_usage
 
 from .chat_calls import FUNCTION_CALL, CallDraft, CallTable
 from .chat_request import SCOPE
 from .prices import charged
-from .think_tags import ThinkTags
 
 # Compatible servers' synonyms for OpenAI's finish reasons.
 _FINISH = {
@@ -55,15 +50,8 @@ _FINISH = {
     "tool_use_failed": "malformed_tool_call",
 }
 _TOOL_USE_FAILED = "tool_use_failed"
-# These take precedence over "tool_calls".
-_STRONGER = ("length", "content_filter", "refusal", "malformed_tool_call")
 # The types of content parts that hold text.
 _KINDS = {"text": ("text", "output_text"), "refusal": ("refusal",)}
-_CALL_IN_TEXT = re.compile(r"<tool_call>\s*(?:[{<]|\w+\s*[{<(])")
-_TAGS = {
-    "<tool_call>": "the server does not read the model's calls; start it with the parser for its model",
-    "</think>": "what precedes it is the model's thought; start the server with the parser for its model",
-}
 # Mistral's references to sources.
 _WITHOUT_TEXT = ("reference",)
 _THOUGHT_KEYS = {"thinking", "summary"}
@@ -71,27 +59,30 @@ _THOUGHT_KEYS = {"thinking", "summary"}
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
+# Holds a call's place until the call is complete.
+_PENDING = ToolCall(name="", arguments=None)
+
+
 class AnswerDraft:
     """An answer being read. Parts are in the order in which they began.
+
+    Args:
+        text: Reads the text; None: it passes unchanged.
 
     Attributes:
         raw_finish: The service's finish reason; None if no readable one came.
     """
 
-    def __init__(self, origin: str, *, think_tags: bool = False) -> None:
-        self._origin = origin
-        self._think_tags = ThinkTags() if think_tags else None
-        self._order: list[str | CallDraft] = []
-        self._text: list[str] = []
-        self._refusal: list[str] = []
+    def __init__(self, origin: str, text: TextReader | None = None) -> None:
+        self._parts = AnswerParts(SCOPE, origin, joined=True)
+        self._text = text or TextReader()
         self._reasoning: list[str] = []
         self._reasoning_field: str | None = None
         self._details: list[dict[str, Any]] = []
-        self._text_at = self._reasoning_at = -1
         self._calls = CallTable()
         self._citations: list[Mapping[str, Any]] = []
         self._usage: Mapping[str, Any] | None = None
-        self._warnings: list[str] = []
+        self.add_text, self.warn = self._parts.text, self._parts.warn
         self.model: str | None = None
         self.response_id: str | None = None
         self.raw_finish: str | None = None
@@ -120,32 +111,28 @@ class AnswerDraft:
                     yield self._add_reasoning(thought)
                     break
             elif thought is not None:
-                self._warn_of_thought(f"{where}.{name}", thought)
+                self.warn(f"reasoning is left out ({where}.{name}: expected text, got {type_name(thought)})")
         if details := delta.get("reasoning_details"):
             self._add_details(details)
         content = delta.get("content")
         if isinstance(content, str):
             if content:
-                yield from self._add_split(content)
+                yield from self._add_pieces(self._text.feed(content))
         elif isinstance(content, list):
             yield from self._take_parts(content, f"{where}.content")
         elif content is not None:
             raise WrongShape(f"{where}.content", "text", content)
         if refusal := text_in(delta, "refusal", where):
-            self._add_refusal(refusal)
+            self._parts.refusal(refusal)
         if "tool_calls" in delta:
             for path, fragment in objects_of(list_in(delta, "tool_calls", where), f"{where}.tool_calls"):
                 yield from self._add_call(fragment, path, whole)
         if old := object_in(delta, "function_call", where):
             yield from self._add_call({"type": FUNCTION_CALL, "function": old}, f"{where}.function_call", whole)
-        if isinstance(found := delta.get("annotations"), list):
-            self._citations.extend(a for a in found if isinstance(a, dict))
+        if isinstance(annotations := delta.get("annotations"), list):
+            self._citations.extend(a for a in annotations if isinstance(a, dict))
         if delta.get("audio"):
             self.warn("the answer contains audio, which is left out")
-
-    def add_text(self, text: str) -> TextDelta:
-        """Take more text: a shortcut for take with a plain delta, without a search for tags."""
-        return self._add_text(text)
 
     def take_frame(self, frame: Mapping[str, Any]) -> None:
         """Take the fields around the choices."""
@@ -167,11 +154,6 @@ class AnswerDraft:
             self._is_over = True
             self.raw_finish = known_text(finish) or self.raw_finish
 
-    def warn(self, text: str) -> None:
-        """Note what could not be honoured."""
-        if text not in self._warnings:
-            self._warnings.append(text)
-
     def fail(self, why: object) -> None:
         """End the answer because the service could not use its tool call."""
         self.take_finish(_TOOL_USE_FAILED)
@@ -183,82 +165,57 @@ class AnswerDraft:
         Raises:
             WrongShape: A call has no name or is several in one, as one answer may be.
         """
-        if self._think_tags is not None:
-            for kind, text in self._think_tags.end():
-                yield self._add_reasoning(text) if kind == "thought" else self._add_text(text)
-        for at, draft in enumerate(self._calls.calls):
+        pieces, text_calls = self._text.end()
+        yield from self._add_pieces(pieces)
+        drafts = self._calls.calls
+        for at, draft in enumerate(drafts):
             if not draft.is_named:
                 raise WrongShape(f"tool_calls[{at}].function.name", "text", None)
-        finish = self._finish_reason()
-        if finish == "tool_calls" and not self._calls.calls:
+        word = self.raw_finish.lower().partition(":")[0] if self.raw_finish else None
+        finish = _FINISH.get(word, word) if word else None
+        if finish == "tool_calls" and not drafts and not text_calls:
             self.warn("the finish reason is tool_calls, but the answer has no calls")
-        calls = [self._call(draft, finish, draft is self._calls.calls[-1]) for draft in self._calls.calls]
-        for at, (draft, call) in enumerate(zip(self._calls.calls, calls, strict=True)):
+        calls = [self._call(draft, finish, draft is drafts[-1]) for draft in drafts]
+        for at, (draft, call) in enumerate(zip(drafts, calls, strict=True)):
             if call.arguments is None:
                 draft.check_single(f"tool_calls[{at}]")
             if not draft.announced:
                 yield from self._announce(draft)
-        for draft, call in zip(self._calls.calls, calls, strict=True):
+        for draft, call in zip(drafts, calls, strict=True):
             yield ToolCallEnd(draft.position, call)
-        for tag in self._tags_in_text():
-            self.warn(f"the answer contains {tag} as text: {_TAGS[tag]}")
-        if self.raw_finish is None:
-            self.warn("the answer ended without a finish reason; it may be incomplete")
-        by_position = {draft.position: call for draft, call in zip(self._calls.calls, calls, strict=True)}
-        parts = tuple(
-            by_position[at] if isinstance(kind, CallDraft) else self._part(kind) for at, kind in enumerate(self._order)
+            self._parts.replace(draft.position, call)
+        for warning in self._text.warnings(self._parts.content, text_calls, has_calls=bool(drafts)):
+            self.warn(warning)
+        for text_call in text_calls:
+            yield from self._parts.call(text_call.name, text_call.arguments)
+        message: dict[str, Any] = {self._reasoning_field: "".join(self._reasoning)} if self._reasoning_field else {}
+        if self._details:
+            message["reasoning_details"] = self._details
+        if message:
+            self._parts.reasoning("", {"message": message})
+        self._parts.cite(self._citations)
+        yield from self._parts.end(
+            self.raw_finish,
+            finish=finish,
+            usage=usage_of(self._usage),
+            model=self.model,
+            response_id=self.response_id,
         )
-        yield AnswerEnd(
-            ChatResult(
-                message=AssistantMessage(parts=parts),
-                finish_reason=finish,
-                raw_finish=self.raw_finish,
-                usage=usage_of(self._usage),
-                model=self.model,
-                response_id=self.response_id,
-                warnings=tuple(self._warnings),
-            )
-        )
 
-    def _tags_in_text(self) -> list[str]:
-        """Return the tags with which models write calls and thoughts, as far as no answer's text has them otherwise."""
-        text = "".join(self._text)
-        has_call = not self._calls.calls and _CALL_IN_TEXT.search(text)
-        has_thought = "<think>" not in text and text.rpartition("</think>")[1]
-        return [tag for tag, is_there in (("<tool_call>", has_call), ("</think>", has_thought)) if is_there]
-
-    def _add_text(self, text: str) -> TextDelta:
-        if self._text_at < 0:
-            self._text_at = len(self._order)
-            self._order.append("text")
-        self._text.append(text)
-        return TextDelta(self._text_at, text)
-
-    def _add_split(self, text: str) -> Iterator[ChatEvent]:
-        for kind, piece in self._think_tags.feed(text) if self._think_tags is not None else (("text", text),):
-            yield self._add_reasoning(piece) if kind == "thought" else self._add_text(piece)
+    def _add_pieces(self, pieces: list[TextPiece]) -> Iterator[ChatEvent]:
+        for kind, text in pieces:
+            yield self._add_reasoning(text) if kind == "thought" else self.add_text(text)
 
     def _add_reasoning(self, text: str) -> ReasoningDelta:
-        self._place_reasoning()
         self._reasoning.append(text)
-        return ReasoningDelta(self._reasoning_at, text)
-
-    def _place_reasoning(self) -> None:
-        if self._reasoning_at < 0:
-            self._reasoning_at = len(self._order)
-            self._order.append("reasoning")
-
-    def _add_refusal(self, text: str) -> None:
-        if not self._refusal:
-            self._order.append("refusal")
-        self._refusal.append(text)
+        return self._parts.reasoning(text)
 
     def _add_details(self, details: object) -> None:
         """Take OpenRouter's reasoning_details, which go back unchanged; pieces of one text are joined."""
         for detail in details if isinstance(details, list) else ():
             if not isinstance(detail, dict):
                 continue
-            self._place_reasoning()
+            self._parts.reasoning("")
             last = self._details[-1] if self._details else {}
             if last.get("type") != detail.get("type") or last.get("index") != detail.get("index") or not last:
                 self._details.append(dict(detail))
@@ -273,7 +230,7 @@ class AnswerDraft:
         for at, part in enumerate(parts):
             if isinstance(part, str):
                 if part:
-                    yield self._add_text(part)
+                    yield self.add_text(part)
                 continue
             if not isinstance(part, dict):
                 raise WrongShape(f"{where}[{at}]", "an object", part)
@@ -281,11 +238,11 @@ class AnswerDraft:
             for key in ("text", "refusal"):
                 # A part of an unknown kind may hold anything under these names.
                 if key in part and (isinstance(part[key], str) or kind in _KINDS[key] or not isinstance(kind, str)):
-                    said = text_in(part, key, f"{where}[{at}]", needed=True)
-                    if said and key == "text":
-                        yield self._add_text(said)
-                    elif said:
-                        self._add_refusal(said)
+                    text = text_in(part, key, f"{where}[{at}]", needed=True)
+                    if text and key == "text":
+                        yield self.add_text(text)
+                    elif text:
+                        self._parts.refusal(text)
                     break
             else:
                 if isinstance(kind, str) and kind not in _WITHOUT_TEXT and not _THOUGHT_KEYS & part.keys():
@@ -294,13 +251,14 @@ class AnswerDraft:
                     yield self._add_reasoning(thought)
 
     def _add_call(self, fragment: dict[str, Any], path: str, whole: bool) -> Iterator[ChatEvent]:
-        before = len(self._calls.calls)
-        found = self._calls.add(fragment, path, len(self._order), whole=whole)
-        if found is None:
+        if not self._calls.calls:
+            yield from self._add_pieces(self._text.release())
+        added = self._calls.add(fragment, path, whole=whole)
+        if added is None:
             return
-        draft, text = found
-        if len(self._calls.calls) > before:
-            self._order.append(draft)
+        draft, text = added
+        if draft.position < 0:
+            draft.position = self._parts.add(_PENDING)
         if draft.announced:
             if text:
                 yield ToolCallDelta(draft.position, text)
@@ -308,28 +266,16 @@ class AnswerDraft:
             # Only now is the name certain to be complete.
             yield from self._announce(draft)
 
-    def _warn_of_thought(self, path: str, found: object) -> None:
-        self.warn(f"reasoning is left out ({path}: expected text, got {type_name(found)})")
-
     def _announce(self, draft: CallDraft) -> Iterator[ChatEvent]:
         draft.announced = True
         yield ToolCallStart(draft.position, draft.name)
         if draft.pieces:
             yield ToolCallDelta(draft.position, draft.arguments)
 
-    def _finish_reason(self) -> str | None:
-        word = self.raw_finish.lower().partition(":")[0] if self.raw_finish else None
-        reason = _FINISH.get(word, word) if word else None
-        if reason in _STRONGER:
-            return reason
-        if self._calls.calls:
-            return "tool_calls"
-        return "refusal" if self._refusal and not self._text else reason
-
     def _call(self, draft: CallDraft, finish: str | None, is_last: bool) -> ToolCall:
         rest: dict[str, Any] = {
             "wire_id": draft.id,
-            "provider_data": ProviderData(scope=SCOPE, origin=self._origin, data=draft.extra),
+            "provider_data": self._parts.ours(draft.extra),
         }
         text = draft.arguments
         call = ToolCall.from_text(draft.name, text, **rest)
@@ -341,33 +287,19 @@ class AnswerDraft:
             return ToolCall.from_text(draft.name, text, truncated=True, id=call.id, **rest)
         return call.if_whole() if is_last and self.raw_finish is None else call
 
-    def _part(self, kind: str) -> TextPart | ReasoningPart | RefusalPart:
-        ours = ProviderData(scope=SCOPE, origin=self._origin, data={})
-        if kind == "text":
-            return TextPart(text="".join(self._text), citations=tuple(self._citations))
-        if kind == "refusal":
-            return RefusalPart(text="".join(self._refusal), provider_data=ours)
-        text = "".join(self._reasoning)
-        message: dict[str, Any] = {self._reasoning_field: text} if self._reasoning_field and text else {}
-        if self._details:
-            message["reasoning_details"] = self._details
-        data = ProviderData(scope=SCOPE, origin=self._origin, data={"message": message}) if message else None
-        return ReasoningPart(text=text, redacted=not text, provider_data=data)
-
 
 def usage_of(raw: Mapping[str, Any] | None) -> Usage | None:
     """Return a usage table as Usage, without anything that is not a count; None if there is no table."""
-    if not raw:
-        return None
-    return Usage(
-        input_tokens=known_count(raw, "prompt_tokens"),
-        output_tokens=known_count(raw, "completion_tokens"),
-        reasoning_tokens=known_count(raw.get("completion_tokens_details"), "reasoning_tokens"),
-        cache_read_tokens=_cached(raw),
-        cache_write_tokens=known_count(raw.get("prompt_tokens_details"), "cache_write_tokens"),
-        cost=charged(raw),
-        raw=raw,
+    usage = read_usage(
+        raw,
+        input="prompt_tokens",
+        output="completion_tokens",
+        reasoning="completion_tokens_details.reasoning_tokens",
+        cache_write="prompt_tokens_details.cache_write_tokens",
     )
+    if usage is None or raw is None:
+        return None
+    return attrs.evolve(usage, cache_read_tokens=_cached(raw), cost=charged(raw))
 
 
 def _cached(raw: Mapping[str, Any]) -> int | None:

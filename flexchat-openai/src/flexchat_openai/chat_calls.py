@@ -21,6 +21,7 @@ class CallDraft:
     """A call being written.
 
     Attributes:
+        position: Index of its part; -1 until it has one.
         index: Its place among the calls, if the server numbers them.
         is_named: Whether a name has come, even an empty one.
         is_whole: Whether its arguments came as an object: nothing can follow.
@@ -30,8 +31,8 @@ class CallDraft:
 
     __slots__ = ("announced", "extra", "id", "index", "is_named", "is_whole", "name", "pieces", "position")
 
-    def __init__(self, position: int) -> None:
-        self.position = position
+    def __init__(self) -> None:
+        self.position = -1
         self.id: str | None = None
         self.index: int | None = None
         self.name = ""
@@ -95,14 +96,11 @@ class CallTable:
         self._by_index: dict[int, CallDraft] = {}
         self._by_id: dict[str, CallDraft] = {}
 
-    def add(
-        self, fragment: dict[str, Any], path: str, position: int, *, whole: bool = False
-    ) -> tuple[CallDraft, str] | None:
+    def add(self, fragment: dict[str, Any], path: str, *, whole: bool = False) -> tuple[CallDraft, str] | None:
         """Take one element of ``tool_calls``; return its call and what it adds to the arguments.
 
         Args:
             path: Its place in the answer.
-            position: Index of the call's part, if the fragment begins a call.
             whole: The element is a whole call, not a fragment.
 
         Raises:
@@ -116,7 +114,7 @@ class CallTable:
         index = None if whole else number_in(fragment, "index", path)
         call = None if whole else self._find(index, call_id, name, text, path)
         if call is None:
-            call = CallDraft(position)
+            call = CallDraft()
             self.calls.append(call)
         if index is not None:
             call.index = index

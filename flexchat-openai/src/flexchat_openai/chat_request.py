@@ -63,12 +63,14 @@ class ChatRequestWriter:
         system_role: Literal["system", "developer"] = "system",
         stream_usage: bool = True,
         parallel_tool_calls: bool | None = None,
+        needs_reasoning: bool | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self._history = History(SCOPE, origin, self._encode, variant=system_role, own_id=own_id_at(origin))
-        self._tools = WireTools(tool_name)
         self._is_openai = is_openai(origin)
-        self._needs_reasoning = origin.endswith(NEEDS_REASONING)
+        self._needs_reasoning = origin.endswith(NEEDS_REASONING) if needs_reasoning is None else needs_reasoning
+        variant = f"{system_role} {self._needs_reasoning}"
+        self._history = History(SCOPE, origin, self._encode, variant=variant, own_id=own_id_at(origin))
+        self._tools = WireTools(tool_name)
         self._user_may_follow = not origin.endswith(NO_USER_BEHIND_RESULTS)
         self._system_role = system_role
         self._parallel_tool_calls = parallel_tool_calls
@@ -204,10 +206,10 @@ def _assistant(message: AssistantMessage, ids: Ids, *, needs_reasoning: bool) ->
         said[FUNCTION_CALL] = items[0]["function"]
     elif items:
         said["tool_calls"] = items
-        if needs_reasoning:
-            said.setdefault("reasoning_content", "")
     elif not said["content"]:
         return None  # servers refuse an empty message
+    if needs_reasoning:
+        said.setdefault("reasoning_content", " ")
     return said
 
 

@@ -10,6 +10,7 @@ from flexchat_sdk import (
     FirstAnswer,
     ProviderError,
     Reported,
+    TextReader,
     Unreadable,
     WrongShape,
     known_number,
@@ -27,12 +28,12 @@ class ChatStream:
     """Reads one answer, streamed or whole; see the kit's Answer.
 
     Args:
-        think_tags: Text between <think> and </think> at its start is reasoning.
+        text: Reads the text; None: it passes unchanged.
     """
 
-    def __init__(self, origin: str, *, think_tags: bool = False) -> None:
-        self._draft = AnswerDraft(origin, think_tags=think_tags)
-        self._is_plain = not think_tags
+    def __init__(self, origin: str, text: TextReader | None = None) -> None:
+        self._draft = AnswerDraft(origin, text)
+        self._is_plain = text is None or text.is_plain
         self._has_begun = self._is_empty = self.is_over = False
         self._first = FirstAnswer()
 

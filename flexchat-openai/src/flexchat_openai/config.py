@@ -33,9 +33,18 @@ class OpenAIConfig(HttpSettings):
     parallel_tool_calls: bool | None = key(
         "Whether one answer may contain several tool calls; default: the server's.", default=None
     )
-    think_tags: bool = key(
-        "Text between <think> and </think> at the start of an answer is reasoning; for local models.",
+    think_tags: bool | Literal["closing"] = key(
+        'Text between <think> and </think> at the start of an answer is reasoning; "closing": also before a lone '
+        "</think>; for local models.",
         default=False,
+    )
+    read_text_calls: bool = key(
+        "Whether tool calls that a model writes as text are read as calls; for servers without a parser for the model.",
+        default=False,
+    )
+    needs_reasoning: bool | None = key(
+        "Whether the server refuses answers sent back without reasoning_content; default: at hosts known to.",
+        default=None,
     )
     tools_with_format: bool | None = key(
         "Whether to send tools and a response_format in one request; default: only to OpenAI and Azure.",

@@ -18,10 +18,17 @@ NO_USER_BEHIND_RESULTS = ("mistral.ai",)
 """Hosts that refuse a user's message right behind tools' results, with 400 "Unexpected role 'user' after role 'tool'"
 (code 3230; github.com/charmbracelet/crush/issues/279)."""
 
-NEEDS_REASONING = (".deepseek.com", ".moonshot.ai", ".moonshot.cn")
-"""Hosts whose models, while they think, refuse calls without the thought before them, such as another service's: 400
-"The reasoning_content in the thinking mode must be passed back to the API", "reasoning_content is missing in assistant
-tool call message". An empty one is accepted (github.com/felinics/twilight/pull/48)."""
+NEEDS_REASONING = (
+    ".deepseek.com",
+    ".moonshot.ai",
+    ".moonshot.cn",
+    ".xiaomimimo.com",  # platform.xiaomimimo.com/docs/en-US/usage-guide/passing-back-reasoning_content
+    ".siliconflow.cn",  # code 20015, github.com/agentscope-ai/QwenPaw/issues/433
+    ".siliconflow.com",
+)
+"""Hosts whose models, while they think, refuse answers without their thought, such as another service's: 400 "The
+reasoning_content in the thinking mode must be passed back to the API", "reasoning_content is missing in assistant tool
+call message". A blank one is accepted, an empty one not by all (github.com/NousResearch/hermes-agent/pull/17341)."""
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Source: OpenAI's page on images and vision, "Image input requirements"."""

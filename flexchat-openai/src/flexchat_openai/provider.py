@@ -20,6 +20,8 @@ from flexchat_sdk import (
     ModelInfo,
     ModelPrice,
     Service,
+    TextReader,
+    offered_names,
 )
 
 from .chat_request import ChatRequestWriter
@@ -45,7 +47,7 @@ class _Api:
     tool_format: str
     path: str
     writer: ChatRequestWriter | ResponsesRequestWriter
-    answer: Callable[[], Answer]
+    answer: Callable[[ChatOptions], Answer]
 
 
 class OpenAIProvider:
@@ -86,9 +88,10 @@ class OpenAIProvider:
                 system_role=config.system_role,
                 stream_usage=config.stream_usage,
                 parallel_tool_calls=config.parallel_tool_calls,
+                needs_reasoning=config.needs_reasoning,
                 extra=config.extra_body,
             ),
-            answer=functools.partial(ChatStream, self.endpoint, think_tags=config.think_tags),
+            answer=self._chat_answer,
         )
         combines = config.tools_with_format
         self._combines = self._service.host.endswith(COMBINING_HOSTS) if combines is None else combines
@@ -121,7 +124,7 @@ class OpenAIProvider:
         return await self._service.answer(
             api.path,
             lambda refusal: api.writer.body(messages, model, options, stream=False) if refusal is None else None,
-            api.answer(),
+            api.answer(options),
             model=model,
             timeout_s=options.timeout_s,
         )
@@ -134,7 +137,7 @@ class OpenAIProvider:
         return self._service.pieces(
             api.path,
             lambda refusal: api.writer.body(messages, model, options, stream=True) if refusal is None else None,
-            api.answer(),
+            api.answer(options),
             model=model,
             timeout_s=options.timeout_s,
         )
@@ -179,8 +182,16 @@ class OpenAIProvider:
             parallel_tool_calls=self._config.parallel_tool_calls,
             extra=self._config.extra_body,
         )
-        answer = functools.partial(ResponsesStream, self.endpoint)
-        return _Api(tool_format="openai.responses", path="/responses", writer=writer, answer=answer)
+        return _Api(
+            tool_format="openai.responses",
+            path="/responses",
+            writer=writer,
+            answer=lambda options: ResponsesStream(self.endpoint),
+        )
+
+    def _chat_answer(self, options: ChatOptions) -> ChatStream:
+        tools = offered_names(options) if self._config.read_text_calls else None
+        return ChatStream(self.endpoint, TextReader(think_tags=self._config.think_tags, tools=tools))
 
     def _api(self, model: str) -> _Api:
         if self._which == "auto":

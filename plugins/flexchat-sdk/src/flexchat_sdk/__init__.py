@@ -6,6 +6,7 @@ history.py    History, WireTools: messages and tools in the service's format, en
 options.py    said, unsaid: options as fields, and a warning for each unsupported one
 reading.py    AnswerReader: bytes to JSON (SSE, NDJSON, or your own framing); what an Answer is
 building.py   AnswerParts: pieces to events and a ChatResult
+text_reader.py TextReader: thoughts and tool calls that a model writes into its text
 refusals.py   Refusals, Row: the vendor's own error codes, then one ladder of statuses
 embedding.py  Batches: texts to vectors in as many requests as it takes
 

@@ -136,4 +136,11 @@ from .refusals import (
     word_in as word_in,
 )
 from .service import Key as Key, Refusal as Refusal, Service as Service, Write as Write
+from .text_calls import TextCall as TextCall, read_text_calls as read_text_calls
+from .text_reader import (
+    TextPiece as TextPiece,
+    TextReader as TextReader,
+    ThinkTags as ThinkTags,
+    offered_names as offered_names,
+)
 from .http.trouble import NO_CONNECTION as NO_CONNECTION

@@ -1,4 +1,4 @@
-"""Detection of tool calls that a small model wrote into its text, and the server did not recognize.
+"""Detection of tool calls that a model wrote into its text, and the server did not recognize.
 
 JSON counts as a call only if it names an offered tool and has no other content; anything else remains text. The
 supported forms are those that models are reported to use: tags (Qwen, Hermes), [TOOL_CALLS] (Mistral), <function=…>
@@ -22,6 +22,7 @@ _OPENING = re.compile(
     r"|\[TOOL_CALLS\](?:\s*+(?P<mistral>[\w.:/-]++)\s*+(?:\[ARGS\]\s*+)?(?=\{))?"
     r"|<function=(?P<function>[\w.:/-]+)>"
     r"|(?P<fence>```[ \t]*\w*[ \t]*\n?)"
+    r"|(?P<quoted>`[^`]{1,2000}`)"
     r"|(?P<bare>(?:^|(?<=\n)|(?<=</think>))[ \t]*+(?=[{\[]))"
 )
 _CLOSING = re.compile(r"\s*(?:</tool_call>|</function>)")
@@ -33,7 +34,7 @@ _THOUGHT, _THOUGHT_END = "<think>", "</think>"
 # What may stand beside the name and the arguments of a call.
 _ENVELOPE = frozenset(("name", "arguments", "parameters", "function", "type", "id"))
 # A text with more openings than this is not the answer of a model that calls tools.
-_MOST_OPENINGS = 64
+_MAX_OPENINGS = 64
 
 
 @attrs.frozen
@@ -42,12 +43,6 @@ class TextCall:
 
     name: str
     arguments: Mapping[str, Any]
-
-
-@attrs.frozen
-class _Found:
-    calls: tuple[TextCall, ...]
-    end: int
 
 
 def read_text_calls(text: str, offered: Collection[str], start: int = 0) -> tuple[tuple[TextCall, ...], str]:
@@ -64,31 +59,30 @@ def read_text_calls(text: str, offered: Collection[str], start: int = 0) -> tupl
     begin = max(start, text.rfind(_THOUGHT_END) + len(_THOUGHT_END) if _THOUGHT_END in text else 0)
     thought = text.find(_THOUGHT, begin)
     for number, opening in enumerate(_OPENING.finditer(text, begin, thought if thought >= 0 else len(text))):
-        if number >= _MOST_OPENINGS:
+        if number >= _MAX_OPENINGS:
             break
-        if opening.start() < begin:
+        # A model that writes about calls quotes them.
+        if opening.start() < begin or opening["quoted"]:
             continue
-        found = _unit(text, opening, frozenset(offered))
-        if found is not None:
-            calls += found.calls
+        unit = _unit(text, opening, frozenset(offered))
+        if unit is not None:
+            calls += unit[0]
             rest.append(text[at : opening.start()])
-            at = begin = found.end
+            at = begin = unit[1]
         elif opening["fence"] is not None:
             # A block that is not a call is shown, and so is what looks like one within it.
             closing = text.find("```", opening.end())
             begin = closing + 3 if closing >= 0 else len(text)
-    rest.append(text[at:])
-    left = "".join(rest)
-    return tuple(calls), left if left.strip() or not calls else ""
+    remainder = "".join([*rest, text[at:]])
+    return tuple(calls), remainder if remainder.strip() or not calls else ""
 
 
-def _unit(text: str, opening: re.Match[str], offered: frozenset[str]) -> _Found | None:
+def _unit(text: str, opening: re.Match[str], offered: frozenset[str]) -> tuple[list[TextCall], int] | None:
     """Return the calls that begin at an opening, and where they end; None if it begins no call."""
-    read = _values(text, opening.end())
-    if read is None:
+    values, end = _values(text, opening.end())
+    if not values:
         return None
-    values, end = read
-    named = opening["mistral"] or opening["function"]
+    name = opening["mistral"] or opening["function"]
     closing: re.Match[str] | None
     if opening["fence"] is not None:
         closing = _FENCE_END.match(text, end)
@@ -100,25 +94,25 @@ def _unit(text: str, opening: re.Match[str], offered: frozenset[str]) -> _Found 
         return None
     calls: list[TextCall] = []
     for value in values:
-        one = _calls_of(named, value, offered) if named else _calls(value, offered, in_tag=opening["tag"] is not None)
-        if one is None:
+        entries = _calls_of(name, value, offered) if name else _calls(value, offered, in_tag=opening["tag"] is not None)
+        if entries is None:
             return None
-        calls += one
-    return _Found(tuple(calls), closing.end())
+        calls += entries
+    return calls, closing.end()
 
 
-def _values(text: str, at: int) -> tuple[list[Any], int] | None:
+def _values(text: str, at: int) -> tuple[list[Any], int]:
     """Read JSON values from a place on, with at most a comma or a semicolon between them."""
     values: list[Any] = []
     end, between = at, _BLANKS.match(text, at)
-    while between is not None and len(values) < _MOST_OPENINGS:
+    while between is not None and len(values) < _MAX_OPENINGS:
         try:
             value, end = _decoder.raw_decode(text, between.end())
         except (ValueError, RecursionError):
             break
         values.append(value)
         between = _BETWEEN.match(text, end)
-    return (values, end) if values else None
+    return values, end
 
 
 def _calls(value: Any, offered: frozenset[str], *, in_tag: bool) -> list[TextCall] | None:
@@ -126,10 +120,10 @@ def _calls(value: Any, offered: frozenset[str], *, in_tag: bool) -> list[TextCal
     if isinstance(value, dict) and value.keys() == {"tool_calls"}:
         value = value["tool_calls"]
     if isinstance(value, list):
-        found = [_calls(item, offered, in_tag=in_tag) for item in value if isinstance(item, dict)]
-        if not found or len(found) != len(value) or None in found:
+        items = [_calls(item, offered, in_tag=in_tag) for item in value if isinstance(item, dict)]
+        if not items or len(items) != len(value) or None in items:
             return None
-        return [call for calls in found for call in calls or ()]
+        return [call for calls in items for call in calls or ()]
     if not isinstance(value, dict) or not _ENVELOPE.issuperset(value):
         return None
     inner = value.get("function")

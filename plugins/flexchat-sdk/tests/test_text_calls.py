@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from flexchat_ollama.text_calls import read_text_calls
+from flexchat_sdk import read_text_calls
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,6 +75,11 @@ def test_every_known_form_is_read(text: str, calls: list[tuple[str, object]], re
         '<think>{"name": "f", "arguments": {}}',
         '<think>\n{"name": "f", "arguments": {}}\n</think>\nNo.',
         "<function=unknown>{}</function>",
+        'It writes `<tool_call>{"name": "f", "arguments": {}}</tool_call>` then.',
+        '```xml\n<tool_call>{"name": "f", "arguments": {}}</tool_call>\n```',
+        "<tool_call><function=f><parameter=a>1</parameter></function></tool_call>",
+        'It writes `\n{"name": "f", "arguments": {}}\n` then.',
+        '<tool_call>{"name": "F", "arguments": {}}</tool_call>',
     ],
 )
 def test_what_is_not_such_a_call_stays_text(text: str) -> None:
@@ -100,6 +105,8 @@ def test_without_tools_nothing_is_a_call() -> None:
         "[TOOL_CALLS]" + " " * 500_000,
         "[TOOL_CALLS]" + "a" * 500_000,
         "9" * 10_000,
+        "`" + "a" * 1_000_000,
+        "`a" * 200_000,
     ],
 )
 def test_hostile_text_is_read_in_time(text: str) -> None:
