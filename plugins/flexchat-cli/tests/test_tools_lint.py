@@ -174,7 +174,7 @@ def test_two_tools_of_one_name_cannot_both_be_sent(run, tmp_path):
     [
         (b"", "is not JSON"),
         (b"{", "is not JSON"),
-        (b"\xff", "is not UTF-8 text"),
+        (b"\xff", "is not UTF-8: see line 1"),
         (b"[" * 100_000, "is nested too deeply"),
         (b"5", "must contain a list of tools"),
         (None, "cannot be read"),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from flexchat.request import Asked, read_request
 
 from .context import CommandContext
 from .model_names import full_name, llm_names, saved_names
-from .parameters import TEXT
+from .parameters import TEXT, option_group
 from .prompts import MESSAGE, complete_prompt, named_prompt, with_message
 from .schema_words import read_schema, schema_of_many
 from .usage import UsageError
@@ -207,109 +206,6 @@ class Answering:
         return rule
 
 
-def answering_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select model, prompt and tools; the command receives them as ``answering``."""
-
-    @functools.wraps(command)
-    def with_answering(
-        *args: Any,
-        model: str | None,
-        system: str | None,
-        tools: tuple[str, ...],
-        functions: tuple[str, ...],
-        options: Mapping[str, Any],
-        schema: Mapping[str, Any] | None,
-        schema_of_items: Mapping[str, Any] | None,
-        prompt: str | None,
-        **values: Any,
-    ) -> Any:
-        context = click.get_current_context().obj
-        if schema_of_items is not None:
-            if schema is not None:
-                raise UsageError("--schema and --schema-multi both name the form of the answer: use only one of them")
-            schema = schema_of_many(schema_of_items)
-        definitions: Sequence[ToolDefinition] = ()
-        if functions:
-            from .functions import tools_in
-
-            definitions = tools_in(functions)
-        answering = Answering(
-            model=model,
-            system=system,
-            tools=tools,
-            functions=tuple(definitions),
-            options=options,
-            schema=schema,
-            named_model=model,
-        )
-        if prompt is not None:
-            answering = answering.with_defaults(_read_prompt(prompt, context))
-        if answering.model is None and not context.demo and not _has_llms(context):
-            answering = attrs.evolve(answering, model=os.environ.get(MODEL) or saved_names().default)
-        return command(*args, answering=answering, **values)
-
-    added = (
-        click.option(
-            "-t",
-            "--prompt",
-            metavar="NAME",
-            type=TEXT,
-            shell_complete=complete_prompt,
-            help="a named prompt of the configuration, [prompts.NAME]; other options come first",
-        ),
-        click.option(
-            "-m",
-            "--model",
-            metavar="NAME/MODEL",
-            help=f"a provider's model, openai/gpt-5.2 or gpt-5.2; an llm's; or an alias (default without a "
-            f"configuration: {MODEL}, or flexchat models default)",
-        ),
-        click.option("-s", "--system", metavar="TEXT", type=TEXT, help="system prompt, in place of the rule's"),
-        click.option(
-            "-T",
-            "--tool",
-            "tools",
-            metavar="NAME",
-            multiple=True,
-            help="a tool to offer, or a Python function, module:function; repeatable",
-        ),
-        click.option(
-            "--functions",
-            metavar="CODE|FILE",
-            type=TEXT,
-            multiple=True,
-            help="Python code, or a file of it, whose functions are offered as tools; repeatable",
-        ),
-        click.option(
-            "-o",
-            "--option",
-            "options",
-            metavar="KEY=VALUE",
-            type=TEXT,
-            multiple=True,
-            callback=lambda ctx, param, words: read_options(words),
-            help="temperature=0, or -o temperature 0, and other options of a rule; with -m the provider's settings; "
-            "repeatable",
-        ),
-        click.option(
-            "--schema",
-            metavar="WORDS|FILE",
-            type=TEXT,
-            callback=lambda ctx, param, text: None if text is None else read_schema(text),
-            help="the form of the answer: 'name, age int', or a file with a JSON Schema",
-        ),
-        click.option(
-            "--schema-multi",
-            "schema_of_items",
-            metavar="WORDS|FILE",
-            type=TEXT,
-            callback=lambda ctx, param, text: None if text is None else read_schema(text),
-            help="the form of each item in a list: the answer is {items: […]}",
-        ),
-    )
-    return functools.reduce(lambda done, option: option(done), reversed(added), with_answering)
-
-
 def _has_llms(context: CommandContext) -> bool:
     """Return whether a configuration has models; one that consists of prompts does not."""
     config = context.read_config() if context.config_file() is not None else None
@@ -395,3 +291,104 @@ def read_options(words: Sequence[str]) -> dict[str, Any]:
 def _registered(config: ReadConfig) -> list[str]:
     tools = config.config.tools.registry if config.config is not None else ()
     return [entry.name for entry in tools]
+
+
+def _read_options(
+    model: str | None,
+    system: str | None,
+    tools: tuple[str, ...],
+    functions: tuple[str, ...],
+    options: Mapping[str, Any],
+    schema: Mapping[str, Any] | None,
+    schema_of_items: Mapping[str, Any] | None,
+    prompt: str | None,
+) -> Answering:
+    """Combine the options of the command line with those of the named prompt and the default model."""
+    context = click.get_current_context().obj
+    if schema_of_items is not None:
+        if schema is not None:
+            raise UsageError("--schema and --schema-multi both name the form of the answer: use only one of them")
+        schema = schema_of_many(schema_of_items)
+    definitions: Sequence[ToolDefinition] = ()
+    if functions:
+        from .functions import tools_in
+
+        definitions = tools_in(functions)
+    answering = Answering(
+        model=model,
+        system=system,
+        tools=tools,
+        functions=tuple(definitions),
+        options=options,
+        schema=schema,
+        named_model=model,
+    )
+    if prompt is not None:
+        answering = answering.with_defaults(_read_prompt(prompt, context))
+    if answering.model is None and not context.demo and not _has_llms(context):
+        answering = attrs.evolve(answering, model=os.environ.get(MODEL) or saved_names().default)
+    return answering
+
+
+answering_options = option_group(
+    "answering",
+    _read_options,
+    click.option(
+        "-t",
+        "--prompt",
+        metavar="NAME",
+        type=TEXT,
+        shell_complete=complete_prompt,
+        help="a named prompt of the configuration, [prompts.NAME]; other options come first",
+    ),
+    click.option(
+        "-m",
+        "--model",
+        metavar="NAME/MODEL",
+        help=f"a provider's model, openai/gpt-5.2 or gpt-5.2; an llm's; or an alias (default without a "
+        f"configuration: {MODEL}, or flexchat models default)",
+    ),
+    click.option("-s", "--system", metavar="TEXT", type=TEXT, help="system prompt, in place of the rule's"),
+    click.option(
+        "-T",
+        "--tool",
+        "tools",
+        metavar="NAME",
+        multiple=True,
+        help="a tool to offer, or a Python function, module:function; repeatable",
+    ),
+    click.option(
+        "--functions",
+        metavar="CODE|FILE",
+        type=TEXT,
+        multiple=True,
+        help="Python code, or a file of it, whose functions are offered as tools; repeatable",
+    ),
+    click.option(
+        "-o",
+        "--option",
+        "options",
+        metavar="KEY=VALUE",
+        type=TEXT,
+        multiple=True,
+        callback=lambda ctx, param, words: read_options(words),
+        help="temperature=0, or -o temperature 0, and other options of a rule; with -m the provider's settings; "
+        "repeatable",
+    ),
+    click.option(
+        "--schema",
+        metavar="WORDS|FILE",
+        type=TEXT,
+        callback=lambda ctx, param, text: None if text is None else read_schema(text),
+        help="the form of the answer: 'name, age int', or a file with a JSON Schema",
+    ),
+    click.option(
+        "--schema-multi",
+        "schema_of_items",
+        metavar="WORDS|FILE",
+        type=TEXT,
+        callback=lambda ctx, param, text: None if text is None else read_schema(text),
+        help="the form of each item in a list: the answer is {items: […]}",
+    ),
+)
+"""The options that select model, prompt and tools; a command receives them as ``answering``."""

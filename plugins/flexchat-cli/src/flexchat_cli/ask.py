@@ -19,7 +19,7 @@ from . import standard_input
 from .answering import Answering, answering_options
 from .as_in_llm import AskingCommand
 from .context import CommandContext
-from .conversations_store import NO_KEEP, Keeping, is_logged, keeping_options, open_or_note, say_continued
+from .conversations_store import NO_KEEP, Keeping, is_logged, keeping_options, open_kept
 from .opening import demo_option, report_notes, require_config
 from .parameters import TEXT, argument
 from .prompt_variables import variables_option
@@ -167,10 +167,9 @@ async def _ask(
 ) -> None:
     async with contextlib.AsyncExitStack() as closing:
         await closing.enter_async_context(chat)
-        kept = await open_or_note(chat, context, keeping, by_default=is_logged(context))
+        kept = await open_kept(chat, context, keeping, by_default=is_logged(context))
         if kept is not None:
             closing.push_async_callback(kept.aclose)
-            say_continued(kept, context, keeping)
         asked = {**asked, "on_question": Questions(context.terminal)}
         if context.json:
             context.terminal.json((await (kept or chat).respond(request, **asked)).to_dict())

@@ -20,7 +20,6 @@ from flexchat.domain.message_json import message_to_dict
 from flexchat.domain.prices import Cost
 from flexchat.domain.text import counted
 from flexchat.errors import FlexChatError, ProviderAuthError, UnknownConversationError
-from flexchat.files import located, read_file
 from flexchat.request import read_request
 from flexchat.tools.cost import tokens_of
 
@@ -31,14 +30,14 @@ from .batch_limit import CostLimit, Dollars, LimitReachedError, refuse_unpriced
 from .batch_progress import Progress, progress_of
 from .batch_prompts import Prompt, read_prompts
 from .context import CommandContext
-from .conversations_store import conversation_store, tenant_option
+from .conversations_store import open_store, tenant_option
 from .opening import demo_option, report_notes, require_config
 from .parameters import argument
 from .prompt_variables import variables_option
 from .terminal import Terminal
-from .usage import FAILED, OK, UsageError
+from .usage import FAILED, OK
 
-_MOST_BYTES = 256 * 1024 * 1024
+_MAX_BYTES = 256 * 1024 * 1024
 _STANDARD_INPUT = "standard input"
 
 
@@ -138,9 +137,7 @@ class _Batch:
         async with contextlib.AsyncExitStack() as closing:
             await closing.enter_async_context(self._chat)
             if self._progress is not None:
-                store, _ = conversation_store(self._context)
-                closing.push_async_callback(store.aclose)
-                self._chat.keep_in(store)
+                self._chat.keep_in(await closing.enter_async_context(open_store(self._context)))
             answers = await closing.enter_async_context(
                 contextlib.aclosing(in_order(self._prompts, self._ask, parallel))
             )
@@ -288,10 +285,4 @@ def _result_fields(turn: Turn) -> dict[str, Any]:
 def _read(file: str, terminal: Terminal) -> tuple[str, str]:
     if file == "-":
         return _STANDARD_INPUT, standard_input.read_text(terminal)
-    try:
-        return file, read_file(located(file), most=_MOST_BYTES).decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{file}:{line}: is not UTF-8; iconv -t UTF-8 converts it") from None
+    return file, standard_input.read_text_file(file, file, most=_MAX_BYTES)

@@ -12,6 +12,7 @@ import attrs
 from flexchat.domain import ChatRequest
 from flexchat.errors import ChatRequestError, ConfigError, Problem, UnknownNameError, did_you_mean
 
+from .answering import PER_MESSAGE
 from .usage import UsageError
 
 KEYS = (
@@ -22,15 +23,7 @@ KEYS = (
     "collections",
     "variables",
     "response_format",
-    "max_tokens",
-    "temperature",
-    "top_p",
-    "stop",
-    "seed",
-    "reasoning",
-    "tool_choice",
-    "parallel_tool_calls",
-    "max_iterations",
+    *PER_MESSAGE,
 )
 """What a line may have; all but ``message`` and ``id`` as FlexChat.respond takes them."""
 

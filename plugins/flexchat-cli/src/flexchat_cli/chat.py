@@ -19,7 +19,7 @@ from flexchat.request import Asked
 
 from .answering import Answering, answering_options
 from .context import CommandContext
-from .conversations_store import NO_KEEP, Keeping, KeptChat, is_configured, keeping_options, open_or_note, say_continued
+from .conversations_store import NO_KEEP, Keeping, KeptChat, is_configured, keeping_options, open_kept
 from .opening import demo_option, report_notes, require_config
 from .prompt_variables import variables_option
 from .questions import Questions
@@ -73,7 +73,10 @@ def chat(
     with asyncio.Runner() as runner:
         kept = None
         try:
-            kept = runner.run(_open_kept(chat, context, keeping, interactive=interactive))
+            by_default = is_configured(context) or (interactive and not os.environ.get(NO_KEEP))
+            kept = runner.run(open_kept(chat, context, keeping, by_default=by_default))
+            if kept is not None and interactive and kept.continued is None:
+                terminal.say("this conversation is kept on this machine; --no-keep keeps nothing", "dim")
             with _Talk(
                 chat, kept, context, answering, runner, variables, interactive=interactive, approve=approve
             ) as talk:
@@ -83,18 +86,6 @@ def chat(
                 runner.run(kept.aclose())
             runner.run(chat.aclose())
     return FAILED if failures and not interactive else OK
-
-
-async def _open_kept(
-    chat: FlexChat, context: CommandContext, keeping: Keeping, *, interactive: bool
-) -> KeptChat | None:
-    by_default = is_configured(context) or (interactive and not os.environ.get(NO_KEEP))
-    kept = await open_or_note(chat, context, keeping, by_default=by_default)
-    if kept is not None:
-        say_continued(kept, context, keeping)
-        if interactive and kept.continued is None:
-            context.terminal.say("this conversation is kept on this machine; --no-keep keeps nothing", "dim")
-    return kept
 
 
 class _Talk:

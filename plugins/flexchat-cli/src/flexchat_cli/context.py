@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,20 @@ class CommandContext:
     demo: bool = False
     _read: ReadConfig | None = attrs.field(default=None, init=False)
     _commands: Records | None = attrs.field(default=None, init=False)
+
+    def show(self, data: Any, text: str) -> None:
+        """Report what was done: the data as JSON, or the text on standard error."""
+        if self.json:
+            self.terminal.json(data)
+        else:
+            self.terminal.say(text, "dim")
+
+    def show_rows(self, data: Any, head: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> None:
+        """Print a list: the data as JSON, or the rows as a table, with a note if there are none."""
+        if rows and not self.json:
+            self.terminal.table(head, rows)
+        else:
+            self.show(data, empty)
 
     def config_file(self) -> Path | None:
         """Return the configuration's file; None if there is none, or if the rehearsal model is to answer."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 import click
 from flexchat.conversations.view import Conversations
 from flexchat.domain import DEFAULT_TENANT, ChatRequest, ConversationInfo, ConversationTurn, StreamEvent, Turn
+from flexchat.domain.text import counted
 from flexchat.errors import ConfigError, PathError, StorageError, UnknownConversationError
 from flexchat.turn.keeping import new_conversation_id
 
 from .context import CommandContext
+from .parameters import Command, option_group
 from .terminal import one_line
 from .usage import UsageError
 
@@ -31,7 +32,8 @@ NO_KEEP = "FLEXCHAT_NO_KEEP"
 """The variable that keeps nothing unless an option or the configuration says so."""
 
 _PAGE = 200
-_SHORT_ID = 8
+SHORT_ID = 8
+"""Characters of an id that are shown, and enough to name it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -50,39 +52,16 @@ class Keeping:
     keep: bool | None = None
     tenant: str = DEFAULT_TENANT
 
+    def __attrs_post_init__(self) -> None:
+        if self.go_on and self.conversation is not None:
+            raise UsageError("-c continues the last conversation, --conversation another: use only one of them")
+        if self.keep is False and (self.go_on or self.conversation is not None):
+            raise UsageError("a continued conversation is kept: leave out --no-keep")
 
-def keeping_options(kept: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options of commands whose turns may be kept; ``kept`` describes the default.
-
-    The command gets them as ``keeping``.
-    """
-    options = (
-        click.option("-c", "--continue", "go_on", is_flag=True, help="continue the last conversation"),
-        click.option(
-            "--conversation",
-            metavar="ID",
-            shell_complete=complete_conversation,
-            help="continue this one; the start of its id is enough",
-        ),
-        click.option(
-            "--keep/--no-keep", " /-n", " /--no-log", default=None, help=f"keep the conversation or not ({kept})"
-        ),
-        tenant_option,
-    )
-
-    def added(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def with_keeping(
-            *args: Any, go_on: bool, conversation: str | None, keep: bool | None, tenant: str, **values: Any
-        ) -> Any:
-            if go_on and conversation is not None:
-                raise UsageError("-c continues the last conversation, --conversation another: use only one of them")
-            keeping = Keeping(go_on=go_on, conversation=conversation, keep=keep, tenant=tenant)
-            return command(*args, keeping=keeping, **values)
-
-        return functools.reduce(lambda done, option: option(done), reversed(options), with_keeping)
-
-    return added
+    @property
+    def is_requested(self) -> bool:
+        """Whether an option asks for a stored conversation."""
+        return bool(self.go_on or self.conversation is not None or self.keep)
 
 
 tenant_option = click.option(
@@ -95,18 +74,35 @@ def complete_conversation(ctx: click.Context, param: click.Parameter, incomplete
     """Return the conversations whose ids begin like this, for a shell."""
     from click.shell_completion import CompletionItem
 
-    async def list_recent() -> list[ConversationInfo]:
-        store, _ = conversation_store(ctx.obj)
-        try:
-            return [*await Conversations(store, ctx.params.get("tenant") or DEFAULT_TENANT).list(limit=_PAGE)]
-        finally:
-            await store.aclose()
+    async def complete() -> list[CompletionItem]:
+        async with open_conversations(ctx.obj, ctx.params.get("tenant") or DEFAULT_TENANT) as conversations:
+            infos = await conversations.list(limit=_PAGE)
+        return [CompletionItem(short_id(info), help=info.title) for info in infos if info.id.startswith(incomplete)]
 
-    return [
-        CompletionItem(short_id(info), help=info.title)
-        for info in asyncio.run(list_recent())
-        if info.id.startswith(incomplete)
-    ]
+    return asyncio.run(complete())
+
+
+def keeping_options(default: str) -> Callable[[Command], Command]:
+    """Add the options of commands whose turns may be kept; the command receives them as ``keeping``.
+
+    Args:
+        default: When turns are kept without an option, for the help.
+    """
+    return option_group(
+        "keeping",
+        Keeping,
+        click.option("-c", "--continue", "go_on", is_flag=True, help="continue the last conversation"),
+        click.option(
+            "--conversation",
+            metavar="ID",
+            shell_complete=complete_conversation,
+            help="continue this one; the start of its id is enough",
+        ),
+        click.option(
+            "--keep/--no-keep", " /-n", " /--no-log", default=None, help=f"keep the conversation or not ({default})"
+        ),
+        tenant_option,
+    )
 
 
 def _sqlite_alone() -> PluginHost:
@@ -119,34 +115,46 @@ def _sqlite_alone() -> PluginHost:
     return host
 
 
-def conversation_store(context: CommandContext) -> tuple[ConversationStore, bool]:
-    """Return the configured store, or the default one, and whether one is configured.
+def open_store(context: CommandContext) -> contextlib.aclosing[ConversationStore]:
+    """Open the store of the conversations for a with statement, which closes it; see conversation_store."""
+    return contextlib.aclosing(conversation_store(context))
+
+
+@contextlib.asynccontextmanager
+async def open_conversations(context: CommandContext, tenant: str) -> AsyncIterator[Conversations]:
+    """Open the kept conversations of a tenant; see conversation_store."""
+    async with open_store(context) as store:
+        yield Conversations(store, tenant)
+
+
+def conversation_store(context: CommandContext) -> ConversationStore:
+    """Return the configured store, or the default one.
 
     Raises:
         ConfigError: The table [conversations] has problems; the rest of the configuration does not matter.
     """
-    from flexchat.conversations.opening import open_conversations  # imports sqlite3: not every command needs it
+    from flexchat.conversations import opening  # imports sqlite3: not every command needs it
     from flexchat_sqlite.config import SqliteSettings
     from flexchat_sqlite.conversations import sqlite_conversations
 
-    known = context.read_config()
-    if known is not None:
+    found = context.read_config()
+    if found is not None:
         from flexchat.config.reading import read_config
 
-        config = read_config(known)
+        config = read_config(found)
         table = config.document.data.get("conversations")
         if table is not None:
             foreign = isinstance(table, dict) and table.get("provider", "sqlite") != "sqlite"
-            store = open_conversations(config, context.load_plugins(config) if foreign else _sqlite_alone())
+            store = opening.open_conversations(config, context.load_plugins(config) if foreign else _sqlite_alone())
             if store is not None:
-                return store, True
+                return store
             raise ConfigError([problem for problem in config.problems if problem.path.startswith("conversations")])
-    return sqlite_conversations(SqliteSettings(), None), False
+    return sqlite_conversations(SqliteSettings(), None)
 
 
 def short_id(info: ConversationInfo) -> str:
     """Return the start of a conversation's id, enough to name it; ids chosen by the user are not shortened."""
-    return info.id[:_SHORT_ID] if len(info.id) == len(new_conversation_id()) else info.id
+    return info.id[:SHORT_ID] if len(info.id) == len(new_conversation_id()) else info.id
 
 
 async def find_conversation(conversations: Conversations, id: str) -> ConversationInfo:
@@ -187,17 +195,14 @@ class KeptChat:
 
     Attributes:
         continued: What is known about the conversation; None if it is new.
-        waiting: Ids of its turns that were interrupted.
     """
 
     def __init__(self, chat: FlexChat, conversations: Conversations, continued: ConversationInfo | None) -> None:
         self.continued = continued
-        self.waiting: tuple[str, ...] = ()
-        self._chat = chat
         self._conversations = conversations
         self._carried: tuple[ConversationTurn, ...] = ()
-        chat.keep_in(conversations.store)
         self._id = continued.id if continued else new_conversation_id()
+        self.continue_with(chat)
 
     async def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn:
         """Answer a message and keep the turn."""
@@ -256,43 +261,6 @@ class KeptChat:
         await self._conversations.store.aclose()
 
 
-async def open_kept(chat: FlexChat, context: CommandContext, keeping: Keeping, *, by_default: bool) -> KeptChat | None:
-    """Return the chat with its turns stored according to the options; None if they are not to be stored.
-
-    Args:
-        by_default: Whether turns are stored without an option.
-
-    Raises:
-        UsageError: The options contradict each other.
-        UnknownConversationError, StorageError: The conversation cannot be continued.
-    """
-    asked = keeping.go_on or keeping.conversation is not None or keeping.keep
-    if keeping.keep is False:
-        if keeping.go_on or keeping.conversation is not None:
-            raise UsageError("a continued conversation is kept: leave out --no-keep")
-        return None
-    store, _ = conversation_store(context)
-    try:
-        if not (asked or by_default):
-            await store.aclose()
-            return None
-        conversations = Conversations(store, keeping.tenant)
-        continued = None
-        if keeping.conversation is not None:
-            continued = await find_conversation(conversations, keeping.conversation)
-        else:  # even for a new one: report an unusable store before the first answer
-            last = await conversations.list(limit=1)
-            if keeping.go_on:
-                continued = last[0] if last else None
-        kept = KeptChat(chat, conversations, continued)
-        if continued is not None and (journal := getattr(store, "journal", None)) is not None:
-            kept.waiting = tuple(await journal.waiting(continued.id, tenant=keeping.tenant))
-        return kept
-    except BaseException:
-        await store.aclose()
-        raise
-
-
 def is_configured(context: CommandContext) -> bool:
     """Return whether the configuration keeps conversations."""
     config = context.read_config()
@@ -308,28 +276,43 @@ def is_logged(context: CommandContext) -> bool:
     return not context.demo and not os.environ.get(NO_KEEP)
 
 
-async def open_or_note(
-    chat: FlexChat, context: CommandContext, keeping: Keeping, *, by_default: bool
-) -> KeptChat | None:
-    """Open the chat as open_kept does; if storing is only the default, a failing store is reported as a note."""
+async def open_kept(chat: FlexChat, context: CommandContext, keeping: Keeping, *, by_default: bool) -> KeptChat | None:
+    """Return the chat with its turns stored according to the options; None if they are not to be stored.
+
+    A conversation that is continued is reported on standard error; and so is a store that fails, if storing is only the
+    default.
+
+    Args:
+        by_default: Whether turns are stored without an option.
+
+    Raises:
+        UnknownConversationError, StorageError: The conversation cannot be continued.
+    """
+    if keeping.keep is False or not (keeping.is_requested or by_default):
+        return None
     try:
-        return await open_kept(chat, context, keeping, by_default=by_default)
+        async with contextlib.AsyncExitStack() as on_error:
+            store = await on_error.enter_async_context(open_store(context))
+            conversations = Conversations(store, keeping.tenant)
+            if keeping.conversation is not None:
+                last = [await find_conversation(conversations, keeping.conversation)]
+            else:  # even for a new one: report an unusable store before the first answer
+                last = [*await conversations.list(limit=1)]
+            continued = last[0] if last and (keeping.go_on or keeping.conversation is not None) else None
+            journal = getattr(store, "journal", None) if continued is not None else None
+            waiting = await journal.waiting(continued.id, tenant=keeping.tenant) if journal and continued else ()
+            on_error.pop_all()
     except (StorageError, PathError) as error:
-        asked = keeping.keep or keeping.go_on or keeping.conversation is not None
-        if asked or is_configured(context):
+        if keeping.is_requested or is_configured(context):
             raise
         context.terminal.say(f"note: this conversation is not kept: {error}", "dim")
         return None
-
-
-def say_continued(kept: KeptChat, context: CommandContext, keeping: Keeping) -> None:
-    """Report on standard error which conversation is continued, if that was requested."""
-    if kept.continued is not None:
-        turns = "1 turn" if kept.continued.turns == 1 else f"{kept.continued.turns} turns"
-        title = one_line(kept.continued.title, 60)
-        context.terminal.say(f"continuing {short_id(kept.continued)} ({turns}): {title}", "dim")
-        for id in kept.waiting:
-            text = f"its turn {id[:_SHORT_ID]} was interrupted: the next message ends it; or: flexchat turns resume"
-            context.terminal.say(text, "dim")
+    if continued is not None:
+        turns, title = counted(continued.turns, "turn"), one_line(continued.title, 60)
+        context.terminal.say(f"continuing {short_id(continued)} ({turns}): {title}", "dim")
     elif keeping.go_on:
         context.terminal.say("no conversation is kept yet: starting a new one", "dim")
+    for id in waiting:
+        text = f"its turn {id[:SHORT_ID]} was interrupted: the next message ends it; or: flexchat turns resume"
+        context.terminal.say(text, "dim")
+    return KeptChat(chat, conversations, continued)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -15,81 +15,62 @@ from flexchat.domain import Effect
 from flexchat.errors import ConfigError
 
 from .context import CommandContext
-from .conversations_store import conversation_store, tenant_option
-from .parameters import TEXT, argument
-from .terminal import one_line
+from .conversations_store import SHORT_ID, open_store, tenant_option
+from .parameters import TEXT, argument, limit_option, run_async
 from .usage import UsageError
 
 if TYPE_CHECKING:
-    from flexchat.plugin.contracts import ConversationStore, EffectLedger
+    from flexchat.plugin.contracts import EffectLedger
 
-_MOST = 50
-_SHORT_KEY = 8
 _id = argument("id", metavar="ID", help="its key, or the start of it")
 
 
 @click.command
 @click.option("--unknown", is_flag=True, help="only those a person has to check")
-@click.option("--limit", metavar="N", type=int, default=_MOST, help=f"maximum number (default: {_MOST})")
+@limit_option(50)
 @tenant_option
 @click.pass_obj
-def list_(context: CommandContext, unknown: bool, limit: int, tenant: str) -> None:
+@run_async
+async def list_(context: CommandContext, unknown: bool, limit: int, tenant: str) -> None:
     """List what tools have changed, newest first."""
-    terminal = context.terminal
-    if limit < 1:
-        raise UsageError(f"--limit is at least 1, not {limit}")
-
-    async def work(ledger: EffectLedger) -> None:
-        states: Any = ("unknown",) if unknown else None
-        effects = await ledger.list(tenant=tenant, states=states, limit=limit)
-        if context.json:
-            terminal.json([_as_data(effect) for effect in effects])
-            return
-        rows = []
-        for effect in effects:
-            note = f": {effect.note}" if effect.note else ""
-            text = f"{effect.tool}({_arguments(effect)}){note}"
-            rows.append((effect.key[:_SHORT_KEY], to_the_minute(effect.claimed_at), effect.state, text))
-        terminal.table(("id", "began", "state", "call"), rows)
-        if not effects:
-            terminal.say("no effect is unknown" if unknown else "no tool has changed anything", "dim")
-        elif any(effect.state == "unknown" for effect in effects):
-            terminal.say("check whether it took effect, then: flexchat effects settle ID done|failed", "dim")
-
-    _with_ledger(context, work)
+    async with _open_ledger(context) as ledger:
+        effects = await ledger.list(tenant=tenant, states=("unknown",) if unknown else None, limit=limit)
+    rows = []
+    for effect in effects:
+        text = f"{effect.tool}({_arguments(effect)}){f': {effect.note}' if effect.note else ''}"
+        rows.append((effect.key[:SHORT_ID], to_the_minute(effect.claimed_at), effect.state, text))
+    data = [_as_data(effect) for effect in effects]
+    empty = "no effect is unknown" if unknown else "no tool has changed anything"
+    context.show_rows(data, ("id", "began", "state", "call"), rows, empty)
+    if any(effect.state == "unknown" for effect in effects) and not context.json:
+        context.terminal.say("check whether it took effect, then: flexchat effects settle ID done|failed", "dim")
 
 
 @click.command
 @_id
 @tenant_option
 @click.pass_obj
-def show(context: CommandContext, id: str, tenant: str) -> None:
+@run_async
+async def show(context: CommandContext, id: str, tenant: str) -> None:
     """Print everything known about an effect."""
-
-    async def work(ledger: EffectLedger) -> None:
+    async with _open_ledger(context) as ledger:
         effect = await ledger.get(id, tenant=tenant)
-        if context.json:
-            context.terminal.json(_as_data(effect))
-            return
-        settled = f", settled by {effect.settled_by}" if effect.settled_by else ""
-        for name, value in (
+    if context.json:
+        context.terminal.json(_as_data(effect))
+        return
+    settled = f", settled by {effect.settled_by}" if effect.settled_by else ""
+    names = ("tool", "arguments", "result", "note", "handle")
+    places = ("conversation", "turn", "place")
+    context.terminal.fields(
+        [
             ("key", effect.key),
             ("state", effect.state + settled),
-            ("tool", effect.tool),
-            ("arguments", effect.arguments),
-            ("result", effect.result),
-            ("note", effect.note),
-            ("handle", effect.handle),
+            *((name, getattr(effect, name)) for name in names),
             ("claimed", effect.claimed_at),
             ("ended", effect.ended_at),
-            ("conversation", effect.conversation),
-            ("turn", effect.turn),
-            ("place", effect.place),
-        ):
-            if value:
-                context.terminal.out(f"{name + ':':14}{one_line(str(value), 2_000)}")
-
-    _with_ledger(context, work)
+            *((name, getattr(effect, name)) for name in places),
+        ]
+    )
 
 
 @click.command
@@ -98,36 +79,16 @@ def show(context: CommandContext, id: str, tenant: str) -> None:
 @click.option("--note", metavar="TEXT", type=TEXT, default="", help="how you know; the model may see it")
 @tenant_option
 @click.pass_obj
-def settle(context: CommandContext, id: str, state: Literal["done", "failed"], note: str, tenant: str) -> None:
+@run_async
+async def settle(context: CommandContext, id: str, state: Literal["done", "failed"], note: str, tenant: str) -> None:
     """Record how an unknown effect ended: ID done|failed."""
-
-    async def work(ledger: EffectLedger) -> None:
-        found = await ledger.get(id, tenant=tenant)
-        effect = await ledger.settle(found.key, tenant=tenant, state=state, by=_who(), note=note)
-        if context.json:
-            context.terminal.json(_as_data(effect))
-        else:
-            context.terminal.say(f"{effect.key[:_SHORT_KEY]} {effect.tool} is {effect.state}", "dim")
-
-    _with_ledger(context, work)
+    async with _open_ledger(context) as ledger:
+        key = (await ledger.get(id, tenant=tenant)).key
+        effect = await ledger.settle(key, tenant=tenant, state=state, by=_user_name(), note=note)
+    context.show(_as_data(effect), f"{effect.key[:SHORT_ID]} {effect.tool} is {effect.state}")
 
 
-def _with_ledger(context: CommandContext, work: Callable[[EffectLedger], Awaitable[None]]) -> None:
-    async def on_the_ledger() -> None:
-        store, _ = conversation_store(context)
-        try:
-            ledger = _ledger(context, store)
-            try:
-                await work(ledger)
-            finally:
-                await ledger.aclose()
-        finally:
-            await store.aclose()
-
-    asyncio.run(on_the_ledger())
-
-
-def _who() -> str:
+def _user_name() -> str:
     import getpass  # needed by this command only
 
     try:
@@ -139,12 +100,10 @@ def _who() -> str:
 def _arguments(effect: Effect) -> str:
     """Format the arguments as in a call; truncated ones are shown as stored."""
     try:
-        given = json.loads(effect.arguments or "{}")
-    except ValueError:
+        arguments = json.loads(effect.arguments or "{}")
+        return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items())
+    except (ValueError, AttributeError):
         return effect.arguments
-    if not isinstance(given, dict):
-        return effect.arguments
-    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items())
 
 
 def _as_data(effect: Effect) -> dict[str, Any]:
@@ -152,8 +111,9 @@ def _as_data(effect: Effect) -> dict[str, Any]:
     return {**data, **{name: json.loads(data[name]) for name in ("result", "handle") if data[name] is not None}}
 
 
-def _ledger(context: CommandContext, store: ConversationStore) -> EffectLedger:
-    """Return the configured ledger, or the one in the default file.
+@contextlib.asynccontextmanager
+async def _open_ledger(context: CommandContext) -> AsyncIterator[EffectLedger]:
+    """Open the configured ledger, or the one in the default file.
 
     Raises:
         ConfigError: The table [tools.effects] has problems.
@@ -162,15 +122,16 @@ def _ledger(context: CommandContext, store: ConversationStore) -> EffectLedger:
     from flexchat.config.reading import read_config
     from flexchat.conversations.opening import open_ledger
 
-    known = context.read_config()
-    reading = read_config(known if known is not None else {})
+    reading = read_config(context.read_config() or {})
     tools = reading.document.data.get("tools")
-    written = isinstance(tools, dict) and "effects" in tools
-    table = reading.settings(("tools", "effects"), (), EffectsTable) if written else EffectsTable()
+    is_written = isinstance(tools, dict) and "effects" in tools
+    table = reading.settings(("tools", "effects"), (), EffectsTable) if is_written else EffectsTable()
     if table is not None and table.store == "memory":
         text = 'effects are kept in memory and end with their program: tools.effects.store = "sqlite" keeps them'
         raise UsageError(text)
-    ledger = open_ledger(reading, context.load_plugins(reading), table, store) if table is not None else None
-    if ledger is None:
-        raise ConfigError([problem for problem in reading.problems if problem.path.startswith("tools.effects")])
-    return ledger
+    async with open_store(context) as store:
+        ledger = open_ledger(reading, context.load_plugins(reading), table, store) if table is not None else None
+        if ledger is None:
+            raise ConfigError([problem for problem in reading.problems if problem.path.startswith("tools.effects")])
+        async with contextlib.aclosing(ledger):
+            yield ledger

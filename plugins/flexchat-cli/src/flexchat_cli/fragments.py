@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from flexchat.domain.masking import Mask
-from flexchat.errors import FetchError, PathError
-from flexchat.files import located, read_file
+from flexchat.errors import FetchError
 
 from . import standard_input
 from .terminal import Terminal
@@ -37,15 +36,8 @@ async def read_fragments(named: Sequence[str], terminal: Terminal) -> list[str]:
         elif name.lower().startswith(("http://", "https://")):
             texts.append(standard_input.decoded(await _fetched(name), f"-f {name}"))
         else:
-            texts.append(standard_input.decoded(_read(name), f"-f {name}"))
+            texts.append(standard_input.read_text_file(name, f"-f {name}", most=MAX_BYTES))
     return [text.strip() for text in texts]
-
-
-def _read(name: str) -> bytes:
-    try:
-        return read_file(located(name), most=MAX_BYTES)
-    except (OSError, PathError) as error:
-        raise UsageError(f"-f {name}: {getattr(error, 'strerror', None) or error}") from None
 
 
 async def _fetched(url: str) -> bytes:

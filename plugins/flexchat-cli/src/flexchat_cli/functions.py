@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from flexchat.domain import ToolDefinition
 from flexchat.errors import ToolDefinitionError
-from flexchat.files import located, read_file
 from flexchat.plugin.foreign import contained, error_name
 from flexchat.tools.python_function import FunctionTool, tool
 
+from .standard_input import read_text_file
 from .usage import UsageError
 
 _MAX_BYTES = 1024 * 1024
@@ -30,7 +30,7 @@ def tools_in(sources: Sequence[str]) -> list[ToolDefinition]:
 def _tools(source: str, number: int) -> Iterator[ToolDefinition]:
     is_file = "\n" not in source and source.strip().endswith(".py")
     where, name = (f"--functions {source}" if is_file else "--functions"), f"flexchat_functions_{number}"
-    code = _read(source.strip()) if is_file else source
+    code = read_text_file(source.strip(), where, most=_MAX_BYTES) if is_file else source
     module, file = types.ModuleType(name), source if is_file else f"<--functions {number}>"
     linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)  # for tracebacks and inspect
     try:
@@ -58,12 +58,3 @@ def _tools(source: str, number: int) -> Iterator[ToolDefinition]:
         yield made.definition
     if not found:
         raise UsageError(f"{where}: it defines no function")
-
-
-def _read(file: str) -> str:
-    try:
-        return read_file(located(file), most=_MAX_BYTES).decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"--functions {file}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"--functions {file}: the file is not UTF-8") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import click
@@ -14,30 +13,19 @@ from flexchat.domain.text import counted
 from .context import CommandContext
 from .conversations_store import (
     complete_conversation,
-    conversation_store,
     every,
     find_conversation,
+    open_conversations,
     short_id,
     tenant_option,
 )
 from .model_names import saved_names
-from .parameters import TEXT
+from .parameters import TEXT, limit_option, run_async
 from .usage import UsageError
-
-_MOST = 3
 
 
 @click.command
-@click.option(
-    "-n",
-    "--limit",
-    "--count",
-    "limit",
-    metavar="N",
-    type=int,
-    default=_MOST,
-    help=f"maximum number of turns (default: {_MOST})",
-)
+@limit_option(3, "-n", "--limit", "--count", noun=" of turns")
 @click.option("-r", "--response", is_flag=True, help="print the last answer, and nothing else")
 @click.option(
     "--conversation",
@@ -49,7 +37,8 @@ _MOST = 3
 @click.option("-m", "--model", metavar="NAME", help="only turns that this model answered: LLM/MODEL, or one of the two")
 @tenant_option
 @click.pass_obj
-def logs(
+@run_async
+async def logs(
     context: CommandContext,
     limit: int,
     response: bool,
@@ -62,21 +51,24 @@ def logs(
 
     The newest one comes last, as in a conversation.
     """
-    if limit < 1:
-        raise UsageError(f"--limit is at least 1, not {limit}")
     if conversation is not None and search is not None:
         raise UsageError("--conversation names one conversation, --search looks in all: use only one of them")
-    found = asyncio.run(_last(context, 1 if response else limit, conversation, search, model, tenant))
+    limit = 1 if response else limit
+    async with open_conversations(context, tenant) as conversations:
+        if conversation is not None:
+            info = await find_conversation(conversations, conversation)
+            turns = await conversations.turns(info.id, last=limit if model is None else None)
+            entries = [(info, turn) for turn in turns if _is_of(turn, model)][-limit:]
+        else:
+            entries = await _last(conversations, limit, search, model)
     terminal = context.terminal
     if context.json:
-        terminal.json([_as_data(info, turn) for info, turn in found])
+        terminal.json([_as_data(info, turn) for info, turn in entries])
         return
-    if not found:
-        terminal.say(
-            "no turn is kept" + (" that contains these words" if search else "") + (" of this model" if model else ""),
-            "dim",
-        )
-    for number, (info, turn) in enumerate(found):
+    if not entries:
+        which = (" that contains these words" if search else "") + (" of this model" if model else "")
+        terminal.say(f"no turn is kept{which}", "dim")
+    for number, (info, turn) in enumerate(entries):
         if response:
             terminal.out(turn.answer)
             continue
@@ -92,31 +84,17 @@ def logs(
 
 
 async def _last(
-    context: CommandContext,
-    limit: int,
-    conversation: str | None,
-    search: str | None,
-    model: str | None,
-    tenant: str,
+    conversations: Conversations, limit: int, search: str | None, model: str | None
 ) -> list[tuple[ConversationInfo, ConversationTurn]]:
     """Return the newest turns, oldest first. A conversation last used before all of them cannot have one of them."""
-    store, _ = conversation_store(context)
-    try:
-        conversations = Conversations(store, tenant)
-        if conversation is not None:
-            info = await find_conversation(conversations, conversation)
-            turns = await conversations.turns(info.id, last=limit if model is None else None)
-            return [(info, turn) for turn in turns if _is_of(turn, model)][-limit:]
-        found: list[tuple[ConversationInfo, ConversationTurn]] = []
-        async for info in every(conversations, search):
-            if len(found) == limit and info.used_at < found[0][1].at:
-                break
-            turns = await conversations.turns(info.id, last=limit if search is None and model is None else None)
-            found += [(info, turn) for turn in turns if _has_words(turn, search or "") and _is_of(turn, model)]
-            found = sorted(found, key=lambda pair: pair[1].at)[-limit:]
-        return found
-    finally:
-        await store.aclose()
+    entries: list[tuple[ConversationInfo, ConversationTurn]] = []
+    async for info in every(conversations, search):
+        if len(entries) == limit and info.used_at < entries[0][1].at:
+            break
+        turns = await conversations.turns(info.id, last=limit if search is None and model is None else None)
+        entries += [(info, turn) for turn in turns if _has_words(turn, search or "") and _is_of(turn, model)]
+        entries = sorted(entries, key=lambda pair: pair[1].at)[-limit:]
+    return entries
 
 
 def _has_words(turn: ConversationTurn, words: str) -> bool:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
+import functools
+import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import click
 from flexchat.domain.version import __version__
 
 from .context import CommandContext
+from .usage import UsageError
+
+Command = Callable[..., Any]
 
 
 class Argument(click.Argument):
@@ -28,9 +34,55 @@ class Argument(click.Argument):
         return (self.metavar if self.required else f"[{self.metavar}]") + ("..." if self.nargs != 1 else "")
 
 
-def argument(*names: str, help: str, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def argument(*names: str, help: str, **settings: Any) -> Callable[[Command], Command]:
     """Add an argument with a help text to a command."""
     return click.argument(*names, cls=Argument, help=help, **settings)
+
+
+def option_group(name: str, build: Command, *options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Add options whose values the command receives as one argument.
+
+    Args:
+        name: The argument's name.
+        build: Returns its value; its parameters are those of the options.
+    """
+    names = inspect.signature(build).parameters
+
+    def add(command: Command) -> Command:
+        @functools.wraps(command)
+        def with_group(*args: Any, **values: Any) -> Any:
+            value = build(**{each: values.pop(each) for each in names})
+            return command(*args, **{name: value}, **values)
+
+        decorated: Command = with_group
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return add
+
+
+def limit_option(default: int, *names: str, noun: str = "") -> Callable[[Command], Command]:
+    """Add an option for the maximum number of results, at least 1."""
+
+    def check(ctx: click.Context, param: click.Parameter, limit: int) -> int:
+        if limit < 1:
+            raise UsageError(f"--limit is at least 1, not {limit}")
+        return limit
+
+    text = f"maximum number{noun} (default: {default})"
+    names = names or ("--limit",)
+    return click.option(*names, "limit", metavar="N", type=int, default=default, callback=check, help=text)
+
+
+def run_async(command: Callable[..., Coroutine[Any, Any, Any]]) -> Command:
+    """Make a coroutine function the function of a command."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **values: Any) -> Any:
+        return asyncio.run(command(*args, **values))
+
+    return run
 
 
 class FileName(click.Path):

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from flexchat.errors import did_you_mean
-from flexchat.files import read_file
 
+from .standard_input import read_text_file
 from .usage import UsageError
 
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -39,11 +39,7 @@ def read_schema(text: str, folder: str | os.PathLike[str] = "", what: str = "--s
         return _object(text, what)
     file = os.path.join(folder, text)
     if text.endswith(".json") or os.path.exists(file):
-        try:
-            return _object(read_file(file, most=_MOST_BYTES).decode("utf-8-sig"), f"{what} {text}")
-        except (OSError, UnicodeDecodeError, ValueError) as error:  # ValueError: of a name with NUL
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise UsageError(f"{what} {text}: {reason}") from None
+        return _object(read_text_file(file, f"{what} {text}", most=_MAX_BYTES), f"{what} {text}")
     try:
         return _of_words(text)
     except UsageError as error:

@@ -11,7 +11,11 @@ import stat
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+from flexchat.errors import PathError
+from flexchat.files import located, read_file
 
 from .terminal import StreamError, Terminal
 from .usage import UsageError
@@ -104,6 +108,23 @@ def saying_what_is_waited_for(terminal: Terminal, what: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+def read_text_file(name: str | Path, what: str, *, most: int) -> str:
+    """Read a file of text, whose encoding is found as that of standard input.
+
+    Args:
+        what: How errors begin.
+        most: Largest size in bytes.
+
+    Raises:
+        UsageError: It cannot be read, or is not text.
+    """
+    try:
+        return decoded(read_file(located(name), most=most), what)
+    except (OSError, PathError) as error:
+        reason = error.reason if isinstance(error, PathError) else error.strerror or error
+        raise UsageError(f"{what} cannot be read: {reason}") from None
 
 
 def decoded(content: bytes, what: str = "standard input") -> str:

@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -176,6 +176,12 @@ class Terminal:
             columns = "".join(f"{text:{width}}  " for text, width in zip(row, widths, strict=False))
             room = max(self.width - len(columns), _NARROWEST) if _is_terminal(self._stdout) else _LONGEST_CELL
             self.out((columns + one_line(row[-1], room)).rstrip())
+
+    def fields(self, values: Iterable[tuple[str, object]]) -> None:
+        """Write names and values to standard output, one line each, without empty values."""
+        for name, value in values:
+            if value:
+                self.out(f"{name + ':':14}{one_line(str(value), _LONGEST_CELL)}")
 
     def json(self, data: Any, *, one_line: bool = False) -> None:
         """Write data to standard output as JSON."""

@@ -13,13 +13,13 @@ import click
 from flexchat.domain import Implementation, SchemaDialect, SchemaNote, ToolDefinition
 from flexchat.domain.text import counted
 from flexchat.errors import ToolDefinitionError, did_you_mean
-from flexchat.files import read_file
 from flexchat.installing import how_to_install
 from flexchat.schema.limits import schema_problems
 from flexchat_sdk.dialects.lint import ToolFinding, lint_tools, portable_definition
 
 from .context import CommandContext
 from .parameters import FILE_NAME
+from .standard_input import read_text_file
 from .terminal import Style, Terminal
 from .usage import FAILED, OK, UsageError
 
@@ -143,13 +143,9 @@ def _read(file: Path) -> tuple[list[ToolDefinition], list[Unusable]]:
     from flexchat.config.document import MAX_BYTES
 
     try:
-        data = json.loads(read_file(file, most=MAX_BYTES).decode("utf-8-sig"))
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+        data = json.loads(read_text_file(file, str(file), most=MAX_BYTES))
     except RecursionError:
         raise UsageError(f"{file} is nested too deeply") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8 text") from None
     except ValueError as error:
         raise UsageError(f"{file} is not JSON: {error}") from None
     entries = data.get("tools") if isinstance(data, dict) else data

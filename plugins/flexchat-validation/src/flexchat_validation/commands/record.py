@@ -67,7 +67,7 @@ def record(
 
 
 async def _turns(context: CommandContext, id: str | None, tenant: str) -> tuple[Sequence[ConversationTurn], str]:
-    store, _ = conversation_store(context)
+    store = conversation_store(context)
     try:
         conversations = Conversations(store, tenant)
         if id is not None:
