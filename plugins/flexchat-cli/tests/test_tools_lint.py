@@ -177,7 +177,7 @@ def test_two_tools_of_one_name_cannot_both_be_sent(run, tmp_path):
         (b"\xff", "is not UTF-8: see line 1"),
         (b"[" * 100_000, "is nested too deeply"),
         (b"5", "must contain a list of tools"),
-        (None, "cannot be read"),
+        (None, "--tools t.json: there is no such file"),
     ],
 )
 def test_a_file_that_holds_no_tools_is_a_usage_error(run, tmp_path, content, words):

@@ -124,7 +124,7 @@ def read_text_file(name: str | Path, what: str, *, most: int) -> str:
         return decoded(read_file(located(name), most=most), what)
     except (OSError, PathError) as error:
         reason = error.reason if isinstance(error, PathError) else error.strerror or error
-        raise UsageError(f"{what} cannot be read: {reason}") from None
+        raise UsageError(f"{what}: {reason}") from None
 
 
 def decoded(content: bytes, what: str = "standard input") -> str:

@@ -143,7 +143,7 @@ def _read(file: Path) -> tuple[list[ToolDefinition], list[Unusable]]:
     from flexchat.config.document import MAX_BYTES
 
     try:
-        data = json.loads(read_text_file(file, str(file), most=MAX_BYTES))
+        data = json.loads(read_text_file(file, f"--tools {file}", most=MAX_BYTES))
     except RecursionError:
         raise UsageError(f"{file} is nested too deeply") from None
     except ValueError as error:
