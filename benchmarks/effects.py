@@ -4,6 +4,7 @@
     python benchmarks/effects.py --continue FOLDER         go on with a run that was stopped
     python benchmarks/effects.py --runs 200 --break journal    break the order on purpose: see that it is caught
     python benchmarks/effects.py --store postgresql            in PostgreSQL, which is restarted in a part of the runs
+    python benchmarks/effects.py --minutes 15              as many runs as fit
 
 A run is a turn with a tool that changes something, or a call by hand under a key. It runs in a forked process, which is
 killed (SIGKILL) at one of the POINTS or at a random moment; then two processes at once take it up, of which one may be
@@ -13,8 +14,11 @@ there is an answer. The clock of every second process is 20 hours ahead or behin
 service of its own, which knows nothing of FlexChat's ledger. HTTP tools reach it over HTTP, and it answers them late,
 twice, never, or breaks off: effects_http.py. Others belong to an MCP server that does so, too, or dies: effects_mcp.py.
 
-Once a call has been claimed, every second process declares the tools in another way: as ones that read, are idempotent,
-or honour keys that the first attempt did not send. The row in the ledger has to decide all the same.
+Once a call has been claimed, every second process declares its tool in another way: as one that reads, is idempotent,
+or honours keys that the first attempt did not send, in the tool itself, in its entry of tools.registry, or in the table
+of its MCP server. Or another source offers a tool of that name: a second server, the same one under another name or
+with other hints, or the program. The row in the ledger has to decide in each case. The counts are broken down by the
+kind of tool, with the number of runs in which a process had another declaration.
 
 PostgreSQL is a server of this driver's own, of Debian's package if that is installed, in a temporary folder. In one run
 of ten it is stopped and started again while the processes work: half of the times as a crash would stop it.
@@ -51,12 +55,15 @@ from flexchat_testing import ScriptedProvider, calls, says
 STEPS = ("bind", "write", "model", "claim", "tool", "remember", "finish", "append")
 POINTS = tuple(f"{step} {when}" for step in STEPS for when in ("before", "after"))
 TURNS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die", *effects_http.TURNS, *effects_mcp.TURNS)
-KINDS = (*TURNS, *(f"{tool}, delivered twice" for tool in TURNS), "by hand", "by hand, with key")
-BREAKS = ("claim", "finish", "journal", "effect")
+TOOLS = {"by hand": "pay", "by hand, with key": "pay_with_key"}
+"""The tools that are called by hand."""
+KINDS = (*TURNS, *(f"{tool}, delivered twice" for tool in TURNS), *TOOLS)
+BREAKS = ("claim", "finish", "journal", "effect", "key")
 RESTARTS = 0.1
 """Part of the rounds in which the server is restarted."""
 CHANGES = 0.5
 """Part of the processes after the first claim whose configuration declares the tools in another way."""
+COLUMNS = ("runs", "killed", "redeclared", "effects", "doubled", "done", "unknown", "unknown that happened")
 CLOCKS = (0, 0, 20 * 3600, -20 * 3600)
 """By how many seconds the clock of a process is ahead: it jumps from one process to the next."""
 IN_THE_WINDOW = (
@@ -78,6 +85,7 @@ SERVICE = """
 CREATE TABLE IF NOT EXISTS effects (number INTEGER PRIMARY KEY, run TEXT, tool TEXT, key TEXT);
 CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS paid_again (run TEXT, position INTEGER);
+CREATE TABLE IF NOT EXISTS redeclared (run TEXT, change TEXT);
 CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, kind TEXT, kills TEXT, ended INTEGER);
 """
 
@@ -161,10 +169,11 @@ class Killer:
 
     Attributes:
         clock: How many seconds its clock is ahead.
+        may_move: Whether a tool may belong to another source in this process: then its turn may not end here.
     """
 
-    def __init__(self, point, passes, clock=0):
-        self.point, self.left, self.clock = point, passes, clock
+    def __init__(self, point, passes, clock=0, may_move=False):
+        self.point, self.left, self.clock, self.may_move = point, passes, clock, may_move
 
     def __call__(self, point):
         if point == self.point:
@@ -312,36 +321,73 @@ def is_claimed(kept, run):
     return count > 0
 
 
-def redeclared(made):
-    """Return a tool as a configuration changed between kill and resumption may declare it."""
-    said = random.choice(
-        (
-            {"effect": "read", "honours_key": False, "verify": None},
-            {"effect": "idempotent", "honours_key": False, "verify": None},
-            {"honours_key": True, "verify": None},
-        )
-    )
-    return attrs.evolve(made.definition, **said) if made.definition.effect == "write" else made.definition
+def as_read(service, run, kill, name):
+    """Return a tool of this name, given in code, which a program may have put in place of another source's."""
+
+    @tool(name=name, effect="read")
+    async def pay(amount: int, note: str = "") -> str:
+        """Pay."""
+        kill("tool before")
+        service.do(run, name)
+        return f"{name} done"
+
+    return pay
+
+
+def declarations(kind, may_move):
+    """Return the declarations that a configuration changed between kill and resumption may have, by name."""
+    name = TOOLS.get(kind, kind.partition(",")[0])
+    plain = {
+        "reads": {"effect": "read", "honours_key": False},
+        "is idempotent": {"effect": "idempotent", "honours_key": False},
+        "honours keys": {"honours_key": True},
+    }
+    registry = {f"registry: {each}": {"registry": {"name": name, **changes}} for each, changes in plain.items()}
+    in_code = {"given in code": {"in_code": name}}
+    if kind.startswith("http"):
+        kinds, moves = {f"entry: {each}": {"entry": changes} for each, changes in plain.items()}, in_code
+        kinds |= {
+            "entry: a header for keys": {"header": "Idempotency-Key"},
+            "entry: no header for keys": {"header": ""},
+        }
+    elif kind.startswith("mcp"):
+        kinds, moves = {**registry, **effects_mcp.declarations()}, {**effects_mcp.moves(), **in_code}
+    else:
+        kinds = {f"tool: {each}": {"tool": {"verify": None, **changes}} for each, changes in plain.items()}
+        kinds, moves = kinds if name == "pay_and_ask" else {**kinds, **registry}, {}  # an entry cannot unset verify
+    return {**kinds, **moves} if may_move else kinds
 
 
 def chat_of(folder, kept, service, run, kind, kill):
     """The chat of one process, which tells its owners' ids to whoever buries it."""
+    change = {}
+    if not run.startswith("warm-up") and is_claimed(kept, run) and random.random() < CHANGES:
+        name, change = random.choice([*declarations(kind, kill.may_move).items()])
+        service.write(lambda d: d.execute("INSERT INTO redeclared VALUES (?, ?)", (run, name)))
     config = {
         "llms": {"bot": {"provider": "scripted"}},
         "responses": [{"llm": "bot", "model": "m", "tools": {"enabled": True}}],
+        "tools": {},
     }
+    given = tools(service, run, kill)
     if kind.startswith("http"):
-        config["tools"] = {"registry": effects_http.tools_of(service.http.url, run)}
+        config["tools"]["registry"] = effects_http.tools_of(service.http.url, run, kind.partition(",")[0], change)
         config["network"] = {"allow": ["127.0.0.1"]}
         effects_http.watch_requests(kill)
-    if kind.startswith("mcp"):
-        tables = effects_mcp.tables_of(folder, service.path, run, kind)
-        config["tools"] = {"mcp": tables, "lock": str(folder / f"{tables[0]['name']}.lock")}
-        config["responses"][0]["tools"]["allowed_tools"] = [f"{tables[0]['name']}/*", "look"]
+    if kind.startswith("mcp") and "in_code" not in change:
+        tables, lock, allowed = effects_mcp.tables_of(folder, service.path, run, kind, change)
+        config["tools"] |= {"mcp": tables, "lock": str(folder / lock)}
+        config["responses"][0]["tools"]["allowed_tools"] = [f"{allowed}/*", "look"]
         effects_mcp.watch_calls(kill)
-    given = tools(service, run, kill)
-    if not run.startswith("warm-up") and is_claimed(kept, run) and random.random() < CHANGES:
-        given = [redeclared(each) for each in given]
+    if "registry" in change:
+        config["tools"]["registry"] = [change["registry"]]
+    if "tool" in change:
+        given = [
+            attrs.evolve(made.definition, **change["tool"]) if made.definition.effect == "write" else made
+            for made in given
+        ]
+    if "in_code" in change:
+        given = (*given, as_read(service, run, kill, change["in_code"]))
     store = kept.store()
     answers = model(run, kind, kill, kept, service)
     chat = FlexChat.from_config(config, tools=given, providers={"bot": answers}, plugins=PLUGINS)
@@ -365,8 +411,7 @@ async def attempt(folder, kept, service, run, kind, kill):
     chat, store = chat_of(folder, kept, service, run, kind, kill)
     with contextlib.suppress(FlexChatError):
         if kind.startswith("by hand"):
-            name = "pay_with_key" if "key" in kind else "pay"
-            await chat.call_tool(name, {"amount": 5}, idempotency_key=run)
+            await chat.call_tool(TOOLS[kind], {"amount": 5}, idempotency_key=run)
         elif "twice" in kind:
             try:
                 await chat.respond("Pay, please.", conversation=run, idempotency_key=run)
@@ -398,6 +443,15 @@ def break_order(what):
             return result
 
         ClaimEffect._finish = never
+    elif what == "key":
+        ClaimEffect._may_ask_again = staticmethod(
+            lambda call, effect: effect.handle is not None or call.tool.honours_key
+        )
+
+        async def by_the_tool(self, call, rest, wanted, lost):
+            return await recover(self, call, rest, wanted, attrs.evolve(lost, honours_key=call.tool.honours_key))
+
+        recover, ClaimEffect._recover = ClaimEffect._recover, by_the_tool
     elif what == "effect":
 
         async def as_declared(self, call, rest):
@@ -465,7 +519,7 @@ def one(folder, kept, service, run, chance, only):
         children = []
         for _ in range(together):
             point = chance.choice((*POINTS, "at random", "not at all")) if trial < 4 else "not at all"
-            kill = Killer(point, chance.choice((1, 1, 2, 3)), clock=chance.choice(CLOCKS))
+            kill = Killer(point, chance.choice((1, 1, 2, 3)), clock=chance.choice(CLOCKS), may_move=trial < 4)
             children.append((forked(lambda kill=kill: attempt(folder, kept, service, run, kind, kill)), point))
         for child, point in children:
             if point == "at random":
@@ -488,7 +542,7 @@ def states_of(kept, run):
 
 
 def verdict(kept, service):
-    """Compare what the service counted with what the ledger says; return the counts and what is wrong."""
+    """Compare what the service counted with the ledger; return the counts, also by kind of tool, and the faults."""
     runs = service.write(lambda d: d.execute("SELECT run, kind, kills FROM runs WHERE ended = 1").fetchall())
     did = dict(service.write(lambda d: d.execute("SELECT run, count(*) FROM effects GROUP BY run").fetchall()))
     (again,) = service.write(lambda d: d.execute("SELECT count(*) FROM paid_again").fetchone())
@@ -502,36 +556,44 @@ def verdict(kept, service):
     states = {}
     for run, state in rows:
         states.setdefault(run.removeprefix("key:"), []).append("unknown" if state == "claimed" else state)
-    counts = {"runs": len(runs), "killed": 0, "effects": 0, "done": 0, "unknown": 0, "unknown that happened": 0}
-    wrong = []
+    redeclared = {run for (run,) in service.write(lambda d: d.execute("SELECT run FROM redeclared").fetchall())}
+    table, wrong = {}, []
     for run, kind, kills in runs:
         happened, known = did.get(run, 0), states.get(run, [])
+        tool_kind = next((each for each in ("http", "mcp", "by hand") if kind.startswith(each)), "python")
+        counts = table.setdefault(tool_kind, dict.fromkeys(COLUMNS, 0))
+        counts["runs"] += 1
         counts["killed"] += bool(json.loads(kills))
+        counts["redeclared"] += run in redeclared
         counts["effects"] += happened
+        counts["doubled"] += happened > 1
         counts["done"] += known.count("done")
         counts["unknown"] += known.count("unknown")
         counts["unknown that happened"] += "unknown" in known and bool(happened)
+        about = f"{run} ({kind}, killed at {kills}{', redeclared' if run in redeclared else ''})"
         if "twice" in kind and turns[run] > 1:
-            wrong.append(f"{run} ({kind}, killed at {kills}): {turns[run]} turns of one key")
+            wrong.append(f"{about}: {turns[run]} turns of one key")
         if happened > 1:
-            wrong.append(f"{run} ({kind}, killed at {kills}): {happened} effects")
+            wrong.append(f"{about}: {happened} effects")
         if happened and "done" not in known and "unknown" not in known:
-            wrong.append(f"{run} ({kind}, killed at {kills}): the effect is lost, the ledger says {known}")
+            wrong.append(f"{about}: the effect is lost, the ledger says {known}")
         if not happened and "done" in known:
-            wrong.append(f"{run} ({kind}, killed at {kills}): done, and nothing happened")
+            wrong.append(f"{about}: done, and nothing happened")
         if "unknown" in known and not {*json.loads(kills), kind.partition(",")[0]} & {*IN_THE_WINDOW}:
-            wrong.append(f"{run} ({kind}, killed at {kills}): unknown outside of the window")
+            wrong.append(f"{about}: unknown outside of the window")
+    counts = {name: sum(each[name] for each in table.values()) for name in COLUMNS}
     counts["done by polling a task"], counts["unknown in spite of a task"] = asked_after, given_up
     if again:
         wrong.append(f"{again} recorded answers were paid for again")
     if unended:
         wrong.append(f"turns have not ended: {', '.join(sorted(unended))}")
-    return counts, wrong
+    return counts, table, wrong
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after the run that ends after these")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--continue", dest="folder", type=Path, help="the folder of a run that was stopped")
     parser.add_argument("--only", default="", help="kinds of tools that begin so: mcp")
@@ -565,11 +627,15 @@ def drive(args, folder, kept, service):
         service.write(lambda d, row=row: d.execute("INSERT INTO runs VALUES (?, ?, ?, 1)", row))
         if (number + 1) % 500 == 0:
             print(f"{number + 1} runs, {time.monotonic() - started:.0f} s", flush=True)
-        if args.broken and number % 20 == 19 and verdict(kept, service)[1]:
+        if time.monotonic() - started > 60 * args.minutes:
             break
-    counts, wrong = verdict(kept, service)
+        if args.broken and number % 20 == 19 and verdict(kept, service)[2]:
+            break
+    counts, table, wrong = verdict(kept, service)
     for name, count in counts.items():
         print(f"{name + ':':30}{count:,}")
+    for tool_kind, row in sorted(table.items()):
+        print(f"{args.store}, {tool_kind}: " + ", ".join(f"{count:,} {name}" for name, count in row.items()))
     for text in wrong[:20]:
         print(text)
     print(f"{len(wrong)} broken promises in {time.monotonic() - started:.0f} s")

@@ -95,8 +95,8 @@ class HttpService:
             raise ConnectionError
 
 
-def tools_of(url, run):
-    """Return the HTTP tools of a run, as a config has them."""
+def tools_of(url, run, changed="", change=None):
+    """Return the HTTP tools of a run, as a config has them; one of them with the changes of a later declaration."""
     parameters = {"type": "object", "properties": {"amount": {"type": "integer"}, "note": {"type": "string"}}}
 
     def entry(name, implementation, **rest):
@@ -110,12 +110,26 @@ def tools_of(url, run):
         "idempotency_header": "Idempotency-Key",
         "retry": {"max_attempts": 3, "backoff_ms": 5},
     }
-    return [
+    entries = [
         entry("http_pay", {"method": "POST"}),
         entry("http_pay_with_key", with_key),
         entry("http_pay_and_ask", {"method": "POST"}, verify="http_was_paid"),
         asking,
     ]
+    return [declared for each in entries if (declared := _changed(each, change or {}, each["name"] == changed))]
+
+
+def _changed(entry, change, is_changed):
+    """Return an entry as a later configuration declares it; None if that gives the tool in code."""
+    if not is_changed or not change:
+        return entry
+    if "in_code" in change:
+        return None
+    entry.pop("verify", None)  # it would be asked, and be right
+    entry["implementation"].pop("idempotency_header" if change.get("header") == "" else "", None)
+    if change.get("header"):
+        entry["implementation"]["idempotency_header"] = change["header"]
+    return {**entry, **change.get("entry", {})}
 
 
 def watch_requests(kill):

@@ -26,6 +26,7 @@ SERVER = f"""
 import json, os, random, secrets, sqlite3, sys, time
 
 path, run, moods, poll_moods = sys.argv[1], sys.argv[2], {MOODS!r}, {POLL_MOODS!r}
+hints = {{"annotations": {{"readOnlyHint": True}}}} if "hints" in sys.argv else {{}}
 TOOL = {{"description": "Pay.", "inputSchema": {{"type": "object", "properties": {{
     "amount": {{"type": "integer"}}, "note": {{"type": "string"}}}}}}}}
 
@@ -84,7 +85,7 @@ for line in sys.stdin:
             "tasks": {{"cancel": {{}}, "requests": {{"tools": {{"call": {{}}}}}}}}}}, "serverInfo": about}})
     elif method == "tools/list":
         long = {{"execution": {{"taskSupport": "required"}}}}
-        listed = [{{"name": name, **TOOL}} for name in {TURNS!r}]
+        listed = [{{"name": name, **TOOL, **hints}} for name in {TURNS!r}]
         send(asked, {{"tools": [{{**tool, **(long if tool["name"] == {LONG!r} else {{}})}} for tool in listed]}})
     elif method == "tools/call" and params["name"] == {LONG!r}:
         assert "task" in params
@@ -131,24 +132,51 @@ for line in sys.stdin:
 """
 
 
-def tables_of(folder, database, run, kind):
-    """Return the tables of the server of a run, as a config has them."""
+def declarations():
+    """Return how the table of the server may declare its tools later, by name."""
+    return {
+        "table: reads": {"table": {"effects": {"mcp_*": "read"}}},
+        "table: is idempotent": {"table": {"effects": {"*": "idempotent"}}},
+        "table: another key in _meta": {"key": KEY},
+        "table: no key in _meta": {"key": None},
+        "table: trusted": {"table": {"trust": True, "effects": {"*": "read"}}},
+        "server: says that it reads": {"hints": True, "table": {"effects": {"readOnlyHint": "read"}}},
+    }
+
+
+def moves():
+    """Return in which ways another source may offer the tool later, by name."""
+    return {
+        "server under another name": {"name": "moved", "table": {"effects": {"*": "read"}}},
+        "second server, allowed in place of the first": {"second": {"effects": {"*": "read"}}},
+        "second server, with a key": {"second": {"idempotency_meta": KEY}},
+    }
+
+
+def tables_of(folder, database, run, kind, change):
+    """Return the tables of a run's server, as a config has them, the lock's name, and the source a rule allows."""
     program = folder / "bank.py"
     if not program.exists():
         program.write_text(SERVER)
-    with_key = {"idempotency_meta": KEY} if "with_key" in kind else {}
-    name = "bank_with_key" if with_key else "bank_long" if kind.startswith(LONG) else "bank"
-    return [
-        {
-            "name": name,
-            "command": [sys.executable, "-S", str(program), str(database), run],
-            "protocol": "handshake",
-            "include": [kind.partition(",")[0]],
-            "call_timeout_ms": LONG_TIMEOUT_MS if kind.startswith(LONG) else TIMEOUT_MS,
-            "restarts": 1000,
-            **with_key,
-        }
-    ]
+    key = change.get("key", KEY if "with_key" in kind else None)
+    with_key = {"idempotency_meta": key} if key else {}
+    name = "bank_with_key" if "with_key" in kind else "bank_long" if kind.startswith(LONG) else "bank"
+    name = change.get("name", name)
+    table = {
+        "name": name,
+        "command": [sys.executable, "-S", str(program), str(database), run, *(["hints"] if "hints" in change else [])],
+        "protocol": "handshake",
+        "include": [kind.partition(",")[0]],
+        "call_timeout_ms": LONG_TIMEOUT_MS if kind.startswith(LONG) else TIMEOUT_MS,
+        "restarts": 1000,
+        **with_key,
+        **change.get("table", {}),
+    }
+    # A definition that has changed is accepted where it is the first one: under another lock.
+    lock = f"{name}-{'-'.join(sorted(change))}.lock" if "hints" in change or "name" in change else f"{name}.lock"
+    if "second" not in change:
+        return [table], lock, name
+    return [table, {**table, "name": "second", **change["second"]}], f"{name}-second.lock", "second"
 
 
 def watch_calls(kill):
