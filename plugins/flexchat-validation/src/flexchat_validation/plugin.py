@@ -84,6 +84,7 @@ def flexchat_web_pages(web: Web) -> Iterable[Page]:
 @hookimpl(optionalhook=True)
 def flexchat_web_model_facts(web: Web) -> Iterable[ModelFact]:
     """Register the validation record of each model as a fact."""
-    from .web import models
+    from .web.records import configured_models, records_of
+    from .web.shapes import STATUS
 
-    yield web.ModelFact(name="validation", schema=models.STATUS, told=models.records_of, named=models.listed)
+    yield web.ModelFact(name="validation", schema=STATUS, told=records_of, named=configured_models)

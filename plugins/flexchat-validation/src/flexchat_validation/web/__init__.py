@@ -1,4 +1,4 @@
-"""What flexchat-web shows about validation: operations of the HTTP API, and what is known about each model.
+"""Validation in flexchat-web: operations of the HTTP API, and the record of each model in the list of models.
 
 flexchat-web is imported for its types only: what is needed from it comes with the hook and with every call, as ``web``.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from . import attempts, runs, tool_test, validation
+from . import runs, tool_test, validation
 
 if TYPE_CHECKING:
     from flexchat_web.typing import Operation, Web
@@ -16,5 +16,6 @@ if TYPE_CHECKING:
 
 def operations(web: Web) -> Iterable[Operation]:
     """Return the operations, in the order of the documents."""
-    for module in (tool_test, validation, runs, attempts):
-        yield from module.operations(web)
+    yield from tool_test.operations(web)
+    for module in (validation, runs):
+        yield from module.operation.create(web)

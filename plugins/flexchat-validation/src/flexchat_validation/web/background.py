@@ -41,7 +41,7 @@ class Live:
     task: asyncio.Task[None] | None = None
     over: bool = False
 
-    def tell(self) -> None:
+    def wake(self) -> None:
         """Wake the watchers."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
@@ -102,7 +102,7 @@ class Runs:
                     async for event in events:
                         if isinstance(event, Attempt):
                             live.made.append(event)
-                        live.tell()
+                        live.wake()
         except Exception as error:  # noqa: BLE001  reported to the client or stored with the run, and logged
             if not begun.done():
                 begun.set_exception(error)
@@ -114,4 +114,4 @@ class Runs:
             self._beginning.discard(live)
             if live.run is not None:
                 self._live.pop(live.run.run.id, None)
-            live.tell()
+            live.wake()

@@ -1,28 +1,32 @@
-"""Validation results for operations: the store, the tracker over it, and what results are valid for now."""
+"""The data of operations: cases, the store of results, and the tracker over it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from flexchat import FlexChat
+from flexchat import ConfigError, FlexChat, Problem
 from flexchat.store import located
 
 from ..cases import table_of
-from ..fingerprint import Keys
+from ..fingerprint import Keys, case_hashes
 from ..store import ValidationStore
+from ..summary import ValidationRecord
 from ..tracker import ModelValidationTracker
-from . import cases as case_files
 
 if TYPE_CHECKING:
     from flexchat_web.typing import Call, Serving, Web, Written
 
+    from ..cases import Case
+    from ..reading import Cases
+
 QUICK = 300
-"""Most attempts that are summarised in this process."""
+"""Maximum number of attempts that are summarised in this process."""
 
 
 @attrs.frozen
@@ -68,7 +72,7 @@ class Records:
 
     async def tracker(self, chat: FlexChat) -> ModelValidationTracker:
         """Return a tracker over the store, whose results go stale with the models, tools and cases of this chat."""
-        keys, cases = await self.keys(chat), await case_files.hashes(self._serving, chat, table_of(chat.config))
+        keys, cases = await self.keys(chat), await current_hashes(self._serving, chat)
         return ModelValidationTracker(self.store(chat), current=keys, cases=lambda: cases)
 
     async def encode(self, chat: FlexChat, work: Callable[..., Any], *args: Any) -> Written:
@@ -78,7 +82,7 @@ class Records:
             work: A function of a module that takes the Results and the args, and returns JSON data.
         """
         store, keys, encoded = self.store(chat), await self.keys(chat), self._web.encoded
-        cases = await case_files.hashes(self._serving, chat, table_of(chat.config))
+        cases = await current_hashes(self._serving, chat)
         if await store.count() <= QUICK:
             return self._web.Written(await asyncio.to_thread(_encode, Results(store, keys, cases), encoded, work, args))
         run = self._web.Apart.of(self._serving).run
@@ -100,13 +104,69 @@ def _encode(
     return encoded(work(results, *args))
 
 
-def _encode_from_path(
-    path: Path,
-    keys: Keys,
-    cases: Mapping[str, str] | None,
-    encoded: Callable[[Any], bytes],
-    work: Callable[..., Any],
-    args: tuple[Any, ...],
-) -> bytes:
+def _encode_from_path(path: Path, keys: Keys, cases: Mapping[str, str] | None, *task: Any) -> bytes:
     with closing(ValidationStore(path)) as store:
-        return _encode(Results(store, keys, cases), encoded, work, args)
+        return _encode(Results(store, keys, cases), *task)
+
+
+async def readable(serving: Serving, chat: FlexChat) -> tuple[Cases, tuple[Problem, ...]]:
+    """Return the usable cases, and the problems of the others. They are read again: their files may have changed."""
+    from ..reading import usable_cases
+
+    cases, problems = await asyncio.to_thread(usable_cases, chat.config, serving.folder)
+    folder = f"{serving.folder}{os.sep}"  # not shown to clients
+    return cases, tuple(
+        attrs.evolve(each, source=each.source.replace(folder, ""), text=each.text.replace(folder, ""))
+        for each in problems
+    )
+
+
+async def select(
+    call: Call, chat: FlexChat, *, names: Collection[str] = (), tags: Collection[str] = ()
+) -> tuple[Case, ...]:
+    """Return the cases with one of these names and one of these tags; default: all.
+
+    Raises:
+        ConfigError: There are problems with cases that may be among the selected ones.
+        ApiError: 404: there is no case with that name, or none with that tag.
+    """
+    cases, problems = await readable(call.serving, chat)
+    if problems and not (names and {case.name for case in cases.cases} >= {*names}):
+        raise ConfigError(problems)
+    try:
+        return cases.chosen(names, tags)
+    except ConfigError as error:
+        raise call.web.ApiError(
+            404, "; ".join(problem.text for problem in error.problems), kind="unknown-case"
+        ) from None
+
+
+async def current_hashes(serving: Serving, chat: FlexChat) -> dict[str, str] | None:
+    """Return the hashes of the cases whose results count; None if there are no cases: then all results do."""
+    cases, _ = await readable(serving, chat)
+    return await hashes_of(cases.cases, chat) or None
+
+
+async def hashes_of(cases: Collection[Case], chat: FlexChat) -> dict[str, str]:
+    """Return the hashes of cases, by name, for this chat's tools and settings."""
+    return await asyncio.to_thread(case_hashes, cases, chat.tools.get_registry().list(), table_of(chat.config))
+
+
+def problems_as_data(problems: Iterable[Problem], serving: Serving) -> list[dict[str, Any]]:
+    """Convert problems to JSON data, without secrets."""
+    return [
+        {"path": ": ".join(filter(None, (p.source, p.path))), "text": serving.mask(p.text), "line": p.line}
+        for p in problems
+    ]
+
+
+async def records_of(call: Call, chat: FlexChat, ids: Sequence[str]) -> Mapping[str, Any]:
+    """Return the validation records of models, by id."""
+    tracker = await Records.of(call).tracker(chat)
+    records = {record.model_id: record for record in await asyncio.to_thread(tracker.get_all_validations)}
+    return {id: (records.get(id) or ValidationRecord(model_id=id)).status() for id in ids}
+
+
+def configured_models(chat: FlexChat) -> Iterable[str]:
+    """Return the models that the table validation names."""
+    return table_of(chat.config).models

@@ -11,28 +11,51 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from flexchat import ConfigError, FlexChat
 
-from ..attempts import attempt_to_dict
+from ..attempts import Attempt, attempt_to_dict
 from ..cases import table_of
+from ..pricing import estimate
 from ..running import Plan, ValidationRun
-from ..store import Run, Tally, ValidationStore
-from . import cases as case_files
+from ..store import Run, Tally, ValidationStore, run_to_dict
 from .background import Live, Runs
-from .records import Records
-from .shapes import COUNT, NULLABLE_TEXT, NUMBER, TABLE, TEXT, TEXTS, body_schema, listed, record
+from .records import Records, readable, select
+from .shapes import COUNT, TEXT, TEXTS, Operations, Schema, body_schema, listed, record, schema_of
 
 if TYPE_CHECKING:
-    from flexchat_web.typing import Call, Event, Operation, Reply, Web
+    from flexchat_web.typing import Call, Event, Reply
 
-MOST_TRIES = 100_000
-"""Tries a run may plan."""
+MAX_ATTEMPTS = 100_000
+"""Maximum number of attempts of a run."""
 
 _SECONDS_BETWEEN = 1.0
 """Shortest time between two reports on a run."""
 
 
-async def _start(call: Call) -> Reply:
+_COST: Schema = {"type": ["number", "null"]}
+_COUNTS = dict.fromkeys(("done", "passed", "failed", "errors"), COUNT)
+_RUN = schema_of(Run, "settings", "tenant", plus={**_COUNTS, "cost": _COST})
+_NAMES = {"type": "array", "items": {"type": "string", "minLength": 1}}
+_REPETITIONS = {"type": "integer", "minimum": 1, "maximum": 1000}
+_PLAN = {**body_schema({}, models=_NAMES, cases=_NAMES, tags=_NAMES, runs=_REPETITIONS), "examples": [{"runs": 1}]}
+_COST_OF_PLAN = {**_COST, "description": "US dollars, estimated; without the models in unpriced."}
+ATTEMPT = schema_of(
+    Attempt, "key", "run", "case_hash", "usage", "cost", "details", "tests", "successes", plus={"model_id": TEXT}
+)
+
+operation = Operations()
+
+
+@operation(
+    "POST",
+    "/api/validation/runs",
+    body=_PLAN,
+    body_required=False,
+    answers={202: _RUN},
+    problems=(404, 409, 422, 503),
+)
+async def start_run(call: Call) -> Reply:
+    """Try cases with models in the background."""
     async with call.serving.chat() as chat:
-        plan = await plan_of(call, chat)
+        plan = await _read_plan(call, chat)
 
     async def make(chat: FlexChat, store: ValidationStore) -> ValidationRun:
         return await ValidationRun.begin(chat, plan, store, tenant=call.tenant)
@@ -40,7 +63,7 @@ async def _start(call: Call) -> Reply:
     return await _under_way(call, await Runs.of(call).begin(plan.models, make, call.tenant))
 
 
-async def plan_of(call: Call, chat: FlexChat) -> Plan:
+async def _read_plan(call: Call, chat: FlexChat) -> Plan:
     """Read the plan of a request.
 
     Raises:
@@ -48,31 +71,72 @@ async def plan_of(call: Call, chat: FlexChat) -> Plan:
     """
     body = call.body or {}
     table = table_of(chat.config)
-    found = await case_files.select(call, chat, names=body.get("cases", ()), tags=body.get("tags", ()))
-    if not found:
+    cases = await select(call, chat, names=body.get("cases", ()), tags=body.get("tags", ()))
+    if not cases:
         raise call.web.ApiError(
             422, "there are no cases to try; write some in a file that [validation] names", kind="no-cases"
         )
-    wanted = body.get("models") or table.models or [*call.web.named_models(call.serving, chat)]
-    models = tuple(dict.fromkeys("/".join(call.web.chosen_model(chat, model)) for model in wanted))
-    plan = Plan(models=models, cases=found, runs=int(body.get("runs", table.runs)))
-    attempts = len(models) * len(found) * plan.runs
-    if attempts > MOST_TRIES:
-        raise call.web.ApiError(422, f"that would be {attempts:,} attempts; a run makes at most {MOST_TRIES:,}")
+    models = body.get("models") or table.models or [*call.web.named_models(call.serving, chat)]
+    ids = tuple(dict.fromkeys("/".join(call.web.chosen_model(chat, model)) for model in models))
+    plan = Plan(models=ids, cases=cases, runs=int(body.get("runs", table.runs)))
+    if plan.planned > MAX_ATTEMPTS:
+        raise call.web.ApiError(422, f"that would be {plan.planned:,} attempts; a run makes at most {MAX_ATTEMPTS:,}")
     return plan
 
 
-async def _resume(call: Call) -> Reply:
+@operation(
+    "POST",
+    "/api/validation/plan",
+    body=_PLAN,
+    body_required=False,
+    answers={
+        200: record(
+            {
+                **dict.fromkeys(("planned", "runs"), COUNT),
+                **dict.fromkeys(("models", "cases", "unpriced"), TEXTS),
+                "cost": _COST_OF_PLAN,
+            }
+        )
+    },
+    problems=(404, 422, 503),
+)
+async def plan_run(call: Call) -> Reply:
+    """Return the number of tests a run would make, and their estimated cost; begins nothing."""
+    async with call.serving.chat() as chat:
+        plan = await _read_plan(call, chat)
+        store = Records.of(call).store(chat)
+        costs = {
+            model: await estimate(
+                chat, table_of(chat.config), model, plan.cases, plan.runs, await store.attempts(model_id=model)
+            )
+            for model in plan.models
+        }
+    known = [cost for cost in costs.values() if cost is not None]
+    return call.web.Json(
+        {
+            "planned": plan.planned,
+            "models": list(plan.models),
+            "cases": [case.name for case in plan.cases],
+            "runs": plan.runs,
+            "cost": sum(known) if known else None,
+            "unpriced": [model for model, cost in costs.items() if cost is None],
+        }
+    )
+
+
+@operation("POST", "/api/validation/runs/{id}/resume", answers={202: _RUN}, problems=(404, 409, 422, 503))
+async def resume_run(call: Call) -> Reply:
+    """Resume a run that was interrupted, cancelled, or failed: its missing attempts are made."""
     earlier, _ = await _own(call)
     if earlier.state in ("running", "finished"):
         under_way = "is in progress" if earlier.state == "running" else "is finished: nothing is missing"
         raise call.web.ApiError(409, f"run {earlier.id} {under_way}", kind="not-resumable")
 
     async def make(chat: FlexChat, store: ValidationStore) -> ValidationRun:
-        found, problems = await case_files.readable(call.serving, chat)
-        if problems and not {case.name for case in found.cases} >= {*earlier.cases}:
+        cases, problems = await readable(call.serving, chat)
+        if problems and not {case.name for case in cases.cases} >= {*earlier.cases}:
             raise ConfigError(problems)
-        return await ValidationRun.resume(chat, earlier.id, found.cases, store)
+        return await ValidationRun.resume(chat, earlier.id, cases.cases, store)
 
     return await _under_way(call, await Runs.of(call).begin(earlier.models, make, call.tenant))
 
@@ -83,23 +147,39 @@ async def _under_way(call: Call, run: Run) -> Reply:
     return call.web.Json(data, status=202, headers={"location": f"{call.base}/api/validation/runs/{run.id}"})
 
 
-async def _list(call: Call) -> Reply:
+@operation(
+    "GET",
+    "/api/validation/runs",
+    query={"limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}},
+    answers={200: record({"runs": listed(_RUN)})},
+)
+async def list_runs(call: Call) -> Reply:
+    """List runs, the last one first."""
     runs = Runs.of(call)
     async with call.serving.chat() as chat:
         store = Records.of(call).store(chat)
-        found = await store.runs(call.query["limit"], tenant=call.tenant)
-        tallies = await store.tallies([run.id for run in found])
-    return call.web.Json({"runs": [_run_data(run, runs.live(run.id), tallies[run.id]) for run in found]})
+        stored = await store.runs(call.query["limit"], tenant=call.tenant)
+        tallies = await store.tallies([run.id for run in stored])
+    return call.web.Json({"runs": [_run_data(run, runs.live(run.id), tallies[run.id]) for run in stored]})
 
 
-async def _show(call: Call) -> Reply:
+@operation(
+    "GET",
+    "/api/validation/runs/{id}",
+    answers={200: record({**_RUN["properties"], "attempts": listed(ATTEMPT)})},
+    problems=(404, 503),
+)
+async def show_run(call: Call) -> Reply:
+    """Return a run with its attempts."""
     run, store = await _own(call)
     tallies, attempts = await store.tallies([run.id]), await store.attempts(run=run.id)
     data = _run_data(run, Runs.of(call).live(run.id), tallies[run.id])
     return call.web.Json({**data, "attempts": [attempt_to_dict(attempt) for attempt in attempts]})
 
 
-async def _cancel(call: Call) -> Reply:
+@operation("DELETE", "/api/validation/runs/{id}", answers={204: None}, problems=(404, 503))
+async def cancel_run(call: Call) -> Reply:
+    """Cancel a run; its results are kept."""
     run, store = await _own(call)
     live = Runs.of(call).live(run.id)
     if live is not None and live.run is not None and live.task is not None:
@@ -110,7 +190,9 @@ async def _cancel(call: Call) -> Reply:
     return call.web.Text(status=204)
 
 
-async def _watch(call: Call) -> Reply:
+@operation("GET", "/api/validation/runs/{id}/events", answers={200: None}, problems=(404, 503), streams=True)
+async def watch_run(call: Call) -> Reply:
+    """Follow a run: every attempt, and its progress."""
     await _own(call)
     return call.web.Stream(_events(call))
 
@@ -167,129 +249,11 @@ async def _own(call: Call) -> tuple[Run, ValidationStore]:
 def _run_data(run: Run, live: Live | None, tally: Tally) -> dict[str, Any]:
     """Convert a run to JSON data, with its live progress while it runs, otherwise with the stored one."""
     data: dict[str, Any] = {
-        "id": run.id,
-        "state": run.state,
-        "models": list(run.models),
-        "cases": list(run.cases),
-        "runs": run.runs,
-        "planned": run.planned,
-        "done": tally.done,
-        "passed": tally.passed,
-        "failed": tally.failed,
-        "errors": tally.errors,
-        "cost": tally.cost,
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
-        "problem": run.problem,
+        **{name: value for name, value in run_to_dict(run).items() if name not in ("settings", "tenant")},
+        **{name: getattr(tally, name) for name in ("done", "passed", "failed", "errors", "cost")},
     }
     if live is not None and live.run is not None:
         now = live.run.progress
         data |= {name: getattr(now, name) for name in ("state", "done", "passed", "failed", "errors")}
         data |= {"eta_s": now.eta_s, "waiting": now.waiting}
     return data
-
-
-_RUN = {
-    "id": TEXT,
-    "state": {"enum": ["running", "finished", "cancelled", "failed", "interrupted"]},
-    "models": TEXTS,
-    "cases": TEXTS,
-    "runs": COUNT,
-    "planned": COUNT,
-    "done": COUNT,
-    "passed": COUNT,
-    "failed": COUNT,
-    "errors": COUNT,
-    "cost": {"type": ["number", "null"]},
-    "started_at": TEXT,
-    "ended_at": NULLABLE_TEXT,
-    "problem": NULLABLE_TEXT,
-}
-ATTEMPT = record(
-    {
-        "id": TEXT,
-        "model_id": TEXT,
-        "case": NULLABLE_TEXT,
-        "repetition": COUNT,
-        "outcome": {"enum": ["passed", "failed", "error"]},
-        "aspects": TABLE,
-        "problems": TEXTS,
-        "calls": listed(TABLE),
-        "content": TEXT,
-        "elapsed_ms": NUMBER,
-        "at": TEXT,
-    }
-)
-_NAMES = {"type": "array", "items": {"type": "string", "minLength": 1}}
-_REPETITIONS = {"type": "integer", "minimum": 1, "maximum": 1000}
-WANTED = {**body_schema({}, models=_NAMES, cases=_NAMES, tags=_NAMES, runs=_REPETITIONS), "examples": [{"runs": 1}]}
-
-
-def operations(web: Web) -> tuple[Operation, ...]:
-    """Create the operations of the HTTP API."""
-    return (
-        web.Operation(
-            method="POST",
-            path="/api/validation/runs",
-            name="start_run",
-            summary="Try cases with models in the background.",
-            tag="validation",
-            handle=_start,
-            body=WANTED,
-            body_required=False,
-            answers={202: record(_RUN)},
-            problems=(404, 409, 422, 503),
-        ),
-        web.Operation(
-            method="GET",
-            path="/api/validation/runs",
-            name="list_runs",
-            summary="List runs, the last one first.",
-            tag="validation",
-            handle=_list,
-            query={"limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}},
-            answers={200: record({"runs": listed(record(_RUN))})},
-            problems=(503,),
-        ),
-        web.Operation(
-            method="GET",
-            path="/api/validation/runs/{id}",
-            name="show_run",
-            summary="Return a run with its attempts.",
-            tag="validation",
-            handle=_show,
-            answers={200: record({**_RUN, "attempts": listed(ATTEMPT)})},
-            problems=(404, 503),
-        ),
-        web.Operation(
-            method="DELETE",
-            path="/api/validation/runs/{id}",
-            name="cancel_run",
-            summary="Cancel a run; what it has found is kept.",
-            tag="validation",
-            handle=_cancel,
-            answers={204: None},
-            problems=(404, 503),
-        ),
-        web.Operation(
-            method="POST",
-            path="/api/validation/runs/{id}/resume",
-            name="resume_run",
-            summary="Go on with a run that was interrupted, cancelled, or failed: what is missing is tried.",
-            tag="validation",
-            handle=_resume,
-            answers={202: record(_RUN)},
-            problems=(404, 409, 422, 503),
-        ),
-        web.Operation(
-            method="GET",
-            path="/api/validation/runs/{id}/events",
-            name="watch_run",
-            summary="Follow a run: every attempt, and how far it is.",
-            tag="validation",
-            handle=_watch,
-            answers={200: None},
-            problems=(404, 503),
-            streams=True,
-        ),
-    )

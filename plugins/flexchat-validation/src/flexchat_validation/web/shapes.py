@@ -1,16 +1,26 @@
-"""JSON Schemas that several operations share."""
+"""The declaration of operations, and JSON Schemas that several of them share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from types import MappingProxyType, NoneType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
+import attrs
 from flexchat.host import NOT_BLANK
+
+from ..summary import ValidationRecord
+
+if TYPE_CHECKING:
+    from flexchat_web.typing import Call, Operation, Reply, Web
+
+    Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
 
 Schema = Mapping[str, Any]
 
 TEXT: Schema = {"type": "string"}
-SAID: Schema = {"type": "string", "pattern": NOT_BLANK}
+WORDS: Schema = {"type": "string", "pattern": NOT_BLANK}
 NULLABLE_TEXT: Schema = {"type": ["string", "null"]}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER: Schema = {"type": "number"}
@@ -34,21 +44,57 @@ def body_schema(required: Mapping[str, Schema], **optional: Schema) -> Schema:
     return {**record(required, **optional), "additionalProperties": False}
 
 
-STATUS = record(
-    {
-        "model_id": TEXT,
-        "tested": SWITCH,
-        "validated": SWITCH,
-        "test_count": COUNT,
-        "success_count": COUNT,
-        "errors": COUNT,
-        "rate": {"type": ["number", "null"]},
-        "low": NUMBER,
-        "high": NUMBER,
-        "verdict": {"enum": ["validated", "not_validated", "undecided"]},
-        "more": {"type": ["integer", "null"]},
-        "stale": SWITCH,
-        "stale_reasons": TEXTS,
-        "last_tested": NULLABLE_TEXT,
-    }
-)
+def schema_of(cls: type, *left_out: str, plus: Mapping[str, Schema] = MappingProxyType({})) -> Schema:
+    """Derive the schema of an object in an answer from the attributes of its class.
+
+    Args:
+        left_out: Attributes that the answer does not have.
+        plus: Further keys of the answer.
+    """
+    hints = get_type_hints(cls)
+    names = [field.name for field in attrs.fields(cls) if field.name not in left_out]
+    return record({**{name: _schema_of_type(hints[name]) for name in names}, **plus})
+
+
+def _schema_of_type(kind: Any) -> Schema:
+    args = get_args(kind)
+    if get_origin(kind) is Literal:
+        return {"enum": [*args]}
+    if get_origin(kind) is tuple:
+        return listed(_schema_of_type(args[0]))
+    if NoneType in args:
+        inner = _schema_of_type(next(arg for arg in args if arg is not NoneType))
+        return {"type": [inner["type"], "null"]}
+    return {str: TEXT, bool: SWITCH, int: COUNT, float: NUMBER}.get(kind, TABLE)
+
+
+class Operations:
+    """The operations of a module. It decorates their handlers, whose names and docstrings are those of the operations.
+
+    Example:
+        @operation("GET", "/api/validation/runs", answers={200: …})
+        async def list_runs(call): …
+    """
+
+    def __init__(self) -> None:
+        self._declared: list[dict[str, Any]] = []
+
+    def __call__(
+        self, method: str, path: str, *, tag: str = "validation", problems: tuple[int, ...] = (503,), **fields: Any
+    ) -> Callable[[Handler], Handler]:
+        """Declare an operation; *fields* are those of flexchat_web.typing.Operation."""
+
+        def declare(handle: Handler) -> Handler:
+            summary = (inspect.getdoc(handle) or "").partition("\n")[0]
+            fields.update(method=method, path=path, tag=tag, problems=problems, summary=summary, handle=handle)
+            self._declared.append({**fields, "name": getattr(handle, "__name__", "")})
+            return handle
+
+        return declare
+
+    def create(self, web: Web) -> Iterator[Operation]:
+        """Create the operations of the HTTP API."""
+        return (web.Operation(**fields) for fields in self._declared)
+
+
+STATUS = schema_of(ValidationRecord, "test_history", "reason")

@@ -15,7 +15,7 @@ from flexchat.host import ResponseRule, RuleTools, document_of
 from ..attempting import is_the_models
 from ..stand_ins import may_run, tools_to_run
 from .records import Records
-from .shapes import COUNT, NULLABLE_TEXT, NUMBER, SAID, STATUS, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
+from .shapes import COUNT, NULLABLE_TEXT, NUMBER, STATUS, SWITCH, TABLE, TEXT, TEXTS, WORDS, body_schema, listed, record
 
 if TYPE_CHECKING:
     from flexchat_web.typing import Call, Event, Operation, Reply, Web
@@ -201,6 +201,37 @@ _SERVICE = {
 }
 
 
+_BODY = {
+    **body_schema(
+        {"query": WORDS, "model": WORDS},
+        llm={**TEXT, "description": "The service; by default it precedes the model: LLM/MODEL."},
+        provider_config=_SERVICE,
+        registry={**listed(TABLE), "description": "Tools instead of the configuration's."},
+        record={**SWITCH, "description": "false: no tool call is expected, so nothing is judged or recorded."},
+        run_tools={
+            **SWITCH,
+            "default": False,
+            "description": "Run tools that change something; otherwise they only answer with success.",
+        },
+        stream=SWITCH,
+    ),
+    "not": {"required": ["llm", "provider_config"]},
+    "dependentRequired": {"registry": ["provider_config"]},
+    "examples": [{"query": "What is 2 + 2?", "model": "robot/r1", "record": False}],
+}
+_OUTCOME = {
+    **dict.fromkeys(("content", "model", "service"), TEXT),
+    "not_run": {**TEXTS, "description": "Called tools that only answered with success."},
+    "max_iterations_reached": SWITCH,
+    "iterations": COUNT,
+    "succeeded": {"type": ["boolean", "null"]},
+    "elapsed_ms": NUMBER,
+    "usage": {"type": ["object", "null"]},
+    "finish_reason": NULLABLE_TEXT,
+    "validation": STATUS,
+}
+
+
 def operations(web: Web) -> tuple[Operation, ...]:
     """Create the operations of the HTTP API."""
     return (
@@ -211,46 +242,9 @@ def operations(web: Web) -> tuple[Operation, ...]:
             summary="Put a question to a model with all tools, and record whether it called one.",
             tag="tools",
             handle=_test,
-            body={
-                **body_schema(
-                    {"query": SAID, "model": SAID},
-                    llm={**TEXT, "description": "The service; by default it precedes the model: LLM/MODEL."},
-                    provider_config=_SERVICE,
-                    registry={**listed(TABLE), "description": "Tools instead of the configuration's."},
-                    record={
-                        **SWITCH,
-                        "description": "false: no tool call is expected, so nothing is judged or recorded.",
-                    },
-                    run_tools={
-                        **SWITCH,
-                        "default": False,
-                        "description": "Run tools that change something; otherwise they only answer with success.",
-                    },
-                    stream=SWITCH,
-                ),
-                "not": {"required": ["llm", "provider_config"]},
-                "dependentRequired": {"registry": ["provider_config"]},
-                "examples": [{"query": "What is 2 + 2?", "model": "robot/r1", "record": False}],
-            },
+            body=_BODY,
             refusal=_missing,
-            answers={
-                200: record(
-                    {
-                        "content": TEXT,
-                        "model": TEXT,
-                        "service": TEXT,
-                        "tool_calls": listed(web.TOOL_CALL),
-                        "not_run": {**TEXTS, "description": "Called tools that only answered with success."},
-                        "max_iterations_reached": SWITCH,
-                        "iterations": COUNT,
-                        "succeeded": {"type": ["boolean", "null"]},
-                        "elapsed_ms": NUMBER,
-                        "usage": {"type": ["object", "null"]},
-                        "finish_reason": NULLABLE_TEXT,
-                        "validation": STATUS,
-                    }
-                )
-            },
+            answers={200: record({**_OUTCOME, "tool_calls": listed(web.TOOL_CALL)})},
             problems=web.TURN_PROBLEMS,
             streams=True,
         ),

@@ -1,4 +1,4 @@
-"""What is known about the models: their records, the cases, and models × cases."""
+"""Results: the records of models, the cases, models × cases, and the attempts behind them."""
 
 from __future__ import annotations
 
@@ -13,32 +13,56 @@ import attrs
 from flexchat import FlexChat, FlexChatError
 
 from ..attempting import split_model
+from ..attempts import attempt_to_dict
 from ..cases import table_of
-from ..fingerprint import case_hashes
 from ..store import Rows, ValidationStore, rows_of
-from ..summary import matrix, summarise
+from ..summary import Cell, matrix, stale_attempt, summarise
 from ..tracker import ModelValidationTracker
-from . import cases as case_files
-from .records import Records, Results
-from .shapes import COUNT, SAID, STATUS, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
+from .records import Records, Results, problems_as_data, readable
+from .runs import ATTEMPT
+from .shapes import COUNT, STATUS, SWITCH, TABLE, TEXT, TEXTS, WORDS, Operations, body_schema, listed, record, schema_of
 
 if TYPE_CHECKING:
-    from flexchat_web.typing import Call, Operation, Reply, Unread, Web
+    from flexchat_web.typing import Call, Reply, Unread
 
     from ..cases import Case
     from ..reading import Cases
 
 MAX_MODELS = 100
-"""Models of the matrix in one answer; imports may bring tens of thousands."""
+"""Maximum number of models of the matrix in one answer; imports may add tens of thousands."""
 
 MAX_CELLS = 10_000
-"""Cells of the matrix in one answer; with many cases there are fewer models in it."""
+"""Maximum number of cells of the matrix in one answer; with many cases there are fewer models in it."""
 
 _TAG = {"tag": {"type": "string", "default": "", "maxLength": 200}}
 _PROBLEMS = listed(record({"path": TEXT, "text": TEXT, "line": {"type": ["integer", "null"]}}))
 
 
-async def _validations(call: Call) -> Reply:
+_CHOICE = {"type": "string", "default": "", "maxLength": 300}
+_CASE = record(
+    {
+        **dict.fromkeys(("name", "message", "expects", "judge"), TEXT),
+        **dict.fromkeys(("tags", "aspects"), TEXTS),
+        "turns": COUNT,
+    }
+)
+_DEFAULTS = record(
+    {
+        **dict.fromkeys(("models", "changing_tools"), TEXTS),
+        "runs": {"type": ["integer", "null"], "description": "null: not configured."},
+        "run_tools": SWITCH,
+    }
+)
+_ASPECT = record(
+    {**dict.fromkeys(("model_id", "aspect", "verdict"), TEXT), **dict.fromkeys(("successes", "tests"), COUNT)}
+)
+
+operation = Operations()
+
+
+@operation("GET", "/api/tools/validation", answers={200: record({"validations": listed(STATUS)})})
+async def list_validations(call: Call) -> Reply:
+    """Return the records of all models that were tested, with their last tests."""
     async with call.serving.chat() as chat:
         return await Records.of(call).encode(chat, _all_validations)
 
@@ -47,30 +71,46 @@ def _all_validations(results: Results) -> Any:
     return {"validations": [status.to_dict() for status in results.tracker().get_all_validations()]}
 
 
-async def _validate(call: Call) -> Reply:
+@operation(
+    "POST",
+    "/api/tools/validate",
+    body=body_schema({"model": WORDS, "success": SWITCH}, details={}, error={}),
+    answers={200: STATUS},
+    problems=(404, 503),
+)
+async def record_validation(call: Call) -> Reply:
+    """Record a test of a model."""
     body = call.body
     async with call.serving.chat() as chat:
         model_id = "/".join(call.web.chosen_model(chat, body["model"]))
         tracker = await Records.of(call).tracker(chat)
         if body["success"]:
-            found = await asyncio.to_thread(tracker.record_success, model_id, body.get("details"))
+            result = await asyncio.to_thread(tracker.record_success, model_id, body.get("details"))
         else:
-            why = body.get("error", body.get("details"))
-            found = await asyncio.to_thread(tracker.record_failure, model_id, why)
-    return call.web.Json(found.status())
+            error = body.get("error", body.get("details"))
+            result = await asyncio.to_thread(tracker.record_failure, model_id, error)
+    return call.web.Json(result.status())
 
 
-async def _cases(call: Call) -> Reply:
+@operation(
+    "GET",
+    "/api/validation/cases",
+    query=_TAG,
+    answers={200: record({"cases": listed(_CASE), "defaults": _DEFAULTS, "problems": _PROBLEMS})},
+    problems=(),
+)
+async def list_cases(call: Call) -> Reply:
+    """List the validation cases, and the problems of their files."""
     from ..reading import case_info
 
     async with call.serving.chat() as chat:
-        found, problems = await case_files.readable(call.serving, chat)
+        cases, problems = await readable(call.serving, chat)
         defaults = _defaults(call, chat)
     return call.web.Json(
         {
-            "cases": [case_info(case) for case in _tagged(call, found)],
+            "cases": [case_info(case) for case in _tagged(call, cases)],
             "defaults": defaults,
-            "problems": case_files.problems_as_data(problems, call.serving),
+            "problems": problems_as_data(problems, call.serving),
         }
     )
 
@@ -90,45 +130,93 @@ def _defaults(call: Call, chat: FlexChat) -> dict[str, Any]:
     }
 
 
-async def _matrix(call: Call) -> Reply:
-    records = Records.of(call)
-    async with call.serving.chat() as chat:
-        found, problems = await case_files.readable(call.serving, chat)
-        tools, table = chat.tools.get_registry().list(), table_of(chat.config)
-        hashes = await asyncio.to_thread(case_hashes, _tagged(call, found), tools, table)
-        flaws = case_files.problems_as_data(problems, call.serving)
-        return await records.encode(
-            chat,
-            _part_of_matrix,
-            hashes,
-            bool(found.cases),
-            [*call.web.named_models(call.serving, chat)],
-            flaws,
-            call.query["start"],
-            call.query["limit"],
+@operation(
+    "GET",
+    "/api/validation/matrix",
+    query={
+        **_TAG,
+        "start": {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0},
+        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MODELS, "default": MAX_MODELS},
+    },
+    answers={
+        200: record(
+            {
+                "models": listed(STATUS),
+                "cases": TEXTS,
+                "cells": listed(schema_of(Cell)),
+                "aspects": listed(_ASPECT),
+                "problems": _PROBLEMS,
+                "total": COUNT,
+                "next": {"type": ["integer", "null"]},
+            }
         )
+    },
+)
+async def validation_matrix(call: Call) -> Reply:
+    """Return the results of each model, for each case and each ability."""
+    async with call.serving.chat() as chat:
+        cases, problems = await readable(call.serving, chat)
+        names = [case.name for case in _tagged(call, cases)]
+        configured = [*call.web.named_models(call.serving, chat)]
+        shown_problems = problems_as_data(problems, call.serving)
+        return await Records.of(call).encode(chat, _part_of_matrix, names, configured, shown_problems, call.query)
 
 
 def _part_of_matrix(
-    results: Results,
-    shown: Mapping[str, str],
-    has_cases: bool,
-    named: Sequence[str],
-    problems: Any,
-    start: int,
-    limit: int,
+    results: Results, names: Sequence[str], configured: Sequence[str], problems: Any, query: Mapping[str, Any]
 ) -> Any:
-    ids = [*dict.fromkeys([*named, *results.store.models_blocking()])]
-    end = start + max(1, min(limit, MAX_CELLS // max(1, len(shown))))
+    ids = [*dict.fromkeys([*configured, *results.store.models_blocking()])]
+    start: int = query["start"]
+    end = start + max(1, min(query["limit"], MAX_CELLS // max(1, len(names))))
     attempts = [attempt for id in ids[start:end] for attempt in results.store.attempts_blocking(model_id=id)]
-    counting = shown if has_cases else None  # as in a model's record
+    hashes = results.cases and {name: results.cases[name] for name in names if name in results.cases}
     keys = {id: results.keys(id) for id in ids[start:end]}
-    found = summarise(attempts, keys, counting, runs=results.store.runs_blocking())
+    summaries = summarise(attempts, keys, hashes, runs=results.store.runs_blocking())
     following = end if end < len(ids) else None
-    return {**matrix(found, shown), "problems": problems, "total": len(ids), "next": following}
+    return {**matrix(summaries, names), "problems": problems, "total": len(ids), "next": following}
 
 
-async def _export(call: Call) -> Reply:
+@operation(
+    "GET",
+    "/api/validation/attempts",
+    query={
+        "model_id": _CHOICE,
+        "case": _CHOICE,
+        "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
+    },
+    answers={200: record({"attempts": listed({**ATTEMPT, "properties": {**ATTEMPT["properties"], "stale": SWITCH}})})},
+)
+async def list_attempts(call: Call) -> Reply:
+    """List attempts, the last one first: all, those of a model, of a case, or of both."""
+    async with call.serving.chat() as chat:
+        return await Records.of(call).encode(chat, _newest, call.tenant, call.query)
+
+
+def _newest(results: Results, tenant: str, query: Mapping[str, Any]) -> Any:
+    own = {run.id for run in results.store.runs_blocking() if run.tenant == tenant}
+    attempts = [
+        attempt
+        for attempt in results.store.attempts_blocking(model_id=query["model_id"] or None)
+        if (attempt.run is None or attempt.run in own) and query["case"] in ("", attempt.case)
+    ]
+    return {
+        "attempts": [
+            {
+                **attempt_to_dict(attempt),
+                "stale": bool(stale_attempt(attempt, results.keys(attempt.key.model_id), results.cases or {})),
+            }
+            for attempt in attempts[: -query["limit"] - 1 : -1]
+        ]
+    }
+
+
+@operation(
+    "GET",
+    "/api/validation/export",
+    answers={200: record({"format": TEXT, "saved_at": TEXT, "records": listed(TABLE), "runs": listed(TABLE)})},
+)
+async def export_validation(call: Call) -> Reply:
+    """Return all results, so that they can be imported elsewhere."""
     tenant = call.tenant if call.serving.settings.tokens else None
     async with call.serving.chat() as chat:
         made = await Records.of(call).encode(chat, _exported, tenant)
@@ -145,7 +233,22 @@ def _exported(results: Results, tenant: str | None) -> Any:
     return data
 
 
-async def _import(call: Call) -> Reply:
+@operation(
+    "POST",
+    "/api/validation/import",
+    unread=True,
+    body={
+        "type": ["object", "array"],
+        "description": "The answer of the export, or a file of the Node original.",
+        "examples": [{"records": {"robot/r1": {"totalTests": 1, "successCount": 1}}}],
+    },
+    max_body_bytes=8 * 1024 * 1024,
+    answers={200: record({"imported": COUNT})},
+    problems=(422, 503),
+    edits=True,
+)
+async def import_validation(call: Call) -> Reply:
+    """Add results that were exported, here or by the Node original; existing ones are skipped."""
     async with call.serving.chat() as chat:
         store = Records.of(call).store(chat)
         try:
@@ -171,138 +274,3 @@ def _tagged(call: Call, found: Cases) -> tuple[Case, ...]:
     """Return the cases with the requested tag; a tag that no case has gives an empty list, not an error."""
     tag = call.query["tag"]
     return tuple(case for case in found.cases if not tag or tag in case.tags)
-
-
-def operations(web: Web) -> tuple[Operation, ...]:
-    """Create the operations of the HTTP API."""
-    return (
-        web.Operation(
-            method="GET",
-            path="/api/tools/validation",
-            name="list_validations",
-            summary="Return the records of all models that were tested, with their last tests.",
-            tag="validation",
-            handle=_validations,
-            answers={200: record({"validations": listed(STATUS)})},
-            problems=(503,),
-        ),
-        web.Operation(
-            method="POST",
-            path="/api/tools/validate",
-            name="record_validation",
-            summary="Record a test of a model.",
-            tag="validation",
-            handle=_validate,
-            body=body_schema({"model": SAID, "success": SWITCH}, details={}, error={}),
-            answers={200: STATUS},
-            problems=(404, 503),
-        ),
-        web.Operation(
-            method="GET",
-            path="/api/validation/cases",
-            name="list_cases",
-            summary="List the validation cases, and what is wrong with their files.",
-            tag="validation",
-            handle=_cases,
-            query=_TAG,
-            answers={
-                200: record(
-                    {
-                        "cases": listed(
-                            record(
-                                {
-                                    "name": TEXT,
-                                    "tags": TEXTS,
-                                    "message": TEXT,
-                                    "turns": COUNT,
-                                    "expects": TEXT,
-                                    "aspects": TEXTS,
-                                    "judge": TEXT,
-                                }
-                            )
-                        ),
-                        "defaults": record(
-                            {
-                                "models": TEXTS,
-                                "runs": {"type": ["integer", "null"], "description": "null: not configured."},
-                                "run_tools": SWITCH,
-                                "changing_tools": TEXTS,
-                            }
-                        ),
-                        "problems": _PROBLEMS,
-                    }
-                )
-            },
-        ),
-        web.Operation(
-            method="GET",
-            path="/api/validation/matrix",
-            name="validation_matrix",
-            summary="Return what is known about each model, each case, and each thing a case can show.",
-            tag="validation",
-            handle=_matrix,
-            query={
-                **_TAG,
-                "start": {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0},
-                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MODELS, "default": MAX_MODELS},
-            },
-            answers={
-                200: record(
-                    {
-                        "models": listed(STATUS),
-                        "cases": TEXTS,
-                        "cells": listed(
-                            record(
-                                {
-                                    "model_id": TEXT,
-                                    "case": TEXT,
-                                    "passed": COUNT,
-                                    "failed": COUNT,
-                                    "errors": COUNT,
-                                    "stale": SWITCH,
-                                    "last_problems": TEXTS,
-                                }
-                            )
-                        ),
-                        "aspects": listed(
-                            record(
-                                {"model_id": TEXT, "aspect": TEXT, "successes": COUNT, "tests": COUNT, "verdict": TEXT}
-                            )
-                        ),
-                        "problems": _PROBLEMS,
-                        "total": COUNT,
-                        "next": {"type": ["integer", "null"]},
-                    }
-                )
-            },
-            problems=(503,),
-        ),
-        web.Operation(
-            method="GET",
-            path="/api/validation/export",
-            name="export_validation",
-            summary="Return all results, so that they can be imported elsewhere.",
-            tag="validation",
-            handle=_export,
-            answers={200: record({"format": TEXT, "saved_at": TEXT, "records": listed(TABLE), "runs": listed(TABLE)})},
-            problems=(503,),
-        ),
-        web.Operation(
-            method="POST",
-            path="/api/validation/import",
-            name="import_validation",
-            summary="Add results that were exported, here or by the Node original; existing ones are skipped.",
-            tag="validation",
-            handle=_import,
-            unread=True,
-            body={
-                "type": ["object", "array"],
-                "description": "The answer of the export, or a file of the Node original.",
-                "examples": [{"records": {"robot/r1": {"totalTests": 1, "successCount": 1}}}],
-            },
-            max_body_bytes=8 * 1024 * 1024,
-            answers={200: record({"imported": COUNT})},
-            problems=(422, 503),
-            edits=True,
-        ),
-    )
