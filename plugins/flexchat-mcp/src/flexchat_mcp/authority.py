@@ -55,10 +55,12 @@ class Authority:
         Raises:
             AuthorityError: There is no answer, or it is too long.
         """
+        # Before anything is sent: the request has a code, a refresh token or a client's secret.
         self.check_address(str(request.url))
         request.extensions["confidential"] = True
         host = request.url.host
         try:
+            # The clock covers the body as well: a server could send a byte a minute.
             async with asyncio.timeout(ANSWER_S):
                 response = await send(request)
                 try:
@@ -93,6 +95,7 @@ def token_in(response: httpx2.Response) -> OAuthToken:
         if not (text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= _LONGEST_TOKEN):
             raise AuthorityError(f"the answer of {host} has a token that cannot be sent")
     if token.expires_in is not None:
+        # A life of 10**300 s would overflow the time at which it ends.
         token.expires_in = min(max(token.expires_in, 0), _LONGEST_LIFE_S)
     return token
 
@@ -123,6 +126,7 @@ class Refusal:
         code = said.get("error", "")[:_LONGEST_REASON]
         text = f"{response.request.url.host} answered {response.status_code}"
         reason = ": ".join(said.values())
+        # Some servers repeat the code or the refresh token in their error.
         for sent in parse_qs(response.request.content.decode("utf-8", "replace")).values():
             reason = reason.replace(sent[0], "***") if len(sent[0]) > 20 else reason
         if reason:

@@ -193,7 +193,7 @@ class _Call:
             if is_new:
                 await context.remember(task.handle)
             return await outcome(
-                source.server, task, answer=self._person.answer, whose=self._whose, report=self._report
+                source.server.ask, task, answer=self._person.answer, whose=self._whose, report=self._report
             )
         except asyncio.CancelledError:
             # An interrupted turn is resumed later and polls the task of its write: it must not be cancelled.

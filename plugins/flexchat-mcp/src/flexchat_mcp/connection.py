@@ -129,6 +129,8 @@ class Connection:
         Raises:
             ServerUnusableError: It was not ready within start_ms.
         """
+        # The SDK's client opens cancel scopes of anyio, which have to be left by the task that entered them. So one
+        # task owns the client from its start to its end, and this caller only waits for a future.
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Not in the turn that happens to need it: it belongs to all of them.
         self._owner = asyncio.get_running_loop().create_task(self._own(era, opened), context=contextvars.Context())
@@ -173,6 +175,7 @@ class Connection:
         """
         client = self.client
         self.busy, self.working = self.busy + 1, self.working + is_call
+        # Registered before the request is sent: the server's first question may arrive before its answer.
         call = _CallInFlight(answer, whose, task)
         if is_call:
             self._calls.append(call)
@@ -190,6 +193,7 @@ class Connection:
         """Ask for something small; a server that does not answer is ended."""
         try:
             async with asyncio.timeout(PROBE_S):
+                # The newer era has no ping; a list is the smallest request that each of its servers answers.
                 if self.version >= MODERN:
                     await self.client.session.list_tools()
                 else:
@@ -197,6 +201,7 @@ class Connection:
         except TimeoutError:
             self._end("it stopped answering")
             return False
+        # A refusal and an invalid answer are signs of life: only silence ends the server.
         except (MCPError, ValidationError, ServerUnusableError):
             return not self.has_ended
         return True
@@ -207,6 +212,7 @@ class Connection:
         owner = self._owner
         if owner is not None:
             await asyncio.wait([owner], timeout=_CLOSING_S)
+            # It may be stuck in a write to a server that does not read.
             if not owner.done():
                 owner.cancel()
                 await asyncio.wait([owner], timeout=_CLOSING_S)
@@ -214,6 +220,7 @@ class Connection:
             await self.process.end()
 
     def _end(self, why: str) -> None:
+        # The first reason is the cause; later ones, such as that of aclose, are its consequences.
         self.why = self.why or why
         self._ending.set()
 
@@ -260,10 +267,12 @@ class Connection:
                 try:
                     await self._ending.wait()
                 finally:
+                    # Ended before the client is left: its subscription runs on the client's streams.
                     listening.cancel()
                     await asyncio.wait([listening])
         except BaseException as error:  # noqa: BLE001  the SDK raises groups of anything
             if self.process is not None:
+                # Exit code and last words arrive a moment after the end of stdout, and belong into the reason.
                 await self.process.settled()
             self._end(self._describe_error(error))
             is_refusal, status = "exit code" in self.why or _is_refusal(error), _status(error)
@@ -303,9 +312,13 @@ class Connection:
         """Answer a server of the older era, which names the task of its question, but not the call."""
         related: Any = dict(params.meta or {}).get(RELATED_TASK)
         id = related.get("taskId") if isinstance(related, dict) else None
+        # Without the task's id, any call in flight may be the one. If they belong to different people, none is asked:
+        # the question, and the reply, could be another user's.
         calls = [call for call in self._calls if call.task is not None and call.task.id == id] or self._calls
         if len({call.whose for call in calls}) != 1 or (answer := calls[-1].answer) is None:
             return types.ElicitResult(action="decline" if len(calls) < 2 else "cancel")
+        # A future of its own, so that the end of the call can stop the question without cancelling this handler, which
+        # still has to reply to the server.
         asking = asyncio.ensure_future(answer(params))
         calls[-1].questions.add(asking)
         try:
@@ -361,6 +374,7 @@ def _is_refusal(error: BaseException) -> bool:
     """Whether the server itself has answered, but nothing that a client of this era can use."""
     error = _first(error)
     if isinstance(error, MCPError):
+        # Codes of this package and of the SDK mean that the server did not answer, so that another era would not help.
         ours = (NOT_SENT, NO_SESSION, LOST, UNUSABLE, TOO_LARGE, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
         return error.code not in ours
     return isinstance(error, ValidationError)

@@ -39,6 +39,7 @@ class OldServer:
         """Keep what it has answered now."""
         with contextlib.suppress(OSError, FlexChatError):
             file = self._file()
+            # The file's time is the record: touching it is atomic, so that programs need no lock between them.
             if is_old:
                 file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 file.touch()

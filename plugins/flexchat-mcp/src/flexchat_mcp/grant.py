@@ -134,6 +134,8 @@ class Grant(OAuthClientProvider):
         wanted, client = set((extract_scope_from_www_auth(refused) or "").split()), context.client_info
         if client is not None and client.scope is not None and not wanted <= set(client.scope.split()):
             context.client_info = self._registered()  # it may only ask for what it was registered with
+        # The SDK's flow is driven by hand: its requests to the authorization server go through the guard, and the
+        # refused request is not sent by it.
         async with contextlib.aclosing(self.async_auth_flow(request)) as flow:
             await anext(flow)
             asked = await flow.asend(refused)
@@ -204,6 +206,7 @@ class Grant(OAuthClientProvider):
         ):
             if value is not None:
                 kept[name] = value.model_dump(mode="json", exclude_none=True)
+        # In a thread: fsync may take long, and the event loop serves other turns.
         await run_in_thread(self._file.write, kept)
         self._seen = self._file.state
 

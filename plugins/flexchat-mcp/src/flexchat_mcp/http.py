@@ -74,6 +74,8 @@ def http_transport(
     mask = Mask(config.secrets())
     guarded = GuardedTransport(fetcher, sent, config.max_bytes, sign_in, ended if is_old else None, mask)
 
+    # No timeout here: FlexChat's own clocks cancel the request. trust_env=False: a proxy of the environment would
+    # bypass the guard.
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(transport=guarded, timeout=None, trust_env=False)
 
@@ -142,6 +144,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; answer in the server's place with a JSON-RPC error if there is no usable answer."""
+        # Over SSE, answers arrive on another stream. A refused POST has none there, so its caller would wait for ever:
+        # the whole connection is ended instead.
         response = await self._answer(request)
         if self._ended is not None and request.method == "POST" and response.status_code >= 300:
             why = f"it answered a message with HTTP {response.status_code}"
@@ -216,12 +220,15 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             url=str(request.url),
             headers=headers,
             body=body,
+            # The fetcher must not send it again: a call whose answer is lost may have taken effect.
             repeatable=False,
             confidential=is_confidential,
         )
         opening = self._fetcher.stream(sent, timeout_s=_LONGEST_S)
         answer = await opening.__aenter__()
         kept = {name: value for name, value in answer.headers.items() if name not in _OF_THE_CONNECTION}
+        # A stream of events has no end to wait for; the SDK limits each event of it. The answer of an authorization
+        # server is limited by its reader.
         if is_confidential or answer.headers.get("content-type", "").startswith("text/event-stream"):
             return httpx2.Response(answer.status, headers=kept, stream=_Pieces(opening, answer), request=request)
         pieces, size = [], 0
@@ -236,6 +243,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(answer.status, headers=kept, content=b"".join(pieces), request=request)
 
 
+# The fetcher has decoded the body, so these no longer describe it.
 _OF_THE_CONNECTION = {"content-encoding", "content-length", "transfer-encoding", "connection"}
 
 
@@ -250,6 +258,7 @@ class _Pieces(httpx2.AsyncByteStream):
             async for piece in self._answer.pieces:
                 yield piece
         except FetchError as error:
+            # As the SDK expects it of a broken body: then it ends this stream alone, not the transport.
             raise httpx2.ReadError(str(error)) from None
 
     async def aclose(self) -> None:
@@ -291,6 +300,8 @@ def _request_message(request: httpx2.Request) -> Mapping[str, Any]:
 
 def _failed(request: httpx2.Request, code: int, error: Exception, status: int = 502) -> httpx2.Response:
     """Create the answer that the SDK passes on to the caller."""
+    # With the request's id, the SDK routes it to one caller. A raised error would end its task group, and with it the
+    # requests of all other callers.
     hint = getattr(error, "hint", None)
     message = f"{error} ({hint})" if hint else str(error)
     data = {

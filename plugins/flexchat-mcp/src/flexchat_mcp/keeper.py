@@ -22,6 +22,7 @@ TERM_S = 0.8
 
 def main(alive: int, command: list[str]) -> int:
     """Run the command; return its exit code, 128 + n if signal n ended it."""
+    # Otherwise the command would hold this end open, and the starter would not learn of the keeper's end.
     os.set_inheritable(alive, False)
     prepare()
     wake, waker = os.pipe()
@@ -43,6 +44,7 @@ def main(alive: int, command: list[str]) -> int:
             code = reaped(child)
         if alive in ready and code is None:
             break
+    # Also after the command's own end: what it has started may go on without it.
     end_all()
     return 0 if code is None else code
 
@@ -100,6 +102,7 @@ def reaped(child: int) -> int | None:
 
 def end_all() -> None:
     """End every process that is left: politely, then not."""
+    # The own group at once, which needs no list of processes; then those that have left it (setsid, daemons).
     os.killpg(0, signal.SIGTERM)
     for pid in children():
         send(pid, signal.SIGTERM)

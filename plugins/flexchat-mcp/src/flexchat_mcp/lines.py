@@ -111,6 +111,8 @@ class Lines:
         if self._size <= self._max or not self._pieces:
             self._pieces.append(piece)
         else:
+            # Only the ends are kept, where the id stands: memory stays bounded however long the line is, and each piece
+            # is copied once.
             whole = b"".join((*self._pieces, piece))
             self._pieces = [whole[:_END], whole[_END:][-_END:]]
 

@@ -94,6 +94,7 @@ async def listed(client: Client) -> Listing:
         if cursor is None:
             until = time.monotonic() + min([*lives, USUAL_LIFE_S])
             return Listing(tools, until, has_resources=has_resources, left_out=left_out)
+        # A server that repeats a cursor would be asked for ever.
         if cursor in seen:
             break
         seen.add(cursor)

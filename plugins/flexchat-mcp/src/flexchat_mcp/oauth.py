@@ -52,6 +52,8 @@ class SignIn:
         with self._renewing():
             used = await grant.token(send)
         response = await _sent(request, used, send)
+        # A 401 for a token means that it was revoked or has expired early. The person is asked only when a renewed one
+        # is refused as well.
         for _ in range(_RENEWALS):
             if response.status_code != 401 or used is None:
                 break

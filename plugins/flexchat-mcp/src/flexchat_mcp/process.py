@@ -107,6 +107,7 @@ class ServerProcess:
         """Wait until it has ended and its stderr was read, for a moment."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.5):
+                # Shielded: the time-out must not cancel the reader, which goes on collecting the last words.
                 await asyncio.shield(self._reading)
                 await self.process.wait()
 

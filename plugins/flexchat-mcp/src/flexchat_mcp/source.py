@@ -114,6 +114,7 @@ class McpSource:
         Raises:
             ToolSourceError: As tools.
         """
+        # One request for all calls that find the list out of date; those that waited use its answer.
         async with self._asking:
             known = self._listing
             if fresh or known is None or not self._is_fresh(known):
@@ -178,6 +179,7 @@ class McpSource:
             async with self.of(tenant) as source:
                 source._listing = None
                 await source.server.restart()
+                # Core reads the default tenant's list anew after a restart, but not that of another tenant.
                 if source is not self:
                     await source.listing(fresh=True)
         except ServerUnusableError as error:

@@ -45,6 +45,8 @@ async def stdio_transport(
         lines, said, why = Lines(max_bytes), False, ""
         stdout = process.process.stdout
         assert stdout is not None
+        # Its buffer has no room, so a message is read only when the SDK has taken the one before; a server that floods
+        # waits at its pipe.
         async with to_session:
             try:
                 while chunk := await stdout.read(_CHUNK):
@@ -89,6 +91,7 @@ async def stdio_transport(
         try:
             yield read_stream, write_stream
         finally:
+            # Cancelled before the streams are closed: a reader that is blocked in send would raise otherwise.
             tasks.cancel_scope.cancel()
             for stream in (read_stream, write_stream, to_session, from_session):
                 stream.close()

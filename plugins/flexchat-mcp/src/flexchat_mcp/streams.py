@@ -92,6 +92,7 @@ class _Read:
         message = item.message
         match message:
             case JSONRPCResponse():
+                # An answer does not name its method, so the request's is looked up by the id.
                 method = self._waiting.pop(message.id, "")
                 if is_swollen(message.result):
                     error = ErrorData(code=TOO_LARGE, message=f"its answer has more than {MOST_PARTS:,} parts")
@@ -115,6 +116,7 @@ class _Write:
         message = item.message
         if isinstance(message, JSONRPCRequest) and message.method in _REPAIRS:
             self._waiting[message.id] = message.method
+            # A cancelled request may never be answered, so its entry would stay for ever.
             if len(self._waiting) > MAX_WAITING:
                 del self._waiting[next(iter(self._waiting))]
         for field in ("params", "result"):  # of requests and notifications; of answers to the server's questions

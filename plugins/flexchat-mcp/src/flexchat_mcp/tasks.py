@@ -12,7 +12,7 @@ import contextlib
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import mcp_types as types
 from flexchat.plugin import ToolError
@@ -25,9 +25,6 @@ from .errors import MOST_ERRORS, AnswerLostError, ServerUnusableError, TaskGoneE
 from .questions import MOST_ROUNDS, Answer, answered
 from .repair import repair_call
 from .settings import MODERN
-
-if TYPE_CHECKING:
-    from .server import Server
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
@@ -101,6 +98,7 @@ class Task:
             self._seen = None
             await self._pause()
         while True:
+            # Cleared before each poll: outcome distinguishes an unknown task from a failure that its result reports.
             self.status = ""
             state = await self._state(client)
             await self._note(state, report)
@@ -159,6 +157,7 @@ class Task:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._pause_s - SHORTEST_PAUSE_S):
                 await self._stirred.wait()
+        # After the wait: an announcement that arrives during a poll ends the next pause at once, instead of being lost.
         self._stirred.clear()
 
     async def _reply(self, client: Client, state: Mapping[str, Any], answer: Answer | None) -> None:
@@ -177,6 +176,8 @@ class Task:
             except (ToolError, ValidationError):
                 raise TaskGoneError(_UNANSWERABLE, is_left=True) from None
             for name, reply in (replies or {}).items():
+                # Kept until the server has them: if the connection breaks while they are sent, the person is not asked
+                # again.
                 self._replies[name] = reply.model_dump(mode="json", by_alias=True, exclude_none=True)
         if open:
             await _ask(client, "tasks/update", self.id, inputResponses={name: self._replies[name] for name in open})
@@ -201,12 +202,18 @@ def task_of(answer: Mapping[str, Any]) -> Task | None:
 
 
 async def outcome(
-    server: Server, task: Task, *, answer: Answer | None = None, whose: str = "", report: Report | None = None
+    ask: Callable[..., Awaitable[dict[str, Any]]],
+    task: Task,
+    *,
+    answer: Answer | None = None,
+    whose: str = "",
+    report: Report | None = None,
 ) -> dict[str, Any]:
     """Poll a task to its end, however often the connection breaks meanwhile; return the call's result.
 
     Args:
-        answer, whose: As in Server.ask.
+        ask: The ask of its Server.
+        answer, whose: As there.
         report: Called with the task's own progress messages.
 
     Raises:
@@ -216,12 +223,11 @@ async def outcome(
     while True:
         trouble: Exception
         try:
-            return await server.ask(
-                lambda client: task.result(client, answer, report), answer=answer, whose=whose, task=task
-            )
+            return await ask(lambda client: task.result(client, answer, report), answer=answer, whose=whose, task=task)
         except (AnswerLostError, ServerUnusableError) as error:
             trouble = error
         except MCPError as error:
+            # Which request was refused decides: tasks/result of a failed task reports the tool's own error.
             if task.status == "failed":
                 raise ToolError(f"the tool failed: {error.message[:_MOST_ERROR_CHARS]} ({error.code})") from None
             if task.status == "completed" or (not task.status and error.code == types.INVALID_PARAMS):

@@ -58,6 +58,7 @@ async def call_tool(
             _meta=meta,  # type: ignore[arg-type]
         )
         request = types.CallToolRequest(params=params)
+        # The same state and the replies go back with each repetition: the server keeps nothing between them.
         try:
             result: dict[str, Any] = await client.session.send_request(request, _RAW, progress_callback=progress)
         except ValidationError as error:

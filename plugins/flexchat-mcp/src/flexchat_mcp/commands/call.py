@@ -129,7 +129,7 @@ async def _called(
             )
             if (task := task_of(result)) is not None:
                 try:
-                    result = await outcome(source.server, task, answer=answer)
+                    result = await outcome(source.server.ask, task, answer=answer)
                 except asyncio.CancelledError:
                     source.server.tell(lambda client: cancel(client, task))
                     raise
