@@ -47,9 +47,9 @@ def test_it_shows_the_phases_and_why_each_rule_fits_or_not(run, config):
     assert "Message: Rain in Vienna?" in ran.out
     assert '1 topic detection    "rain" (new topic)' in ran.out
     assert "2 rag collection     " in ran.out
-    assert "rule 0  intent = " in ran.out
+    assert "rule 1  intent = " in ran.out
     assert "fits (intent = 'weather', topic_regexp = '/RAIN/i'): bot (m) answers" in ran.out
-    assert "rule 2  fits too; an earlier one answers" in ran.out
+    assert "rule 3  fits too; an earlier one answers" in ran.out
 
 
 def test_as_json_it_is_the_same_for_programs(run, config):
@@ -82,7 +82,7 @@ def test_without_a_configuration_it_explains_the_rehearsal(run):
     ran = run("explain", "hello")
 
     assert ran.status == 0
-    assert "rule 0  fits (no condition)" in ran.out
+    assert "rule 1  fits (no condition)" in ran.out
 
 
 def test_the_tools_that_would_be_offered_are_named(run, script):
@@ -100,7 +100,7 @@ def test_a_rule_is_told_by_its_number_and_its_name_and_values_as_a_configuration
 
     ran = run("explain", "hi")
 
-    assert "rule 0 'deep'  reasoning = true: reasoning is not set\n" in ran.out
-    assert "rule 1 'rest'  fits (no condition)" in ran.out
-    assert "rule 1 'rest' (a)" in ran.out
+    assert "rule 1 'deep'  reasoning = true: reasoning is not set\n" in ran.out
+    assert "rule 2 'rest'  fits (no condition)" in ran.out
+    assert "rule 2 'rest' (a)" in ran.out
     assert [rule["name"] for rule in json.loads(run("explain", "--json", "hi").out)["rules"]] == ["deep", "rest"]

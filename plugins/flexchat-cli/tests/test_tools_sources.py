@@ -112,7 +112,7 @@ def test_accept_takes_all_or_those_named(run, shop, config):
         (("tools", "accept", "shap"), 2, "did you mean 'shop'"),
         (("tools", "accept", "shop", "nothing"), 2, "nothing of 'nothing' waits to be accepted"),
         (("tools", "cost", "--rule", "al"), 2, "no such rule (did you mean 'all'?)"),
-        (("tools", "cost", "--rule", "3"), 2, "rules are numbered 0 to 0"),
+        (("tools", "cost", "--rule", "3"), 2, "rules are numbered 1 to 1"),
     ],
 )
 def test_wrong_names_are_told(run, shop, config, words, status, said):
@@ -165,7 +165,7 @@ def test_cost_says_what_each_rules_tools_cost(run, shop, config):
     run("tools", "accept", "shop")
     ran = run("tools", "cost", "--rule", "all")
     first, *rest = ran.out.splitlines()
-    assert first.startswith("rule 0 'all': 2 tools, about ")
+    assert first.startswith("rule 1 'all': 2 tools, about ")
     assert [line.split()[1] for line in rest] == ["find", "order"] or [line.split()[1] for line in rest] == [
         "order",
         "find",

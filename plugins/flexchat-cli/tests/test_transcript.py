@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat.domain import Citation, MediaPart, ToolCallRecord, ToolResult
-from flexchat_cli.transcript import spoken_result, spoken_sources
+from flexchat_cli.transcript import format_result, format_sources
 
 CONFIG = """
 [stores.notes]
@@ -56,8 +56,8 @@ def test_an_answer_without_documents_has_no_sources(run, config):
 def test_sources_are_those_the_answer_names_else_all():
     tea, roses = cited("Tea", "tea.md", named=True), cited("Roses", "roses.md")
 
-    assert spoken_sources([roses, tea]) == "Tea (tea.md)"
-    assert spoken_sources([roses, cited("Tea", "tea.md")]) == "Roses (roses.md), Tea (tea.md)"
+    assert format_sources([roses, tea]) == "Tea (tea.md)"
+    assert format_sources([roses, cited("Tea", "tea.md")]) == "Roses (roses.md), Tea (tea.md)"
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_sources_are_those_the_answer_names_else_all():
     ],
 )
 def test_a_source_is_one_short_line(title, source, spoken):
-    assert spoken_sources([cited(title, source)]) == spoken
+    assert format_sources([cited(title, source)]) == spoken
 
 
 def test_a_source_is_told_once_and_of_many_the_first_five():
     many = [cited(f"T{n}", "f.md", collection=c) for n in range(7) for c in ("a", "b")]
 
-    assert spoken_sources(many) == ", ".join(f"T{n} (f.md)" for n in range(5)) + " and 2 more"
+    assert format_sources(many) == ", ".join(f"T{n} (f.md)" for n in range(5)) + " and 2 more"
 
 
 PICTURE = MediaPart(kind="image", mime_type="image/png", data=b"x" * 12_345, name="a.png")
@@ -96,4 +96,4 @@ def test_a_result_is_told_with_what_came_beside_it(result, said):
     """In a few words: a terminal shows no images."""
     made = ToolResult(success=True, tool_name="t", **result)
 
-    assert spoken_result(ToolCallRecord(tool="t", params={}, result=made, iteration=1)) == said
+    assert format_result(ToolCallRecord(tool="t", params={}, result=made, iteration=1)) == said

@@ -92,5 +92,5 @@ def _too_dear(config: Config, manager: ToolManager, llms: Llms) -> Iterator[tupl
             yield (
                 ("responses", index, "tools"),
                 f"its {len(offered)} tools take about {cost.tokens:,} tokens of every request (tools.budget_tokens is "
-                f"{budget:,}): allow fewer; flexchat tools cost --rule {index} shows the dearest",
+                f"{budget:,}): allow fewer; flexchat tools cost --rule {index + 1} shows the dearest",
             )

@@ -55,7 +55,7 @@ def cost_by_rule(turns: Sequence[ConversationTurn]) -> dict[str, tuple[int, Cost
     """Return the number and cost of each rule's turns: by its name, or its number; "no rule" for none."""
     by_rule: dict[str, list[Cost]] = {}
     for turn in turns:
-        name = turn.rule_name or ("no rule" if turn.rule is None else f"rule {turn.rule}")
+        name = turn.rule_name or ("no rule" if turn.rule is None else f"rule {turn.rule + 1}")
         by_rule.setdefault(name, []).append(turn.cost)
     return {name: (len(costs), Cost.total(costs)) for name, costs in by_rule.items()}
 

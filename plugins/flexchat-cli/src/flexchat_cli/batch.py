@@ -20,7 +20,7 @@ from flexchat.domain.message_json import message_to_dict
 from flexchat.domain.prices import Cost
 from flexchat.domain.text import counted
 from flexchat.errors import FlexChatError, ProviderAuthError, UnknownConversationError
-from flexchat.request import read_request
+from flexchat.request import Asked, read_request
 from flexchat.tools.cost import tokens_of
 
 from . import standard_input
@@ -102,44 +102,42 @@ def batch(
     if estimate:
         asyncio.run(_estimate(chat, prompts, context))
         return OK
-    limit = None
-    if max_cost is not None:
-        refuse_unpriced(chat, is_configured=context.config_file() is not None)
-        limit = CostLimit(max_cost)
     config = context.config_file()
+    if max_cost is not None:
+        refuse_unpriced(chat, is_configured=config is not None)
+    limit = CostLimit(max_cost) if max_cost is not None else None
     where = [os.path.realpath(file) if file != "-" else text, str(config and os.path.realpath(config)), tenant]
     where += [json.dumps([attrs.asdict(answering), variables], sort_keys=True, default=str)]
     name = hashlib.sha256("\0".join(where).encode(errors="surrogatepass")).hexdigest()[:32]
     with contextlib.ExitStack() as closing:
         progress = closing.enter_context(progress_of(name, fresh=fresh)) if keep else None
-        return asyncio.run(_Batch(chat, context, prompts, progress, tenant, limit).run(parallel))
+        run = _Batch(chat=chat, context=context, prompts=prompts, progress=progress, tenant=tenant, limit=limit)
+        return asyncio.run(run.run(parallel))
 
 
+@attrs.define(kw_only=True, eq=False)
 class _Batch:
     """One run of the command."""
 
-    def __init__(
-        self,
-        chat: FlexChat,
-        context: CommandContext,
-        prompts: Sequence[Prompt],
-        progress: Progress | None,
-        tenant: str,
-        limit: CostLimit | None,
-    ) -> None:
-        self._chat, self._context, self._terminal = chat, context, context.terminal
-        self._prompts, self._progress, self._tenant, self._limit = prompts, progress, tenant, limit
-        self._written = self._failed = self._earlier = 0
-        self._costs: list[Cost] = []
+    chat: FlexChat
+    context: CommandContext
+    prompts: Sequence[Prompt]
+    progress: Progress | None
+    tenant: str
+    limit: CostLimit | None
+    written: int = 0
+    failed: int = 0
+    earlier: int = 0
+    costs: list[Cost] = attrs.field(factory=list)
 
     async def run(self, parallel: int) -> int:
         """Write all answers; return the exit status."""
         async with contextlib.AsyncExitStack() as closing:
-            await closing.enter_async_context(self._chat)
-            if self._progress is not None:
-                self._chat.keep_in(await closing.enter_async_context(open_store(self._context)))
+            await closing.enter_async_context(self.chat)
+            if self.progress is not None:
+                self.chat.keep_in(await closing.enter_async_context(open_store(self.context)))
             answers = await closing.enter_async_context(
-                contextlib.aclosing(in_order(self._prompts, self._ask, parallel))
+                contextlib.aclosing(in_order(self.prompts, self._ask, parallel))
             )
             try:
                 async for prompt, outcome in answers:
@@ -147,71 +145,69 @@ class _Batch:
                         break
                     self._write(prompt, outcome)
             finally:
-                self._say_how_it_went()
-        if self._failed or self._written < len(self._prompts):
+                self._report()
+        if self.failed or self.written < len(self.prompts):
             return FAILED
-        if self._progress is not None:
-            self._progress.done()
+        if self.progress is not None:
+            self.progress.done()
         return OK
 
     async def _ask(self, prompt: Prompt) -> Turn:
-        if self._limit is None:
-            return await self._respond(prompt)
-        if not (self._limit.why and await self._is_answered(prompt)):
-            self._limit.refuse_more()
+        if self.limit is not None and not (self.limit.why and await self._is_answered(prompt)):
+            self.limit.refuse_more()
+        place: Asked = {"tenant": self.tenant}
+        if self.progress is not None:
+            name = self.progress.name(prompt)
+            place |= {"conversation": name, "idempotency_key": name}
         try:
-            turn = await self._respond(prompt)
+            turn = await self.chat.respond(prompt.request, **place)
         except FlexChatError as error:
-            self._limit.count(error.turn)
+            if self.limit is not None:
+                self.limit.count(error.turn)
             raise
-        self._limit.count(turn)
+        if self.limit is not None:
+            self.limit.count(turn)
         return turn
-
-    async def _respond(self, prompt: Prompt) -> Turn:
-        if self._progress is None:
-            return await self._chat.respond(prompt.request, tenant=self._tenant)
-        name = self._progress.name(prompt)
-        return await self._chat.respond(prompt.request, conversation=name, idempotency_key=name, tenant=self._tenant)
 
     async def _is_answered(self, prompt: Prompt) -> bool:
         """Return whether an earlier run has answered a prompt, so that its answer costs nothing any more."""
-        if self._progress is None or self._chat.conversations is None:
+        if self.progress is None or self.chat.conversations is None:
             return False
         try:
-            name = self._progress.name(prompt)
-            return (await self._chat.conversations.of(self._tenant).get(name)).status == "done"
+            name = self.progress.name(prompt)
+            return (await self.chat.conversations.of(self.tenant).get(name)).status == "done"
         except UnknownConversationError:
             return False
 
     def _write(self, prompt: Prompt, outcome: Turn | FlexChatError) -> None:
         if isinstance(outcome, ProviderAuthError):  # every other prompt would be refused as well
             raise outcome
-        self._written += 1
+        self.written += 1
         turn = outcome.turn if isinstance(outcome, FlexChatError) else outcome
         if turn is not None:
-            self._costs.append(turn.cost)
+            self.costs.append(turn.cost)
         if isinstance(outcome, FlexChatError):
-            self._failed += 1
+            self.failed += 1
             line: dict[str, Any] = {"id": prompt.id, "error": str(outcome), "type": type(outcome).__name__}
         else:
-            self._earlier += outcome.is_repeat
-            line = {"id": prompt.id, **({"turn": outcome.to_dict()} if self._context.json else _result_fields(outcome))}
-        self._terminal.json(line, one_line=True)
-        failed = f", {self._failed} failed" if self._failed else ""
-        self._terminal.progress(self._written, len(self._prompts), f"answered{failed}")
+            self.earlier += outcome.is_repeat
+            line = {"id": prompt.id, **({"turn": outcome.to_dict()} if self.context.json else _result_fields(outcome))}
+        self.context.terminal.json(line, one_line=True)
+        failed = f", {self.failed} failed" if self.failed else ""
+        self.context.terminal.progress(self.written, len(self.prompts), f"answered{failed}")
 
-    def _say_how_it_went(self) -> None:
-        all_of_them = len(self._prompts)
-        parts = [f"{self._written - self._failed} of {counted(all_of_them, 'prompt')} answered"]
-        parts += [f"{self._earlier} of them by an earlier run"] if self._earlier else []
-        parts += [f"{self._failed} failed"] if self._failed else []
-        parts += [Cost.total(self._costs).explained()] if self._costs else []
+    def _report(self) -> None:
+        all_of_them = len(self.prompts)
+        parts = [f"{self.written - self.failed} of {counted(all_of_them, 'prompt')} answered"]
+        parts += [f"{self.earlier} of them by an earlier run"] if self.earlier else []
+        parts += [f"{self.failed} failed"] if self.failed else []
+        parts += [Cost.total(self.costs).explained()] if self.costs else []
         text = ", ".join(parts)
-        limit = self._limit if self._written < all_of_them else None
+        limit = self.limit if self.written < all_of_them else None
         text += f"; {limit.why}" if limit is not None and limit.why else ""
-        if self._progress is not None and (self._failed or self._written < all_of_them):
+        if self.progress is not None and (self.failed or self.written < all_of_them):
             text += f"; the same command{limit.goes_on if limit is not None else ''} goes on from there"
-        self._terminal.say(text, "dim")
+        self.context.terminal.say(text, "dim")
 
 
 async def _estimate(chat: FlexChat, prompts: Sequence[Prompt], context: CommandContext) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import click
 from flexchat.app import FlexChat
-from flexchat.domain import ToolCallRecord, Turn, UserMessage
+from flexchat.domain import ConversationInfo, ToolCallRecord, Turn, UserMessage
 from flexchat.domain.text import counted
 from flexchat.errors import FlexChatError, did_you_mean
 from flexchat.request import Asked
@@ -24,7 +24,7 @@ from .opening import demo_option, report_notes, require_config
 from .prompt_variables import variables_option
 from .questions import Questions
 from .standard_input import expect_utf8, saying_what_is_waited_for
-from .terminal import StreamError, one_line
+from .terminal import StreamError, Terminal, one_line
 from .tool_text import signature, summary
 from .transcript import Spending, show_turn
 from .usage import FAILED, OK, UsageError
@@ -66,66 +66,57 @@ def chat(
         report_notes(chat, context)
     interactive = terminal.interactive()
     if interactive:
-        _edit_lines()
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401  gives input() arrow keys and a history
         terminal.say("/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends", "dim")
     else:
         expect_utf8()
-    with asyncio.Runner() as runner:
-        kept = None
-        try:
-            by_default = is_configured(context) or (interactive and not os.environ.get(NO_KEEP))
-            kept = runner.run(open_kept(chat, context, keeping, by_default=by_default))
-            if kept is not None and interactive and kept.continued is None:
+    with asyncio.Runner() as runner, contextlib.ExitStack() as closing:
+        closing.callback(lambda: runner.run(chat.aclose()))
+        by_default = is_configured(context) or (interactive and not os.environ.get(NO_KEEP))
+        kept = runner.run(open_kept(chat, context, keeping, by_default=by_default))
+        if kept is not None:
+            close = kept.aclose
+            closing.callback(lambda: runner.run(close()))
+            if interactive and kept.continued is None:
                 terminal.say("this conversation is kept on this machine; --no-keep keeps nothing", "dim")
-            with _Talk(
-                chat, kept, context, answering, runner, variables, interactive=interactive, approve=approve
-            ) as talk:
-                failures = talk.go()
-        finally:
-            if kept is not None:
-                runner.run(kept.aclose())
-            runner.run(chat.aclose())
+        talk = _Talk(
+            chat=chat,
+            kept=kept,
+            context=context,
+            answering=answering,
+            runner=runner,
+            variables=variables,
+            interactive=interactive,
+            approve=approve,
+            closing=closing,
+            before=kept.continued if kept is not None else None,
+        )
+        failures = talk.go()
     return FAILED if failures and not interactive else OK
 
 
+@attrs.define(kw_only=True, eq=False)
 class _Talk:
     """A conversation at the terminal: its messages, its store, and the event loop it runs on."""
 
-    def __init__(
-        self,
-        chat: FlexChat,
-        kept: KeptChat | None,
-        context: CommandContext,
-        answering: Answering,
-        runner: asyncio.Runner,
-        variables: Mapping[str, Any],
-        *,
-        interactive: bool,
-        approve: bool,
-    ) -> None:
-        self._approve = approve
-        self._chat = chat
-        self._kept = kept
-        self._context = context
-        self._answering = answering
-        self._terminal = context.terminal
-        self._runner = runner
-        self._variables = variables
-        self._json = context.json
-        self._interactive = interactive
-        self._turns: list[Turn] = []
-        self._spent = Spending()
-        self._before = kept.continued if kept is not None else None
-        self._asked_last = ""
-        self._replaced: list[FlexChat] = []
+    chat: FlexChat
+    kept: KeptChat | None
+    context: CommandContext
+    answering: Answering
+    runner: asyncio.Runner
+    variables: Mapping[str, Any]
+    interactive: bool
+    approve: bool
+    closing: contextlib.ExitStack
+    turns: list[Turn] = attrs.field(factory=list)
+    spent: Spending = attrs.field(factory=Spending)
+    before: ConversationInfo | None = None
+    model: str = ""
 
-    def __enter__(self) -> _Talk:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the chats that took the place of the first."""
-        for chat in self._replaced:
-            self._runner.run(chat.aclose())
+    @property
+    def terminal(self) -> Terminal:
+        return self.context.terminal
 
     def go(self) -> int:
         """Answer line after line; return how many turns failed."""
@@ -139,16 +130,16 @@ class _Talk:
 
     def _next_line(self) -> str | None:
         try:
-            if not self._interactive:
-                with saying_what_is_waited_for(self._terminal, "a line on standard input"):
+            if not self.interactive:
+                with saying_what_is_waited_for(self.terminal, "a line on standard input"):
                     return input().strip()
-            with self._terminal.lend_stdout():  # otherwise input() would not edit lines
+            with self.terminal.lend_stdout():  # otherwise input() would not edit lines
                 return input("> ").strip()
         except UnicodeDecodeError:
             raise UsageError("standard input is not UTF-8: iconv -t UTF-8 converts it") from None
         except (EOFError, KeyboardInterrupt) as end:
-            if self._interactive:
-                self._terminal.out()
+            if self.interactive:
+                self.terminal.out()
             elif isinstance(end, KeyboardInterrupt):
                 raise
             return None
@@ -157,149 +148,136 @@ class _Talk:
         name, _, text = line.partition(" ")
         match name:
             case "/model" if not text.strip():
-                self._terminal.say(self._asked_last or "no model has answered yet")
+                self.terminal.say(self.model or "no model has answered yet")
             case "/model":
-                self._answer_otherwise(attrs.evolve(self._answering, model=text.strip()))
+                self._answer_otherwise(attrs.evolve(self.answering, model=text.strip()))
             case "/system":
-                self._answer_otherwise(attrs.evolve(self._answering, system=text.strip() or None))
+                self._answer_otherwise(attrs.evolve(self.answering, system=text.strip() or None))
             case "/usage":
                 self._print_usage()
             case "/tools":
-                tools = self._chat.tools.get_registry().list()
+                tools = self.chat.tools.get_registry().list()
                 for tool in tools:
-                    self._terminal.say(f"{signature(tool)}  {summary(tool)}")
+                    self.terminal.say(f"{signature(tool)}  {summary(tool)}")
                 if not tools:
-                    self._terminal.say("no tools")
+                    self.terminal.say("no tools")
             case "/undo":
                 self._undo()
             case "/new":
-                self._turns, self._spent, self._before = [], Spending(), None
-                if self._kept is not None:
-                    self._kept.begin()
-                self._terminal.say("a new conversation", "dim")
+                self.turns, self.spent, self.before = [], Spending(), None
+                if self.kept is not None:
+                    self.kept.begin()
+                self.terminal.say("a new conversation", "dim")
             case "/help":
                 for name, what in _HELP.items():
-                    self._terminal.say(f"{name:8}{what}")
-            case unknown:
-                self._terminal.say(f"no command {unknown}{_hint(unknown)}; /help lists them")
+                    self.terminal.say(f"{name:8}{what}")
+            case unknown:  # the slash that all have in common does not count as a similarity
+                hint = did_you_mean(unknown[1:], [name[1:] for name in _HELP]).replace("'", "'/", 1)
+                self.terminal.say(f"no command {unknown}{hint}; /help lists them")
 
     def _answer_otherwise(self, answering: Answering) -> None:
         """Let another model, or another system prompt, answer from now on; the conversation goes on."""
         try:
-            chat = answering.open(self._context)
+            chat = answering.open(self.context)
         except FlexChatError as error:
-            self._terminal.error(str(error))
+            self.terminal.error(str(error))
             return
-        self._replaced.append(chat)
-        self._chat, self._answering = chat, answering
-        if self._kept is not None:
-            self._kept.continue_with(chat)
-        self._terminal.say("from the next message on", "dim")
+        self.closing.callback(lambda: self.runner.run(chat.aclose()))
+        self.chat, self.answering = chat, answering
+        if self.kept is not None:
+            self.kept.continue_with(chat)
+        self.terminal.say("from the next message on", "dim")
 
     def _turn(self, message: str) -> bool:
         """Answer a message and return whether that went well."""
         try:
-            turn = self._runner.run(self._answer(message))
+            turn = self.runner.run(self._answer(message))
         except KeyboardInterrupt:
-            if not self._interactive:
+            if not self.interactive:
                 raise
-            self._terminal.say("stopped", "dim")
+            self.terminal.say("stopped", "dim")
             return False
         except FlexChatError as error:
             self._remember(error.turn)
-            self._terminal.end_line()
-            self._terminal.error(str(error))
-            if self._json:
+            self.terminal.end_line()
+            self.terminal.error(str(error))
+            if self.context.json:
                 ended = {"turn": error.turn.to_dict()} if error.turn is not None else {}
-                self._terminal.json({"error": str(error), "type": type(error).__name__, **ended}, one_line=True)
+                self.terminal.json({"error": str(error), "type": type(error).__name__, **ended}, one_line=True)
             return False
         self._remember(turn)
-        self._asked_last = f"{turn.response.llm}/{turn.response.model}"
+        self.model = f"{turn.response.llm}/{turn.response.model}"
         return True
 
     def _remember(self, turn: Turn | None) -> None:
         """Count what a turn took, however it ended, and add it to the history, if no store does so."""
         if turn is None:
             return
-        self._spent += Spending.of(turn)
-        if self._kept is None:
-            self._turns.append(turn)
+        self.spent += Spending.of(turn)
+        if self.kept is None:
+            self.turns.append(turn)
 
     def _print_usage(self) -> None:
         """Print the tokens and the cost of this conversation, including turns that were undone: they were paid for."""
-        spent, before = self._spent, self._before
+        spent, before = self.spent, self.before
         if spent.turns:
-            self._terminal.say(f"{counted(spent.turns, 'turn')}: {spent.tokens()}, {spent.cost}")
+            self.terminal.say(f"{counted(spent.turns, 'turn')}: {spent.tokens()}, {spent.cost}")
         elif before is None:
-            self._terminal.say("no turn yet")
+            self.terminal.say("no turn yet")
         for why in spent.cost.unpriced:
-            self._terminal.say(f"not in it: {why}", "dim")
+            self.terminal.say(f"not in it: {why}", "dim")
         if before is not None:
             earlier = "cost unknown" if before.cost is None else before.cost.explained()
-            self._terminal.say(f"before that: {counted(before.turns, 'turn')}, {earlier}")
+            self.terminal.say(f"before that: {counted(before.turns, 'turn')}, {earlier}")
 
     def _undo(self) -> None:
         """Undo the last turn, completed or not. A stored conversation stays unchanged; a copy continues it."""
-        if self._kept is not None:
+        if self.kept is not None:
             try:
-                kept = self._runner.run(self._kept.take_back())
+                kept = self.runner.run(self.kept.take_back())
             except FlexChatError as error:
-                self._terminal.error(str(error))
+                self.terminal.error(str(error))
                 return
             messages, calls = (kept.messages, kept.tool_calls) if kept is not None else ((), ())
         else:
-            last = self._turns.pop() if self._turns else None
+            last = self.turns.pop() if self.turns else None
             messages, calls = (last.response.messages, last.response.tool_calls) if last is not None else ((), ())
         if not messages:
-            self._terminal.say("there is nothing to take back")
+            self.terminal.say("there is nothing to take back")
             return
         asked = next((message.content for message in messages if isinstance(message, UserMessage)), "")
-        self._terminal.say(f"taken back: {one_line(asked, 60)}", "dim")
+        self.terminal.say(f"taken back: {one_line(asked, 60)}", "dim")
         if done := self._lasting(calls or ()):
-            self._terminal.say(f"what its tools did stays done: {', '.join(done)}")
-        if self._kept is not None:
+            self.terminal.say(f"what its tools did stays done: {', '.join(done)}")
+        if self.kept is not None:
             text = "the kept conversation stays as it is; with the next message another goes on without that turn"
-            self._terminal.say(text, "dim")
+            self.terminal.say(text, "dim")
 
     def _lasting(self, calls: Sequence[ToolCallRecord]) -> list[str]:
         """Return the names of the tools that may have changed something."""
-        known = {tool.name: tool for tool in self._chat.tools.get_registry().list()}
-        ran = [call.tool for call in calls if call.tool in known or call.result.success]
-        return [name for name in dict.fromkeys(ran) if name not in known or known[name].effect != "read"]
+        effects = {tool.name: tool.effect for tool in self.chat.tools.get_registry().list()}
+        ran = [call.tool for call in calls if call.tool in effects or call.result.success]
+        return [name for name in dict.fromkeys(ran) if effects.get(name) != "read"]
 
     async def _answer(self, message: str) -> Turn:
-        earlier = [turn for turn in self._turns if turn.replay]
-        request = self._answering.request(
+        earlier = [turn for turn in self.turns if turn.replay]
+        request = self.answering.request(
             message,
-            self._variables,
-            self._context,
+            self.variables,
+            self.context,
             history=[message for turn in earlier for message in turn.response.messages],
             topic=(earlier[-1].profile.topic or None) if earlier else None,
         )
-        asked: Asked = {
-            **self._answering.message_options,
-            "on_question": Questions(self._terminal),
-            "approve": self._approve,
-        }
+        person = Questions(self.terminal)
+        asked: Asked = {**self.answering.message_options, "on_question": person, "approve": self.approve}
         try:
-            if self._kept is not None:
-                await self._kept.carry()
-            if self._json:
-                turn = await (self._kept or self._chat).respond(request, **asked)
-                self._terminal.json(turn.to_dict(), one_line=True)
+            if self.kept is not None:
+                await self.kept.carry()
+            if self.context.json:
+                turn = await (self.kept or self.chat).respond(request, **asked)
+                self.terminal.json(turn.to_dict(), one_line=True)
                 return turn
-            return await show_turn((self._kept or self._chat).stream(request, **asked), self._terminal)
+            return await show_turn((self.kept or self.chat).stream(request, **asked), self.terminal)
         except asyncio.CancelledError as stopped:
             self._remember(getattr(stopped, "turn", None))
             raise
-
-
-def _hint(unknown: str) -> str:
-    """Suggest the command that was probably meant; the shared slash does not count as a similarity."""
-    return did_you_mean(unknown[1:], [name[1:] for name in _HELP]).replace("'", "'/", 1)
-
-
-def _edit_lines() -> None:
-    """Give input() arrow keys and a history of typed lines, if Python has them."""
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -47,11 +47,11 @@ def explain(
     text = read_message(message, context.terminal, use_stdin=not no_stdin)
     chat = context.open_chat()
 
-    async def explained() -> Explanation:
+    async def run() -> Explanation:
         async with chat:
             return await chat.explain(text, topic=topic, collections=collections or None, variables=variables)
 
-    explanation = asyncio.run(explained())
+    explanation = asyncio.run(run())
     if context.json:
         context.terminal.json({"message": text, **_as_data(explanation, chat)})
     else:
@@ -64,28 +64,30 @@ def _show(message: str, explanation: Explanation, chat: FlexChat, terminal: Term
     terminal.out()
     for number, record in enumerate(explanation.phases, 1):
         terminal.out(f"{number} {record.phase:18} {_outcome(record)}")
-        costs = _costs(record)
-        if costs:
+        if costs := _costs(record):
             terminal.out(f"{'':21}{costs}", "dim")
         for warning in record.warnings:
             terminal.out(f"{'':21}warning: {warning}", "red")
     terminal.out()
     for verdict in explanation.verdicts:
         rule = chat.config.responses[verdict.rule]
-        chosen = verdict.rule == explanation.rule
-        mark = terminal.symbol("→", ">") if chosen else " "
-        if chosen:
-            terminal.out(f"{mark} {_rule(verdict.rule, chat)}  {_answers(rule, chat)}", "bold")
+        label = rule_label(verdict.rule, rule.name)
+        indent = " " * len(label)
+        if verdict.rule == explanation.rule:
+            terminal.out(f"{terminal.symbol('→', '>')} {label}  {_answers(rule, chat)}", "bold")
             if explanation.tools:
-                terminal.out(f"  {' ' * len(_rule(verdict.rule, chat))}  with the tools {', '.join(explanation.tools)}")
+                terminal.out(f"  {indent}  with the tools {', '.join(explanation.tools)}")
         elif verdict.fits:
-            terminal.out(f"{mark} {_rule(verdict.rule, chat)}  fits too; an earlier one answers", "dim")
-        for index, failed in enumerate(verdict.failed):
-            head = f"{_rule(verdict.rule, chat)}  "
-            head = head if index == 0 else " " * len(head)
-            terminal.out(f"  {head}{failed}", "dim")
+            terminal.out(f"  {label}  fits too; an earlier one answers", "dim")
+        for number, condition in enumerate(verdict.failed):
+            terminal.out(f"  {indent if number else label}  {condition}", "dim")
     if explanation.rule is None:
         terminal.out("No rule fits: add one without 'match' at the end of responses.", "red")
+
+
+def rule_label(index: int, name: str | None) -> str:
+    """Name a rule for people, who count from 1 as the page does; data and paths have its index, from 0."""
+    return f"rule {index + 1} '{name}'" if name else f"rule {index + 1}"
 
 
 def _outcome(record: PhaseRecord) -> str:
@@ -98,13 +100,10 @@ def _outcome(record: PhaseRecord) -> str:
         case {"result": result, "data": data}:
             hits = [data] if isinstance(data, Mapping) else data or []
             return "; ".join([str(result), *map(_hit, hits)])
-        case {"rag_results": _, **rest}:
-            known = {"rag_results": record.outcome["rag_results"], **rest}
-            return ", ".join(f"{key} {value}" for key, value in known.items() if value not in (None, 0)) or "nothing"
-        case {"rule": index, "name": name, "llm": llm}:
-            return f"rule {index} '{name}' ({llm})"
-        case {"rule": index, "llm": llm}:
-            return f"rule {index} ({llm})"
+        case {"rag_results": _} as counts:
+            return ", ".join(f"{key} {value}" for key, value in counts.items() if value not in (None, 0)) or "nothing"
+        case {"rule": int(index), "llm": llm}:
+            return f"{rule_label(index, record.outcome.get('name'))} ({llm})"
         case None:
             return "none"
     return str(record.outcome)
@@ -119,20 +118,15 @@ def _costs(record: PhaseRecord) -> str:
     if record.skipped or (record.elapsed_ms < 1 and record.usage is None):
         return ""
     seconds = f"{record.elapsed_ms:.0f} ms" if record.elapsed_ms < 1000 else f"{record.elapsed_ms / 1000:.1f} s"
-    usage = record.usage
-    count = (usage.input_tokens or 0) + (usage.output_tokens or 0) if usage is not None else 0
-    tokens = [f"{count} tokens"] if count else []
-    asked = record.input if isinstance(record.input, Mapping) else {}
-    details = [f"asked {asked['llm']}"] if "llm" in asked else []
-    if "query" in asked:
-        details = [f"searched for: {asked['query']}"]
-    return ", ".join([seconds, *tokens, *details])
-
-
-def _rule(index: int, chat: FlexChat) -> str:
-    """Return a rule's name for people: its number is its place in responses, from 0, as in every path."""
-    name = chat.config.responses[index].name
-    return f"rule {index} '{name}'" if name else f"rule {index}"
+    parts, usage = [seconds], record.usage
+    if usage is not None and (count := (usage.input_tokens or 0) + (usage.output_tokens or 0)):
+        parts.append(f"{count} tokens")
+    match record.input:
+        case {"query": query}:
+            parts.append(f"searched for: {query}")
+        case {"llm": llm}:
+            parts.append(f"asked {llm}")
+    return ", ".join(parts)
 
 
 def _answers(rule: ResponseRule, chat: FlexChat) -> str:
@@ -142,21 +136,10 @@ def _answers(rule: ResponseRule, chat: FlexChat) -> str:
 
 
 def _as_data(explanation: Explanation, chat: FlexChat) -> dict[str, Any]:
-    rules: Iterable[dict[str, Any]] = (
-        {
-            "rule": verdict.rule,
-            "name": chat.config.responses[verdict.rule].name,
-            "fits": verdict.fits,
-            "failed": list(verdict.failed),
-            "match": dict(chat.config.responses[verdict.rule].match),
-            "llm": chat.config.responses[verdict.rule].llm,
-        }
-        for verdict in explanation.verdicts
-    )
+    rules = []
+    for verdict in explanation.verdicts:
+        rule = chat.config.responses[verdict.rule]
+        result = {"rule": verdict.rule, "name": rule.name, "fits": verdict.fits, "failed": list(verdict.failed)}
+        rules.append({**result, "match": dict(rule.match), "llm": rule.llm})
     phases = [record.to_dict() for record in explanation.phases]
-    return {
-        "rule": explanation.rule,
-        "tools": list(explanation.tools),
-        "rules": list(rules),
-        "phases": phases,
-    }
+    return {"rule": explanation.rule, "tools": list(explanation.tools), "rules": rules, "phases": phases}

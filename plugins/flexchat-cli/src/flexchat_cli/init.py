@@ -60,14 +60,20 @@ _PATIENCE = (
     ("idle_timeout_s = 120", ""),
 )
 
+
+def _hosted(service: str, provider: str, model: str) -> Starter:
+    variable = f"{provider.upper()}_API_KEY"
+    return Starter(
+        summary=f"{service}, with the key in {variable}",
+        provider=provider,
+        settings=(f'api_key = "${{{variable}}}"', "taken from the environment"),
+        model=(f'model = "{model}"', "flexchat models lists them"),
+        first=(f"{_SET} {variable}=…",),
+    )
+
+
 STARTERS = {
-    "openai": Starter(
-        summary="OpenAI, with the key in OPENAI_API_KEY",
-        provider="openai",
-        settings=('api_key = "${OPENAI_API_KEY}"', "taken from the environment"),
-        model=('model = "gpt-5.2"', "flexchat models lists them"),
-        first=(f"{_SET} OPENAI_API_KEY=…",),
-    ),
+    "openai": _hosted("OpenAI", "openai", "gpt-5.2"),
     "ollama": Starter(
         summary="Ollama, on this machine",
         provider="ollama",
@@ -76,20 +82,8 @@ STARTERS = {
         first=("ollama pull qwen3:4b",),
         patience=_PATIENCE,
     ),
-    "gemini": Starter(
-        summary="Gemini, with the key in GEMINI_API_KEY",
-        provider="gemini",
-        settings=('api_key = "${GEMINI_API_KEY}"', "taken from the environment"),
-        model=('model = "gemini-flash-latest"', "flexchat models lists them"),
-        first=(f"{_SET} GEMINI_API_KEY=…",),
-    ),
-    "anthropic": Starter(
-        summary="Claude, with the key in ANTHROPIC_API_KEY",
-        provider="anthropic",
-        settings=('api_key = "${ANTHROPIC_API_KEY}"', "taken from the environment"),
-        model=('model = "claude-sonnet-5"', "flexchat models lists them"),
-        first=(f"{_SET} ANTHROPIC_API_KEY=…",),
-    ),
+    "gemini": _hosted("Gemini", "gemini", "gemini-flash-latest"),
+    "anthropic": _hosted("Claude", "anthropic", "claude-sonnet-5"),
     "local": Starter(
         summary="a local server with OpenAI's API (llama.cpp, vLLM, LM Studio)",
         provider="openai",

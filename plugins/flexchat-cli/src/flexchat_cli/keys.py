@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import sys
@@ -69,15 +68,12 @@ def list_(context: CommandContext) -> None:
     That is the configuration, the environment, the system's keyring or a file. No key is shown.
     """
     host = context.load_plugins()
-    rows = [*_in_config(context), *_by_name(context, host)]
-    if context.json:
-        context.terminal.json(rows)
-        return
-    also = [f" (and {', '.join(row['also'])}, not used)" if row["also"] else "" for row in rows]
-    shown = [(row["name"], MASK, row["source"] + more) for row, more in zip(rows, also, strict=True)]
-    context.terminal.table(("name", "key", "from"), shown)
-    if not rows:
-        context.terminal.say("no key is known: flexchat keys set NAME stores one", "dim")
+    data = [*_in_config(context), *_by_name(context, host)]
+    rows = []
+    for key in data:
+        unused = f" (and {', '.join(key['also'])}, not used)" if key["also"] else ""
+        rows.append((key["name"], MASK, key["source"] + unused))
+    context.show_rows(data, ("name", "key", "from"), rows, "no key is known: flexchat keys set NAME stores one")
 
 
 @click.command
@@ -108,10 +104,7 @@ def delete(context: CommandContext, name: str) -> None:
     if found is None:
         there = ", ".join(key.name for key in stored_keys()) or "none"
         raise UsageError(f"no key is stored as {variable} (stored: {there})")
-    if context.json:
-        context.terminal.json({"name": variable, "source": found.place})
-    else:
-        context.terminal.say(f"{variable} is deleted from the {found.place}", "dim")
+    context.show({"name": variable, "source": found.place}, f"{variable} is deleted from the {found.place}")
 
 
 def _read(variable: str, terminal: Terminal) -> str:
@@ -157,9 +150,16 @@ def _variable(name: str, host: PluginHost, beside: list[StoredKey] | None = None
 def _in_config(context: CommandContext) -> Iterator[Mapping[str, Any]]:
     """Yield the keys written out in the configuration."""
     config = context.read_config()
-    for place, table in config.tables("llms") if config is not None else ():
+    if config is None:
+        return
+    for place, table in config.tables("llms"):
         for key, value in table.items():
-            written = _at(config.written.data, (*place, key)) if config is not None else None
+            written: Any = config.written.data
+            try:
+                for part in (*place, key):
+                    written = written[part]
+            except (LookupError, TypeError):  # of an included file
+                written = None
             if isinstance(value, str) and value and is_secret_name(str(key)) and not _references(written):
                 yield {"name": ".".join(map(str, (*place, key))), "source": "config", "also": []}
 
@@ -188,11 +188,3 @@ def _references(value: Any) -> list[str]:
         return _PLACEHOLDER.findall(value)
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [name for item in inside for name in _references(item)]
-
-
-def _at(data: Any, place: tuple[Any, ...]) -> Any:
-    with contextlib.suppress(LookupError, TypeError):
-        for key in place:
-            data = data[key]
-        return data
-    return None

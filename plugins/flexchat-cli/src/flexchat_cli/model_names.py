@@ -121,12 +121,8 @@ def default(context: CommandContext, model: str | None, remove: bool) -> None:
 def aliases_list(context: CommandContext) -> None:
     """List the aliases of models."""
     aliases = saved_names().aliases
-    if context.json:
-        context.terminal.json(aliases)
-        return
-    context.terminal.table(("alias", "model"), sorted(aliases.items()))
-    if not aliases:
-        context.terminal.say("there are no aliases: flexchat aliases set fast openai/gpt-5.2-mini makes one", "dim")
+    empty = "there are no aliases: flexchat aliases set fast openai/gpt-5.2-mini makes one"
+    context.show_rows(aliases, ("alias", "model"), sorted(aliases.items()), empty)
 
 
 @click.command

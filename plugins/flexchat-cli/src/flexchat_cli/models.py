@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -19,6 +18,7 @@ from flexchat.llms.open import variables_of
 
 from .context import CommandContext
 from .model_names import llm_names
+from .parameters import run_async
 from .terminal import Terminal
 from .usage import FAILED, OK, UsageError
 
@@ -30,7 +30,8 @@ Answer = tuple[ModelInfo, ...] | ProviderError
 
 @click.command
 @click.pass_obj
-def models(context: CommandContext) -> int:
+@run_async
+async def models(context: CommandContext) -> int:
     """List the models of the services.
 
     They are those of the configuration or, without one, of the installed providers that need no key or have theirs.
@@ -40,7 +41,8 @@ def models(context: CommandContext) -> int:
     config = context.read_config()
     has_llms = config is not None and bool(llm_names(config.document.data))
     chat = context.open_chat() if has_llms or context.demo else _of_providers(context)
-    answers = asyncio.run(_ask(chat))
+    async with chat:
+        answers = await chat.list_models()
     if context.json:
         terminal.json({service: _as_data(answer, chat.llms[service]) for service, answer in answers.items()})
     for service, answer in answers.items():
@@ -87,44 +89,35 @@ def _is_local(kind: ProviderType) -> bool:
     return isinstance(address, str) and urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
 
 
-async def _ask(chat: FlexChat) -> dict[str, Answer]:
-    async with chat:
-        return await chat.list_models()
-
-
 def _print(llm: LLM, models: tuple[ModelInfo, ...], terminal: Terminal) -> None:
     terminal.out(llm.name, "bold")
     for model in models:
-        names = [model.name] if model.name and model.name != model.id else []
-        known = llm.price_of(model.id) or ModelPrice(price=None)
-        length = model.context_length or known.window
-        window = [f"{length:,} tokens"] if length else []
-        details = ", ".join([*names, *sorted(model.capabilities), *window, *_format_price(known)])
-        terminal.out(f"  {model.id}{f'  ({details})' if details else ''}")
+        prices = llm.price_of(model.id) or ModelPrice(price=None)
+        details = [model.name] if model.name and model.name != model.id else []
+        details += sorted(model.capabilities)
+        if length := model.context_length or prices.window:
+            details.append(f"{length:,} tokens")
+        if price := prices.price:
+            more = "; long requests cost more" if prices.above else ""
+            details.append(f"${plain(price.input)} in and ${plain(price.output)} out per million tokens{more}")
+        terminal.out(f"  {model.id}" + (f"  ({', '.join(details)})" if details else ""))
     if not models:
         terminal.out("  (the service does not list any)")
-
-
-def _format_price(known: ModelPrice) -> list[str]:
-    if known.price is None:
-        return []
-    more = "; long requests cost more" if known.above else ""
-    return [f"${plain(known.price.input)} in and ${plain(known.price.output)} out per million tokens{more}"]
 
 
 def _as_data(answer: Answer, llm: LLM) -> dict[str, Any]:
     if isinstance(answer, ProviderError):
         return {"error": str(answer), "type": type(answer).__name__}
-    return {
-        "models": [
+    models = []
+    for model in answer:
+        prices = llm.price_of(model.id) or ModelPrice(price=None)
+        models.append(
             {
                 "id": model.id,
                 "name": model.name,
                 "capabilities": sorted(model.capabilities),
-                "context_length": model.context_length or known.window,
-                "price": None if known.price is None else known.price.to_dict(),
+                "context_length": model.context_length or prices.window,
+                "price": None if prices.price is None else prices.price.to_dict(),
             }
-            for model in answer
-            for known in [llm.price_of(model.id) or ModelPrice(price=None)]
-        ]
-    }
+        )
+    return {"models": models}

@@ -38,7 +38,7 @@ def named_prompts(context: CommandContext) -> Mapping[str, PromptEntry]:
     prompts, flaws = structure(config.document.data["prompts"], kind)
     if prompts is None:
         places = [(("prompts", *f.place), f.text, None if f.at is None else ("prompts", *f.at)) for f in flaws]
-        raise ConfigError([config.document.problem(*told) for told in places])
+        raise ConfigError([config.document.problem(*place) for place in places])
     return prompts
 
 
@@ -95,12 +95,10 @@ def complete_prompt(ctx: click.Context, param: click.Parameter, incomplete: str)
 def list_(context: CommandContext) -> None:
     """List the named prompts of the configuration."""
     prompts = named_prompts(context)
-    if context.json:
-        context.terminal.json([_as_data(name, prompt) for name, prompt in prompts.items()])
-        return
-    context.terminal.table(("name", "about"), [(name, _about(prompt)) for name, prompt in prompts.items()])
-    if not prompts:
-        context.terminal.say("there are no named prompts: [prompts.NAME] in a configuration makes one", "dim")
+    data = [_as_data(name, prompt) for name, prompt in prompts.items()]
+    rows = [(name, _about(prompt)) for name, prompt in prompts.items()]
+    empty = "there are no named prompts: [prompts.NAME] in a configuration makes one"
+    context.show_rows(data, ("name", "about"), rows, empty)
 
 
 @click.command

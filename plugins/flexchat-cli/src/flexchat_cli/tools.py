@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
-from flexchat.domain import ToolDefinition, ToolResult
+from flexchat.domain import ToolDefinition
 from flexchat.errors import did_you_mean
 
 from .context import CommandContext
-from .parameters import TEXT, argument
+from .parameters import TEXT, argument, run_async
 from .questions import Questions
 from .tool_arguments import read_arguments
 from .tool_text import signature
@@ -68,15 +67,12 @@ def list_(context: CommandContext) -> None:
 @click.command
 @tool_name
 @click.pass_obj
-def show(context: CommandContext, name: str) -> None:
+@run_async
+async def show(context: CommandContext, name: str) -> None:
     """Print a tool's definition."""
     chat, host = context.open_tools()
-
-    async def find() -> ToolDefinition:
-        async with chat:
-            return await find_tool(chat, host, name)
-
-    context.terminal.json(_as_data(asyncio.run(find())))
+    async with chat:
+        context.terminal.json(_as_data(await find_tool(chat, host, name)))
 
 
 @click.command
@@ -86,23 +82,20 @@ def show(context: CommandContext, name: str) -> None:
     "--key", metavar="TEXT", help="for a tool that changes something: a repeated key returns the first result"
 )
 @click.pass_obj
-def call(context: CommandContext, name: str, words: tuple[str, ...], key: str | None) -> int:
+@run_async
+async def call(context: CommandContext, name: str, words: tuple[str, ...], key: str | None) -> int:
     """Run a tool: NAME key=value ….
 
     Its result is printed as JSON; with --json, together with the record of the call.
     """
     terminal = context.terminal
     chat, host = context.open_tools()
-
-    async def called() -> ToolResult:
-        async with chat:
-            tool = await find_tool(chat, host, name)
-            arguments, person = read_arguments(words, tool), Questions(context.terminal)
-            return await chat.call_tool(
-                tool.name, arguments, origin="command line", idempotency_key=key, on_question=person
-            )
-
-    result = asyncio.run(called())
+    async with chat:
+        tool = await find_tool(chat, host, name)
+        arguments, person = read_arguments(words, tool), Questions(context.terminal)
+        result = await chat.call_tool(
+            tool.name, arguments, origin="command line", idempotency_key=key, on_question=person
+        )
     for note in result.notes:
         terminal.say(f"note: {note}", "dim")
     if context.json:
@@ -124,18 +117,17 @@ async def find_tool(chat: FlexChat, host: PluginHost, name: str) -> ToolDefiniti
     Raises:
         UsageError: There is no such tool; the text lists the others, and the sources that could not be opened.
     """
-    found = chat.tools.get_registry().get(name)
-    if found is None and name in host.tools.conflicts:
+    tool = chat.tools.get_registry().get(name)
+    if tool is None and name in host.tools.conflicts:
         raise UsageError(host.tools.missing(name))
     sources = chat.tools.sources
-    if found is None and not all(state.accepted for state in sources.states()):
-        found = await sources.find(name)
-    if found is None:
+    if tool is None and not all(state.accepted for state in sources.states()):
+        tool = await sources.find(name)
+    if tool is None:
         names = [tool.name for tool in _tools(chat)]
-        there = f"; there are: {', '.join(names) or 'none'}"
-        text = f"no tool is called '{name}'{did_you_mean(name, names)}{there}"
+        text = f"no tool is called '{name}'{did_you_mean(name, names)}; there are: {', '.join(names) or 'none'}"
         raise UsageError("; ".join([text, *sources.missing()]))
-    return found
+    return tool
 
 
 def _as_data(tool: ToolDefinition) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from flexchat.errors import did_you_mean
 from flexchat.tools.cost import BYTES_PER_TOKEN, ToolsCost
 
 from .context import CommandContext
+from .explain import rule_label
 from .terminal import Terminal
 from .usage import UsageError
 
@@ -28,7 +29,7 @@ def _complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 @click.command
 @click.option(
-    "--rule", metavar="RULE", shell_complete=_complete_rule, help="only this rule: its number, from 0, or its name"
+    "--rule", metavar="RULE", shell_complete=_complete_rule, help="only this rule: its number, from 1, or its name"
 )
 @click.pass_obj
 def cost(context: CommandContext, rule: str | None) -> None:
@@ -63,16 +64,15 @@ def cost(context: CommandContext, rule: str | None) -> None:
 
 
 def _show(terminal: Terminal, chat: FlexChat, index: int, form: str, cost: ToolsCost, price: Cost) -> None:
-    rule = chat.config.responses[index]
-    called = f"rule {index} '{rule.name}'" if rule.name else f"rule {index}"
+    label = rule_label(index, chat.config.responses[index].name)
     if cost.unsendable:
         names = ", ".join(cost.unsendable)
-        terminal.say(f"{called}: {form} cannot be sent {names}; flexchat tools lint says why", "red")
+        terminal.say(f"{label}: {form} cannot be sent {names}; flexchat tools lint says why", "red")
     if not cost.by_tool:
-        terminal.out(f"{called}: no tools", "dim")
+        terminal.out(f"{label}: no tools", "dim")
         return
     tools = counted(len(cost.by_tool), "tool")
-    terminal.out(f"{called}: {tools}, about {counted(cost.tokens, 'token')} as sent to {form}, {price}", "bold")
+    terminal.out(f"{label}: {tools}, about {counted(cost.tokens, 'token')} as sent to {form}, {price}", "bold")
     shown = [*cost.by_tool.items()][: None if terminal.verbose else _MOST_SHOWN]
     width = len(f"{shown[0][1]:,}")
     for name, tokens in shown:
@@ -86,9 +86,9 @@ def _rules(chat: FlexChat, wanted: str | None) -> list[int]:
     rules = chat.config.responses
     if wanted is None:
         return [*range(len(rules))]
-    found = [index for index, rule in enumerate(rules) if wanted in (str(index), rule.name)]
+    found = [index for index, rule in enumerate(rules) if wanted in (str(index + 1), rule.name)]
     if not found:
         names = [rule.name for rule in rules if rule.name]
-        last = f"rules are numbered 0 to {len(rules) - 1}" if rules else "there are no rules"
+        last = f"rules are numbered 1 to {len(rules)}" if rules else "there are no rules"
         raise UsageError(f"--rule {wanted}: no such rule{did_you_mean(wanted, names)} ({last})")
     return found

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import click
-from flexchat.app import FlexChat
-from flexchat.domain.sourced import SourcedTool, ToolChange
+from flexchat.domain.sourced import ToolChange
 from flexchat.domain.text import counted
-from flexchat.errors import FlexChatError, ToolSourceError
+from flexchat.errors import ToolSourceError
 from flexchat.tools.differences import MISSING, Difference, differences
 from flexchat.tools.sources import SourceState
 
 from .context import CommandContext
-from .parameters import argument
+from .parameters import argument, run_async
 from .terminal import Style, Terminal
 from .tool_text import signature
 from .usage import FAILED, OK, UsageError
@@ -41,7 +39,8 @@ def _complete_source(ctx: click.Context, param: click.Parameter, incomplete: str
     help="only this source (default: all)",
 )
 @click.pass_obj
-def diff(context: CommandContext, source: str | None) -> int:
+@run_async
+async def diff(context: CommandContext, source: str | None) -> int:
     """Show the changes in tool sources since their tools were accepted.
 
     The exit status is 1 if anything has.
@@ -54,13 +53,19 @@ def diff(context: CommandContext, source: str | None) -> int:
     if not wanted:
         raise UsageError("no tool sources: the configuration has no [[tools.TYPE]] tables, or tools.enabled is false")
     known = {state.name for state in chat.tools.sources.states() if state.accepted}
-    looked = asyncio.run(_look_all(chat, wanted))
+    states: dict[str, SourceState | ToolSourceError] = {}
+    async with chat:
+        for name in wanted:
+            try:
+                states[name] = await chat.tools.sources.look(name)
+            except ToolSourceError as error:
+                states[name] = error
     if context.json:
-        terminal.json([_as_data(name, found) for name, found in looked.items()])
+        terminal.json([_as_data(name, state) for name, state in states.items()])
     else:
-        for name, found in looked.items():
-            _show(terminal, name, found, is_first=name not in known)
-    failed = any(isinstance(found, FlexChatError) or found.changes for found in looked.values())
+        for name, state in states.items():
+            _show(terminal, name, state, is_first=name not in known)
+    failed = any(isinstance(state, ToolSourceError) or state.changes for state in states.values())
     return FAILED if failed else OK
 
 
@@ -68,7 +73,8 @@ def diff(context: CommandContext, source: str | None) -> int:
 @argument("source", metavar="SOURCE", shell_complete=_complete_source, help="the source's name")
 @argument("tools", metavar="TOOL", nargs=-1, help="only these tools (default: all)")
 @click.pass_obj
-def accept(context: CommandContext, source: str, tools: tuple[str, ...]) -> None:
+@run_async
+async def accept(context: CommandContext, source: str, tools: tuple[str, ...]) -> None:
     """Accept the current tools of a source.
 
     The source is opened, and the accepted changes are printed.
@@ -77,7 +83,8 @@ def accept(context: CommandContext, source: str, tools: tuple[str, ...]) -> None
     chat, _ = context.open_tools()
     sources = chat.tools.sources
     is_first = not sources.state(source).accepted
-    changes = asyncio.run(_accepted(chat, source, [*tools]))
+    async with chat:
+        changes = await sources.accept(source, [*tools])
     state = sources.state(source)
     if context.json:
         terminal.json({"source": source, "accepted": [_change(change) for change in changes]})
@@ -93,24 +100,8 @@ def accept(context: CommandContext, source: str, tools: tuple[str, ...]) -> None
     terminal.say(f"kept in {sources.lock.path}", "dim")
 
 
-async def _look_all(chat: FlexChat, names: Iterable[str]) -> dict[str, SourceState | FlexChatError]:
-    async def look(name: str) -> SourceState | FlexChatError:
-        try:
-            return await chat.tools.sources.look(name)
-        except ToolSourceError as error:
-            return error
-
-    async with chat:
-        return {name: await look(name) for name in names}
-
-
-async def _accepted(chat: FlexChat, name: str, tools: list[str]) -> list[ToolChange]:
-    async with chat:
-        return await chat.tools.sources.accept(name, tools)
-
-
-def _show(terminal: Terminal, name: str, found: SourceState | FlexChatError, *, is_first: bool) -> None:
-    if isinstance(found, FlexChatError):
+def _show(terminal: Terminal, name: str, found: SourceState | ToolSourceError, *, is_first: bool) -> None:
+    if isinstance(found, ToolSourceError):
         terminal.error(str(found))
         return
     counts = [f"{number} {kind}" for kind in _KINDS if (number := sum(c.kind == kind for c in found.changes))]
@@ -136,7 +127,10 @@ def _lines(change: ToolChange) -> Iterator[str]:
     if change.kind == "gone":
         yield "still offered: it can still be called" if change.offered else "not offered any more"
     elif change.accepted is None or change.now is None:
-        yield from _new(change.now)
+        tool = change.now
+        if tool is not None:
+            yield f"{signature(tool.definition('', ''))} [{tool.effect}]"
+            yield _shorten(tool.description)
     else:
         found = differences(change.accepted, change.now)
         for each in found[:_MOST_PLACES]:
@@ -145,12 +139,6 @@ def _lines(change: ToolChange) -> Iterator[str]:
             yield f"and {len(found) - _MOST_PLACES} more places; --json shows all"
         left_out = "left out until you accept this: it can no longer be called"
         yield "offered as accepted until you accept this" if change.offered else left_out
-
-
-def _new(tool: SourcedTool | None) -> Iterator[str]:
-    if tool is not None:
-        yield f"{signature(tool.definition('', ''))} [{tool.effect}]"
-        yield _shorten(tool.description)
 
 
 def _difference(found: Difference) -> Iterator[str]:
@@ -173,14 +161,11 @@ def _shorten(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def _as_data(name: str, found: SourceState | FlexChatError) -> dict[str, Any]:
-    if isinstance(found, FlexChatError):
+def _as_data(name: str, found: SourceState | ToolSourceError) -> dict[str, Any]:
+    if isinstance(found, ToolSourceError):
         return {"source": name, "error": str(found)}
-    return {
-        "source": name,
-        "changes": [_change(change) for change in found.changes],
-        "left_out": dict(found.left_out),
-    }
+    changes = [_change(change) for change in found.changes]
+    return {"source": name, "changes": changes, "left_out": dict(found.left_out)}
 
 
 def _change(change: ToolChange) -> dict[str, Any]:

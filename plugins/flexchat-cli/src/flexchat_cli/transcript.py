@@ -14,7 +14,6 @@ from flexchat.domain import (
     Citation,
     StreamEvent,
     TextDelta,
-    ToolCall,
     ToolCallRecord,
     ToolFinished,
     ToolStarted,
@@ -57,99 +56,89 @@ async def show_turn(
                 transcript.show(event)
     assert transcript.turn is not None, "a turn ends with TurnFinished"
     if transcript.turn.citations:
-        terminal.say(f"sources: {spoken_sources(transcript.turn.citations)}", "dim")
-    if terminal.interactive() and (spent := format_spending(transcript.turn)):
-        terminal.say(spent, "dim")
+        terminal.say(f"sources: {format_sources(transcript.turn.citations)}", "dim")
+    spent = Spending.of(transcript.turn)
+    if terminal.interactive() and spent.is_counted:
+        terminal.say(f"{spent.tokens()}, {spent.cost.explained()}", "dim")
     for warning in transcript.turn.response.warnings:
         terminal.say(f"note: {warning}", "dim")
     return transcript.turn
 
 
+@attrs.define(eq=False)
 class Transcript:
     """Writes the events of one turn.
 
-    Args:
+    Attributes:
         steps: Writes a line about a tool call, in a style.
         streamed: Whether to write the text as it arrives, or only the complete answer at the end.
         part: Returns what is written of a complete answer; None: all of it.
-
-    Attributes:
+        in_full: Whether arguments and results of tools are shown in full.
         turn: The turn, once it has ended.
     """
 
-    def __init__(
-        self,
-        terminal: Terminal,
-        steps: Callable[[str, Style], None],
-        *,
-        streamed: bool = True,
-        part: Callable[[str], str] | None = None,
-        in_full: bool = False,
-    ) -> None:
-        self.turn: Turn | None = None
-        self._terminal = terminal
-        self._steps = steps
-        self._streamed = streamed
-        self._part = part
-        self._in_full = in_full
-        self._written = False
-        self._answer_ended = False
-        self._running = 0
-        self._side_by_side = False
+    terminal: Terminal
+    steps: Callable[[str, Style], None]
+    streamed: bool = True
+    part: Callable[[str], str] | None = None
+    in_full: bool = False
+    turn: Turn | None = None
+    _written: bool = attrs.field(default=False, init=False)
+    _answer_ended: bool = attrs.field(default=False, init=False)
+    _running: int = attrs.field(default=0, init=False)
+    _side_by_side: bool = attrs.field(default=False, init=False)
 
     def show(self, event: StreamEvent) -> None:
         """Write whatever an event shows."""
         match event:
-            case TextDelta() if self._streamed:
+            case TextDelta() if self.streamed:
                 if self._answer_ended:
-                    self._terminal.end_line()
+                    self.terminal.end_line()
                     self._answer_ended = False
-                self._terminal.write_markdown(event.text)
+                self.terminal.write_markdown(event.text)
                 self._written = True
-            case AnswerEnd(result=result):
-                self._answer_ended = not result.is_paused
+            case AnswerEnd():
+                self._answer_ended = not event.result.is_paused
             case ToolStarted():
                 self._running += 1
                 self._side_by_side = self._running > 1
-                self._step("→", "->", spoken_call(event.call))
-                if self._in_full:
-                    self._lines(event.call.arguments if event.call.error is None else event.call.raw_arguments)
+                call = event.call
+                arguments = call.raw_arguments
+                if call.arguments is not None:
+                    arguments = ", ".join(f"{name}={_to_json(value)}" for name, value in call.arguments.items())
+                self._step("→", "->", f"{call.name}({arguments})")
+                if self.in_full:
+                    self._lines(call.arguments if call.error is None else call.raw_arguments)
             case ToolFinished():
                 who = f"{event.record.tool}: " if self._side_by_side else ""
                 self._running -= 1
                 self._side_by_side = self._side_by_side and self._running > 0
-                self._step("←", "<-", who + spoken_result(event.record), time_of(event.record))
-                if self._in_full:
-                    found = event.record.result
-                    self._lines(found.result if found.success else found.explained())
+                result = event.record.result
+                notes = "; ".join([f"{result.execution_time_ms} ms", *result.notes])
+                self._step("←", "<-", who + format_result(event.record), f"  ({notes})")
+                if self.in_full:
+                    self._lines(result.result if result.success else result.explained())
             case TurnFinished():
                 self.turn = event.turn
                 if not self._written and event.turn.content:
-                    if self._part is None:
-                        self._terminal.write_markdown(event.turn.content)
+                    if self.part is None:
+                        self.terminal.write_markdown(event.turn.content)
                     else:
-                        self._terminal.write(self._part(event.turn.content))
-                self._terminal.end_line()
+                        self.terminal.write(self.part(event.turn.content))
+                self.terminal.end_line()
 
     def _lines(self, value: Any) -> None:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
         for line in text.splitlines():
-            self._steps(f"    {one_line(line, max(len(line), 1) * 6)}", "dim")
+            self.steps(f"    {one_line(line, max(len(line), 1) * 6)}", "dim")
 
     def _step(self, arrow: str, plain: str, text: str, end: str = "") -> None:
-        width = max(min(self._terminal.width, _LONGEST_STEP) - len(_INDENT), 40)
-        sign = self._terminal.symbol(arrow, plain)
-        self._steps(f"{sign} {one_line(text, width - len(end) - 3)}{end}", "dim")
+        width = max(min(self.terminal.width, _LONGEST_STEP) - len(_INDENT), 40)
+        sign = self.terminal.symbol(arrow, plain)
+        self.steps(f"{sign} {one_line(text, width - len(end) - 3)}{end}", "dim")
 
 
-def spoken_call(call: ToolCall) -> str:
-    """Return a call as written in code: calculator(expression="1 + 1")."""
-    if call.arguments is None:
-        return f"{call.name}({call.raw_arguments})"
-    return f"{call.name}({', '.join(f'{name}={_to_json(value)}' for name, value in call.arguments.items())})"
-
-
-def spoken_result(record: ToolCallRecord) -> str:
+def format_result(record: ToolCallRecord) -> str:
     """Return the outcome of a call."""
     result = record.result
     if not result.success:
@@ -160,7 +149,7 @@ def spoken_result(record: ToolCallRecord) -> str:
     return " ".join([*value, *map(in_brief, result.media), *(f"[{each}]" for each in result.left_out)])
 
 
-def spoken_sources(citations: Sequence[Citation]) -> str:
+def format_sources(citations: Sequence[Citation]) -> str:
     """Return an answer's sources: those it names or, if none, all that the model was shown."""
     named = [citation for citation in citations if citation.named] or citations
     places = list(dict.fromkeys(map(_place, named)))
@@ -173,13 +162,13 @@ class Spending:
     """The tokens and the cost of turns.
 
     Attributes:
-        counted: Whether any service reported its tokens.
+        is_counted: Whether any service reported its tokens.
     """
 
     turns: int = 0
     read: int = 0
     written: int = 0
-    counted: bool = False
+    is_counted: bool = False
     cost: Cost = attrs.field(factory=lambda: Cost.total(()))
 
     @classmethod
@@ -192,28 +181,12 @@ class Spending:
 
     def __add__(self, other: Spending) -> Spending:
         cost = other.cost if not self.turns else self.cost + other.cost
-        return Spending(
-            self.turns + other.turns,
-            self.read + other.read,
-            self.written + other.written,
-            self.counted or other.counted,
-            cost,
-        )
+        read, written = self.read + other.read, self.written + other.written
+        return Spending(self.turns + other.turns, read, written, self.is_counted or other.is_counted, cost)
 
     def tokens(self) -> str:
         """Format the tokens: "1,204 tokens in, 88 out"."""
-        return f"{self.read:,} tokens in, {self.written:,} out" if self.counted else "tokens not counted"
-
-
-def format_spending(turn: Turn) -> str:
-    """Format the tokens and the cost of a turn: "1,204 tokens in, 88 out, $0.0042"; empty if none were counted."""
-    spent = Spending.of(turn)
-    return f"{spent.tokens()}, {spent.cost.explained()}" if spent.counted else ""
-
-
-def time_of(record: ToolCallRecord) -> str:
-    """Format the suffix of a result: its duration, and the adjustments."""
-    return "  (" + "; ".join([f"{record.result.execution_time_ms} ms", *record.result.notes]) + ")"
+        return f"{self.read:,} tokens in, {self.written:,} out" if self.is_counted else "tokens not counted"
 
 
 def _core_of(value: Any) -> Any:
