@@ -66,7 +66,7 @@ def _hosted(service: str, provider: str, model: str) -> Starter:
     return Starter(
         summary=f"{service}, with the key in {variable}",
         provider=provider,
-        settings=(f'api_key = "${{{variable}}}"', "taken from the environment"),
+        settings=('api_key = "${NAME}"'.replace("NAME", variable), "taken from the environment"),
         model=(f'model = "{model}"', "flexchat models lists them"),
         first=(f"{_SET} {variable}=…",),
     )
