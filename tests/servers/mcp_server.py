@@ -357,6 +357,14 @@ class Server:
         else:
             self.error(asked, -32601, "Method not found")
 
+    def is_new(self, key):
+        """Return whether no call had this idempotency key before; a call without one is always new."""
+        path = self.folder / "keys"
+        if key is None or (path.exists() and key in path.read_text().splitlines()):
+            return key is None
+        self.note("keys", key)
+        return True
+
     def call(self, asked):
         params = asked["params"]
         name, arguments = params["name"], params.get("arguments") or {}
@@ -367,7 +375,7 @@ class Server:
             return
         fault = self.fault()
         self.note("calls", json.dumps({"name": name, "meta": params.get("_meta", {}), "fault": fault}))
-        if name == "count" and fault != "ask":
+        if name == "count" and fault != "ask" and self.is_new(params.get("_meta", {}).get("example.com/key")):
             self.note("effects", json.dumps(arguments))
         if fault == "die":
             os._exit(7)
