@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 from flexchat.store import (
@@ -37,7 +37,7 @@ from .store.filling import (
 )
 from .store.filters import filter_sql
 from .store.reading import list_documents, list_sources, metadata_fields, read_collections
-from .store.rows import checked_name, metadata_json, read_as, row_of
+from .store.rows import SETTINGS, checked_name, metadata_json, read_as, row_of
 from .store.search import Candidates, SearchQuery, search
 from .store.tables import open_database
 from .store.words import terms_of
@@ -122,8 +122,7 @@ class SqliteStore:
 
     async def collections(self) -> Sequence[Collection]:
         """Return the collections, by name."""
-        found = await self._database.read(read_collections)
-        return tuple(found.values())
+        return tuple((await self._database.read(read_collections)).values())
 
     async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
         """Store documents, all or none; see DocumentStore. Embedding precedes any lock.
@@ -134,14 +133,12 @@ class SqliteStore:
         """
         name = checked_name(collection, "the collection's name")
         if source is not None:
-            source = attrs.evolve(
-                source, name=checked_name(source.name, "the source's name"), digest=storable(source.digest)
-            )
-        taken_from = source.name if source is not None else None
+            source_name = checked_name(source.name, "the source's name")
+            source = attrs.evolve(source, name=source_name, digest=storable(source.digest))
         fields = await self._database.read(lambda connection: metadata_fields(connection, name))
-        rows = tuple(
-            {row.id: row for row in (row_of(document, taken_from, *fields) for document in documents)}.values()
-        )
+        made_from = source.name if source is not None else None
+        by_id = {row.id: row for row in (row_of(document, made_from, *fields) for document in documents)}
+        rows = tuple(by_id.values())
         embedder = self._embedder.name if self._embedder is not None and self._config.search != "keyword" else None
         if rows and self._config.search == "vector" and embedder is None:
             raise RetrievalError(f"{self._name}: search = 'vector' needs an embedding; name one in the config")
@@ -170,10 +167,9 @@ class SqliteStore:
     ) -> int:
         """Delete the documents that match all given criteria; see DocumentStore."""
         condition = filter_sql(read_filter(where))
-        kept_ids = None if ids is None else [storable(id) for id in ids]
-        kept_sources = None if sources is None else [storable(source) for source in sources]
+        chosen_ids, chosen_sources = (None if names is None else [*map(storable, names)] for names in (ids, sources))
         return await self._database.write(
-            lambda connection: delete_documents(connection, storable(collection), kept_ids, kept_sources, condition)
+            lambda connection: delete_documents(connection, storable(collection), chosen_ids, chosen_sources, condition)
         )
 
     async def list(
@@ -197,13 +193,10 @@ class SqliteStore:
         """Create a collection, or update its description and settings; see DocumentStore."""
         name = checked_name(collection.name, "the collection's name")
         metadata = metadata_json(collection.metadata, f"metadata of the collection {name[:100]!r}")
-        said = attrs.evolve(
-            collection,
-            description=storable(collection.description),
-            title_field=storable(collection.title_field),
-            source_field=storable(collection.source_field),
-        )
-        await self._database.write(lambda connection: save_collection(connection, name, said, metadata))
+        settings = {field: getattr(collection, field) for field in SETTINGS}
+        settings |= {field: storable(value) for field, value in settings.items() if isinstance(value, str)}
+        settings |= {"name": name, "metadata": metadata}
+        await self._database.write(lambda connection: save_collection(connection, settings))
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection with all that is in it; see DocumentStore."""
@@ -222,14 +215,17 @@ class SqliteStore:
     async def _vectors(self, plan: Plan, made: dict[str, bytes]) -> dict[str, bytes]:
         """Embed the texts that have no vector yet. Returns vectors by text."""
         texts = [text for text in plan.missing if text not in made]
-        found: dict[str, bytes] = {}
+        vectors: dict[str, bytes] = {}
         for start in range(0, len(texts), BATCH):
             batch = texts[start : start + BATCH]
-            assert self._embedder is not None
-            vectors = await self._embedder.embed(batch, purpose="document")
-            rows = await asyncio.to_thread(_checked, vectors, len(batch), self._embedder.name)
-            found.update((text, row.tobytes()) for text, row in zip(batch, rows, strict=True))
-        return found
+            rows = await self._embed(batch, "document")
+            vectors.update((text, row.tobytes()) for text, row in zip(batch, rows, strict=True))
+        return vectors
+
+    async def _embed(self, texts: Sequence[str], purpose: Literal["query", "document"]) -> Floats:
+        assert self._embedder is not None
+        vectors = await self._embedder.embed(texts, purpose=purpose)
+        return await asyncio.to_thread(_normalize, vectors, len(texts), self._embedder.name)
 
     async def _vector_of(self, text: str) -> Floats | None:
         """Embed the question; None if the search has to be by words only."""
@@ -240,8 +236,7 @@ class SqliteStore:
                 raise RetrievalError(f"{self._name}: search = 'vector' needs an embedding; name one in the config")
             return None
         try:
-            vectors = await self._embedder.embed([text], purpose="query")
-            rows = await asyncio.to_thread(_checked, vectors, 1, self._embedder.name)
+            vector: Floats = (await self._embed([text], "query"))[0]
         except Exception as error:  # whatever an embedder raises
             if self._config.search == "vector" or not terms_of(text):
                 raise RetrievalError(
@@ -249,7 +244,6 @@ class SqliteStore:
                 ) from error
             _log.warning("%s: searched for words alone, as no vector could be made: %s", self._name, error_text(error))
             return None
-        vector: Floats = rows[0]
         return vector
 
     def _check_vectors(self, found: Candidates, question: SearchQuery) -> None:
@@ -258,11 +252,8 @@ class SqliteStore:
             return
         own = (question.embedder, len(question.vector))
         other = [c for c in found.collections if c.documents and (c.embedding, c.dimensions) != own]
-        if (
-            not question.by_words
-            and other
-            and (question.collection is not None or len(other) == len(found.collections))
-        ):
+        is_useless = question.collection is not None or len(other) == len(found.collections)
+        if other and is_useless and not question.by_words:
             has = other[0].embedding or "no embedder"
             raise RetrievalError(
                 f"{self._name}: the collection '{other[0].name}' has vectors of {has}, not of {question.embedder}:"
@@ -286,7 +277,7 @@ class SqliteStore:
         return [*(best[place] for place in order), *rest]
 
 
-def _checked(vectors: Sequence[Sequence[float]], texts: int, embedder: str) -> Floats:
+def _normalize(vectors: Sequence[Sequence[float]], texts: int, embedder: str) -> Floats:
     from .store.vectors import unit_vectors
 
     return unit_vectors(vectors, texts, embedder)

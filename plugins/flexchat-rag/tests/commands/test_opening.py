@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from flexchat_rag.commands.opening import spoken_seconds
+from flexchat_rag.commands.opening import format_seconds
 
 MODEL = """
 [llms.r]
@@ -85,4 +85,4 @@ def test_an_empty_name_is_an_error_and_not_all_there_is(run, words):
 )
 def test_a_duration_is_never_nothing(seconds, said):
     """ "0.0 s" says that nothing was done."""
-    assert spoken_seconds(seconds) == said
+    assert format_seconds(seconds) == said

@@ -13,45 +13,15 @@ from flexchat.store import Collection
 from flexchat_cli import FAILED, FILE_NAME, INTERRUPTED, OK, CommandContext, argument
 
 from ..config import DEFAULT_COLLECTION
-from .opening import choose_store, spoken_count, spoken_seconds, store_options, with_chat
+from .opening import choose_store, format_count, format_seconds, store_options, with_chat
 
 if TYPE_CHECKING:
-    from ..ingest.pipeline import IngestOptions
+    from ..ingest.pipeline import IngestOptions, IngestReport
 
-MOST_ENDINGS = 20
+MAX_ENDINGS = 20
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", re.IGNORECASE)
-
-
-@attrs.frozen(kw_only=True)
-class About:
-    """Options that describe the collection."""
-
-    description: str | None = None
-    match_threshold: float | None = None
-    partial_threshold: float | None = None
-
-
-@attrs.frozen(kw_only=True)
-class Reading:
-    """Options for selecting files, mapping records to documents and chunking, by option name."""
-
-    include: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    follow_links: bool = False
-    max_file_size: str = "100MB"
-    encoding: str | None = None
-    prune: bool = False
-    text_field: Sequence[str] = ()
-    text_separator: str | None = None
-    title_field: str | None = None
-    source_field: str | None = None
-    id_field: str | None = None
-    metadata_field: Sequence[str] = ()
-    metadata: Sequence[str] = ()
-    chunk_size: int | None = None
-    overlap: int | None = None
 
 
 @click.command
@@ -83,26 +53,26 @@ def add(
 
     The exit status is 1 if one of them failed.
     """
-    from ..ingest.pipeline import IngestReport
     from .progress import Progress
 
-    about = About(**{field.name: options.pop(field.name) for field in attrs.fields(About)})
-    terminal, ingesting = context.terminal, _options(Reading(**options), about)
+    terminal, (about, ingesting) = context.terminal, _read_options(**options)
     progress = Progress(terminal)
 
     async def work(chat: Any) -> tuple[IngestReport, str]:
         chosen = await choose_store(chat, store, collection, fillable=True)
         fillable = chosen.fillable()
         name = collection or getattr(chosen.entry, "collection", None) or DEFAULT_COLLECTION
-        await _describe(fillable, name, about)
+        if about:
+            known = {each.name: each for each in await fillable.collections()}
+            await fillable.save_collection(attrs.evolve(known.get(name, Collection(name=name)), **about))
         return await progress.ingest(fillable, paths, collection=name, options=ingesting), name
 
     try:
         report, name = with_chat(context, work)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        done = progress.report.files if progress.report else 0
+        count = progress.report.files if progress.report else 0
         terminal.say(
-            f"stopped: {spoken_count(done, 'file')} {'is' if done == 1 else 'are'} finished and kept; "
+            f"stopped: {format_count(count, 'file')} {'is' if count == 1 else 'are'} finished and kept; "
             "run the same command to continue"
         )
         return INTERRUPTED
@@ -110,95 +80,83 @@ def add(
         terminal.json({"collection": name, **attrs.asdict(report)})
     else:
         if report.left_out:
-            terminal.say(_left_out(report.left_out))
-        terminal.out(_summary(report, name))
+            terminal.say(_summarize_left_out(report.left_out))
+        terminal.out(f"{name}: {_summarize(report)}")
     return FAILED if report.failed else OK
 
 
-def _summary(report: Any, collection: str) -> str:
-    counts = [
-        f"{getattr(report, name):,} {name}"
-        for name in ("added", "changed", "unchanged", "removed", "failed")
-        if getattr(report, name)
-    ]
-    if report.noted:
-        counts.append(f"{report.noted:,} with notes")
-    said = ", ".join(counts) or "no files found (--include '*.xyz' adds other file types)"
-    return f"{collection}: {said}; {spoken_count(report.passages, 'passage')} in {spoken_seconds(report.seconds)}"
+def _summarize(report: IngestReport) -> str:
+    names = ("added", "changed", "unchanged", "removed", "failed")
+    counts = [f"{count:,} {name}" for name in names if (count := getattr(report, name))]
+    counts += [f"{report.noted:,} with notes"] if report.noted else []
+    files = ", ".join(counts) or "no files found (--include '*.xyz' adds other file types)"
+    return f"{files}; {format_count(report.passages, 'passage')} in {format_seconds(report.seconds)}"
 
 
-def _left_out(counts: dict[str, int]) -> str:
+def _summarize_left_out(counts: dict[str, int]) -> str:
     """Summarize the skipped contents of folders in one sentence."""
     endings = {name: count for name, count in counts.items() if name not in ("hidden", "links")}
     parts = [f"{count:,} {name}" for name, count in sorted(endings.items(), key=lambda pair: (-pair[1], pair[0]))]
-    more = [f"{len(parts) - MOST_ENDINGS:,} other kinds"] if len(parts) > MOST_ENDINGS else []
-    parts = parts[:MOST_ENDINGS] + more
+    more = [f"{len(parts) - MAX_ENDINGS:,} other kinds"] if len(parts) > MAX_ENDINGS else []
+    parts = parts[:MAX_ENDINGS] + more
     others = [f"{counts['hidden']:,} hidden"] if counts.get("hidden") else []
-    others += [f"{spoken_count(counts['links'], 'link')} (--follow-links)"] if counts.get("links") else []
+    others += [f"{format_count(counts['links'], 'link')} (--follow-links)"] if counts.get("links") else []
     advice = " (--include '*.xyz' takes other endings, as text)" if parts else ""
     return f"left out: {', '.join(parts + others)}{advice}"
 
 
-async def _describe(store: Any, name: str, about: About) -> None:
-    said = {key: value for key, value in attrs.asdict(about).items() if value is not None}
-    if said:
-        known = {collection.name: collection for collection in await store.collections()}
-        await store.save_collection(attrs.evolve(known.get(name, Collection(name=name)), **said))
-
-
-def _options(given: Reading, about: About) -> IngestOptions:
-    from ..ingest.chunk import CHUNK_CHARS, LEAST_CHUNK_CHARS, OVERLAP_CHARS
-    from ..ingest.encoding import COMMON_ENCODINGS, encoding_named
+def _read_options(
+    *,
+    description: str | None,
+    match_threshold: float | None,
+    partial_threshold: float | None,
+    max_file_size: str,
+    text_separator: str | None,
+    metadata: Sequence[str],
+    chunk_size: int | None,
+    overlap: int | None,
+    **options: Any,
+) -> tuple[dict[str, Any], IngestOptions]:
+    """Return what the options change in the collection, and how files are read."""
     from ..ingest.fields import FieldMapping, number_or_text
     from ..ingest.pipeline import IngestOptions
 
-    size = _SIZE.fullmatch(given.max_file_size.strip())
+    size = _SIZE.fullmatch(max_file_size.strip())
     if size is None:
-        raise click.UsageError(f"--max-file-size {given.max_file_size}: write a size like 100MB")
-    for kind, distance in (("match", about.match_threshold), ("partial", about.partial_threshold)):
+        raise click.UsageError(f"--max-file-size {max_file_size}: write a size like 100MB")
+    about = {"description": description, "match_threshold": match_threshold, "partial_threshold": partial_threshold}
+    for kind, distance in (("match", match_threshold), ("partial", partial_threshold)):
         if distance is not None and not 0 <= distance <= 2:
             raise click.UsageError(f"--{kind}-threshold is a cosine distance, 0 to 2, not {distance:g}")
-    chunk = CHUNK_CHARS if given.chunk_size is None else given.chunk_size
-    if chunk < LEAST_CHUNK_CHARS:
-        raise click.UsageError(f"--chunk-size is at least {LEAST_CHUNK_CHARS} characters, not {chunk}")
-    overlap = min(OVERLAP_CHARS, chunk // 4) if given.overlap is None else given.overlap
-    if not 0 <= overlap <= chunk // 4:
-        raise click.UsageError(f"--overlap is 0 to {chunk // 4}, a quarter of a passage, not {overlap}")
-    for name in ("include", "exclude", "text_field", "title_field", "source_field", "id_field", "metadata_field"):
-        written = getattr(given, name)
-        if written is not None and "" in ([written] if isinstance(written, str) else written):
+    for name, value in options.items():
+        if value == "" or (isinstance(value, tuple) and "" in value):
             raise click.UsageError(f"--{name.replace('_', '-')} is empty: leave it out, or give a value")
-    metadata = {}
-    for pair in given.metadata:
+    values = {}
+    for pair in metadata:
         name, equals, value = pair.partition("=")
         if not name or not equals:
             raise click.UsageError(f"--metadata {pair}: write NAME=VALUE")
-        metadata[name] = number_or_text(value)
-    if given.encoding is not None and encoding_named(given.encoding) is None:
-        some = ", ".join(COMMON_ENCODINGS)
-        raise click.UsageError(f"--encoding {given.encoding}: there is no such encoding; some are {some}")
-    return IngestOptions(
-        include=tuple(given.include),
-        exclude=tuple(given.exclude),
-        follow_links=given.follow_links,
-        mapping=FieldMapping(
-            text_fields=tuple(given.text_field),
-            text_separator=_unescaped(given.text_separator),
-            title_field=given.title_field,
-            source_field=given.source_field,
-            id_field=given.id_field,
-            metadata_fields=tuple(given.metadata_field) or None,
-        ),
-        encoding=given.encoding,
-        metadata=metadata,
-        chunk_chars=chunk,
-        overlap_chars=overlap,
-        max_file_bytes=int(float(size[1]) * _UNITS[size[2].casefold()]),
-        prune=given.prune,
+        values[name] = number_or_text(value)
+    mapping = FieldMapping(
+        text_fields=options.pop("text_field"),
+        text_separator=_unescape(text_separator),
+        title_field=options.pop("title_field"),
+        source_field=options.pop("source_field"),
+        id_field=options.pop("id_field"),
+        metadata_fields=options.pop("metadata_field") or None,
     )
+    sizes = {"chunk_chars": chunk_size, "overlap_chars": overlap}
+    options |= {name: value for name, value in sizes.items() if value is not None}
+    most = int(float(size[1]) * _UNITS[size[2].casefold()])
+    try:
+        ingesting = IngestOptions(mapping=mapping, metadata=values, max_file_bytes=most, **options)
+    except ValueError as error:
+        text = str(error).replace("chunk_chars", "--chunk-size").replace("overlap_chars", "--overlap")
+        raise click.UsageError(text if text.startswith("--") else f"--encoding: {text}") from None
+    return {name: value for name, value in about.items() if value is not None}, ingesting
 
 
-def _unescaped(text: str | None) -> str | None:
+def _unescape(text: str | None) -> str | None:
     r"""Resolve the escapes \n, \t and \\ in an option's value."""
     signs = {"n": "\n", "t": "\t", "\\": "\\"}
-    return None if text is None else re.sub(r"\\([nt\\])", lambda found: signs[found[1]], text)
+    return None if text is None else re.sub(r"\\([nt\\])", lambda escape: signs[escape[1]], text)

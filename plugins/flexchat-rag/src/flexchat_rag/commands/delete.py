@@ -14,7 +14,7 @@ from .opening import (
     RagCommandError,
     all_documents,
     choose_store,
-    spoken_count,
+    format_count,
     store_options,
     where_option,
     with_chat,
@@ -60,14 +60,14 @@ def delete(context: CommandContext, /, store: str | None, collection: str | None
     elif context.json:
         terminal.json({"collection": collection, "deleted": deleted})
     else:
-        terminal.out(f"{collection}: {spoken_count(deleted, 'passage')} deleted")
+        terminal.out(f"{collection}: {format_count(deleted, 'passage')} deleted")
 
 
 async def _delete(chat: Any, context: CommandContext, named: str | None, doomed: Doomed, *, yes: bool) -> int | None:
     chosen = await choose_store(chat, named, doomed.collection, fillable=True)
     store, collection = chosen.fillable(), await chosen.collection(doomed.collection)
     count = collection.documents if doomed.all else await _count(chosen, doomed)
-    what = f"{'the collection and ' if doomed.all else ''}{spoken_count(count, 'passage')} of '{doomed.collection}'"
+    what = f"{'the collection and ' if doomed.all else ''}{format_count(count, 'passage')} of '{doomed.collection}'"
     if not yes and not context.terminal.confirm(f"delete {what}?"):
         return None
     if doomed.all:

@@ -17,7 +17,7 @@ from flexchat.store import RetrievalHits
 from flexchat_cli import FILE_NAME, TEXT, CommandContext, argument
 
 from ..ingest.pipeline import IngestReport
-from .opening import spoken_count, spoken_seconds
+from .opening import format_count, format_seconds
 from .progress import Progress
 
 QUESTION = "How do I limit how long a turn may take?"
@@ -99,8 +99,8 @@ async def _show(context: CommandContext, paths: list[str], question: str) -> int
 
 def _tell_files(out: Any, report: IngestReport, embedding: str | None) -> None:
     read = report.added + report.changed
-    passages = spoken_count(report.passages, "passage")
-    out(f"Read:  {spoken_count(read, 'file')}, {passages}, {spoken_seconds(report.seconds)}")
+    passages = format_count(report.passages, "passage")
+    out(f"Read:  {format_count(read, 'file')}, {passages}, {format_seconds(report.seconds)}")
     for failure in report.failures[:_MOST_FAILURES]:
         out(f"{_INDENT}left out: {failure}", "red")
     if len(report.failures) > _MOST_FAILURES:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from flexchat_cli import FILE_NAME, CommandContext
 
-from .opening import RagCommandError, all_documents, as_data, choose_store, spoken_count, store_options, with_chat
+from .opening import RagCommandError, all_documents, as_data, choose_store, format_count, store_options, with_chat
 
 
 @click.command
@@ -42,7 +42,7 @@ def export(context: CommandContext, store: str | None, collection: str | None, o
     if context.json:
         context.terminal.json({"collection": name, "documents": count, "output": output})
     else:
-        context.terminal.say(f"{spoken_count(count, 'passage')} of '{name}' written to {output}")
+        context.terminal.say(f"{format_count(count, 'passage')} of '{name}' written to {output}")
 
 
 async def _export(chat: Any, named: str | None, wanted: str | None, write: Callable[[str], Any]) -> tuple[str, int]:

@@ -11,7 +11,7 @@ import click
 from flexchat.store import Collection, DocumentStore, Source
 from flexchat_cli import CommandContext
 
-from .opening import all_documents, choose_store, spoken_count, store_options, with_chat
+from .opening import all_documents, choose_store, format_count, store_options, with_chat
 
 
 @click.command
@@ -40,7 +40,7 @@ async def _collections(chat: Any, context: CommandContext, named: str | None) ->
         terminal.out(name, "bold")
         for collection in there:
             said = f"  {collection.description}" if collection.description else ""
-            terminal.out(f"  {collection.name}  ({spoken_count(collection.documents, 'passage')}){said}")
+            terminal.out(f"  {collection.name}  ({format_count(collection.documents, 'passage')}){said}")
         if not there:
             terminal.out("  (empty: flexchat rag add PATH fills it)")
 
@@ -57,10 +57,10 @@ async def _sources(chat: Any, context: CommandContext, named: str | None, wanted
         return
     for source in sources:
         part = "" if source.complete else ", incomplete"
-        terminal.out(f"{source.name}  ({spoken_count(source.documents, 'passage')}{part})")
+        terminal.out(f"{source.name}  ({format_count(source.documents, 'passage')}{part})")
     others = await _others(store, collection, sources)
     for name, count in sorted(others.items()):
-        terminal.out(f"{name}  ({spoken_count(count, 'passage')}, not added as a file)")
+        terminal.out(f"{name}  ({format_count(count, 'passage')}, not added as a file)")
     if not sources and not others:
         terminal.say("no sources")
 

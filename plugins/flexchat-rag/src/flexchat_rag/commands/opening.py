@@ -143,12 +143,12 @@ def as_data(document: Document) -> dict[str, Any]:
     }
 
 
-def spoken_count(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Format a count with its noun: "1 passage", "1,440 passages"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def spoken_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Format a duration: "40 ms", "6.0 s", "3 min 20 s"."""
     if seconds < 0.95:
         return f"{max(1, round(seconds * 1000))} ms"

@@ -12,7 +12,7 @@ from flexchat.store import DocumentStore, run_in_thread
 
 from ..ingest.pipeline import IngestOptions, IngestReport, add_files
 from ..ingest.walk import Walk
-from .opening import spoken_count, spoken_seconds
+from .opening import format_count, format_seconds
 
 SECONDS_BEFORE_THE_FIRST_LINE = 2.0
 SECONDS_BETWEEN_LINES = 10.0
@@ -65,7 +65,7 @@ class Progress:
             self._say(told)
         if self._bar is not None:
             self._bar.n = min(report.files, self._total)
-            self._bar.set_postfix_str(spoken_count(report.passages, "passage"), refresh=False)
+            self._bar.set_postfix_str(format_count(report.passages, "passage"), refresh=False)
             self._bar.update(0)
         else:
             self._tell_if_due()
@@ -87,14 +87,14 @@ class Progress:
         if self.report is None or not (self.report.files or self.report.passages or self._is_told):
             self._is_told = True
             self._say(
-                f"none of {spoken_count(self._total, 'file')} yet; the first passages take longest where an embedding "
+                f"none of {format_count(self._total, 'file')} yet; the first passages take longest where an embedding "
                 "model has to be loaded"
             )
         else:
-            passages = spoken_count(self.report.passages, "passage")
+            passages = format_count(self.report.passages, "passage")
             waiting = f" and {self.report.under_way:,} under way" if self.report.under_way else ""
-            seconds = spoken_seconds(time.monotonic() - self._begun)
-            files = f"{self.report.files:,} of {spoken_count(self._total, 'file')}"
+            seconds = format_seconds(time.monotonic() - self._begun)
+            files = f"{self.report.files:,} of {format_count(self._total, 'file')}"
             self._say(f"{files}, {passages}{waiting} after {seconds}")
 
     def _say(self, line: str) -> None:

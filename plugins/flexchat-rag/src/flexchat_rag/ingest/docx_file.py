@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat.store import error_text
 
 from .archive import check_archive, transitional
 from .docx_text import Block, DocxText
 from .equations import local_name
-from .sections import Reading, Section, SectionBuilder, UnreadableFileError
+from .sections import Reading, Section, SectionBuilder, parsing
 
 
 def read_docx(path: Path, reading: Reading) -> Iterator[Section]:
@@ -24,9 +23,9 @@ def read_docx(path: Path, reading: Reading) -> Iterator[Section]:
     check_archive(path, "a Word document (.docx)")
     from docx import Document as open_docx
 
-    try:
+    builder = SectionBuilder()
+    with parsing("Word document"):
         document = open_docx(transitional(path))
-        builder = SectionBuilder()
         for block in _blocks(document, reading):
             if block.kind == "heading":
                 yield from builder.heading(block.level, block.text)
@@ -36,11 +35,6 @@ def read_docx(path: Path, reading: Reading) -> Iterator[Section]:
                 builder.add(f"- {block.text}\n" if block.kind == "item" else f"{block.text}\n\n")
             if builder.full:
                 yield from builder.flush()
-    except OSError:
-        raise
-    except Exception as error:  # noqa: BLE001  a damaged document makes its parsers raise anything
-        short = error_text(error)[:120]
-        raise UnreadableFileError(f"is a damaged Word document ({short})") from None
     yield from builder.end()
 
 

@@ -25,22 +25,23 @@ from .text_file import read_text
 from .workbook_file import read_workbook
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Kind:
     """A kind of file.
 
     Attributes:
-        version: Incremented when the reader's output changes, so that unchanged files are read again.
-        records: The file contains records, to which the field mapping applies.
+        suffixes: The endings of its files, separated by blanks.
+        records: The file contains records, to which the field mapping applies: it is the reader's second argument.
         text: The file is text, to which the encoding option applies.
+        version: Incremented when the reader's output changes, so that unchanged files are read again.
     """
 
     name: str
-    suffixes: tuple[str, ...]
-    reader: Callable[[Path, FieldMapping, Reading], Iterator[Piece]]
-    version: int = 2
-    records: bool = False
-    text: bool = True
+    suffixes: str
+    reader: Callable[..., Iterator[Piece]]
+    records: bool = attrs.field(default=False, kw_only=True)
+    text: bool = attrs.field(default=True, kw_only=True)
+    version: int = attrs.field(default=2, kw_only=True)
 
     def read(self, path: Path, mapping: FieldMapping, reading: Reading | None = None) -> Iterator[Piece]:
         """Yield the pieces of a file, in order. Remarks about the file are collected in *reading*.
@@ -48,67 +49,29 @@ class Kind:
         Raises:
             UnreadableFileError: The file cannot be read.
         """
-        return self.reader(path, mapping, reading or Reading())
+        reading = reading or Reading()
+        return self.reader(path, mapping, reading) if self.records else self.reader(path, reading)
 
 
-TEXT = Kind(
-    name="text",
-    suffixes=(".txt", ".text", ".rst", ".adoc", ".org", ".log"),
-    reader=lambda path, _, reading: read_text(path, reading),
-)
-HTML = Kind(name="HTML", suffixes=(".html", ".htm", ".xhtml"), reader=lambda path, _, reading: read_html(path, reading))
-PDF = Kind(name="PDF", suffixes=(".pdf",), reader=lambda path, _, reading: read_pdf(path, reading), text=False)
-DOCX = Kind(name="DOCX", suffixes=(".docx",), reader=lambda path, _, reading: read_docx(path, reading), text=False)
-WORKBOOK = Kind(
-    name="workbook",
-    suffixes=(".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
-    reader=read_workbook,
-    records=True,
-    text=False,
-)
-SLIDES = Kind(
-    name="PowerPoint",
-    suffixes=(".pptx", ".ppsx"),
-    reader=lambda path, _, reading: read_slides(path, reading),
-    text=False,
-)
-OPEN_DOCUMENT = Kind(
-    name="OpenDocument",
-    suffixes=(".odt", ".odp"),
-    reader=lambda path, _, reading: read_open_document(path, reading),
-    text=False,
-)
-
-MARKDOWN = Kind(
-    name="Markdown",
-    suffixes=(".md", ".markdown", ".mdx"),
-    reader=lambda path, _, reading: read_markdown(path, reading),
-)
-
+TEXT = Kind("text", ".txt .text .rst .adoc .org .log", read_text)
+MARKDOWN = Kind("Markdown", ".md .markdown .mdx", read_markdown)
+HTML = Kind("HTML", ".html .htm .xhtml", read_html)
+PDF = Kind("PDF", ".pdf", read_pdf, text=False)
+DOCX = Kind("DOCX", ".docx", read_docx, text=False)
+WORKBOOK = Kind("workbook", ".xlsx .xlsm .xlsb .xls .ods", read_workbook, records=True, text=False)
+SLIDES = Kind("PowerPoint", ".pptx .ppsx", read_slides, text=False)
+OPEN_DOCUMENT = Kind("OpenDocument", ".odt .odp", read_open_document, text=False)
+OFFICE = (DOCX, WORKBOOK, SLIDES, OPEN_DOCUMENT)
 KINDS = (
-    TEXT,
-    MARKDOWN,
-    HTML,
-    PDF,
-    DOCX,
-    WORKBOOK,
-    SLIDES,
-    OPEN_DOCUMENT,
-    Kind(
-        name="e-mail",
-        suffixes=(".eml", ".mht", ".mhtml"),
-        reader=lambda path, _, reading: read_mail(path, reading),
-        text=False,
-    ),
-    Kind(
-        name="Jupyter", suffixes=(".ipynb",), reader=lambda path, _, reading: read_notebook(path, reading), text=False
-    ),
-    Kind(name="CSV", suffixes=(".csv", ".tsv"), reader=read_csv, records=True),
-    Kind(name="JSON", suffixes=(".json",), reader=read_json, records=True),
-    Kind(name="JSONL", suffixes=(".jsonl", ".ndjson"), reader=read_jsonl, records=True),
+    *(TEXT, MARKDOWN, HTML, PDF, *OFFICE),
+    Kind("e-mail", ".eml .mht .mhtml", read_mail, text=False),
+    Kind("Jupyter", ".ipynb", read_notebook, text=False),
+    Kind("CSV", ".csv .tsv", read_csv, records=True),
+    Kind("JSON", ".json", read_json, records=True),
+    Kind("JSONL", ".jsonl .ndjson", read_jsonl, records=True),
 )
 
-_BY_SUFFIX = {suffix: kind for kind in KINDS for suffix in kind.suffixes}
+_BY_SUFFIX = {suffix: kind for kind in KINDS for suffix in kind.suffixes.split()}
 _BY_CONTENT = {
     **{"PDF": PDF, "DOCX": DOCX, "HTML": HTML, "PowerPoint presentation": SLIDES},
     **{"Excel workbook": WORKBOOK, "OpenDocument table": WORKBOOK},
@@ -139,7 +102,7 @@ def kind_of(path: Path, reading: Reading | None = None) -> Kind:
     kind = _BY_CONTENT.get(content.name)
     if kind is HTML and named is MARKDOWN:  # which may begin with HTML
         kind = None
-    if content.name == _OLD_OFFICE and suffix in WORKBOOK.suffixes:
+    if content.name == _OLD_OFFICE and named is WORKBOOK:
         return WORKBOOK
     if kind is not None:
         if kind is not named and (named or suffix in _OTHER_PROGRAMS) and reading is not None:
@@ -147,11 +110,6 @@ def kind_of(path: Path, reading: Reading | None = None) -> Kind:
         return kind
     if suffix in _OTHER_PROGRAMS:
         raise UnreadableFileError(f"is of an unsupported kind ({suffix}): save it as {_OTHER_PROGRAMS[suffix]}")
-    if content.name not in ("", "HTML") and named not in (
-        DOCX,
-        WORKBOOK,
-        SLIDES,
-        OPEN_DOCUMENT,
-    ):  # their readers report the details
+    if content.name not in ("", "HTML") and named not in OFFICE:  # whose readers report the details
         raise UnreadableFileError(f"is not text but {content.article} {content.name}{content.advice}")
     return named or TEXT

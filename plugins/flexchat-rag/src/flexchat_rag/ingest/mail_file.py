@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from email.message import EmailMessage
 from pathlib import Path
 
-from flexchat.store import error_text
-
 from .html_file import html_sections
-from .sections import Piece, Reading, SectionBuilder, UnreadableFileError
+from .sections import Piece, Reading, SectionBuilder, UnreadableFileError, check_size, parsing
 
-MOST_BYTES = 50_000_000
+MAX_BYTES = 50_000_000
 _HEADERS = ("From", "To", "Cc", "Date")
 
 
@@ -26,9 +24,8 @@ def read_mail(path: Path, reading: Reading) -> Iterator[Piece]:
     Raises:
         UnreadableFileError: The file is too large, has no headers, or is damaged.
     """
-    if path.stat().st_size > MOST_BYTES:
-        raise UnreadableFileError(f"is larger than {MOST_BYTES:,} bytes")
-    try:
+    check_size(path, MAX_BYTES)
+    with parsing("e-mail"):
         message = email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
         assert isinstance(message, EmailMessage)
         subject = str(message.get("Subject") or "")
@@ -38,10 +35,6 @@ def read_mail(path: Path, reading: Reading) -> Iterator[Piece]:
         body = message.get_body(("plain", "html"))
         content = body.get_content() if body is not None and body.get_content_maintype() == "text" else ""
         attached = [part.get_filename() or part.get_content_type() for part in message.iter_attachments()]
-    except UnreadableFileError:
-        raise
-    except Exception as error:  # noqa: BLE001  a damaged message makes its parser raise anything
-        raise UnreadableFileError(f"is a damaged e-mail ({error_text(error)[:120]})") from None
     builder = SectionBuilder()
     yield from builder.heading(0, subject)
     if headers:

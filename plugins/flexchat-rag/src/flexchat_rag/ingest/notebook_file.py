@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .sections import Piece, Reading, SectionBuilder, UnreadableFileError
+from .sections import Piece, Reading, SectionBuilder, UnreadableFileError, check_size
 
-MOST_BYTES = 100_000_000
+MAX_BYTES = 100_000_000
 LONGEST_OUTPUT = 5_000
 _HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*")
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -25,8 +25,7 @@ def read_notebook(path: Path, reading: Reading) -> Iterator[Piece]:
     Raises:
         UnreadableFileError: It is too large, or not a notebook.
     """
-    if path.stat().st_size > MOST_BYTES:
-        raise UnreadableFileError(f"is larger than {MOST_BYTES:,} bytes")
+    check_size(path, MAX_BYTES)
     try:
         found = json.loads(path.read_bytes())
     except (ValueError, RecursionError):

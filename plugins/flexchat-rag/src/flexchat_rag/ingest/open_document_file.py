@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flexchat.store import error_text
-
 from .archive import XmlParts, check_archive
 from .equations import local_name
-from .sections import Piece, Reading, Section, SectionBuilder, UnreadableFileError
+from .sections import ENCRYPTED, Piece, Reading, Section, SectionBuilder, UnreadableFileError, parsing
 
 _SKIPPED = {"tracked-changes", "forms", "sequence-decls", "table-of-content", "binary-data", "ruby-text"}
 
@@ -25,18 +23,13 @@ def read_open_document(path: Path, reading: Reading) -> Iterator[Piece]:
         UnreadableFileError: It is damaged, encrypted, or made to fill the memory.
     """
     check_archive(path, "an OpenDocument file")
-    try:
-        with path.open("rb") as file:
-            parts = XmlParts(file)
-            manifest = parts.tree("META-INF/manifest.xml")
-            if manifest is not None and any(local_name(each) == "encryption-data" for each in manifest.iter()):
-                raise UnreadableFileError("is encrypted and needs a password: store it without one first")
-            root = parts.tree("content.xml")
+    with parsing("OpenDocument file"), path.open("rb") as file:
+        parts = XmlParts(file)
+        manifest = parts.tree("META-INF/manifest.xml")
+        if manifest is not None and any(local_name(each) == "encryption-data" for each in manifest.iter()):
+            raise UnreadableFileError(ENCRYPTED)
+        root = parts.tree("content.xml")
         pieces = [*_pieces(root, reading)] if root is not None else []
-    except UnreadableFileError:
-        raise
-    except Exception as error:  # noqa: BLE001  a damaged file makes its parser raise anything
-        raise UnreadableFileError(f"is a damaged OpenDocument file ({error_text(error)[:120]})") from None
     yield from pieces
 
 

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flexchat.store import error_text
-
-from .sections import Piece, Reading, Section, Trouble, UnreadableFileError
+from .sections import ENCRYPTED, Piece, Reading, Section, Trouble, UnreadableFileError, parsing, short_reason
 
 if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
@@ -47,7 +45,7 @@ def read_pdf(path: Path, reading: Reading) -> Iterator[Piece]:
                 page = reader.pages[number - 1]
                 text = readable(page.extract_text()).strip()
             except Exception as error:  # noqa: BLE001  a damaged page raises anything, and the others are fine
-                yield Trouble(f"page {number} cannot be read ({_short(error)})")
+                yield Trouble(f"page {number} cannot be read ({short_reason(error)})")
                 found = True
                 continue
             if "\ufffd" in text:
@@ -90,7 +88,7 @@ def _attached(page: PageObject, number: int, reading: Reading) -> Iterator[str]:
     try:
         annotations = [each.get_object() for each in page.get("/Annots") or ()]
     except Exception as error:  # noqa: BLE001  a damaged list raises anything, and the page's text is there
-        reading.note(f"has remarks or form fields on page {number} that cannot be read ({_short(error)})")
+        reading.note(f"has remarks or form fields on page {number} that cannot be read ({short_reason(error)})")
         return
     for annotation in annotations:
         try:
@@ -158,7 +156,7 @@ def _note_the_rest(reader: PdfReader, reading: Reading) -> None:
         if form is not None and "/XFA" in form.get_object():
             reading.note("holds a form of the kind XFA, of which only the text shown on its pages was read")
     except Exception as error:  # noqa: BLE001  the pages have already been read
-        reading.note(f"may hold attached files, whose list is damaged ({_short(error)})")
+        reading.note(f"may hold attached files, whose list is damaged ({short_reason(error)})")
 
 
 def _pages(numbers: list[int]) -> str:
@@ -171,18 +169,15 @@ def _opened(file: object) -> tuple[PdfReader, str, int]:
     from pypdf import PasswordType, PdfReader
     from pypdf.errors import DependencyError
 
-    try:
-        reader = PdfReader(file, strict=False)  # type: ignore[arg-type]  # any binary stream
-        if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
-            raise UnreadableFileError("is encrypted and needs a password: store it without one first")
-        pages = len(reader.pages)
-        title = _title(reader)
-    except UnreadableFileError:
-        raise
-    except DependencyError:
-        raise UnreadableFileError("is encrypted: store it without a password first") from None
-    except Exception as error:  # noqa: BLE001  garbage makes a parser raise anything
-        raise UnreadableFileError(f"is a damaged PDF ({_short(error)})") from None
+    with parsing("PDF"):
+        try:
+            reader = PdfReader(file, strict=False)  # type: ignore[arg-type]  # any binary stream
+            if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
+                raise UnreadableFileError(ENCRYPTED)
+            pages = len(reader.pages)
+            title = _title(reader)
+        except DependencyError:
+            raise UnreadableFileError("is encrypted: store it without a password first") from None
     if pages > MOST_PAGES:
         raise UnreadableFileError(f"has {pages:,} pages, which is more than {MOST_PAGES:,}")
     return reader, title, pages
@@ -194,7 +189,3 @@ def _title(reader: PdfReader) -> str:
     except Exception:  # noqa: BLE001  damaged properties do not affect the pages
         return ""
     return " ".join(title.split())[:200] if isinstance(title, str) else ""
-
-
-def _short(error: Exception) -> str:
-    return error_text(error)[:120]

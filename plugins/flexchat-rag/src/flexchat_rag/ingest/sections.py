@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
 from flexchat.plugin import FlexChatError
+from flexchat.store import error_text
 
 MOST_BUFFERED = 65_536
 """Characters after which a section is handed on at the next empty line, so that no file is held as a whole."""
@@ -15,8 +18,41 @@ MOST_BUFFERED = 65_536
 LONGEST_HEADING = 200
 
 
+ENCRYPTED = "is encrypted and needs a password: store it without one first"
+
+
 class UnreadableFileError(FlexChatError):
     """A file is unusable. The text is a predicate that completes a sentence beginning with the file's name."""
+
+
+@contextlib.contextmanager
+def parsing(what: str) -> Iterator[None]:
+    """Report whatever a parser raises for a damaged file as an UnreadableFileError.
+
+    Args:
+        what: The format: "Word document".
+    """
+    try:
+        yield
+    except UnreadableFileError:
+        raise
+    except Exception as error:  # noqa: BLE001  a damaged file makes its parser raise anything
+        raise UnreadableFileError(f"is a damaged {what} ({short_reason(error)})") from None
+
+
+def short_reason(error: BaseException) -> str:
+    """Format what a parser raised, in at most 120 characters."""
+    return error_text(error)[:120]
+
+
+def check_size(path: Path, most: int) -> None:
+    """Refuse a file that is too large to be read as a whole.
+
+    Raises:
+        UnreadableFileError: It is larger than *most* bytes.
+    """
+    if path.stat().st_size > most:
+        raise UnreadableFileError(f"is larger than {most:,} bytes")
 
 
 @attrs.frozen(kw_only=True)

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flexchat.store import error_text
-
 from .archive import XmlParts, check_archive, transitional
 from .equations import local_name
-from .sections import Piece, Reading, SectionBuilder, Trouble, UnreadableFileError
+from .sections import Piece, Reading, SectionBuilder, Trouble, parsing, short_reason
 
 _SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
 
@@ -26,16 +24,14 @@ def read_slides(path: Path, reading: Reading) -> Iterator[Piece]:
         UnreadableFileError: It is damaged, or made to fill the memory.
     """
     check_archive(path, "a PowerPoint presentation (.pptx)")
-    try:
+    with parsing("presentation"):
         parts = XmlParts(transitional(path))
         names = _slides(parts)
-    except Exception as error:  # noqa: BLE001  a damaged file makes its parser raise anything
-        raise UnreadableFileError(f"is a damaged presentation ({error_text(error)[:120]})") from None
     for number, name in enumerate(names, 1):
         try:
             yield from [*_slide(parts, name, number, reading)]
         except Exception as error:  # noqa: BLE001  as above; the other slides are fine
-            yield Trouble(f"slide {number} cannot be read ({error_text(error)[:120]})")
+            yield Trouble(f"slide {number} cannot be read ({short_reason(error)})")
 
 
 def _slides(parts: XmlParts) -> list[str]:

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat.store import error_text
 
 from .archive import check_archive, transitional
 from .csv_file import column_names
 from .fields import FieldMapping, record_of
-from .sections import Piece, Reading, SectionBuilder, Trouble, UnreadableFileError
+from .sections import ENCRYPTED, Piece, Reading, SectionBuilder, Trouble, UnreadableFileError, check_size, short_reason
 
-MOST_BYTES = 100_000_000
+MAX_BYTES = 100_000_000
 
 
 def read_workbook(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Piece]:
@@ -27,8 +26,7 @@ def read_workbook(path: Path, mapping: FieldMapping, reading: Reading) -> Iterat
     """
     from python_calamine import CalamineWorkbook
 
-    if path.stat().st_size > MOST_BYTES:
-        raise UnreadableFileError(f"is larger than {MOST_BYTES:,} bytes")
+    check_size(path, MAX_BYTES)
     with path.open("rb") as file:
         is_archive = file.read(2) == b"PK"
     if is_archive:
@@ -50,7 +48,7 @@ def read_workbook(path: Path, mapping: FieldMapping, reading: Reading) -> Iterat
 
 def _unreadable(error: BaseException) -> UnreadableFileError:
     if type(error).__name__ == "PasswordError" or "password" in str(error).lower():
-        return UnreadableFileError("is encrypted and needs a password: store it without one first")
+        return UnreadableFileError(ENCRYPTED)
     return UnreadableFileError(f"is a damaged workbook ({_reason(error)})")
 
 
@@ -58,7 +56,7 @@ def _reason(error: BaseException) -> str:
     # A panic of the Rust library is a BaseException. KeyboardInterrupt and SystemExit must propagate.
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
-    return error_text(error)[:120]
+    return short_reason(error)
 
 
 def _sheet(name: str, rows: Sequence[Sequence[Any]], mapping: FieldMapping, reading: Reading) -> Iterator[Piece]:

@@ -6,13 +6,14 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import attrs
-from flexchat.store import Collection, RetrievalError, Source
+from flexchat.store import RetrievalError, Source
 
 from .filters import Sql
 from .reading import collection_number
-from .rows import Row
+from .rows import SETTINGS, Row
 
 
 @attrs.frozen(kw_only=True)
@@ -188,24 +189,16 @@ def delete_documents(
     return len(gone)
 
 
-def save_collection(connection: sqlite3.Connection, name: str, said: Collection, metadata: str) -> None:
-    """Create a collection, or update its description and settings."""
+def save_collection(connection: sqlite3.Connection, settings: Mapping[str, Any]) -> None:
+    """Create a collection, or update its description and settings.
+
+    Args:
+        settings: A value for each of SETTINGS.
+    """
+    values, changes = (", ".join(pattern.format(name) for name in SETTINGS) for pattern in (":{}", "{0} = :{0}"))
     connection.execute(
-        "INSERT INTO collections"
-        " (name, description, match_threshold, partial_threshold, title_field, source_field, metadata)"
-        " VALUES (:name, :description, :match_threshold, :partial_threshold, :title_field, :source_field, :metadata)"
-        " ON CONFLICT (name) DO UPDATE SET description = :description, match_threshold = :match_threshold,"
-        " partial_threshold = :partial_threshold, title_field = :title_field, source_field = :source_field,"
-        " metadata = :metadata",
-        {
-            "name": name,
-            "description": said.description,
-            "match_threshold": said.match_threshold,
-            "partial_threshold": said.partial_threshold,
-            "title_field": said.title_field,
-            "source_field": said.source_field,
-            "metadata": metadata,
-        },
+        f"INSERT INTO collections ({', '.join(SETTINGS)}) VALUES ({values}) ON CONFLICT (name) DO UPDATE SET {changes}",
+        settings,
     )
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from flexchat.store import Collection, Document, Source, UnknownCollectionError
 
 from .filters import Sql
-from .rows import SOURCE_FIELD, TITLE_FIELD
+from .rows import SETTINGS, SOURCE_FIELD, TITLE_FIELD
 
 _DOCUMENT = "d.number, d.id, d.title, d.text, d.source, d.metadata, c.name"
+_COLLECTION = (*SETTINGS, "embedding", "dimensions")
 _FROM = "FROM documents AS d JOIN collections AS c ON c.number = d.collection"
 
 
@@ -42,38 +43,17 @@ def read_collections(
     only = "" if name is None else "WHERE number = ?"
     how_many = "SELECT count(*)" if counted else "SELECT EXISTS (SELECT 1"
     rows = connection.execute(
-        "SELECT number, name, description, match_threshold, partial_threshold, title_field, source_field, metadata,"
-        f" embedding, dimensions, ({how_many} FROM documents WHERE collection = c.number{'' if counted else ')'})"
+        f"SELECT number, {', '.join(_COLLECTION)},"
+        f" ({how_many} FROM documents WHERE collection = c.number{'' if counted else ')'})"
         f" FROM collections AS c {only} ORDER BY name",
         () if name is None else (collection_number(connection, name),),
     )
-    return {
-        number: Collection(
-            name=name,
-            description=description,
-            match_threshold=match_threshold,
-            partial_threshold=partial_threshold,
-            title_field=title_field,
-            source_field=source_field,
-            metadata=json.loads(metadata),
-            embedding=embedding,
-            dimensions=dimensions,
-            documents=documents,
-        )
-        for (
-            number,
-            name,
-            description,
-            match_threshold,
-            partial_threshold,
-            title_field,
-            source_field,
-            metadata,
-            embedding,
-            dimensions,
-            documents,
-        ) in rows
-    }
+    collections = {}
+    for number, *values, documents in rows:
+        fields = dict(zip(_COLLECTION, values, strict=True))
+        fields["metadata"] = json.loads(fields["metadata"])
+        collections[number] = Collection(**fields, documents=documents)
+    return collections
 
 
 def metadata_fields(connection: sqlite3.Connection, name: str) -> tuple[str, str]:

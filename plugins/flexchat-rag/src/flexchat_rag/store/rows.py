@@ -18,6 +18,8 @@ LONGEST_METADATA = 1_000_000
 DEEPEST_METADATA = 50
 UNTITLED = "Untitled"
 TITLE_FIELD, SOURCE_FIELD = "title", "source"
+SETTINGS = ("name", "description", "match_threshold", "partial_threshold", "title_field", "source_field", "metadata")
+"""Fields of a collection that its owner sets, each a column."""
 
 
 @attrs.frozen(kw_only=True)
