@@ -125,6 +125,14 @@ def test_core_alone_says_which_package_to_install(installed):
     assert "pip install flexchat-cli" in core.flexchat("ask", "hi", status=1)
     imported = "import flexchat, sys; flexchat.FlexChat; print({'click', 'httpx', 'sqlite3'} & {*sys.modules})"
     assert core.python(imported) == "set()\n"
+    with_source = """
+from flexchat import ConfigError, FlexChat
+try:
+    FlexChat.from_config({"tools": {"mcp": [{"command": ["server"]}]}})
+except ConfigError as error:
+    print(error)
+"""
+    assert "pip install flexchat-mcp" in core.python(with_source)
 
 
 def test_the_command_line_alone_says_which_package_to_install(installed):

@@ -13,7 +13,8 @@ import attrs
 
 from .calls.effects import Effects
 from .calls.manager import ToolLike, ToolManager, as_definition
-from .config.model import Config, EffectsTable, LimitsTable, LLMEntry, PriceEntry, ResponseRule
+from .config.model import Config, EffectsTable, LimitsTable, LLMEntry, PriceEntry, ResponseRule, ToolsTable, own_keys
+from .config.wording import shortened
 from .domain.copies import with_own_tables
 from .domain.masking import Mask
 from .domain.prices import PriceSettings
@@ -23,12 +24,12 @@ from .llms.local_models import LocalModels
 from .plugin.contracts import ChatProvider, ClosableFetcher, ConversationStore, Reranker, Retriever, SeparateJournal
 from .plugin.foreign import contained, error_name
 from .plugin.hooks import Hooks
-from .plugin.host import BLOCKED_BY_CONFIG, FETCHER, PluginHost
+from .plugin.host import BLOCKED_BY_CONFIG, FETCHER, SOURCE_LOADER, PluginHost
 from .plugin.in_process import hooks_of_chat
 from .plugin.packages import package_with
 from .plugin.tool_sources import OpenSource
 from .tools.registry import verify_trouble
-from .tools.sources import ToolSources
+from .tools.sources import ToolSources, settings_of, source_tables
 
 if TYPE_CHECKING:
     from .config.document import ConfigDocument
@@ -100,18 +101,16 @@ def assemble(
     """
     from .llms.open import Configured, open_llms, read_entries, secret_values
     from .stores.open import StoreOpener
-    from .tools.lock import ToolsLock
     from .tools.settings import read_tool_settings
-    from .tools.source_settings import lock_file, read_sources
 
     host = as_configured(host, reading)
     _check_plugins(reading, host)
     entries = read_entries(reading, "llms", host.providers, given=providers)
     store_entries = read_entries(reading, "stores", host.document_stores)
-    sources = read_sources(reading, host, open_sources or {})
+    sources = _sources(reading, host, open_sources or {})
     tools = [*tools]
     names = {tool.name for tool in map(as_definition, (tool for tool in tools if not isinstance(tool, str)))}
-    read = read_tool_settings(reading, host, has_sources=bool(sources), given=names)
+    read = read_tool_settings(reading, host, has_sources=bool(sources.by_name), given=names)
     _read_tables(reading, host)
     run_checks(reading, host, at_start=True)
     given = Llms.given(providers, reading.config.llms if reading.config is not None else {})
@@ -127,7 +126,7 @@ def assemble(
     conversations, journal = _conversations(reading, host)
     effects = _effects(reading, host, conversations)
     config = reading.finish()
-    configured = [Configured(source.type, source.settings) for source in sources if source.settings is not None]
+    configured = [Configured(None, settings) for settings in settings_of(sources)]
     mask = Mask(reading.secrets | secret_values([*entries.values(), *store_entries.values(), *configured]))
     own = hooks_of_chat(host, config.tables, hooks)
     fetcher = create_fetcher(host, config, mask)
@@ -139,9 +138,7 @@ def assemble(
         mask=mask,
         effects=effects,
         fetcher=fetcher,
-        create_fetcher=functools.partial(create_fetcher, host, config, mask),
         sources=sources,
-        lock=ToolsLock(lock_file(reading, config.tools)) if sources else None,
     )
     for index, text in manager.load_tools(read.structured, read.left_out, names).items():
         reading.problem(("tools", "registry", index), f"tool '{config.tools.registry[index].name}': {text}")
@@ -152,7 +149,7 @@ def assemble(
     _note_retries(reading, config, manager)
     _log_rules_with_all_tools(config, manager)
     _run_reviews(reading, host, Reviewed(config=config, tools=manager, llms=llms, plugins=host))
-    manager.load_sources_later()
+    manager.start_sources(functools.partial(create_fetcher, host, config, mask))
     return Parts(
         config=config,
         llms=llms,
@@ -475,6 +472,45 @@ def _read_tables(reading: ReadConfig, host: PluginHost) -> None:
         ):
             del reading.unread[name]
             reading.problem((name,), f"no plugin reads this table: {suspects}")
+
+
+def _sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, OpenSource]) -> ToolSources:
+    """Return the tool sources, not started yet."""
+    kind = host.source_loaders.by_name.get(SOURCE_LOADER)
+    sources: ToolSources = kind.load(reading, host, given) if kind is not None else ToolSources()
+    tables = source_tables(reading.document.data)
+    if kind is None:
+        _report_unloaded(reading, host, tables, given)
+    names = {*sources.by_name, *given}
+    for type_, items in tables.items():  # of all, also those that cannot be used
+        named = [item.get("name", type_) for item in items if isinstance(item, Mapping)]
+        names |= {name for name in named if isinstance(name, str)}
+    _check_patterns(reading, names)
+    return sources
+
+
+def _report_unloaded(
+    reading: ReadConfig, host: PluginHost, tables: Iterable[str], given: Mapping[str, OpenSource]
+) -> None:
+    """Report the sources that no plugin loads, with the package to install."""
+    why = f"no plugin loads tool sources ({'; '.join(host.source_loaders.suspects(SOURCE_LOADER))})"
+    if given:
+        reading.problem(("tools",), why)
+    for name in tables:
+        unknown = f"{host.tool_sources.missing(name)}{did_you_mean(name, own_keys(ToolsTable))}"
+        reading.problem(("tools", name), why if name in host.tool_sources.by_name else unknown)
+
+
+def _check_patterns(reading: ReadConfig, names: set[str]) -> None:
+    """Report each SOURCE/* of a rule that names no source."""
+    for place, rule in reading.tables("responses"):
+        tools = rule.get("tools")
+        allowed = tools.get("allowed_tools") if isinstance(tools, Mapping) else None
+        for index, name in enumerate(allowed if isinstance(allowed, list) else ()):
+            if isinstance(name, str) and name.endswith("/*") and name[:-2] not in names:
+                known = ", ".join(sorted(names)) or "none"
+                text = f"no tool source is called '{shortened(name[:-2])}'{did_you_mean(name[:-2], names)}"
+                reading.problem((*place, "tools", "allowed_tools", index), f"{text}; configured: {known}")
 
 
 def _conversations(reading: ReadConfig, host: PluginHost) -> tuple[ConversationStore | None, SeparateJournal | None]:

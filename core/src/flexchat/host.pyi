@@ -89,7 +89,7 @@ from .schema.size import not_finite as not_finite, size_problems as size_problem
 from .schema.value_problem import value_problem as value_problem
 from .schema.wording import label as label, sentence as sentence
 from .tools.cost import BYTES_PER_TOKEN as BYTES_PER_TOKEN, tokens_of as tokens_of
-from .tools.differences import differences as differences
+from .tools.sources import ToolSources as ToolSources
 from .tools.python_function import answered_by as answered_by
 from .tools.results import as_json as as_json, for_the_model as for_the_model
 from .turn.active import ActiveTurn as ActiveTurn

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from flexchat import FlexChat, LostTurnError, Reply, ToolContext, tool
+from flexchat import ConfigError, FlexChat, LostTurnError, Reply, ToolContext, tool
 from flexchat.assembly import installed_plugins
 from flexchat.config.model import ResponseRule
 from flexchat.plugin import FetchRequest, hookimpl, hookspecs
@@ -54,7 +54,7 @@ def loaded(section):
     exec(block(section, "python"), vars(module))
     for name in HOOKS & vars(module).keys():
         setattr(module, name, told(getattr(module, name), called))
-    is_one_of_a_kind = section == "flexchat_register_fetchers"
+    is_one_of_a_kind = section in ("flexchat_register_fetchers", "flexchat_register_source_loaders")
     host = installed_plugins({"sdk": "this test"} if is_one_of_a_kind else None)
     report = host.register(module, "example")
     assert (report.status, report.reason) == ("active", "")
@@ -171,6 +171,13 @@ async def _fetcher(chat, host):
     assert chat.tools.fetcher.log == ["https://example.com/"]
 
 
+async def _source_loader(chat, host):
+    assert not chat.tools.sources.by_name
+    tables = {**BASE, "tools": {"listed": [{"file": "tools.json"}]}}
+    with pytest.raises(ConfigError, match="tool sources are not permitted here"):
+        FlexChat.from_config(tables, providers={"bot": ScriptedProvider(["Yes."])}, plugins=host)
+
+
 async def _conversations(chat, host):
     await chat.respond("One", conversation="c")
     await chat.respond("Two", conversation="c")
@@ -225,6 +232,7 @@ USES = {
     "flexchat_register_document_stores": _store,
     "flexchat_register_rerankers": _reranker,
     "flexchat_register_fetchers": _fetcher,
+    "flexchat_register_source_loaders": _source_loader,
     "flexchat_register_conversation_stores": _conversations,
     "flexchat_register_steps": _step,
     "flexchat_register_config_tables": _config_table,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -18,11 +17,9 @@ from ..plugin.contracts import ClosableFetcher, ImplementationType, Retriever, T
 from ..plugin.hooks import Hooks
 from ..plugin.host import PluginHost
 from ..plugin.in_process import hooks_of_chat
-from ..tools.live_source import SourceSetup
-from ..tools.lock import LOCK_NAME, ToolsLock
 from ..tools.python_function import PYTHON, FunctionTool, tool
 from ..tools.registry import ToolRegistry
-from ..tools.sources import ToolSources
+from ..tools.sources import Surroundings, ToolSources
 from .calls import Calls
 from .effects import Effects
 from .executor import ToolExecutor
@@ -41,9 +38,8 @@ class ToolManager:
         offered: The plugins' ready-made tools, which an entry switches on by name.
         effects: The ledger of what tools change; None for one in memory.
         fetcher: What tools send requests with.
-        create_fetcher: Creates what a source sends requests with.
-        sources: The configured tool sources.
-        lock: Where the tools accepted from them are kept; needed if there are any.
+        sources: The configured tool sources, which start_sources starts; None for none.
+        open_sources: Where the tools of sources run; default: sources.
 
     Attributes:
         sources: The tool sources: what they offer, what has changed, and what was accepted.
@@ -67,9 +63,7 @@ class ToolManager:
         mask: Mask | None = None,
         effects: Effects | None = None,
         fetcher: Fetcher | None = None,
-        create_fetcher: Callable[[], ClosableFetcher | None] = lambda: None,
-        sources: Iterable[SourceSetup] = (),
-        lock: ToolsLock | None = None,
+        sources: ToolSources | None = None,
         open_sources: ToolSources | None = None,
     ) -> None:
         self.table = table or ToolsTable()
@@ -86,17 +80,7 @@ class ToolManager:
         self._registry = ToolRegistry(formats)
         self.effects = effects or Effects()
         self._adjusting: dict[str, ToolEntry] = {}
-        nowhere = lock or ToolsLock(Path(LOCK_NAME))
-        used = () if self.table.enabled is False else sources
-        self.sources = ToolSources(
-            used,
-            nowhere,
-            self._registry,
-            adjust=self._adjusted,
-            adjusted=self._adjusting.keys(),
-            mask=mask,
-            create_fetcher=create_fetcher,
-        )
+        self.sources = ToolSources() if sources is None or self.table.enabled is False else sources
         self._open_sources = open_sources or self.sources
         self.calls = Calls(
             self._registry,
@@ -126,9 +110,7 @@ class ToolManager:
         mask: Mask | None = None,
         effects: Effects | None = None,
         fetcher: Fetcher | None = None,
-        create_fetcher: Callable[[], ClosableFetcher | None] = lambda: None,
-        sources: Iterable[SourceSetup] = (),
-        lock: ToolsLock | None = None,
+        sources: ToolSources | None = None,
     ) -> ToolManager:
         """Create a manager on the records of plugins, without tools yet; ``add`` and ``load_tools`` add them.
 
@@ -137,8 +119,7 @@ class ToolManager:
             hooks: Event hooks and gates for calls; None for the plugins'.
             effects: The ledger of what tools change; None for one in memory.
             fetcher: What tools send requests with.
-            create_fetcher: Creates what a source sends requests with.
-            sources, lock: The tool sources, whose tools it has once ``load_sources_later`` was called.
+            sources: The tool sources, whose tools it has once ``start_sources`` was called.
         """
         return cls(
             table,
@@ -151,9 +132,7 @@ class ToolManager:
             mask=mask,
             effects=effects,
             fetcher=fetcher,
-            create_fetcher=create_fetcher,
             sources=sources,
-            lock=lock,
         )
 
     def load_tools(
@@ -188,10 +167,23 @@ class ToolManager:
                 failed[index] = str(error)
         return failed
 
-    def load_sources_later(self) -> None:
-        """Include the tools of sources in look-ups from now on; their accepted definitions are read when needed."""
+    def start_sources(self, create_fetcher: Callable[[], ClosableFetcher | None]) -> None:
+        """Include the tools of sources in look-ups from now on; their accepted definitions are read when needed.
+
+        Args:
+            create_fetcher: Creates what a source sends requests with.
+        """
         if self.sources.by_name:
-            self._registry.load_later(self.sources.load)
+            self.sources.start(
+                Surroundings(
+                    registry=self._registry,
+                    table=self.table,
+                    adjust=self._adjusted,
+                    adjusted=self._adjusting.keys(),
+                    mask=self._rest["mask"] or Mask(),
+                    create_fetcher=create_fetcher,
+                )
+            )
 
     async def ready_for(self, rule: ResponseRule) -> list[str]:
         """Open the sources of the tools a rule offers, and return why some are missing; see ToolSources.ready."""

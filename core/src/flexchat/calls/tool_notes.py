@@ -11,37 +11,15 @@ from ..tools.registry import verify_trouble
 from .manager import ToolManager
 from .rule_cost import rule_cost
 
-_MOST_LEFT_OUT = 5
-
 Place = tuple[str | int, ...]
 
 
 def tool_notes(config: Config, manager: ToolManager, llms: Llms) -> Iterator[tuple[Place, str]]:
     """Yield notes for people, each with its place. Reads the accepted tools of sources; opens nothing."""
+    yield from manager.sources.notes()
     if manager.sources.by_name:
-        yield from _of_sources(manager)
         yield from _unknown_names(config, manager)
     yield from _too_dear(config, manager, llms)
-
-
-def _of_sources(manager: ToolManager) -> Iterator[tuple[Place, str]]:
-    sources = manager.sources
-    states = sources.states()
-    if sources.trouble:
-        yield ("tools",), sources.trouble
-        return
-    for state in states:
-        place = ("tools", state.type)
-        if not state.accepted:
-            yield (
-                place,
-                f"source '{state.name}' was never opened, so its tools are not known yet: the first turn that needs "
-                f"them does it, or flexchat tools accept {state.name}",
-            )
-        for name, why in [*state.left_out.items()][:_MOST_LEFT_OUT]:
-            yield place, f"tool '{name}' of source '{state.name}' is left out: {why}"
-        if len(state.left_out) > _MOST_LEFT_OUT:
-            yield place, f"{len(state.left_out) - _MOST_LEFT_OUT} more tools of source '{state.name}' are left out"
 
 
 def clashes(config: Config, manager: ToolManager) -> Iterator[tuple[Place, str]]:

@@ -48,6 +48,7 @@ from .threads import run_in_thread as run_in_thread
 from .tool_sources import (
     ConfiguredSource as ConfiguredSource,
     SourceServer as SourceServer,
+    SourceLoaderType as SourceLoaderType,
     ToolSource as ToolSource,
     ToolSourceContext as ToolSourceContext,
     ToolSourceType as ToolSourceType,

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         ToolHandler,
     )
     from .hooks import AppInfo, ModelRequest
-    from .tool_sources import ToolSourceType
+    from .tool_sources import SourceLoaderType, ToolSourceType
 
 hookspec = pluggy.HookspecMarker("flexchat")
 """Marks a hook that plugins may implement: for a package that defines its own hooks."""
@@ -93,6 +93,11 @@ def flexchat_register_implementation_types() -> Iterable[ImplementationType]:  #
 @hookspec(warn_on_impl=_PROVISIONAL)
 def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:  # type: ignore[empty-body]
     """Offer kinds of tool source, which bring whole lists of tools: `[[tools.NAME]]` tables of a config."""
+
+
+@hookspec(warn_on_impl=_PROVISIONAL)
+def flexchat_register_source_loaders() -> Iterable[SourceLoaderType]:  # type: ignore[empty-body]
+    """Offer what reads the tables of tool sources and keeps what was accepted of them. flexchat-sdk has one."""
 
 
 @hookspec

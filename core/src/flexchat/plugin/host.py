@@ -33,7 +33,7 @@ from .contracts import (
 from .foreign import ForeignError, contained, error_name
 from .hooks import HookCall, Hooks
 from .records import PluginReport, Records, spoken_name
-from .tool_sources import ToolSourceType
+from .tool_sources import SourceLoaderType, ToolSourceType
 
 log = logging.getLogger(__name__)
 watchers = logging.getLogger("flexchat.plugin.hooks")
@@ -52,6 +52,9 @@ CHAT_HOOKS = "flexchat_register_chat_hooks"
 
 FETCHER = "fetcher"
 """The name under which every FetcherType is kept: there is only one."""
+
+SOURCE_LOADER = "tool sources"
+"""The name under which every SourceLoaderType is kept: there is only one."""
 
 BLOCKED_BY_CONFIG = "plugins.block"
 """Where a blocked plugin was blocked, if a configuration did so."""
@@ -132,6 +135,7 @@ class PluginHost:
         self.tools = Records("tool", self._reports, self._prefer)
         self.tool_formats = Records("tool format", self._reports, self._prefer)
         self.tool_sources = Records("tool source", self._reports, self._prefer)
+        self.source_loaders = Records("loader", self._reports, self._prefer)
         self.document_stores = Records("document store", self._reports, self._prefer)
         self.rerankers = Records("reranker", self._reports, self._prefer)
         self.conversation_stores = Records("conversation store", self._reports, self._prefer)
@@ -428,6 +432,7 @@ _REGISTRATION: dict[str, tuple[str, Callable[[Any], Any], type]] = {
     "flexchat_register_implementation_types": ("implementation_types", lambda r: r.name, ImplementationType),
     "flexchat_register_tool_handlers": ("handlers", lambda r: (r.kind, r.name), ToolHandler),
     "flexchat_register_tool_sources": ("tool_sources", lambda r: r.name, ToolSourceType),
+    "flexchat_register_source_loaders": ("source_loaders", lambda _: SOURCE_LOADER, SourceLoaderType),
     "flexchat_register_tools": ("tools", lambda r: r.name, ToolDefinition),
     "flexchat_register_document_stores": ("document_stores", lambda r: r.name, DocumentStoreType),
     "flexchat_register_rerankers": ("rerankers", lambda r: r.name, RerankerType),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -129,12 +129,34 @@ class ToolSourceType:
     configured: Callable[[Any, SourcedTool, SourcedTool | None], SourcedTool] | None = None
 
 
+@attrs.frozen(kw_only=True)
+class SourceLoaderType:
+    """What makes the tool sources of a chat of its configuration.
+
+    There is one for all sources of a chat: if two plugins offer one, plugins.prefer or plugins.block must choose.
+
+    Attributes:
+        load: (configuration being read, a CheckedConfig; PluginHost, whose ``tool_sources`` has the types; the sources
+            given in code, by name) -> ToolSources, not started. Reports what is wrong with the tables; opens nothing.
+    """
+
+    load: Callable[[Any, Any, Mapping[str, OpenSource]], Any]
+
+
 class ConfiguredSource(Protocol):
     """The source of a tool, as its calls see it: ``ToolContext.source``."""
 
     @property
     def name(self) -> str:
         """What the config calls it."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its relative paths start; None for the working folder."""
+
+    @property
+    def timeout_s(self) -> float:
+        """Seconds in which it must have been opened and have returned its tools."""
 
     @property
     def settings(self) -> Any:

@@ -1,46 +1,21 @@
-"""The configured tool sources: their offered tools, their changes, and the accepted ones."""
+"""Tool sources as the parts of a chat use them. flexchat-sdk has the ones that a configuration names."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import logging
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Literal
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NoReturn
 
 import attrs
 
+from ..config.model import ToolsTable, own_keys
 from ..domain import DEFAULT_TENANT, ToolDefinition
-from ..domain.hidden import clean_schema, cleaned, hidden_places
 from ..domain.masking import Mask
-from ..domain.sourced import SourcedTool, ToolChange
-from ..domain.text import counted
-from ..errors import (
-    ToolChangedError,
-    ToolDefinitionError,
-    ToolsLockError,
-    ToolSourceError,
-    UnknownToolSourceError,
-    did_you_mean,
-)
+from ..domain.sourced import ToolChange
+from ..errors import UnknownToolSourceError, did_you_mean
 from ..plugin.contracts import ClosableFetcher
-from ..plugin.tool_sources import SourceServer
-from ..schema.limits import schema_problems
-from .live_source import LiveSource, SourceSetup
-from .lock import KeptSource, ToolsLock
+from ..plugin.tool_sources import ConfiguredSource, SourceServer
 from .registry import ToolRegistry
-
-log = logging.getLogger(__name__)
-
-WAIT_S = 2.0
-"""Seconds a turn waits for a source with accepted tools; for one without, it waits until the source's own limit."""
-
-MOST_TOOLS = 10_000
-"""Tools of one source; a list that is longer is refused."""
-
-_MOST_NAMED = 5
-_STRICTER = ("read", "idempotent", "write")
 
 
 @attrs.frozen(kw_only=True)
@@ -68,98 +43,68 @@ class SourceState:
     server: SourceServer | None = None
 
 
-class ToolSources:
-    """The sources of one chat. It fills the registry with the tools they offer.
+@attrs.frozen(kw_only=True)
+class Surroundings:
+    """The parts of a chat that its tool sources use.
 
-    A source offers its accepted tools, kept in flexchat.tools.lock: the tools it had when it was first
-    opened, and those a person has accepted since. A tool that has changed goes on being offered as accepted, if it can
-    still be called.
-
-    Args:
-        lock: Where accepted tools are kept.
+    Attributes:
+        registry: Has the tools they offer.
+        table: The config's ``[tools]``.
         adjust: Applies the config's settings for one tool (tools.registry).
         adjusted: The names of the tools with such settings.
         mask: Masks the secrets that no kept tool may contain.
         create_fetcher: Creates the fetcher for a source's requests.
-
-    Attributes:
-        by_name: The sources, in the order of the config.
     """
 
-    def __init__(
-        self,
-        setups: Iterable[SourceSetup],
-        lock: ToolsLock,
-        registry: ToolRegistry,
-        *,
-        adjust: Callable[[ToolDefinition], ToolDefinition] = lambda tool: tool,
-        adjusted: Collection[str] = (),
-        mask: Mask | None = None,
-        create_fetcher: Callable[[], ClosableFetcher | None] = lambda: None,
-    ) -> None:
-        self.lock = lock
-        self._unreadable = self._unwritable = ""
-        self._registry = registry
-        self._adjust, self._adjusted = adjust, adjusted
-        self._mask = mask or Mask()
-        self._made: dict[tuple[str, str], tuple[tuple[str, str], ToolDefinition]] = {}
-        self._states: dict[str, SourceState] = {}
-        self._broken: dict[str, dict[str, str]] = {}
-        self._hidden: dict[str, dict[str, str]] = {}
-        self._warnings: dict[str, dict[str, tuple[str, ...]]] = {}  # by the digest of a tool
-        self._in_memory: dict[str, KeptSource] = {}
-        self._told: dict[str, str] = {}
-        self._create_fetcher = create_fetcher
-        self.by_name = {setup.name: self._live(setup) for setup in setups}
+    registry: ToolRegistry
+    table: ToolsTable
+    adjust: Callable[[ToolDefinition], ToolDefinition]
+    adjusted: Collection[str]
+    mask: Mask
+    create_fetcher: Callable[[], ClosableFetcher | None]
 
-    def _live(self, setup: SourceSetup) -> LiveSource:
-        return LiveSource(setup, lambda: self._accepted_fingerprint(setup.name), self._read, self._create_fetcher)
+
+class ToolSources:
+    """The tool sources of one chat. This class has none: plugins subclass it (SourceLoaderType).
+
+    A source offers its accepted tools, kept in flexchat.tools.lock: those it had when it was first opened, and those a
+    person has accepted since. A tool that has changed goes on being offered as accepted, if it can still be called.
+
+    Attributes:
+        lock_path: The file of accepted tools.
+    """
+
+    lock_path: Path = Path("flexchat.tools.lock")
+
+    @property
+    def by_name(self) -> Mapping[str, ConfiguredSource]:
+        """The sources, in the order of the config."""
+        return {}
 
     @property
     def trouble(self) -> str:
         """Why the accepted tools cannot be read, or could not be written; empty if they can."""
-        return self._unreadable or self._unwritable
+        return ""
 
-    def load(self) -> None:
-        """Offer the accepted tools. Opens nothing."""
-        self._publish()
+    def start(self, surroundings: Surroundings) -> None:
+        """Offer the accepted tools in the chat's registry from now on. Called once, before all others; opens nothing.
+
+        Raises:
+            PathError: ``tools.lock`` names a place that cannot be.
+        """
 
     async def ready(self, allowed: Collection[str] | None) -> None:
         """Open the sources of these tools, unless that was done or has just failed; never raises.
 
         The first tools of a source are accepted without review.
 
-        It waits for a source no longer than it must: see WAIT_S. One that was read before, and is read again because it
-        reported a change or could not be read, is not waited for: a broken one would hold up every turn.
-
         Args:
             allowed: As in ToolRegistry.names.
         """
-        if not self.by_name:
-            return
-        has_changed = self.lock.has_changed
-        if has_changed:  # another process accepted tools: perhaps not those read here
-            self._publish()
-            for source in self.by_name.values():
-                source.forget()
-        needed = self._needed(allowed)
-        looking = {source.look(): source for source in needed}
-        waiting = {task: source for task, source in looking.items() if task is not None}
-        new = [task for task, source in waiting.items() if self._kept().get(source.name) is None]
-        if new:
-            await asyncio.wait(new, timeout=max(waiting[task].setup.timeout_s for task in new) + WAIT_S)
-        first = {task for task, each in waiting.items() if has_changed or not (each.is_known or each.trouble)}
-        known = first - set(new)
-        if known:
-            # After the time-out the readings go on, for later turns.
-            await asyncio.wait(known, timeout=WAIT_S)
-        await self._accept_first(needed)
 
     async def find(self, name: str) -> ToolDefinition | None:
         """Return the tool with this name, opening sources for the first time if need be."""
-        if self._registry.get(name) is None:
-            await self.ready([name])
-        return self._registry.get(name)
+        return None
 
     def missing(self, allowed: Collection[str] | None = None) -> list[str]:
         """Return the reasons tools are missing: sources of theirs never opened, and changed tools held back.
@@ -167,13 +112,26 @@ class ToolSources:
         Args:
             allowed: As in ToolRegistry.names.
         """
-        if self._unreadable:
-            return [self._mask(self._unreadable)]
-        needed = self._needed(allowed) if self.by_name else []
-        failed = [source for source in needed if source.trouble]
-        kept = self._kept() if failed else {}
-        told = [self._mask(_told_of(each.name, each.trouble)) for each in failed if each.name not in kept]
-        return told + [text for each in needed if (text := _held_back(self._states.get(each.name)))]
+        return []
+
+    def notes(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield notes on the sources, each with its place in the config; opens nothing."""
+        yield from ()
+
+    def states(self) -> list[SourceState]:
+        """Return the state of every source; opens nothing."""
+        return [self.state(name) for name in self.by_name]
+
+    def state(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
+        """Return the state of a source; opens nothing.
+
+        Args:
+            tenant: The caller's tenant: a source may run a server for each.
+
+        Raises:
+            UnknownToolSourceError: There is no such source.
+        """
+        self.refuse(name)
 
     async def look(self, name: str, *, tenant: str = DEFAULT_TENANT, accept_first: bool = True) -> SourceState:
         """Open a source, read its tools, and return its state.
@@ -187,14 +145,7 @@ class ToolSources:
             ToolSourceError: It cannot be opened, or its tools cannot be read.
             ToolsLockError: The accepted tools cannot be read.
         """
-        source = self._named(name)
-        self.lock.read()
-        task = source.look(at_once=True)
-        if task is not None:
-            await asyncio.wait([task], timeout=source.setup.timeout_s + WAIT_S)
-        if accept_first:
-            await self._accept_first([source])
-        return await self._looked_at(source, tenant)
+        self.refuse(name)
 
     async def restart(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
         """Restart the server behind a source, read its tools, and return its state; accepts nothing.
@@ -207,37 +158,7 @@ class ToolSources:
         Raises:
             UnknownToolSourceError, ToolSourceError, ToolsLockError: As look.
         """
-        source = self._named(name)
-        self.lock.read()
-        restarting = source.restart(tenant)
-        # Not awaited directly: a caller that is cancelled must not cancel the restart that others wait for.
-        await asyncio.wait([restarting])
-        if not restarting.cancelled() and (trouble := restarting.result()):
-            raise ToolSourceError(_told_of(source.name, trouble))
-        return await self._looked_at(source, tenant)
-
-    def state(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
-        """Return the state of a source; opens nothing.
-
-        Args:
-            tenant: The caller's tenant: a source may run a server for each.
-
-        Raises:
-            UnknownToolSourceError: There is no such source.
-        """
-        source = self._named(name)
-        self._registry.names()  # loads the accepted tools, if they were not needed before
-        status: Literal["not opened", "open", "failed"] = "open" if source.is_known else "not opened"
-        return attrs.evolve(
-            self._states[name],
-            status="failed" if source.trouble else status,
-            trouble=source.trouble,
-            server=self._server(source, tenant),
-        )
-
-    def states(self) -> list[SourceState]:
-        """Return the state of every source; opens nothing."""
-        return [self.state(name) for name in self.by_name]
+        self.refuse(name)
 
     async def review(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
         """Return the state of a source, with its warnings in its changes; opens nothing.
@@ -248,31 +169,7 @@ class ToolSources:
         Raises:
             UnknownToolSourceError: There is no such source.
         """
-        state, source = self.state(name, tenant=tenant), self.by_name[name]
-        known = self._warnings.get(name, {})
-        waiting = [change.now for change in state.changes if change.now is not None]
-        new = [tool for tool in waiting if tool.digest not in known]
-        if new:
-            found = await asyncio.to_thread(source.warnings, new, self.others(name))
-            for tool, text in self._hidden.get(name, {}).items():
-                if not any("nobody sees" in each for each in found.get(tool, ())):  # unless the source names the place
-                    found[tool] = (*found.get(tool, ()), text)
-            known = {**known, **{tool.digest: found.get(tool.name, ()) for tool in new}}
-            self._warnings[name] = {tool.digest: known[tool.digest] for tool in waiting}
-        changes = [
-            attrs.evolve(change, warnings=known[change.now.digest]) if change.now is not None else change
-            for change in state.changes
-        ]
-        return attrs.evolve(state, changes=tuple(changes))
-
-    def others(self, name: str) -> dict[str, list[str]]:
-        """Return the names that other tools have and a source's could have: by their owner, without its prefix."""
-        prefix = self._named(name).setup.prefix
-        others: dict[str, list[str]] = {}
-        for tool in self._registry.list():
-            if tool.source != name and tool.name.startswith(prefix):
-                others.setdefault(tool.source or "tools.registry", []).append(tool.name.removeprefix(prefix))
-        return others
+        self.refuse(name)
 
     async def accept(
         self, name: str, tools: Collection[str] = (), *, seen: Mapping[str, str | None] | None = None
@@ -290,334 +187,40 @@ class ToolSources:
             ToolSourceError: As look.
             ToolsLockError: The file cannot be read or written.
         """
-        await self.look(name, accept_first=seen is None)
-        state = self.state(name)  # looking ends with warnings, which take time: it may have been read again meanwhile
-        changes = {change.name: change for change in state.changes}
-        source = self.by_name[name]
-        if seen is not None:
-            self._check_seen(source, seen)
-            chosen = [changes[tool] for tool in seen if tool in changes]
-            if not chosen:
-                return []
-        else:
-            chosen = [self._change(changes, tool, state) for tool in tools] if tools else [*changes.values()]
-        fingerprint = source.fingerprint if len(chosen) == len(changes) else ""
+        self.refuse(name)
 
-        def change(kept: dict[str, KeptSource]) -> None:
-            kept[name] = _with(kept.get(name) or KeptSource(type=source.setup.type), chosen, fingerprint)
+    def others(self, name: str) -> dict[str, list[str]]:
+        """Return the names that other tools have and a source's could have: by their owner, without its prefix.
 
-        await asyncio.to_thread(self.lock.update, change)
-        self._in_memory.pop(name, None)
-        self._publish()
-        return chosen
+        Raises:
+            UnknownToolSourceError: There is no such source.
+        """
+        self.refuse(name)
 
     def take_over(self, old: ToolSources) -> None:
-        """Share the open sources of a chat that this one replaces; see LiveSource.take_over."""
-        for name, source in self.by_name.items():
-            if name in old.by_name:
-                source.take_over(old.by_name[name])
+        """Share the open sources of a chat that this one replaces, where their tables are the same."""
 
     async def aclose(self) -> None:
         """Close every source that was opened, unless another chat uses it."""
-        await asyncio.gather(*(source.aclose() for source in self.by_name.values()))
 
-    # ---- accepting
-
-    def _kept(self) -> Mapping[str, KeptSource]:
-        try:
-            kept = self.lock.read()
-        except ToolsLockError as error:
-            if self._unreadable != str(error):
-                log.error("%s", error)
-            self._unreadable = str(error)
-            return {}
-        self._unreadable = ""
-        return {**self._in_memory, **kept}
-
-    def _accepted_fingerprint(self, name: str) -> str:
-        kept = self._kept().get(name)
-        return kept.fingerprint if kept is not None and not kept.edited else ""
-
-    async def _read(self, source: LiveSource, tools: list[SourcedTool] | None) -> None:
-        """Take note of the tools a source has now; None if they are the accepted ones."""
-        if tools is None:
-            source.now = None
-            self._publish()
-            return
-        name = source.name
-        usable, broken = await asyncio.to_thread(self._checked, tools, source.setup)
-        self._hidden[name] = await asyncio.to_thread(_hidden_texts, tools)
-        self._broken[name] = {**source.left_out, **broken}
-        source.now = usable
-        self._publish()
-
-    async def _accept_first(self, sources: Iterable[LiveSource]) -> None:
-        """Accept the tools of these sources that were read and of which none ever were accepted."""
-        known = [(source, source.now) for source in sources if source.now is not None]
-        kept = self._kept() if known else {}
-        first = [(source, tools) for source, tools in known if source.name not in kept]
-        if self._unreadable:
-            return
-        for source, tools in first:
-            await self._keep_first(source, tools)
-        # Who comes while another call keeps them finds them in the file, and not yet in the registry.
-        if first or not all(self._states[source.name].accepted for source, _ in known):
-            self._publish()
-
-    async def _keep_first(self, source: LiveSource, tools: Mapping[str, SourcedTool]) -> None:
-        """Accept a source's first tools; if they cannot be kept, only for this process."""
-        name = source.name
-        first = KeptSource(type=source.setup.type, fingerprint=source.fingerprint, tools=tools)
-
-        def add(kept: dict[str, KeptSource]) -> None:
-            # Another process may have accepted first tools meanwhile: a person may have seen those, so they stay.
-            kept.setdefault(name, first)
-
-        try:
-            await asyncio.to_thread(self.lock.update, add)
-            log.info("%s of '%s' accepted into %s", counted(len(tools), "tool"), name, self.lock.path)
-        except ToolsLockError as error:
-            if self._unreadable:
-                return
-            self._unwritable = f"what is accepted of '{name}' cannot be kept, so a change will not be noticed: {error}"
-            log.warning("%s", self._unwritable)
-            self._in_memory[name] = first
-
-    def _checked(
-        self, tools: Iterable[SourcedTool], setup: SourceSetup
-    ) -> tuple[dict[str, SourcedTool], dict[str, str]]:
-        """Return the usable tools by name, and why others are not."""
-        usable: dict[str, SourcedTool] = {}
-        broken: dict[str, str] = {}
-        for number, tool in enumerate(tools):
-            if number >= MOST_TOOLS:
-                raise ToolSourceError(f"it has more than {MOST_TOOLS:,} tools: choose some of them")
-            if not isinstance(tool, SourcedTool):
-                raise ToolSourceError(f"it returned {type(tool).__name__} among its tools")
-            is_second = tool.name in usable
-            trouble = "the source has another tool of this name" if is_second else self._trouble(tool, setup)
-            if trouble is None:
-                usable[tool.name] = _clean(tool)
-            else:
-                broken[tool.name] = trouble
-        return usable, broken
-
-    def _trouble(self, tool: SourcedTool, setup: SourceSetup) -> str | None:
-        try:
-            if not tool.digest or tool.definition(setup.name, setup.prefix) is None:
-                return None
-        except ToolDefinitionError as error:
-            return str(error)
-        problems = schema_problems(tool.parameters)
-        if problems:
-            return f"parameters: {'; '.join(problems)}"
-        if self._mask.knows(json.dumps(tool.to_dict(), ensure_ascii=False)):
-            return "its definition contains a secret of the configuration, and would be kept in a file"
-        return None
-
-    # ---- offering
-
-    def _publish(self) -> None:
-        """Work out the tools every source offers, and fill the registry."""
-        kept = self._kept()
-        states = {name: self._state(source, kept.get(name)) for name, source in self.by_name.items()}
-        holders = Counter(tool.name for state in states.values() for tool in state.tools)
-        unclear = {name for name in self._adjusted if holders[name] > 1}
-        offered: list[ToolDefinition] = []
-        for name, state in states.items():
-            state = _without(state, unclear)
-            offered += state.tools
-            self._states[name] = state
-            self._tell(state)
-        self._registry.set_sourced(offered)
-
-    def _state(self, source: LiveSource, kept: KeptSource | None) -> SourceState:
-        setup, kept_tools = source.setup, kept.tools if kept is not None else {}
-        accepted = {name: _clean(source.configured(tool)) for name, tool in kept_tools.items()}
-        changes, going = _compared(source, accepted)
-        left_out = dict(self._broken.get(source.name, {}))
-        for name in kept.edited if kept is not None else ():
-            left_out[name] = f"it was edited in {self.lock.path.name}: its hash does not fit; restore or accept it"
-        tools = []
-        for tool in going:
-            try:
-                tools.append(self._definition(source, tool))
-            except ToolDefinitionError as error:
-                left_out[tool.name] = str(error)
-        return SourceState(
-            name=source.name,
-            type=setup.type,
-            prefix=setup.prefix,
-            accepted=kept is not None,
-            tools=tuple(tools),
-            changes=tuple(changes),
-            left_out=left_out,
-        )
-
-    def _definition(self, source: LiveSource, tool: SourcedTool) -> ToolDefinition:
-        """Return a tool's definition, always the same object for the same tool: its prepared data stay valid."""
-        key, version = (source.name, tool.name), (tool.digest, tool.effect)
-        found = self._made.get(key)
-        if found is None or found[0] != version:
-            made = self._adjust(tool.definition(source.name, source.setup.prefix))
-            found = self._made[key] = (version, made)
-        return found[1]
-
-    def _tell(self, state: SourceState) -> None:
-        """Log the warnings for people, each once."""
-        parts = [f"{len(found)} {kind}" for kind in ("new", "changed", "gone") if (found := _of(state, kind))]
-        lines = []
-        if parts and state.accepted:
-            lines.append(f"tools that nobody has accepted: {', '.join(parts)}; flexchat tools diff {state.name}")
-        lines += [f"{name} is left out: {why}" for name, why in state.left_out.items()]
-        lines += [f"{name}: {found}" for name, found in self._hidden.get(state.name, {}).items()]
-        text = "; ".join(lines[:5])
-        if text and self._told.get(state.name) != text:
-            log.warning("tool source '%s': %s", state.name, text)
-        self._told[state.name] = text
-
-    # ---- names
-
-    def _needed(self, allowed: Collection[str] | None) -> list[LiveSource]:
-        """Return the sources that may have some of these tools."""
-        sources = self.by_name
-        if not allowed:
-            return [*sources.values()]
-        needed: dict[str, LiveSource] = {}
-        for name in allowed:
-            if name.endswith("/*") and name[:-2] in sources:
-                needed[name[:-2]] = sources[name[:-2]]
-            elif self._registry.is_own(name):
-                continue
-            elif several := self._registry.sources_with(name):
-                needed |= {of: sources[of] for of in several if of in sources}
-            else:
-                return [*sources.values()]
-        return [*needed.values()]
-
-    def _named(self, name: str) -> LiveSource:
-        if name not in self.by_name:
-            known = ", ".join(self.by_name) or "none"
-            text = f"no tool source is called '{name}'{did_you_mean(name, self.by_name)}; configured: {known}"
-            raise UnknownToolSourceError(text)
-        return self.by_name[name]
-
-    async def _looked_at(self, source: LiveSource, tenant: str) -> SourceState:
-        if source.trouble or not source.is_known:
-            raise ToolSourceError(_told_of(source.name, source.trouble or "it does not answer"))
-        return await self.review(source.name, tenant=tenant)
-
-    def _server(self, source: LiveSource, tenant: str) -> SourceServer | None:
-        found, mask = source.server_state(tenant), self._mask
-        if found is None:
-            return None
-        return attrs.evolve(found, trouble=mask(found.trouble), last_lines=[mask(line) for line in found.last_lines])
-
-    def _check_seen(self, source: LiveSource, seen: Mapping[str, str | None]) -> None:
-        kept = self._kept().get(source.name)
-        now = source.now if source.now is not None else kept.tools if kept is not None else {}
-        changed = tuple(tool for tool, digest in seen.items() if _digest(now, tool) != digest)
-        if changed:
-            raise ToolChangedError(source.name, changed)
-
-    def _change(self, changes: Mapping[str, ToolChange], tool: str, state: SourceState) -> ToolChange:
-        found = changes.get(tool) or changes.get(tool.removeprefix(state.prefix))
-        if found is not None:
-            return found
-        waiting = ", ".join(changes) or "none"
-        raise UnknownToolSourceError(
-            f"source '{state.name}': nothing of '{tool}' waits to be accepted{did_you_mean(tool, changes)} "
-            f"(waiting: {waiting})"
-        )
+    def refuse(self, name: str) -> NoReturn:
+        """Raise UnknownToolSourceError for a name that no source has."""
+        known = ", ".join(self.by_name) or "none"
+        text = f"no tool source is called '{name}'{did_you_mean(name, self.by_name)}; configured: {known}"
+        raise UnknownToolSourceError(text)
 
 
-def _clean(tool: SourcedTool) -> SourcedTool:
-    """Return a tool without invisible characters in its texts; the same object if they had none."""
-    description, parameters = cleaned(tool.description), clean_schema(tool.parameters)
-    if description == tool.description and parameters == tool.parameters:
-        return tool
-    return attrs.evolve(tool, description=description or tool.name, parameters=parameters)
+def source_tables(data: Mapping[str, Any]) -> dict[str, list[Any] | Mapping[str, Any]]:
+    """Return the tables of sources in a config's data, by type: lists in ``[tools]``, or tables meant to be one.
+
+    Other unknown keys are misspelt ones of core's, which are reported when those are structured.
+    """
+    tools, core = data.get("tools"), own_keys(ToolsTable)
+    if not isinstance(tools, Mapping):
+        return {}
+    return {key: value for key, value in tools.items() if key not in core and isinstance(value, (list, Mapping))}
 
 
-def _hidden_texts(tools: Iterable[SourcedTool]) -> dict[str, str]:
-    """Return a sentence for each tool whose texts have invisible characters, by its name."""
-    found: dict[str, str] = {}
-    for tool in tools:
-        places = [*hidden_places(tool.description, "description"), *hidden_places(tool.parameters, "parameters")]
-        if places:
-            count = counted(sum(number for _, number in places), "character")
-            shown = ", ".join(place for place, _ in places[:_MOST_NAMED])
-            found[tool.name] = f"{count} that nobody sees in {shown}; taken out of descriptions and titles"
-    return found
-
-
-def _without(state: SourceState, unclear: Collection[str]) -> SourceState:
-    """Return the state without tools for which the entry in tools.registry may be meant, or another source's tool."""
-    names = [tool.name.removeprefix(state.prefix) for tool in state.tools if tool.name in unclear]
-    if not names:
-        return state
-    why = "tools.registry has an entry for it, and several sources have a tool of this name: give the source a prefix"
-    tools = tuple(tool for tool in state.tools if tool.name not in unclear)
-    return attrs.evolve(state, tools=tools, left_out={**state.left_out, **dict.fromkeys(names, why)})
-
-
-def _told_of(name: str, trouble: str) -> str:
-    called = f"tool source '{name}'"
-    return trouble if trouble.startswith(called) else f"{called}: {trouble}"
-
-
-def _held_back(state: SourceState | None) -> str:
-    """Return a sentence on the tools held back until their changes are accepted; empty for none."""
-    changes = state.changes if state is not None else ()
-    names = [change.name for change in changes if change.kind == "changed" and not change.offered]
-    if state is None or not names:
-        return ""
-    shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
-    what = "has changed since it was accepted, so it is" if len(names) == 1 else "have changed, so they are"
-    return f"tool source '{state.name}': {shown} {what} left out: flexchat tools diff {state.name}"
-
-
-def _with(kept: KeptSource, changes: Iterable[ToolChange], fingerprint: str) -> KeptSource:
-    """Return the record to store once these changes are accepted."""
-    tools, edited = dict(kept.tools), dict(kept.edited)
-    for change in changes:
-        tools.pop(change.name, None)
-        edited.pop(change.name, None)
-        if change.now is not None:
-            tools[change.name] = change.now
-    return attrs.evolve(kept, tools=tools, edited=edited, fingerprint=fingerprint)
-
-
-def _of(state: SourceState, kind: str) -> list[ToolChange]:
-    return [change for change in state.changes if change.kind == kind]
-
-
-def _digest(tools: Mapping[str, SourcedTool], name: str) -> str | None:
-    return tools[name].digest if name in tools else None
-
-
-def _compared(source: LiveSource, accepted: Mapping[str, SourcedTool]) -> tuple[list[ToolChange], list[SourcedTool]]:
-    """Compare a source's tools with the accepted ones; return the differences and the tools to offer."""
-    if source.now is None:
-        return [], [*accepted.values()]
-    changes, going = [], []
-    for name in sorted(accepted.keys() | source.now.keys()):
-        before, now = accepted.get(name), source.now.get(name)
-        if before is None:
-            changes.append(ToolChange(name=name, kind="new", now=now))
-        elif now is not None and now.digest == before.digest:
-            going.append(before)
-        else:
-            offered = source.still_callable(before, now)
-            kind: Literal["changed", "gone"] = "gone" if now is None else "changed"
-            changes.append(ToolChange(name=name, kind=kind, accepted=before, now=now, offered=offered))
-            if offered:
-                going.append(before if now is None else _careful(before, now))
-    return changes, going
-
-
-def _careful(accepted: SourcedTool, now: SourcedTool) -> SourcedTool:
-    """Return the accepted tool with the stricter effect of both: a new write must not be repeated like a read."""
-    if _STRICTER.index(now.effect) <= _STRICTER.index(accepted.effect):
-        return accepted
-    return attrs.evolve(accepted, effect=now.effect)
+def settings_of(sources: ToolSources) -> list[Any]:
+    """Return the settings of the sources that have some."""
+    return [source.settings for source in sources.by_name.values() if source.settings is not None]

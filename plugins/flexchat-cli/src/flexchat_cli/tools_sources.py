@@ -10,8 +10,8 @@ import click
 from flexchat.domain.sourced import ToolChange
 from flexchat.domain.text import counted
 from flexchat.errors import ToolSourceError
-from flexchat.tools.differences import MISSING, Difference, differences
 from flexchat.tools.sources import SourceState
+from flexchat_sdk.sources.differences import MISSING, Difference, differences
 
 from .context import CommandContext
 from .parameters import argument, run_async
@@ -97,7 +97,7 @@ async def accept(context: CommandContext, source: str, tools: tuple[str, ...]) -
         terminal.out(f"{source}: nothing has changed")
     for name, why in state.left_out.items():
         terminal.say(f"{name} is left out: {why}")
-    terminal.say(f"kept in {sources.lock.path}", "dim")
+    terminal.say(f"kept in {sources.lock_path}", "dim")
 
 
 def _show(terminal: Terminal, name: str, found: SourceState | ToolSourceError, *, is_first: bool) -> None:

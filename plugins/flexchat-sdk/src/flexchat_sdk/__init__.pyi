@@ -135,6 +135,7 @@ from .refusals import (
     said_in as said_in,
     word_in as word_in,
 )
+from .sources.differences import differences as differences
 from .service import Key as Key, Refusal as Refusal, Service as Service, Write as Write
 from .text_calls import TextCall as TextCall, read_text_calls as read_text_calls
 from .text_reader import (

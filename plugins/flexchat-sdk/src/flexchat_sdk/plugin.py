@@ -1,17 +1,20 @@
-"""Registers the guarded fetcher, and the checks of [network] and of tools' schemas. Light: httpx loads later."""
+"""Registers the guarded fetcher, tool sources, and the checks of [network] and of tools' schemas. httpx loads later."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flexchat.plugin import ConfigCheck, FetcherType, hookimpl
+from flexchat.plugin import ConfigCheck, FetcherType, SourceLoaderType, hookimpl
 
 if TYPE_CHECKING:
     from flexchat.assembly import Reviewed
     from flexchat.config.reading import ReadConfig
     from flexchat.domain import SchemaDialect
     from flexchat.domain.masking import Mask
+    from flexchat.plugin.host import PluginHost
+    from flexchat.plugin.tool_sources import OpenSource
+    from flexchat.tools.sources import ToolSources
 
     from .http.late_fetcher import LateFetcher
 
@@ -22,6 +25,12 @@ FLEXCHAT_API = (0, 1)
 def flexchat_register_fetchers() -> Iterable[FetcherType]:
     """Offer the fetcher that reaches public addresses only, and those of ``network.allow``."""
     yield FetcherType(create=create_fetcher)
+
+
+@hookimpl
+def flexchat_register_source_loaders() -> Iterable[SourceLoaderType]:
+    """Offer the tool sources of a configuration."""
+    yield SourceLoaderType(load=load_sources)
 
 
 @hookimpl
@@ -36,6 +45,13 @@ def create_fetcher(allow: Sequence[str], domains: Sequence[str] | None, mask: Ma
     from .http.late_fetcher import LateFetcher
 
     return LateFetcher(allow, domains, mask)
+
+
+def load_sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, OpenSource]) -> ToolSources:
+    """Read the tables of tool sources."""
+    from .sources.settings import load_sources
+
+    return load_sources(reading, host, given)
 
 
 def check_network(reading: ReadConfig) -> None:

@@ -54,8 +54,8 @@ async def _examine(chat: FlexChat, name: str, tenant: str | None) -> dict[str, A
         except ToolSourceError as error:
             trouble = str(error)
         took_ms = round((time.monotonic() - started) * 1000)
-        if not trouble and took_ms / 1000 > live.setup.timeout_s:
-            notes.append(f"it took longer than its timeout_ms of {live.setup.timeout_s * 1000:g}: raise that")
+        if not trouble and took_ms / 1000 > live.timeout_s:
+            notes.append(f"it took longer than its timeout_ms of {live.timeout_s * 1000:g}: raise that")
         state = source.server.state
         return {
             "server": name,

@@ -75,7 +75,7 @@ async def _accepted(chat: FlexChat, name: str, terminal: Terminal) -> bool:
     await sources.accept(name, seen=now)
     for tool, why in state.left_out.items():
         terminal.say(f"{tool} is left out: {why}")
-    terminal.say(f"accepted into {sources.lock.path.name}", "dim")
+    terminal.say(f"accepted into {sources.lock_path.name}", "dim")
     return True
 
 

@@ -72,10 +72,10 @@ async def _look_all(chat: FlexChat, names: Sequence[str], tenant: str | None) ->
 def _others(chat: FlexChat, name: str, looked: Looked) -> dict[str, list[str]]:
     """Return ToolSources.others with what the other servers have now in place of what was accepted of them."""
     sources = chat.tools.sources
-    prefix, others = sources.by_name[name].setup.prefix, sources.others(name)
+    prefix, others = sources.state(name).prefix, sources.others(name)
     for other, found in looked.items():
         if other != name and not isinstance(found, FlexChatError):
-            called = [sources.by_name[other].setup.prefix + tool["name"] for tool in found]
+            called = [sources.state(other).prefix + tool["name"] for tool in found]
             others[other] = [each.removeprefix(prefix) for each in called if each.startswith(prefix)]
     return others
 

@@ -74,7 +74,7 @@ async def opened(
     """
     whose = tenant or DEFAULT_TENANT
     live = chat.tools.sources.by_name[name]
-    context = ToolSourceContext(name=name, folder=live.setup.folder, fetcher=chat.tools.fetcher)
+    context = ToolSourceContext(name=name, folder=live.folder, fetcher=chat.tools.fetcher)
     config: McpConfig = live.settings
     async with contextlib.AsyncExitStack() as stack:
         person = None

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 from flexchat import FlexChat, SourceState, ToolChange, ToolChangedError, ToolSourceError
-from flexchat.host import differences
+from flexchat_sdk import differences
 
 from ..operations import Call, Json, Operation, Reply
 from .errors import problem_of
@@ -73,7 +73,7 @@ async def _list(call: Call) -> Reply:
     async with call.serving.chat() as chat:
         sources = chat.tools.sources
         states = [_source(call, await sources.review(name, tenant=call.tenant)) for name in sources.by_name]
-        return Json(chat.mask.data({"sources": states, "trouble": sources.trouble, "lock": sources.lock.path.name}))
+        return Json(chat.mask.data({"sources": states, "trouble": sources.trouble, "lock": sources.lock_path.name}))
 
 
 async def _look(call: Call) -> Reply:

@@ -2,51 +2,60 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config.model import SourceEntry, ToolsTable, own_keys
-from ..config.wording import shortened, spoken_value
-from ..errors import did_you_mean
-from ..files import data_folder, located
-from ..plugin.host import PluginHost
-from ..plugin.packages import package_with
-from ..plugin.tool_sources import OpenSource
+from flexchat.config.model import SourceEntry, ToolsTable, own_keys
+from flexchat.config.wording import shortened, spoken_value
+from flexchat.errors import did_you_mean
+from flexchat.files import data_folder, located
+from flexchat.plugin.host import PluginHost
+from flexchat.plugin.packages import package_with
+from flexchat.plugin.tool_sources import OpenSource
+from flexchat.tools.sources import source_tables
+
 from .live_source import ConfiguredOpening, SourceSetup
+from .live_sources import LiveSources
 from .lock import LOCK_NAME
 
 if TYPE_CHECKING:
-    from ..config.positions import KeyPath
-    from ..config.reading import ReadConfig  # loads cattrs, needed only when a configuration is read
+    from flexchat.config.positions import KeyPath
+    from flexchat.config.reading import ReadConfig  # loads cattrs, needed only when a configuration is read
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PREFIX = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.:/-]{0,63})?")
 _CORE_KEYS = own_keys(SourceEntry)
 
 
-def lock_file(reading: ReadConfig, table: ToolsTable) -> Path:
+def load_sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, OpenSource]) -> LiveSources:
+    """Return the tool sources of a configuration and those given in code. Nothing is opened or read."""
+    setups = read_sources(reading, host, given)
+    return LiveSources(setups, functools.partial(lock_file, reading.document.folder, reading.path))
+
+
+def lock_file(folder: Path, path: Path | None, table: ToolsTable) -> Path:
     """Return the path of the file of accepted tools: beside the configuration, unless it sets another.
+
+    Args:
+        folder: Where the configuration's relative paths start.
+        path: Its file; None for one given in code.
 
     Raises:
         PathError: ``tools.lock`` names a place that cannot be.
     """
     if table.lock is not None:
-        return located(table.lock, reading.document.folder)
-    if reading.path is None:
-        return data_folder() / LOCK_NAME
-    return reading.path.with_name(f"{reading.path.stem}.tools.lock")
+        return located(table.lock, folder)
+    return data_folder() / LOCK_NAME if path is None else path.with_name(f"{path.stem}.tools.lock")
 
 
 def read_sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, OpenSource]) -> list[SourceSetup]:
     """Return the sources, those given in code first; problems are added to the reading's. Nothing is opened or read."""
     folder = reading.document.folder
     setups = {name: SourceSetup(name=name, type="python", open=open_, folder=folder) for name, open_ in given.items()}
-    tables: set[str] = set()  # the names of all of them, also those that cannot be used
     for kind, place, table, is_only in _tables(reading):
-        named = table.get("name", kind)
-        tables |= {named} if isinstance(named, str) else set()
         found = host.tool_sources.by_name.get(kind)
         if found is None:
             reading.problem(place[:2], _unknown(kind, host))
@@ -70,17 +79,12 @@ def read_sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, Open
             folder=folder,
             configured=found.configured,
         )
-    _check_patterns(reading, {*setups, *tables})
     return [*setups.values()]
 
 
 def _tables(reading: ReadConfig) -> Iterator[tuple[str, KeyPath, dict[str, Any], bool]]:
     """Yield each table of a source with its type and place, and whether it is the only one of its type."""
-    tools = reading.document.data.get("tools")
-    core = own_keys(ToolsTable)
-    for kind, items in tools.items() if isinstance(tools, Mapping) else ():
-        if kind in core or not isinstance(items, (list, Mapping)):
-            continue  # a key of core's, or a misspelt one, which is reported when core's own keys are structured
+    for kind, items in source_tables(reading.document.data).items():
         if isinstance(items, Mapping):
             reading.problem(("tools", kind), f"a source is a list of tables: write [[tools.{kind}]] in double brackets")
             continue
@@ -112,15 +116,3 @@ def _trouble(name: str, entry: SourceEntry, *, is_named: bool, is_taken: bool) -
     if not _PREFIX.fullmatch(entry.prefix):
         return "prefix", f"'{shortened(entry.prefix)}' cannot begin a tool's name: A-Z a-z 0-9 _ . : / -, at most 64"
     return None
-
-
-def _check_patterns(reading: ReadConfig, names: set[str]) -> None:
-    """Report each SOURCE/* of a rule that names no source."""
-    for place, rule in reading.tables("responses"):
-        tools = rule.get("tools")
-        allowed = tools.get("allowed_tools") if isinstance(tools, Mapping) else None
-        for index, name in enumerate(allowed if isinstance(allowed, list) else ()):
-            if isinstance(name, str) and name.endswith("/*") and name[:-2] not in names:
-                known = ", ".join(sorted(names)) or "none"
-                text = f"no tool source is called '{shortened(name[:-2])}'{did_you_mean(name[:-2], names)}"
-                reading.problem((*place, "tools", "allowed_tools", index), f"{text}; configured: {known}")

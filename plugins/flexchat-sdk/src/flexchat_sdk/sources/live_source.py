@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-
-from ..domain import DEFAULT_TENANT
-from ..domain.sourced import SourcedTool
-from ..errors import ToolSourceError
-from ..plugin.contracts import ClosableFetcher
-from ..plugin.foreign import contained, error_name
-from ..plugin.tool_sources import OpenSource, SourceServer, ToolSource, ToolSourceContext
+from flexchat.domain import DEFAULT_TENANT
+from flexchat.domain.sourced import SourcedTool
+from flexchat.errors import ToolSourceError
+from flexchat.plugin.contracts import ClosableFetcher
+from flexchat.plugin.foreign import contained, error_name
+from flexchat.plugin.tool_sources import OpenSource, SourceServer, ToolSource, ToolSourceContext
 
 log = logging.getLogger(__name__)
 
@@ -142,6 +141,16 @@ class LiveSource:
     def settings(self) -> Any:
         """Its settings, an instance of its type's config_class."""
         return self.setup.settings
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its relative paths start."""
+        return self.setup.folder
+
+    @property
+    def timeout_s(self) -> float:
+        """Seconds in which it must have been opened and have returned its tools."""
+        return self.setup.timeout_s
 
     @property
     def _source(self) -> ToolSource | None:

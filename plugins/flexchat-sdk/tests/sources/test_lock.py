@@ -10,7 +10,7 @@ import sys
 import pytest
 from flexchat.domain.sourced import SourcedTool
 from flexchat.errors import ToolDefinitionError, ToolsLockError
-from flexchat.tools.lock import MAX_BYTES, KeptSource, ToolsLock
+from flexchat_sdk.sources.lock import MAX_BYTES, KeptSource, ToolsLock
 from flexchat_testing import sourced
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -202,7 +202,7 @@ def test_a_change_is_noticed_by_the_files_date(lock):
 WORKER = """
 import sys
 from pathlib import Path
-from flexchat.tools.lock import KeptSource, ToolsLock
+from flexchat_sdk.sources.lock import KeptSource, ToolsLock
 from flexchat_testing import sourced
 
 lock, number = ToolsLock(Path(sys.argv[1])), sys.argv[2]

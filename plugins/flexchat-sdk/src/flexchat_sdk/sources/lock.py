@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-
-from ..domain.sourced import SourcedTool
-from ..errors import ToolDefinitionError, ToolsLockError, said_of_json
-from ..files import is_there, read_file
-from ..replacing import replacing
+from flexchat.domain.sourced import SourcedTool
+from flexchat.errors import ToolDefinitionError, ToolsLockError, said_of_json
+from flexchat.files import is_there, read_file
+from flexchat.replacing import replacing
 
 LOCK_NAME = "flexchat.tools.lock"
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import attrs
-
-from ..domain.sourced import SourcedTool
+from flexchat.domain.sourced import SourcedTool
 
 MISSING: Final = object()
 """Stands for a value that is not there."""
