@@ -1,7 +1,8 @@
 """CPU of a turn as its kept conversation grows: in one process, and the first turn of a fresh one.
 
     .venv/bin/python benchmarks/kept_growth.py                                 in a SQLite file
-    .venv/bin/python benchmarks/kept_growth.py --postgresql DSN --schema NAME  in PostgreSQL, in a schema of its own
+    .venv/bin/python benchmarks/kept_growth.py --postgresql                    in PostgreSQL, in a server of its own
+    .venv/bin/python benchmarks/kept_growth.py --postgresql DSN --schema NAME  in a server that runs
 
 The model is the rehearsal. A figure is the least of several, as others use the machine too. Aims at 1,000 turns: 3 ms
 in one process, 12 ms for the first turn of a fresh one.
@@ -9,6 +10,7 @@ in one process, 12 ms for the first turn of a fresh one.
 
 import argparse
 import asyncio
+import contextlib
 import subprocess
 import sys
 import tempfile
@@ -63,7 +65,7 @@ async def first(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--postgresql", metavar="DSN")
+    parser.add_argument("--postgresql", metavar="DSN", nargs="?", const="")
     parser.add_argument("--schema", default="kept_growth")
     parser.add_argument("--path", default="", help=argparse.SUPPRESS)
     parser.add_argument("--first", action="store_true", help=argparse.SUPPRESS)
@@ -71,9 +73,25 @@ def main():
     if args.first:
         asyncio.run(first(args))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        args.path = str(Path(folder) / "conversations.db")
+    with contextlib.ExitStack() as stack:
+        args.path = str(Path(stack.enter_context(tempfile.TemporaryDirectory())) / "conversations.db")
+        if args.postgresql == "":
+            args.postgresql = stack.enter_context(own_server()).dsn()
         asyncio.run(grow(args))
+
+
+@contextlib.contextmanager
+def own_server():
+    """Run a PostgreSQL server in a temporary folder."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "servers"))
+    import postgres_server
+
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    server = postgres_server.Server(debian[-1] if debian else postgres_server.binaries(), fsync=False)
+    try:
+        yield server
+    finally:
+        server.remove()
 
 
 if __name__ == "__main__":

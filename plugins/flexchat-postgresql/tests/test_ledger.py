@@ -239,7 +239,7 @@ async def test_effects_are_kept_with_the_conversations(dsn, schema, effects):
 
     for _ in range(2):
         async with FlexChat.from_config(config_of(dsn, schema, effects), tools=[pay]) as chat:
-            await chat.call_tool("pay", {"amount": 5}, key="order 7")
+            await chat.call_tool("pay", {"amount": 5}, idempotency_key="order 7")
             (row,) = await chat.effects()
             assert (row.state, row.place, row.tool) == ("done", "key:order 7", "pay")
 

@@ -56,11 +56,19 @@ class Connections:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = 0
         self._idle: list[Connection] = []
+        self._statements: dict[str, sql.SQL] = {}
         self._is_ready = self._is_closed = False
 
-    def sql(self, text: LiteralString, **parts: sql.Composable) -> sql.Composed:
+    def sql(self, text: LiteralString, **parts: sql.Composable) -> sql.SQL:
         """Compose a statement, replacing {s} with the schema."""
-        return sql.SQL(text).format(s=self._schema, **parts)
+        statement = self._statements.get(text) if not parts else None
+        if statement is None:
+            # As one text: composing it for each execution takes longer than sending it.
+            composed = sql.SQL(text).format(s=self._schema, **parts).as_string()
+            statement = sql.SQL(composed)
+            if not parts:
+                self._statements[text] = statement
+        return statement
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, write: bool = False) -> AsyncIterator[Connection]:

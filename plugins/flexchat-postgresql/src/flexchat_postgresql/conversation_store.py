@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextlib
 import datetime
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,17 @@ _INFO = """
     ), cost, unpriced
     FROM {s}.conversations c WHERE tenant = %s"""
 
+# One statement, so that a deletion cannot come in between: the turn of the version, without its text, and all after it;
+# every turn if that one is gone.
+_NEW_HISTORY: LiteralString = """
+    WITH known AS (
+        SELECT number FROM {s}.turns
+        WHERE tenant = %s AND conversation = %s AND serial = %s AND id = %s
+    )
+    SELECT serial, id,
+        CASE WHEN number = (SELECT number FROM known) THEN NULL ELSE coalesce(history, turn) END
+    FROM {s}.turns WHERE tenant = %s AND conversation = %s
+    AND number >= coalesce((SELECT number FROM known), 0) ORDER BY number"""
 _LOCK: LiteralString = "SELECT turns FROM {s}.conversations WHERE tenant = %s AND id = %s FOR UPDATE"
 _BEGIN: LiteralString = """
     INSERT INTO {s}.conversations (tenant, id, title, folded_title, topic, turns, started_at, used_at, used)
@@ -161,23 +173,15 @@ class PostgresqlConversations:
         who, which = _key("tenant", tenant), _key("conversation", conversation)
         serial, _, id = (after or "").partition(" ")
         known = (int(serial) if serial.isdecimal() and len(serial) < 19 else -1, id if id == storable(id) else "")
-        async with self.connections.transaction() as connection:
-            # One statement, so that a deletion cannot come in between: the turn of the version, without its text, and
-            # all after it; every turn if that one is gone.
-            asked = self.connections.sql(
-                """
-                WITH known AS (
-                    SELECT number FROM {s}.turns
-                    WHERE tenant = %s AND conversation = %s AND serial = %s AND id = %s
-                )
-                SELECT serial, id,
-                    CASE WHEN number = (SELECT number FROM known) THEN NULL ELSE coalesce(history, turn) END
-                FROM {s}.turns WHERE tenant = %s AND conversation = %s
-                AND number >= coalesce((SELECT number FROM known), 0) ORDER BY number"""
-            )
-            rows = await (await connection.execute(asked, (who, which, *known, who, which))).fetchall()
+        values = (who, which, *known, who, which)
+
+        async def read(connection: Connection, is_again: bool) -> builtins.list[tuple[int, str, str | None]]:
+            rows = await (await connection.execute(self.connections.sql(_NEW_HISTORY), values)).fetchall()
             if not rows:
                 await self._check_exists(connection, who, which)
+            return rows
+
+        rows = await self.connections.repeated(read, alone=True)
         texts = [text for _, _, text in rows if text is not None]
         with _explained(conversation):
             turns = history_from_json(texts)

@@ -236,9 +236,12 @@ class PostgresqlJournal:
 
     async def waiting(self, conversation: str, *, tenant: str) -> Sequence[str]:
         """Return the ids of a conversation's interrupted turns, oldest first; see TurnJournal."""
-        async with self._connections.transaction() as connection:
-            rows = await (await self._execute(connection, _WAITING, (tenant, conversation))).fetchall()
-        return [id for (id,) in rows]
+
+        async def read(connection: Connection, is_again: bool) -> builtins.list[str]:
+            cursor = await self._execute(connection, _WAITING, (tenant, conversation))
+            return [id for (id,) in await cursor.fetchall()]
+
+        return await self._connections.repeated(read, alone=True)
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Renew an owner's lease, from now; see TurnJournal."""
@@ -310,9 +313,9 @@ class PostgresqlJournal:
             StorageError: A lost step is no longer in memory.
         """
         first = rows[0][1] if rows else None
-        if first == 1:
-            await self._begin(connection, turn, after)
-        found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
+        found = await self._begin(connection, turn, after) if first == 1 else None
+        if found is None:
+            found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
         again = self._remembered(turn.id)
         # The row is gone though it was committed: restore it, but only with all its steps, from the first one on.
         if found is None and again and again[0][1] == 1:
@@ -328,7 +331,8 @@ class PostgresqlJournal:
             await self._execute(connection, _ENTRIES, tuple(map(list, zip(*written, strict=True))))
         return bool(found[4])
 
-    async def _begin(self, connection: Connection, turn: JournaledTurn, after: str | None) -> None:
+    async def _begin(self, connection: Connection, turn: JournaledTurn, after: str | None) -> tuple[Any, ...] | None:
+        """Insert a turn's row and return what _LOCKED would find; None if there was one, from an earlier attempt."""
         if after is not None:
             # With the lock that append takes, and before any row of the journal is locked: see append.
             had = await self._execute(connection, _HAS_TURN, (turn.tenant, turn.conversation, after))
@@ -336,11 +340,12 @@ class PostgresqlJournal:
                 turn = attrs.evolve(turn, conversation="")
         began_at = turn.began_at or _text(datetime.now(UTC))
         given = (turn.id, turn.tenant, turn.conversation, storable(turn.message), turn.owner, turn.fence, began_at)
-        await self._execute(connection, _BEGIN, (*given, turn.key))
+        inserted = await self._execute(connection, _BEGIN, (*given, turn.key))
         if turn.key:
             begun = await self._execute(connection, _KEY_BEGUN, (turn.tenant, turn.key, turn.id))
             if not begun.rowcount:
                 raise LostTurnError(turn.id)
+        return ("running", turn.fence, turn.owner, "", turn.conversation, 0) if inserted.rowcount else None
 
     def _remember(self, turn: str, rows: Sequence[_Row]) -> None:
         now = time.monotonic()

@@ -156,7 +156,7 @@ class SqliteConversations:
         values = {"tenant": whose, "conversation": which, "number": number, "id": id}
 
         def read(database: sqlite3.Connection) -> list[tuple[int, str, str | None]]:
-            rows = database.execute(_NEW_HISTORY, values).fetchall()
+            rows = database.execute(_HISTORY_AFTER if after else _WHOLE_HISTORY, values).fetchall()
             if not rows:
                 _find(database, (whose, which))  # raises if there is no such conversation
             return rows
@@ -303,7 +303,7 @@ def sqlite_conversations(settings: SqliteSettings, folder: Path | None) -> Sqlit
 
 # One statement, so that a deletion cannot come in between: the turn of the version, without its text, and all after it;
 # every turn if that one is gone.
-_NEW_HISTORY = """
+_HISTORY_AFTER = """
 WITH known AS (
     SELECT number FROM turns
     WHERE number = :number AND id = :id AND tenant = :tenant AND conversation = :conversation
@@ -311,6 +311,11 @@ WITH known AS (
 SELECT number, id, CASE WHEN number = (SELECT number FROM known) THEN NULL ELSE coalesce(history, turn) END
 FROM turns WHERE tenant = :tenant AND conversation = :conversation
 AND number >= coalesce((SELECT number FROM known), 0) ORDER BY number
+"""
+
+_WHOLE_HISTORY = """
+SELECT number, id, coalesce(history, turn) FROM turns
+WHERE tenant = :tenant AND conversation = :conversation ORDER BY number
 """
 
 _HAS_WORDS = """(
