@@ -136,5 +136,5 @@ def _basic(auth: Auth) -> str:
 def _secrets(auth: Auth | None) -> list[str]:
     if auth is None:
         return []
-    found = [auth.token, auth.password, auth.key, _basic(auth) if auth.type == "basic" else None]
-    return [secret for secret in found if secret]
+    secrets = [auth.token, auth.password, auth.key, _basic(auth) if auth.type == "basic" else None]
+    return [secret for secret in secrets if secret]

@@ -42,8 +42,8 @@ def checked_name(name: str) -> str:
 
 def read_collection(answer: Mapping[str, Any]) -> Collection:
     """Read a collection from {name, count, metadata}, ignoring invalid metadata."""
-    said = answer.get("metadata")
-    metadata = said if isinstance(said, Mapping) else {}
+    stored = answer.get("metadata")
+    metadata = stored if isinstance(stored, Mapping) else {}
     count = answer.get("count")
     return Collection(
         name=str(answer.get("name", "")),
@@ -60,7 +60,7 @@ def read_collection(answer: Mapping[str, Any]) -> Collection:
 
 def collection_metadata(collection: Collection) -> dict[str, Any]:
     """Encode a collection's description and settings as wrapper metadata."""
-    said = {
+    settings = {
         **_plain(collection.metadata),
         "description": storable(collection.description),
         "match_threshold": collection.match_threshold,
@@ -68,7 +68,7 @@ def collection_metadata(collection: Collection) -> dict[str, Any]:
         "title_field": storable(collection.title_field),
         "source_field": storable(collection.source_field),
     }
-    return {name: value for name, value in said.items() if value is not None and name != _SPACE}
+    return {name: value for name, value in settings.items() if value is not None and name != _SPACE}
 
 
 @attrs.frozen(kw_only=True)
@@ -87,8 +87,8 @@ class Stored:
 
 def read_stored(answer: Mapping[str, Any], collection: Collection) -> Stored:
     """Read a document and its source's data from {id?, text, metadata}."""
-    said = answer.get("metadata")
-    marks = said if isinstance(said, Mapping) else {}
+    stored = answer.get("metadata")
+    marks = stored if isinstance(stored, Mapping) else {}
     return Stored(
         document=read_document(answer, collection),
         digest=_text(marks.get(DIGEST_FIELD)),
@@ -98,8 +98,8 @@ def read_stored(answer: Mapping[str, Any], collection: Collection) -> Stored:
 
 def read_document(answer: Mapping[str, Any], collection: Collection) -> Document:
     """Read a document from {id?, text, metadata}."""
-    said = answer.get("metadata")
-    metadata = dict(said) if isinstance(said, Mapping) else {}
+    stored = answer.get("metadata")
+    metadata = dict(stored) if isinstance(stored, Mapping) else {}
     id = _text(answer.get("id")) or _text(metadata.get(ID_FIELD))
     for field in _FIELDS:
         metadata.pop(field, None)
@@ -121,11 +121,11 @@ def prepared(document: Document, collection: Collection) -> Document:
         RetrievalError: Its metadata are not JSON data.
     """
     text, source = storable(document.text), storable(document.source) if document.source else None
-    made = hashlib.sha256(f"{source or ''}\0{text}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{source or ''}\0{text}".encode()).hexdigest()
     reserved = (*_FIELDS, collection.title_field, collection.source_field)
     return attrs.evolve(
         document,
-        id=storable(document.id or "") or made,
+        id=storable(document.id or "") or digest,
         text=text,
         title=storable(document.title) or "Untitled",
         source=source,
@@ -144,13 +144,13 @@ def wire_document(stored: Stored, collection: Collection) -> dict[str, Any]:
         collection.title_field: document.title,
         collection.source_field: document.source,
     }
-    said = {name: value for name, value in fields.items() if value is not None}
-    return {"id": document.id, "text": document.text, "metadata": {**document.metadata, **said}}
+    present = {name: value for name, value in fields.items() if value is not None}
+    return {"id": document.id, "text": document.text, "metadata": {**document.metadata, **present}}
 
 
 def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Flatten metadata for Chroma as the original does: lists and objects become JSON text, nulls are omitted."""
-    made: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in metadata.items():
         try:
             text = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -159,10 +159,10 @@ def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise RetrievalError(f"the metadata {str(name)[:60]!r}: {value} has more than 64 bits")
         if isinstance(value, str):
-            made[storable(str(name))] = storable(value)
+            flat[storable(str(name))] = storable(value)
         elif value is not None:
-            made[storable(str(name))] = value if isinstance(value, bool | int | float) else storable(text)
-    return made
+            flat[storable(str(name))] = value if isinstance(value, bool | int | float) else storable(text)
+    return flat
 
 
 def _text(value: Any) -> str | None:

@@ -33,13 +33,13 @@ def chroma_filter(condition: Condition) -> ChromaFilter:
     if isinstance(condition, Compare):
         return _comparison(condition)
     parts = [chroma_filter(part) for part in condition.conditions]
-    said = [part.where for part in parts if part.where is not None]
+    queries = [part.where for part in parts if part.where is not None]
     is_exact = all(part.is_exact for part in parts)
     if isinstance(condition, AllOf):
-        return ChromaFilter(_joined("$and", said), is_exact)
-    if len(said) < len(parts):
+        return ChromaFilter(_joined("$and", queries), is_exact)
+    if len(queries) < len(parts):
         return ChromaFilter(None, is_exact)  # One alternative matches everything.
-    return ChromaFilter(_joined("$or", said), is_exact)
+    return ChromaFilter(_joined("$or", queries), is_exact)
 
 
 def _comparison(condition: Compare) -> ChromaFilter:

@@ -78,9 +78,9 @@ class WrapperStore:
         name = collection if collection is not None else self._config.collection
         searched = [await self._collection(name)] if name is not None else await self.collections()
         depth = max(top_k, _RERANKED) if self._reranks else top_k
-        asked = (self._nearest(text, each, depth, chroma_filter(condition)) for each in searched)
-        found = [hit for hits in await asyncio.gather(*asked) for hit in hits]
-        near = [(d, document) for d, document in found if d <= self._config.max_distance]
+        searches = (self._nearest(text, each, depth, chroma_filter(condition)) for each in searched)
+        hits = [hit for hits in await asyncio.gather(*searches) for hit in hits]
+        near = [(d, document) for d, document in hits if d <= self._config.max_distance]
         fit = sorted(
             ((d, document) for d, document in near if holds(condition, document.metadata)), key=lambda hit: hit[0]
         )
@@ -115,20 +115,20 @@ class WrapperStore:
         where: Where | None = None,
     ) -> int:
         """Delete documents; see DocumentStore. Reads the matching documents first, to delete them by id."""
-        condition, wanted = read_filter(where), None if ids is None else {storable(id) for id in ids}
-        named = None if sources is None else {storable(source) for source in sources}
+        condition, id_set = read_filter(where), None if ids is None else {storable(id) for id in ids}
+        source_names = None if sources is None else {storable(source) for source in sources}
 
         async def work() -> int:
             about = await self._collection(collection)
-            found = [
+            matching = [
                 each.document.id or ""
                 for each in await self._all(about, where)
                 if holds(condition, each.document.metadata)
-                and (wanted is None or each.document.id in wanted)
-                and (named is None or each.document.source in named)
+                and (id_set is None or each.document.id in id_set)
+                and (source_names is None or each.document.source in source_names)
             ]
-            await self._remove(found, about)
-            return len(found)
+            await self._remove(matching, about)
+            return len(matching)
 
         return await self._write(work())
 
@@ -137,18 +137,18 @@ class WrapperStore:
     ) -> Sequence[Document]:
         """Return documents ordered by id; see DocumentStore. Each page reads all matching documents."""
         condition, about = read_filter(where), await self._collection(collection)
-        found = [each.document for each in await self._all(about, where)]
-        found = [d for d in found if holds(condition, d.metadata) and (after is None or (d.id or "") > after)]
-        return sorted(found, key=lambda document: document.id or "")[:limit]
+        matching = [each.document for each in await self._all(about, where)]
+        matching = [d for d in matching if holds(condition, d.metadata) and (after is None or (d.id or "") > after)]
+        return sorted(matching, key=lambda document: document.id or "")[:limit]
 
     async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
         """Return the sources passed to add; see DocumentStore. Reads the whole collection."""
-        found: dict[str, list[Stored]] = {}
+        by_name: dict[str, list[Stored]] = {}
         for each in await self._all(await self._collection(collection), None):
             if each.digest is not None and each.document.source is not None:
-                found.setdefault(each.document.source, []).append(each)
-        names = [name for name in sorted(found) if after is None or name > after]
-        return [_source(name, found[name]) for name in names[:limit]]
+                by_name.setdefault(each.document.source, []).append(each)
+        names = [name for name in sorted(by_name) if after is None or name > after]
+        return [_source(name, by_name[name]) for name in names[:limit]]
 
     async def save_collection(self, collection: Collection) -> None:
         """Create a collection, or replace its description; see DocumentStore."""
@@ -209,25 +209,25 @@ class WrapperStore:
 
     async def _add(self, documents: Sequence[Document], name: str, source: Source | None) -> int:
         about, is_new = await self._to_fill(name)
-        given = {d.id: d for d in (prepared(document, about) for document in documents)}
+        new = {d.id: d for d in (prepared(document, about) for document in documents)}
         if is_new:
             about = await self._create(about)
-        old = {each.document.id: each for each in await self._own_documents([*given], about)} if not is_new else {}
+        old = {each.document.id: each for each in await self._own_documents([*new], about)} if not is_new else {}
         marks = Stored(document=Document(text=""))
         if source is not None:
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds") if source.complete else None
             marks = attrs.evolve(marks, digest=storable(source.digest), added_at=now)
         is_finished = source is not None and source.complete
-        ready = [attrs.evolve(marks, document=document) for document in given.values()]
+        ready = [attrs.evolve(marks, document=document) for document in new.values()]
         if is_finished and not ready:
             ready = [attrs.evolve(each, added_at=marks.added_at) for each in await self._of(marks, source, about)][:1]
             old = {each.document.id: each for each in ready}
         moved = [each for each in ready if is_finished or _differs(each, old.get(each.document.id))]
         await self._replace(moved, old, about)
         if source is not None and source.complete:
-            left = await self._all(about, {about.source_field: storable(source.name)})
-            await self._remove([each.document.id or "" for each in left if each.digest != marks.digest], about)
-        return sum(id not in old or old[id].document != document for id, document in given.items())
+            stored = await self._all(about, {about.source_field: storable(source.name)})
+            await self._remove([each.document.id or "" for each in stored if each.digest != marks.digest], about)
+        return sum(id not in old or old[id].document != document for id, document in new.items())
 
     async def _to_fill(self, name: str) -> tuple[Collection, bool]:
         try:
@@ -238,13 +238,13 @@ class WrapperStore:
     async def _of(self, marks: Stored, source: Source | None, about: Collection) -> Sequence[Stored]:
         if source is None:
             return []
-        found = await self._all(about, {about.source_field: storable(source.name)})
-        return [each for each in found if each.digest == marks.digest]
+        stored = await self._all(about, {about.source_field: storable(source.name)})
+        return [each for each in stored if each.digest == marks.digest]
 
     async def _replace(self, new: Sequence[Stored], old: Mapping[str | None, Stored], about: Collection) -> None:
         """Replace documents; if the wrapper rejects the new ones, restore the old ones."""
-        gone = [old[each.document.id] for each in new if each.document.id in old]
-        await self._remove([each.document.id or "" for each in gone], about)
+        replaced = [old[each.document.id] for each in new if each.document.id in old]
+        await self._remove([each.document.id or "" for each in replaced], about)
         done: list[str] = []
         try:
             for part in _parts(new, _PAGE):
@@ -252,7 +252,7 @@ class WrapperStore:
                 await self._post(part, about)
         except RetrievalError:
             await self._remove(done, about)
-            await self._post(gone, about)
+            await self._post(replaced, about)
             raise
 
     async def _post(self, stored: Sequence[Stored], about: Collection) -> None:
@@ -267,28 +267,28 @@ class WrapperStore:
 
     async def _own_documents(self, ids: Sequence[str | None], about: Collection) -> Sequence[Stored]:
         """Return the stored documents among *ids* that FlexChat added."""
-        found: list[Stored] = []
+        documents: list[Stored] = []
         for part in _parts(ids, _IDS_PER_QUESTION):
-            found += await self._pages(
+            documents += await self._pages(
                 about, {"$or": [{ID_FIELD: id} for id in part]} if part[1:] else {ID_FIELD: part[0]}
             )
-        return found
+        return documents
 
     async def _all(self, about: Collection, where: Where | None) -> Sequence[Stored]:
         return await self._pages(about, chroma_filter(read_filter(where)).where)
 
     async def _pages(self, about: Collection, where: Mapping[str, Any] | None) -> Sequence[Stored]:
-        found: list[Stored] = []
+        documents: list[Stored] = []
         for offset in itertools.count(0, _PAGE):
-            asked = {"limit": str(_PAGE), "offset": str(offset), **({"where": json.dumps(where)} if where else {})}
+            parameters = {"limit": str(_PAGE), "offset": str(offset), **({"where": json.dumps(where)} if where else {})}
             answer = await self._api.ask(
-                "GET", f"/collections/{quoted(about.name)}/documents?{urllib.parse.urlencode(asked)}"
+                "GET", f"/collections/{quoted(about.name)}/documents?{urllib.parse.urlencode(parameters)}"
             )
             page = _tables(answer, "documents")
-            found += [read_stored(each, about) for each in page]
+            documents += [read_stored(each, about) for each in page]
             if len(page) < _PAGE:
                 break
-        return found
+        return documents
 
     async def _collection(self, name: str) -> Collection:
         """Return the collection *name*.
@@ -305,8 +305,8 @@ class WrapperStore:
                 raise
         except UnicodeEncodeError:
             pass  # An unpaired surrogate: no name contains one.
-        known = _tables(await self._api.ask("GET", "/collections"), "collections")
-        raise UnknownCollectionError(name[:200], [str(each.get("name")) for each in known])
+        tables = _tables(await self._api.ask("GET", "/collections"), "collections")
+        raise UnknownCollectionError(name[:200], [str(each.get("name")) for each in tables])
 
     async def _create(self, collection: Collection) -> Collection:
         body = {
@@ -328,18 +328,18 @@ class WrapperStore:
         return str(models[0].get("id"))
 
     async def _nearest(self, text: str, about: Collection, top_k: int, filter: Any) -> Hits:
-        wanted = top_k if filter.is_exact else _PAGE
-        wanted = max(1, min(wanted, about.documents))
-        body = {"query": storable(text) or " ", "top_k": wanted, "collection": about.name}
+        limit = top_k if filter.is_exact else _PAGE
+        limit = max(1, min(limit, about.documents))
+        body = {"query": storable(text) or " ", "top_k": limit, "collection": about.name}
         if filter.where is not None:
             body["where"] = filter.where
         answer = await self._api.ask("POST", "/query", body)
-        said = answer.get("collection_metadata") or answer.get("collectionMetadata")
-        if isinstance(said, Mapping):
-            about = read_collection({"name": about.name, "count": about.documents, "metadata": said})
+        metadata = answer.get("collection_metadata") or answer.get("collectionMetadata")
+        if isinstance(metadata, Mapping):
+            about = read_collection({"name": about.name, "count": about.documents, "metadata": metadata})
         results = [each for each in _tables(answer, "results") if _is_number(each.get("distance"))]
-        found = [(max(0.0, float(each["distance"])), read_document(each, about)) for each in results]
-        return [(distance, document) for distance, document in found if document.text.strip()]
+        hits = [(max(0.0, float(each["distance"])), read_document(each, about)) for each in results]
+        return [(distance, document) for distance, document in hits if document.text.strip()]
 
     @property
     def _reranks(self) -> bool:
@@ -392,10 +392,10 @@ def _tables(answer: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
     Raises:
         RetrievalError: The field is not a list of objects.
     """
-    found = answer.get(field)
-    if not isinstance(found, list):
+    tables = answer.get(field)
+    if not isinstance(tables, list):
         raise RetrievalError(f"the wrapper's answer has no list '{field}': is url that of a wrapper?")
-    return [each for each in found if isinstance(each, Mapping)]
+    return [each for each in tables if isinstance(each, Mapping)]
 
 
 def _is_number(value: Any) -> bool:

@@ -152,13 +152,15 @@ class Answering:
         from flexchat.config.reading import read_config  # imports cattrs: not every command needs it
 
         config = read_config(source)
-        known = _registered(config)
+        registered = _registered(config)
         added = {
-            name: host.tools.by_name.get(name) or _import_function(name) for name in self.tools if name not in known
+            name: host.tools.by_name.get(name) or _import_function(name)
+            for name in self.tools
+            if name not in registered
         }
         unknown = [name for name, tool in added.items() if tool == name and name not in host.tools.conflicts]
         if unknown:
-            there = [*dict.fromkeys([*known, *host.tools.by_name])]
+            there = [*dict.fromkeys([*registered, *host.tools.by_name])]
             hint = did_you_mean(unknown[0], there)
             raise UsageError(f"-T {unknown[0]}: no such tool{hint}; there are: {', '.join(there) or 'none'}")
         try:
@@ -166,9 +168,9 @@ class Answering:
         except ToolDefinitionError as error:
             raise UsageError(f"-T: {error}") from None
         names = tuple(tool if isinstance(tool := offered.get(name, name), str) else tool.name for name in self.tools)
-        taken = {*known, *names} & {tool.name for tool in self.functions}
-        if taken:
-            raise UsageError(f"--functions: there is another tool called '{min(taken)}'")
+        duplicates = {*registered, *names} & {tool.name for tool in self.functions}
+        if duplicates:
+            raise UsageError(f"--functions: there is another tool called '{min(duplicates)}'")
         names = (*names, *(tool.name for tool in self.functions))
         changed = config.with_rules(attrs.evolve(self, tools=names)._changed)
         return FlexChat.from_config(changed, plugins=host, tools=[*offered.values(), *self.functions])
@@ -257,14 +259,14 @@ def _import_function(name: str) -> ToolLike:
     try:
         with contained():
             there = importlib.import_module(module)
-            found = getattr(there, function, None)
+            value = getattr(there, function, None)
     except Exception as error:  # importing a module runs it: it may raise anything
         raise UsageError(f"-T {name}: it cannot be imported: {error_name(error)}") from error
-    if found is None:
+    if value is None:
         raise UsageError(f"-T {name}: {module} has no '{function}'{did_you_mean(function, dir(there))}")
-    if not callable(found) and not isinstance(found, ToolDefinition):
+    if not callable(value) and not isinstance(value, ToolDefinition):
         raise UsageError(f"-T {name}: it is not a function")
-    tool: ToolLike = found
+    tool: ToolLike = value
     return tool
 
 

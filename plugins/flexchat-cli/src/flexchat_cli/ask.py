@@ -96,8 +96,8 @@ def ask(
         require_config(context)
         report_notes(chat, context)
     part = first_block if extract else None
-    asked: Asked = {**answering.message_options, "approve": approve}
-    asyncio.run(_ask(chat, request, asked, context, keeping, streamed=not no_stream, part=part, in_full=in_full))
+    settings: Asked = {**answering.message_options, "approve": approve}
+    asyncio.run(_ask(chat, request, settings, context, keeping, streamed=not no_stream, part=part, in_full=in_full))
 
 
 def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool, is_needed: bool = True) -> str:
@@ -109,19 +109,19 @@ def read_message(words: Sequence[str], terminal: Terminal, *, use_stdin: bool, i
     Raises:
         UsageError: There is no message, or standard input is not text.
     """
-    wanted = bool(words) and words[-1] == "-"
-    words = words[:-1] if wanted else words
+    has_dash = bool(words) and words[-1] == "-"
+    words = words[:-1] if has_dash else words
     message = " ".join(words)
     if words and not message.strip():
         raise UsageError("the message is empty")
-    if wanted and not use_stdin:
+    if has_dash and not use_stdin:
         raise UsageError("a - asks for standard input, and --no-stdin ignores it: give only one of them")
-    if not is_needed and not wanted:
+    if not is_needed and not has_dash:
         beside = _beside(terminal, is_patient=not message) if use_stdin else ""
         return "\n\n".join(part for part in (message, beside) if part)
-    if not words and not wanted and (not use_stdin or (sys.stdin is not None and sys.stdin.isatty())):
+    if not words and not has_dash and (not use_stdin or (sys.stdin is not None and sys.stdin.isatty())):
         raise UsageError('ask needs a message: flexchat ask "What is 17% of 230?"')
-    if not words or wanted:
+    if not words or has_dash:
         if sys.stdin is None:  # closed by the caller
             raise UsageError("ask needs a message: none is given, and standard input is closed")
         text = standard_input.read_text(terminal).strip()
@@ -206,12 +206,12 @@ def first_block(text: str) -> str:
 
     The indentation of the fence, as in a list, is removed from each line of the block.
     """
-    found = _FENCE.search(text)
-    if found is None:
+    match = _FENCE.search(text)
+    if match is None:
         return text
-    indent, fence = found.groups()
-    end = re.compile(rf"^[ \t]*{fence[0]}{{{len(fence)},}}[ \t]*\r?$", re.MULTILINE).search(text, found.end())
-    block = text[found.end() : end.start() if end else None]
+    indent, fence = match.groups()
+    end = re.compile(rf"^[ \t]*{fence[0]}{{{len(fence)},}}[ \t]*\r?$", re.MULTILINE).search(text, match.end())
+    block = text[match.end() : end.start() if end else None]
     if indent:
         block = re.sub(rf"^[ \t]{{1,{len(indent)}}}", "", block, flags=re.MULTILINE)
     return block.rstrip("\r\n")

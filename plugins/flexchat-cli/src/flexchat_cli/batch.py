@@ -93,9 +93,9 @@ def batch(
         values = {**variables, **own} if isinstance(own, Mapping) else own
         if isinstance(message, str) and isinstance(values, Mapping):
             message, values = answering.render(message, values, context)
-        asked: Any = {**answering.message_options, **fields, "variables": values}
+        settings: Any = {**answering.message_options, **fields, "variables": values}
         return read_request(
-            message, asked, message_chars=chat.config.limits.message_chars, stores=chat.stores, variables={}
+            message, settings, message_chars=chat.config.limits.message_chars, stores=chat.stores, variables={}
         )
 
     prompts = read_prompts(text, source, read)
@@ -212,14 +212,14 @@ class _Batch:
 
 async def _estimate(chat: FlexChat, prompts: Sequence[Prompt], context: CommandContext) -> None:
     """Say what the first request of each prompt would cost to read, by the model that would answer."""
-    found: dict[tuple[str, str], list[int]] = {}
+    tokens_by_model: dict[tuple[str, str], list[int]] = {}
     async with chat:
         for prompt in prompts:
             request = await chat.preview(prompt.request)
             sent = [message_to_dict(message) for message in request.messages] + [*request.options.tools]
-            found.setdefault((request.llm, request.model), []).append(tokens_of(sent))
+            tokens_by_model.setdefault((request.llm, request.model), []).append(tokens_of(sent))
     rows: list[dict[str, Any]] = []
-    for (llm, model), tokens in found.items():
+    for (llm, model), tokens in tokens_by_model.items():
         cost = chat.llms[llm].cost_of_reading(model, sum(tokens))
         rows.append({"llm": llm, "model": model, "prompts": len(tokens), "input_tokens": sum(tokens), "cost": cost})
     total = Cost.total(row["cost"] for row in rows)

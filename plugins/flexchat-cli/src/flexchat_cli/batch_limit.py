@@ -99,18 +99,18 @@ def refuse_unpriced(chat: FlexChat, *, is_configured: bool) -> None:
     unpriced = []
     for llm, model in _possible_models(chat):
         service, name = chat.llms.resolve(llm, model)
-        known = service.price_of(name)
-        if known is None or known.price is None:
+        prices = service.price_of(name)
+        if prices is None or prices.price is None:
             unpriced.append((llm, name))
     if not unpriced:
         return
-    named = ", ".join(f"{llm}/{model}" for llm, model in dict.fromkeys(unpriced))
+    names = ", ".join(f"{llm}/{model}" for llm, model in dict.fromkeys(unpriced))
     llm, model = unpriced[0]
     where = f'in the config: [llms.{llm}] prices."{model or "*"}" = {{ input = …, output = … }}'
     if not is_configured:
         where = f"""here: -o prices='{{"{model or "*"}": {{"input": …, "output": …}}}}'"""
     raise UsageError(
-        f"--max-cost cannot be kept: no price is known for {named}. Set it {where}, in US dollars per million tokens; "
+        f"--max-cost cannot be kept: no price is known for {names}. Set it {where}, in US dollars per million tokens; "
         "both are 0 if it costs nothing"
     )
 

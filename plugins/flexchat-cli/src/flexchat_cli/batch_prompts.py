@@ -73,8 +73,8 @@ def read_prompts(text: str, source: str, read: Callable[..., ChatRequest]) -> li
             text_of = f"the id {json.dumps(id)} is already that of line {first}"
             problems.append(Problem(path="", text=text_of, source=source, line=number))
         seen[line.strip()] += 1
-        told = f"{seen[line.strip()]} {line.strip()}".encode(errors="surrogatepass")
-        prompts.append(Prompt(line=number, id=id, request=request, digest=hashlib.sha256(told).hexdigest()[:32]))
+        unique = f"{seen[line.strip()]} {line.strip()}".encode(errors="surrogatepass")
+        prompts.append(Prompt(line=number, id=id, request=request, digest=hashlib.sha256(unique).hexdigest()[:32]))
     if problems:
         raise ConfigError(problems)
     return prompts

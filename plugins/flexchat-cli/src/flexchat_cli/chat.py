@@ -234,19 +234,19 @@ class _Talk:
         """Undo the last turn, completed or not. A stored conversation stays unchanged; a copy continues it."""
         if self.kept is not None:
             try:
-                kept = self.runner.run(self.kept.take_back())
+                turn = self.runner.run(self.kept.take_back())
             except FlexChatError as error:
                 self.terminal.error(str(error))
                 return
-            messages, calls = (kept.messages, kept.tool_calls) if kept is not None else ((), ())
+            messages, calls = (turn.messages, turn.tool_calls) if turn is not None else ((), ())
         else:
             last = self.turns.pop() if self.turns else None
             messages, calls = (last.response.messages, last.response.tool_calls) if last is not None else ((), ())
         if not messages:
             self.terminal.say("there is nothing to take back")
             return
-        asked = next((message.content for message in messages if isinstance(message, UserMessage)), "")
-        self.terminal.say(f"taken back: {one_line(asked, 60)}", "dim")
+        message = next((message.content for message in messages if isinstance(message, UserMessage)), "")
+        self.terminal.say(f"taken back: {one_line(message, 60)}", "dim")
         if done := self._lasting(calls or ()):
             self.terminal.say(f"what its tools did stays done: {', '.join(done)}")
         if self.kept is not None:
@@ -269,15 +269,15 @@ class _Talk:
             topic=(earlier[-1].profile.topic or None) if earlier else None,
         )
         person = Questions(self.terminal)
-        asked: Asked = {**self.answering.message_options, "on_question": person, "approve": self.approve}
+        settings: Asked = {**self.answering.message_options, "on_question": person, "approve": self.approve}
         try:
             if self.kept is not None:
                 await self.kept.carry()
             if self.context.json:
-                turn = await (self.kept or self.chat).respond(request, **asked)
+                turn = await (self.kept or self.chat).respond(request, **settings)
                 self.terminal.json(turn.to_dict(), one_line=True)
                 return turn
-            return await show_turn((self.kept or self.chat).stream(request, **asked), self.terminal)
+            return await show_turn((self.kept or self.chat).stream(request, **settings), self.terminal)
         except asyncio.CancelledError as stopped:
             self._remember(getattr(stopped, "turn", None))
             raise

@@ -46,9 +46,9 @@ def check(context: CommandContext, file: str | None) -> int:
     config, problems, notes = _check(context)
     path = context.config_file()
     if context.json:
-        found = {"problems": [_as_data(p) for p in problems], "notes": [_as_data(n) for n in notes]}
+        data = {"problems": [_as_data(p) for p in problems], "notes": [_as_data(n) for n in notes]}
         unused = [] if config is None else _never_offered(config, _left_out(notes))
-        terminal.json({"file": str(path), "usable": config is not None, **found, "tools_no_rule_offers": unused})
+        terminal.json({"file": str(path), "usable": config is not None, **data, "tools_no_rule_offers": unused})
         return UNUSABLE if config is None else OK
     for note in notes:
         terminal.out(f"note: {note}", "dim")
@@ -135,8 +135,8 @@ def _never_offered(config: Config, left_out: set[str]) -> list[str]:
 
 def _left_out(notes: list[Problem]) -> set[str]:
     """Return the names of the unusable tools that are left out (tools.on_error = "leave out")."""
-    found = (re.match(r"tool '([^']+)' is left out: ", note.text) for note in notes)
-    return {match[1] for match in found if match}
+    matches = (re.match(r"tool '([^']+)' is left out: ", note.text) for note in notes)
+    return {match[1] for match in matches if match}
 
 
 def _has_search(table: ToolsTable, host: PluginHost) -> bool:

@@ -183,8 +183,8 @@ class CommandGroup(click.Group):
 
     def _theirs(self, ctx: click.Context) -> Mapping[str, EntryPoint]:
         """Return the plugins' commands."""
-        found: Mapping[str, EntryPoint] = ctx.obj.installed_commands().by_name
-        return found
+        by_name: Mapping[str, EntryPoint] = ctx.obj.installed_commands().by_name
+        return by_name
 
     def _is_message(self, ctx: click.Context, word: str) -> bool:
         """Return whether a word that is no command is the first of a message: flexchat "hi"."""
@@ -195,8 +195,8 @@ class CommandGroup(click.Group):
         commands = ctx.obj.installed_commands()
         # Those left out as well: what is blocked is no message.
         every = importlib.metadata.entry_points(group="flexchat.commands").names
-        known = word in commands.conflicts or word in every or package_with("command", word) is not None
-        return not known and word not in COMMANDS and not did_you_mean(word, self.list_commands(ctx))
+        is_command = word in commands.conflicts or word in every or package_with("command", word) is not None
+        return not is_command and word not in COMMANDS and not did_you_mean(word, self.list_commands(ctx))
 
     def _inside(self, ctx: click.Context) -> tuple[dict[str, tuple[str, str]], dict[str, EntryPoint]]:
         """Return the commands of this group by their full names: ours, and the plugins'."""
@@ -250,8 +250,8 @@ class CommandGroup(click.Group):
         if full in COMMANDS or first in COMMANDS:
             return UsageError(f"no command is called '{full}'; here it is: {COMMANDS.get(full) or COMMANDS[first]}")
         own, theirs = self._inside(ctx)
-        known = [*own, *theirs, *(name.split()[0] for name in (*own, *theirs) if not self._words)]
-        hint = did_you_mean(full, [*dict.fromkeys(known)])
+        names = [*own, *theirs, *(name.split()[0] for name in (*own, *theirs) if not self._words)]
+        hint = did_you_mean(full, [*dict.fromkeys(names)])
         where = f"flexchat {self._words}".strip()
         asks = "" if self._words else f"; flexchat ask {full} asks a model"
         return UsageError(f"no command is called '{full}'{hint}; {where} --help lists them{asks}")

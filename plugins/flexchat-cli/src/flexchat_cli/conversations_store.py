@@ -137,11 +137,11 @@ def conversation_store(context: CommandContext) -> ConversationStore:
     from flexchat_sqlite.config import SqliteSettings
     from flexchat_sqlite.conversations import sqlite_conversations
 
-    found = context.read_config()
-    if found is not None:
+    loaded = context.read_config()
+    if loaded is not None:
         from flexchat.config.reading import read_config
 
-        config = read_config(found)
+        config = read_config(loaded)
         table = config.document.data.get("conversations")
         if table is not None:
             foreign = isinstance(table, dict) and table.get("provider", "sqlite") != "sqlite"
@@ -169,13 +169,13 @@ async def find_conversation(conversations: Conversations, id: str) -> Conversati
     try:
         return await conversations.get(id)
     except UnknownConversationError:
-        found = [info async for info in every(conversations) if info.id.startswith(id)]
-        if not found:
+        infos = [info async for info in every(conversations) if info.id.startswith(id)]
+        if not infos:
             raise
-    if len(found) > 1:
-        some = ", ".join(info.id for info in found[:3]) + (", …" if len(found) > 3 else "")
-        raise UsageError(f"{len(found)} conversations start with '{id}': {some}")
-    return found[0]
+    if len(infos) > 1:
+        some = ", ".join(info.id for info in infos[:3]) + (", …" if len(infos) > 3 else "")
+        raise UsageError(f"{len(infos)} conversations start with '{id}': {some}")
+    return infos[0]
 
 
 async def every(conversations: Conversations, search: str | None = None) -> AsyncGenerator[ConversationInfo, None]:

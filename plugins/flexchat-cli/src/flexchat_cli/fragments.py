@@ -22,7 +22,7 @@ class FragmentError(UsageError):
     exit_status = FAILED
 
 
-async def read_fragments(named: Sequence[str], terminal: Terminal) -> list[str]:
+async def read_fragments(names: Sequence[str], terminal: Terminal) -> list[str]:
     """Return the texts of files, of http(s) addresses, and of standard input for "-".
 
     Raises:
@@ -30,7 +30,7 @@ async def read_fragments(named: Sequence[str], terminal: Terminal) -> list[str]:
         FragmentError: An address does not answer with a text.
     """
     texts = []
-    for name in named:
+    for name in names:
         if name == "-":
             texts.append(standard_input.read_text(terminal))
         elif name.lower().startswith(("http://", "https://")):

@@ -40,21 +40,21 @@ def _tools(source: str, number: int) -> Iterator[ToolDefinition]:
         raise UsageError(f"{where}: this is not Python: {error.msg} (line {error.lineno})") from None
     except Exception as error:
         raise UsageError(f"{where}: it cannot be run: {error_name(error)}") from error
-    found = False
+    has_tool = False
     for each, value in vars(module).items():
         is_own = inspect.isfunction(value) and value.__module__ == name and not each.startswith("_")
         if not is_own and not isinstance(value, FunctionTool):
             continue
-        found = True
+        has_tool = True
         try:
             # The name of a one-liner is description enough; a longer function should have a docstring.
-            made = (
+            function_tool = (
                 value
                 if isinstance(value, FunctionTool)
                 else tool(name=each, description=None if inspect.getdoc(value) else each.replace("_", " "))(value)
             )
         except ToolDefinitionError as error:
             raise UsageError(f"{where}: {error}") from None
-        yield made.definition
-    if not found:
+        yield function_tool.definition
+    if not has_tool:
         raise UsageError(f"{where}: it defines no function")

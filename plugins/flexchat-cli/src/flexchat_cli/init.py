@@ -126,8 +126,8 @@ def init(context: CommandContext, kind: str, force: bool) -> None:
     if file.suffix not in (".toml", ".yaml", ".yml"):
         raise UsageError(f"init writes TOML or YAML: the file name must end in .toml or .yaml, not {file.name}")
     host = context.installed_plugins()
-    made = text_of if file.suffix == ".toml" else yaml_of
-    _write(file, made(starter, [name for name in _TOOLS if name in host.tools.by_name]), force=force)
+    format_config = text_of if file.suffix == ".toml" else yaml_of
+    _write(file, format_config(starter, [name for name in _TOOLS if name in host.tools.by_name]), force=force)
     steps = [*starter.first]
     if file.suffix != ".toml" and find_spec("ruamel") is None:
         steps.insert(0, how_to_install("flexchat-core", "yaml"))

@@ -85,13 +85,13 @@ def get(context: CommandContext, name: str) -> None:
     It is the environment's or, without one, the stored key.
     """
     variable = _variable(name, context.load_plugins(), beside=stored_keys())
-    found = key_for([variable])
-    if found is None:
+    key = key_for([variable])
+    if key is None:
         raise UsageError(f"no key is known as {variable}: flexchat keys set {name} stores one")
     if context.json:
-        context.terminal.json({"name": variable, "key": found[1]})
+        context.terminal.json({"name": variable, "key": key[1]})
     else:
-        context.terminal.out(found[1])
+        context.terminal.out(key[1])
 
 
 @click.command
@@ -100,11 +100,11 @@ def get(context: CommandContext, name: str) -> None:
 def delete(context: CommandContext, name: str) -> None:
     """Delete a stored key."""
     variable = _variable(name, context.load_plugins(), beside=stored_keys())
-    found = delete_key(variable)
-    if found is None:
+    key = delete_key(variable)
+    if key is None:
         there = ", ".join(key.name for key in stored_keys()) or "none"
         raise UsageError(f"no key is stored as {variable} (stored: {there})")
-    context.show({"name": variable, "source": found.place}, f"{variable} is deleted from the {found.place}")
+    context.show({"name": variable, "source": key.place}, f"{variable} is deleted from the {key.place}")
 
 
 def _read(variable: str, terminal: Terminal) -> str:
@@ -139,10 +139,10 @@ def _variable(name: str, host: PluginHost, beside: list[StoredKey] | None = None
     variables = [variable for names in known.values() for variable in names]
     if is_key_name(name) and (is_secret_name(name) or name in stored):
         return name
-    shown = f"'{Mask()(name)}' is" if len(name) <= 40 and name.isprintable() else "this is"
+    subject = f"'{Mask()(name)}' is" if len(name) <= 40 and name.isprintable() else "this is"
     hint = did_you_mean(name, [*known, *variables, *stored]) if len(name) <= 40 else ""
     raise UsageError(
-        f"{shown} no provider with a key, nor the name of a variable for one, as ACME_API_KEY is{hint} "
+        f"{subject} no provider with a key, nor the name of a variable for one, as ACME_API_KEY is{hint} "
         f"(providers: {', '.join(sorted(known)) or 'none'})"
     )
 
@@ -154,13 +154,13 @@ def _in_config(context: CommandContext) -> Iterator[Mapping[str, Any]]:
         return
     for place, table in config.tables("llms"):
         for key, value in table.items():
-            written: Any = config.written.data
+            value_in_file: Any = config.written.data
             try:
                 for part in (*place, key):
-                    written = written[part]
+                    value_in_file = value_in_file[part]
             except (LookupError, TypeError):  # of an included file
-                written = None
-            if isinstance(value, str) and value and is_secret_name(str(key)) and not _references(written):
+                value_in_file = None
+            if isinstance(value, str) and value and is_secret_name(str(key)) and not _references(value_in_file):
                 yield {"name": ".".join(map(str, (*place, key))), "source": "config", "also": []}
 
 
@@ -168,9 +168,9 @@ def _by_name(context: CommandContext, host: PluginHost) -> Iterator[Mapping[str,
     """Yield the keys that a variable stands for: the usual ones, those of the configuration, and the stored ones."""
     stored = {key.name: key.place for key in stored_keys()}
     config = context.read_config()
-    named = _references(config.written.data) if config is not None else []
-    wanted = [*_usual(host), *(name for name in named if is_secret_name(name)), *stored]
-    for name in sorted(dict.fromkeys(wanted)):
+    references = _references(config.written.data) if config is not None else []
+    names = [*_usual(host), *(name for name in references if is_secret_name(name)), *stored]
+    for name in sorted(dict.fromkeys(names)):
         places = ["environment"] if os.environ.get(name, "").strip() else []
         places += [stored[name]] if name in stored else []
         if places:

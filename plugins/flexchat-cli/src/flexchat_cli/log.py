@@ -36,13 +36,13 @@ class _Handler(logging.Handler):
 @contextlib.contextmanager
 def limit_retry_notes() -> Iterator[None]:
     """Report only the first retry of a service that does not answer; its errors contain the rest."""
-    said: set[object] = set()
+    services: set[object] = set()
 
     def is_new(record: logging.LogRecord) -> bool:
         service = record.args[0] if isinstance(record.args, tuple) and record.args else None
-        known = service in said
-        said.add(service)
-        return not known
+        is_known = service in services
+        services.add(service)
+        return not is_known
 
     retries, breakers = map(logging.getLogger, ("flexchat.llms.llm", "flexchat.services.breaker"))
     retries.addFilter(is_new)

@@ -107,8 +107,8 @@ def _is_of(turn: ConversationTurn, model: str | None) -> bool:
     """Return whether *model*, with or without its llm, or the model of that alias, answered a turn."""
     if model is None:
         return True
-    named = saved_names().aliases.get(model, model)
-    return named in (turn.llm, turn.model, f"{turn.llm}/{turn.model}")
+    full_model = saved_names().aliases.get(model, model)
+    return full_model in (turn.llm, turn.model, f"{turn.llm}/{turn.model}")
 
 
 def _user_message(turn: ConversationTurn) -> str:

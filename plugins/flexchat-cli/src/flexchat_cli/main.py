@@ -114,9 +114,9 @@ def _complete(terminal: Terminal) -> int:
 def _sentences(error: FlexChatError) -> str:
     if not isinstance(error, ConfigError) or len(error.problems) == 1:
         return str(error)
-    shown = [f"  {problem}" for problem in error.problems[:_MOST_PROBLEMS]]
-    more = len(error.problems) - len(shown)
+    lines = [f"  {problem}" for problem in error.problems[:_MOST_PROBLEMS]]
+    more = len(error.problems) - len(lines)
     of_config = any(problem.path for problem in error.problems)  # problems of another file have no path
-    shown += [f"  … and {more} more{'; flexchat check lists them all' if of_config else ''}"] if more else []
+    lines += [f"  … and {more} more{'; flexchat check lists them all' if of_config else ''}"] if more else []
     what = "the configuration has" if of_config else "there are"
-    return "\n".join([f"{what} {len(error.problems)} problems", *shown])
+    return "\n".join([f"{what} {len(error.problems)} problems", *lines])

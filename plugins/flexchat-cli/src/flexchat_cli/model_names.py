@@ -63,7 +63,7 @@ def saved_names() -> ModelNames:
     return ModelNames(default=default, aliases=aliases)
 
 
-def full_name(named: str, llms: Collection[str], host: PluginHost) -> str:
+def full_name(name: str, llms: Collection[str], host: PluginHost) -> str:
     """Return the model that -m names: an alias is replaced, and a provider put before a name that only it has.
 
     Args:
@@ -73,25 +73,25 @@ def full_name(named: str, llms: Collection[str], host: PluginHost) -> str:
         UsageError: No llm and no provider is called that, or several have such a model.
     """
     for is_alias in (False, True):
-        named = saved_names().aliases.get(named, named) if is_alias else named
-        first, slash, _ = named.partition("/")
+        name = saved_names().aliases.get(name, name) if is_alias else name
+        first, slash, _ = name.partition("/")
         if first in llms or (slash and first in host.providers.by_name):
-            return named
+            return name
     kinds = host.providers.by_name.values()
-    fitting = [kind.name for kind in kinds if kind.models and not slash and re.fullmatch(kind.models, named)]
+    fitting = [kind.name for kind in kinds if kind.models and not slash and re.fullmatch(kind.models, name)]
     if len(fitting) == 1:
-        return f"{fitting[0]}/{named}"
+        return f"{fitting[0]}/{name}"
     if fitting:
-        raise UsageError(f"-m {named}: several providers have it; write {' or '.join(f'{n}/{named}' for n in fitting)}")
-    if named.strip("/ ") in host.providers.by_name:
-        first = named.strip("/ ")
-        raise UsageError(f"-m {named} names a provider and no model: write {first}/MODEL; flexchat models lists them")
+        raise UsageError(f"-m {name}: several providers have it; write {' or '.join(f'{n}/{name}' for n in fitting)}")
+    if name.strip("/ ") in host.providers.by_name:
+        first = name.strip("/ ")
+        raise UsageError(f"-m {name} names a provider and no model: write {first}/MODEL; flexchat models lists them")
     known = [*llms, *host.providers.by_name]
     there = f"the configuration's llms: {', '.join(llms) or 'none'}; providers: {', '.join(host.providers.by_name)}"
-    missing = host.providers.missing(first) if slash else f"no model is known as '{named}'"
+    missing = host.providers.missing(first) if slash else f"no model is known as '{name}'"
     hint = did_you_mean(first, known)
     raise UsageError(
-        f"-m {named}: {missing}{'' if hint in missing else hint}; write LLM/MODEL or PROVIDER/MODEL ({there})"
+        f"-m {name}: {missing}{'' if hint in missing else hint}; write LLM/MODEL or PROVIDER/MODEL ({there})"
     )
 
 
@@ -164,8 +164,8 @@ def _save(names: ModelNames) -> None:
     file = _file()
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with replacing(file) as written:
-            written.write(json.dumps(attrs.asdict(names), indent=2, ensure_ascii=False) + "\n")
+        with replacing(file) as output:
+            output.write(json.dumps(attrs.asdict(names), indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise StorageError(f"{file} cannot be written: {error.strerror or error}") from None
 

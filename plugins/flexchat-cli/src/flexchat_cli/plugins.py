@@ -64,7 +64,7 @@ def plugins(context: CommandContext) -> None:
 
 def _withheld(host: PluginHost, commands: Records) -> dict[str, dict[str, str]]:
     """List, for each plugin, the names withheld because another plugin registers them as well, with a sentence each."""
-    found: dict[str, dict[str, str]] = {}
+    offers: dict[str, dict[str, str]] = {}
     for records in (
         host.providers,
         host.implementation_types,
@@ -82,11 +82,11 @@ def _withheld(host: PluginHost, commands: Records) -> dict[str, dict[str, str]]:
             offer = f"{records.kind} {key if isinstance(key, str) else ' '.join(key)}"
             for plugin in rivals:
                 others = " and ".join(f"'{name}'" for name in rivals if name != plugin) or "it, a second time,"
-                found.setdefault(plugin, {})[offer] = f"withheld: {offer}, which {others} offers too"
+                offers.setdefault(plugin, {})[offer] = f"withheld: {offer}, which {others} offers too"
         for key, (preferred, plugin) in records.replaced.items():
             offer = f"{records.kind} {key if isinstance(key, str) else ' '.join(key)}"
-            found.setdefault(plugin, {})[offer] = f"withheld: {offer}, for that of '{preferred}' (plugins.prefer)"
-    return found
+            offers.setdefault(plugin, {})[offer] = f"withheld: {offer}, for that of '{preferred}' (plugins.prefer)"
+    return offers
 
 
 def _with_commands(report: PluginReport, commands: Records) -> PluginReport:

@@ -67,15 +67,15 @@ def with_message(name: str, prompt: PromptEntry, message: str, variables: Mappin
         UsageError: A variable has no value, or the message is missing.
     """
     values = {**prompt.variables, **variables, MESSAGE: message}
-    wanted = variables_of(prompt.prompt)
+    names = variables_of(prompt.prompt)
     missing = [variable for variable in _variables(prompt.prompt, system) if variable not in values]
     if missing:
         options = " ".join(f"--var {variable}=…" for variable in missing)
         raise UsageError(f"the prompt '{name}' needs {options}")
-    if MESSAGE in wanted and not message:
+    if MESSAGE in names and not message:
         raise UsageError(f"the prompt '{name}' needs a message: words, or standard input")
     filled = fill_in(prompt.prompt, values)
-    return filled if MESSAGE in wanted else "\n\n".join(part for part in (filled, message) if part)
+    return filled if MESSAGE in names else "\n\n".join(part for part in (filled, message) if part)
 
 
 def _variables(prompt: str, system: str) -> tuple[str, ...]:
@@ -124,6 +124,6 @@ def _about(prompt: PromptEntry) -> str:
 def _as_data(name: str, prompt: PromptEntry) -> dict[str, Any]:
     """Return the fields that are set, and the required variables."""
     fields = attrs.asdict(prompt, filter=lambda field, value: bool(value) and field.name != "prompt_file")
-    shown = _variables(prompt.prompt, prompt.system or "")
-    needed = [one for one in shown if one != MESSAGE and one not in prompt.variables]
+    variables = _variables(prompt.prompt, prompt.system or "")
+    needed = [one for one in variables if one != MESSAGE and one not in prompt.variables]
     return {"name": name, **fields, **({"needs": needed} if needed else {})}

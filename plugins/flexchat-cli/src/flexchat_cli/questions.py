@@ -93,8 +93,8 @@ class Questions:
 
 def fields_of(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the fields of a form by name; a value that is not a schema counts as one that accepts anything."""
-    found = schema.get("properties")
-    fields = found if isinstance(found, Mapping) else {}
+    properties = schema.get("properties")
+    fields = properties if isinstance(properties, Mapping) else {}
     return {name: one if isinstance(one, Mapping) else {} for name, one in fields.items()}
 
 
@@ -104,13 +104,13 @@ def read_answer(schema: Mapping[str, Any], name: str, text: str) -> dict[str, An
     Raises:
         UsageError: It should be JSON, and is not.
     """
-    made = ToolDefinition(
+    form = ToolDefinition(
         name="answer",
         description="What the tool asks.",
         parameters={**schema, "type": "object"},
         implementation=Implementation(type="asked"),
     )
-    return {name: read_value(name, text, made)}
+    return {name: read_value(name, text, form)}
 
 
 def _problem(name: str, values: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
@@ -130,21 +130,21 @@ def _title(name: str, one: Mapping[str, Any]) -> str:
     items = one.get("items")
     several = _choices(items) if isinstance(items, Mapping) else []
     choices = ["true", "false"] if one.get("type") == "boolean" else _choices(one)
-    shown = f" (a JSON list of: {', '.join(several)})" if several else f" ({', '.join(choices)})" if choices else ""
+    suffix = f" (a JSON list of: {', '.join(several)})" if several else f" ({', '.join(choices)})" if choices else ""
     if "default" in one:
         default = one["default"]
-        shown += f" [{default if isinstance(default, str) else json.dumps(default)}]"
-    return one_line(str(one.get("title") or name), 80) + (f" {one_line(shown, 400)}" if shown else "")
+        suffix += f" [{default if isinstance(default, str) else json.dumps(default)}]"
+    return one_line(str(one.get("title") or name), 80) + (f" {one_line(suffix, 400)}" if suffix else "")
 
 
 def _choices(one: Mapping[str, Any]) -> list[str]:
     """Return the values among which a schema lets one choose."""
-    found = one.get("enum")
+    choices = one.get("enum")
     for key in ("oneOf", "anyOf"):
-        if not found and isinstance(one.get(key), list | tuple):
+        if not choices and isinstance(one.get(key), list | tuple):
             titled = [each for each in one[key] if isinstance(each, Mapping) and "const" in each]
-            found = [f"{each['const']}: {each['title']}" if each.get("title") else each["const"] for each in titled]
-    return [*map(str, found)] if isinstance(found, list | tuple) else []
+            choices = [f"{each['const']}: {each['title']}" if each.get("title") else each["const"] for each in titled]
+    return [*map(str, choices)] if isinstance(choices, list | tuple) else []
 
 
 async def _typed() -> bytes:

@@ -34,26 +34,26 @@ def save_prompt(context: CommandContext, name: str, table: Mapping[str, Any]) ->
         text = ""
     else:
         text = file.read_text(encoding="utf-8-sig")
-    wanted = copied(parse_document(text or ("{}" if file.suffix == ".json" else ""), file).data)
-    prompts = wanted.setdefault("prompts", {})
+    data = copied(parse_document(text or ("{}" if file.suffix == ".json" else ""), file).data)
+    prompts = data.setdefault("prompts", {})
     if not isinstance(prompts, dict) or name in prompts:
         raise UsageError(f"--save {name}: {file} has a prompt of that name; change it there, or choose another name")
     prompts[name] = copied(dict(table))
     try:
-        changed = _changed(text, file.suffix.lower(), name, table, wanted)
-        usable = parse_document(changed, file).data == wanted
+        changed = _changed(text, file.suffix.lower(), name, table, data)
+        usable = parse_document(changed, file).data == data
     except (ConfigError, ImportError, AttributeError, TypeError, ValueError):
         usable, changed = False, ""
     if not usable:
         raise UsageError(f"--save {name}: {file} cannot be changed in place; add [prompts.{name}] by hand")
-    with replacing(file) as written:
-        written.write(changed)
+    with replacing(file) as output:
+        output.write(changed)
     return file
 
 
-def _changed(text: str, suffix: str, name: str, table: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+def _changed(text: str, suffix: str, name: str, table: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     if suffix == ".json":
-        return json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     if suffix in (".yaml", ".yml"):
         from flexchat.config.yaml_writing import changed_yaml
 

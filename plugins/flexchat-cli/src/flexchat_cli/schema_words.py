@@ -81,9 +81,9 @@ def _field(text: str) -> tuple[str, dict[str, str]]:
 
 def _object(text: str, what: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        schema = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{what} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(schema, dict):
         raise UsageError(f"{what} is not a JSON Schema: it must be an object")
-    return found
+    return schema

@@ -186,7 +186,7 @@ class Terminal:
     def json(self, data: Any, *, one_line: bool = False) -> None:
         """Write data to standard output as JSON."""
         text = json.dumps(data, ensure_ascii=not self._takes_all(), indent=None if one_line else 2, default=str)
-        self._to_stdout(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+        self._to_stdout(_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
 
     def say(self, text: str, style: Style = "plain") -> None:
         """Write a line to standard error."""
@@ -231,13 +231,13 @@ class Terminal:
         """Return whether ``status`` shows anything: standard error is a terminal that can take a line back."""
         return _is_terminal(self._stderr) and os.environ.get("TERM") != "dumb"
 
-    def symbol(self, wanted: str, plain: str) -> str:
+    def symbol(self, character: str, plain: str) -> str:
         """Return a character if standard error can show it, otherwise ``plain``."""
         try:
-            wanted.encode(getattr(self._stderr, "encoding", None) or "utf-8")
+            character.encode(getattr(self._stderr, "encoding", None) or "utf-8")
         except (UnicodeEncodeError, LookupError):
             return plain
-        return wanted
+        return character
 
     def silence(self) -> None:
         """Stop writing, even at exit: the reader of standard output has closed it."""

@@ -86,8 +86,8 @@ def read_value(key: str, text: str, tool: ToolDefinition) -> Any:
         return text
     if not kinds:  # the schema gives no type: one of its text choices, or the value as JSON
         return text if text in (schema.get("enum") or ()) else value
-    wanted = any(type(value) in _TYPES[kind] for kind in kinds if kind != "string")
-    return value if wanted or "string" not in kinds else text
+    fits = any(type(value) in _TYPES[kind] for kind in kinds if kind != "string")
+    return value if fits or "string" not in kinds else text
 
 
 _EXAMPLES = {"array": '["a", "b"]', "object": '{"a": 1}'}
@@ -111,7 +111,7 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     reference = schema.get("$ref")
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return schema
-    found: Any = root
+    target: Any = root
     for key in reference[2:].split("/"):
-        found = found.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+        target = target.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
+    return target if isinstance(target, Mapping) else {}

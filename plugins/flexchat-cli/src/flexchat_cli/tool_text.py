@@ -26,8 +26,8 @@ def type_of(schema: Any) -> str:
         return "any"
     choices = schema.get("enum")
     if isinstance(choices, (list, tuple)):
-        shown = [json.dumps(choice, ensure_ascii=False) for choice in choices[:_MOST_CHOICES]]
-        return " | ".join([*shown, "…"] if len(choices) > _MOST_CHOICES else shown)
+        texts = [json.dumps(choice, ensure_ascii=False) for choice in choices[:_MOST_CHOICES]]
+        return " | ".join([*texts, "…"] if len(choices) > _MOST_CHOICES else texts)
     kind = schema.get("type")
     if isinstance(kind, (list, tuple)):
         return " | ".join(map(str, kind))

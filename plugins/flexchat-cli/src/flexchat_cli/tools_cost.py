@@ -41,17 +41,17 @@ def cost(context: CommandContext, rule: str | None) -> None:
     chat, _ = context.open_tools()
     costs: list[tuple[int, str, ToolsCost, Cost]] = []
     for index in _rules(chat, rule):
-        wanted = chat.config.responses[index]
-        form, found = rule_cost(wanted, chat.tools, chat.llms)
-        llm, model = chat.llms.resolve(wanted.llm, wanted.model)
-        costs.append((index, form, found, llm.cost_of_reading(model, found.tokens)))
+        entry = chat.config.responses[index]
+        form, estimate = rule_cost(entry, chat.tools, chat.llms)
+        llm, model = chat.llms.resolve(entry.llm, entry.model)
+        costs.append((index, form, estimate, llm.cost_of_reading(model, estimate.tokens)))
     if context.json:
         terminal.json(
             [
                 {"rule": index, "name": chat.config.responses[index].name, "format": form}
-                | {"tokens": found.tokens, "cost": cost.to_dict()}
-                | {"tools": found.by_tool, "unsendable": found.unsendable}
-                for index, form, found, cost in costs
+                | {"tokens": estimate.tokens, "cost": cost.to_dict()}
+                | {"tools": estimate.by_tool, "unsendable": estimate.unsendable}
+                for index, form, estimate, cost in costs
             ]
         )
         return
@@ -73,22 +73,22 @@ def _show(terminal: Terminal, chat: FlexChat, index: int, form: str, cost: Tools
         return
     tools = counted(len(cost.by_tool), "tool")
     terminal.out(f"{label}: {tools}, about {counted(cost.tokens, 'token')} as sent to {form}, {price}", "bold")
-    shown = [*cost.by_tool.items()][: None if terminal.verbose else _MOST_SHOWN]
-    width = len(f"{shown[0][1]:,}")
-    for name, tokens in shown:
+    tools_shown = [*cost.by_tool.items()][: None if terminal.verbose else _MOST_SHOWN]
+    width = len(f"{tools_shown[0][1]:,}")
+    for name, tokens in tools_shown:
         terminal.out(f"  {tokens:{width},}  {name}")
-    if len(shown) < len(cost.by_tool):
-        more = counted(len(cost.by_tool) - len(shown), "cheaper one")
+    if len(tools_shown) < len(cost.by_tool):
+        more = counted(len(cost.by_tool) - len(tools_shown), "cheaper one")
         terminal.out(f"  {' ' * width}  and {more}; -v shows all", "dim")
 
 
-def _rules(chat: FlexChat, wanted: str | None) -> list[int]:
+def _rules(chat: FlexChat, name: str | None) -> list[int]:
     rules = chat.config.responses
-    if wanted is None:
+    if name is None:
         return [*range(len(rules))]
-    found = [index for index, rule in enumerate(rules) if wanted in (str(index + 1), rule.name)]
-    if not found:
+    indexes = [index for index, rule in enumerate(rules) if name in (str(index + 1), rule.name)]
+    if not indexes:
         names = [rule.name for rule in rules if rule.name]
         last = f"rules are numbered 1 to {len(rules)}" if rules else "there are no rules"
-        raise UsageError(f"--rule {wanted}: no such rule{did_you_mean(wanted, names)} ({last})")
-    return found
+        raise UsageError(f"--rule {name}: no such rule{did_you_mean(name, names)} ({last})")
+    return indexes

@@ -111,29 +111,31 @@ def _modes(host: PluginHost, wanted: Sequence[str], used: Sequence[str]) -> dict
     Raises:
         UsageError: A name is unknown, or no installed provider declares what it accepts.
     """
-    known: dict[str, dict[str, tuple[str, SchemaDialect]]] = {}
+    by_provider: dict[str, dict[str, tuple[str, SchemaDialect]]] = {}
     for name, kind in host.providers.by_name.items():
         if kind.schema_dialects:
-            known[name] = {mode: (name, dialect) for mode, dialect in kind.schema_dialects.items()}
-    everything = {mode: found for modes in known.values() for mode, found in modes.items()}
+            by_provider[name] = {mode: (name, dialect) for mode, dialect in kind.schema_dialects.items()}
+    everything = {mode: mode_entry for modes in by_provider.values() for mode, mode_entry in modes.items()}
     if not everything:
         raise UsageError(
             f"no installed provider declares which schemas it accepts: {how_to_install('flexchat-openai')} installs one"
         )
     if not wanted:
-        return {mode: found for name in used for mode, found in known.get(name, {}).items()} or everything
+        return {
+            mode: mode_entry for name in used for mode, mode_entry in by_provider.get(name, {}).items()
+        } or everything
     selected: dict[str, tuple[str, SchemaDialect]] = {}
     for name in wanted:
         if name == "all":
             selected |= everything
-        elif name in everything and name not in known:
+        elif name in everything and name not in by_provider:
             selected[name] = everything[name]
-        elif name in known:
-            selected |= known[name]
+        elif name in by_provider:
+            selected |= by_provider[name]
         elif name in host.providers.by_name:
             raise UsageError(f"the provider '{name}' does not declare which schemas it accepts")
         else:
-            names = [*known, *everything, "all"]
+            names = [*by_provider, *everything, "all"]
             there = ", ".join(dict.fromkeys(names))
             raise UsageError(f"--provider {name}: unknown{did_you_mean(name, names)}; there are: {there}")
     return selected
@@ -211,7 +213,7 @@ def _refused(findings: Iterable[ToolFinding], modes: Mapping[str, tuple[str, Sch
     for finding in findings:
         key = finding.tool, modes[finding.dialect][0]
         takes[key] = takes.get(key, False) or finding.outcome != "refused"
-    return [key for key, taken in takes.items() if not taken]
+    return [key for key, is_taken in takes.items() if not is_taken]
 
 
 def _print(findings: Sequence[ToolFinding], terminal: Terminal, none: str) -> None:
@@ -244,9 +246,9 @@ def _lines(notes: Sequence[SchemaNote], *, every: bool) -> list[str]:
     for severity in ("error", "warning", "info"):
         for (kind, message), places in by_message.items():
             if kind == severity:
-                named = [place for place in dict.fromkeys(places) if place]
-                more = f" and {len(named) - _PLACES} more" if len(named) > _PLACES else ""
-                where = f"{', '.join(named[:_PLACES])}{more}: " if named else ""
+                pointers = [place for place in dict.fromkeys(places) if place]
+                more = f" and {len(pointers) - _PLACES} more" if len(pointers) > _PLACES else ""
+                where = f"{', '.join(pointers[:_PLACES])}{more}: " if pointers else ""
                 lines.append(f"{where}{message}")
     harmless = [] if every else [*dict.fromkeys(note.keyword for note in notes if note.severity == "info")]
     return lines + ([f"without loss: {', '.join(harmless)}"] if harmless else [])

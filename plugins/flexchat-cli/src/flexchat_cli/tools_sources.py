@@ -49,13 +49,13 @@ async def diff(context: CommandContext, source: str | None) -> int:
     chat, _ = context.open_tools()
     if source is not None:
         chat.tools.sources.state(source)  # report a wrong name before any source is opened
-    wanted = [source] if source is not None else [*chat.tools.sources.by_name]
-    if not wanted:
+    names = [source] if source is not None else [*chat.tools.sources.by_name]
+    if not names:
         raise UsageError("no tool sources: the configuration has no [[tools.TYPE]] tables, or tools.enabled is false")
-    known = {state.name for state in chat.tools.sources.states() if state.accepted}
+    accepted = {state.name for state in chat.tools.sources.states() if state.accepted}
     states: dict[str, SourceState | ToolSourceError] = {}
     async with chat:
-        for name in wanted:
+        for name in names:
             try:
                 states[name] = await chat.tools.sources.look(name)
             except ToolSourceError as error:
@@ -64,7 +64,7 @@ async def diff(context: CommandContext, source: str | None) -> int:
         terminal.json([_as_data(name, state) for name, state in states.items()])
     else:
         for name, state in states.items():
-            _show(terminal, name, state, is_first=name not in known)
+            _show(terminal, name, state, is_first=name not in accepted)
     failed = any(isinstance(state, ToolSourceError) or state.changes for state in states.values())
     return FAILED if failed else OK
 
@@ -100,25 +100,25 @@ async def accept(context: CommandContext, source: str, tools: tuple[str, ...]) -
     terminal.say(f"kept in {sources.lock_path}", "dim")
 
 
-def _show(terminal: Terminal, name: str, found: SourceState | ToolSourceError, *, is_first: bool) -> None:
-    if isinstance(found, ToolSourceError):
-        terminal.error(str(found))
+def _show(terminal: Terminal, name: str, state: SourceState | ToolSourceError, *, is_first: bool) -> None:
+    if isinstance(state, ToolSourceError):
+        terminal.error(str(state))
         return
-    counts = [f"{number} {kind}" for kind in _KINDS if (number := sum(c.kind == kind for c in found.changes))]
-    if is_first and not found.changes:
-        counts = [f"opened for the first time: {counted(len(found.tools), 'tool')} accepted"]
+    counts = [f"{number} {kind}" for kind in _KINDS if (number := sum(c.kind == kind for c in state.changes))]
+    if is_first and not state.changes:
+        counts = [f"opened for the first time: {counted(len(state.tools), 'tool')} accepted"]
     terminal.out(f"{name}: {', '.join(counts) or 'as accepted'}", "bold")
-    for change in found.changes[:_MOST_TOOLS]:
+    for change in state.changes[:_MOST_TOOLS]:
         terminal.out(f"  {change.kind:7}  {change.name}", _STYLES[change.kind])
         for warning in change.warnings:
             terminal.out(f"           {_shorten(warning)}", "red")
         for line in _lines(change):
             terminal.out(f"           {line}", "dim")
-    if len(found.changes) > _MOST_TOOLS:
-        terminal.out(f"  and {len(found.changes) - _MOST_TOOLS} more; --json shows all", "dim")
-    for tool, why in found.left_out.items():
+    if len(state.changes) > _MOST_TOOLS:
+        terminal.out(f"  and {len(state.changes) - _MOST_TOOLS} more; --json shows all", "dim")
+    for tool, why in state.left_out.items():
         terminal.out(f"  left out {tool}: {why}", "dim")
-    if found.changes:
+    if state.changes:
         terminal.say(f"flexchat tools accept {name} accepts the current tools", "dim")
 
 
@@ -132,25 +132,25 @@ def _lines(change: ToolChange) -> Iterator[str]:
             yield f"{signature(tool.definition('', ''))} [{tool.effect}]"
             yield _shorten(tool.description)
     else:
-        found = differences(change.accepted, change.now)
-        for each in found[:_MOST_PLACES]:
+        places = differences(change.accepted, change.now)
+        for each in places[:_MOST_PLACES]:
             yield from _difference(each)
-        if len(found) > _MOST_PLACES:
-            yield f"and {len(found) - _MOST_PLACES} more places; --json shows all"
+        if len(places) > _MOST_PLACES:
+            yield f"and {len(places) - _MOST_PLACES} more places; --json shows all"
         left_out = "left out until you accept this: it can no longer be called"
         yield "offered as accepted until you accept this" if change.offered else left_out
 
 
-def _difference(found: Difference) -> Iterator[str]:
-    before, now = found.before, found.now
+def _difference(difference: Difference) -> Iterator[str]:
+    before, now = difference.before, difference.now
     if before is MISSING:
-        yield f"+ {found.place}: {_shorten(now)}"
+        yield f"+ {difference.place}: {_shorten(now)}"
     elif now is MISSING:
-        yield f"- {found.place}: {_shorten(before)}"
+        yield f"- {difference.place}: {_shorten(before)}"
     elif max(len(_shorten(before)), len(_shorten(now))) < 40:
-        yield f"~ {found.place}: {_shorten(before)} → {_shorten(now)}"
+        yield f"~ {difference.place}: {_shorten(before)} → {_shorten(now)}"
     else:
-        yield f"~ {found.place}:"
+        yield f"~ {difference.place}:"
         yield f"    - {_shorten(before)}"
         yield f"    + {_shorten(now)}"
 
@@ -161,17 +161,17 @@ def _shorten(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def _as_data(name: str, found: SourceState | ToolSourceError) -> dict[str, Any]:
-    if isinstance(found, ToolSourceError):
-        return {"source": name, "error": str(found)}
-    changes = [_change(change) for change in found.changes]
-    return {"source": name, "changes": changes, "left_out": dict(found.left_out)}
+def _as_data(name: str, state: SourceState | ToolSourceError) -> dict[str, Any]:
+    if isinstance(state, ToolSourceError):
+        return {"source": name, "error": str(state)}
+    changes = [_change(change) for change in state.changes]
+    return {"source": name, "changes": changes, "left_out": dict(state.left_out)}
 
 
 def _change(change: ToolChange) -> dict[str, Any]:
     data: dict[str, Any] = {"tool": change.name, "kind": change.kind, "offered": change.offered}
     if change.accepted is not None and change.now is not None:
-        data["differences"] = [found.to_dict() for found in differences(change.accepted, change.now)]
+        data["differences"] = [difference.to_dict() for difference in differences(change.accepted, change.now)]
     if change.now is not None:
         data |= {"now": change.now.to_dict(), "warnings": [*change.warnings]}
     return data

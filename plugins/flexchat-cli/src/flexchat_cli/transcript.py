@@ -151,8 +151,8 @@ def format_result(record: ToolCallRecord) -> str:
 
 def format_sources(citations: Sequence[Citation]) -> str:
     """Return an answer's sources: those it names or, if none, all that the model was shown."""
-    named = [citation for citation in citations if citation.named] or citations
-    places = list(dict.fromkeys(map(_place, named)))
+    cited = [citation for citation in citations if citation.named] or citations
+    places = list(dict.fromkeys(map(_place, cited)))
     more = len(places) - _MOST_SOURCES
     return ", ".join(places[:_MOST_SOURCES]) + (f" and {more} more" if more > 0 else "")
 

@@ -49,10 +49,10 @@ def _param_name(param: click.Parameter) -> str:
 
 def _suggest_choice(error: click.BadParameter) -> str:
     kind = error.param.type if error.param is not None else None
-    given = _NO_CHOICE.match(error.message)
-    if not isinstance(kind, click.Choice) or given is None:
+    match = _NO_CHOICE.match(error.message)
+    if not isinstance(kind, click.Choice) or match is None:
         return ""
-    return did_you_mean(given[1], [str(choice) for choice in kind.choices])
+    return did_you_mean(match[1], [str(choice) for choice in kind.choices])
 
 
 def _suggest_option(word: str, options: Sequence[str]) -> str:

@@ -65,8 +65,8 @@ class Model:
         np = self._np
         encoding = self._tokenizer.encode(storable(text[:MOST_CHARACTERS]))
         ids = np.array([encoding.ids], dtype=np.int64)
-        given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        mean = self._session.run(None, given)[0][0].mean(axis=0)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        mean = self._session.run(None, inputs)[0][0].mean(axis=0)
         vector = mean / np.linalg.norm(mean)
         is_cut = bool(encoding.overflowing) or len(text) > MOST_CHARACTERS
         return Encoded(vector=vector.tolist(), tokens=ids.size, is_cut=is_cut)

@@ -85,14 +85,14 @@ class MiniLMProvider:
     async def _encode(self, texts: Sequence[str]) -> list[Encoded]:
         """Embed the texts, one task per thread, so that concurrent requests share the threads fairly."""
         encoded: dict[int, Encoded] = {}
-        left = iter(enumerate(texts))
+        queue = iter(enumerate(texts))
         loop = asyncio.get_running_loop()
 
-        async def lane(left: Iterator[tuple[int, str]]) -> None:
-            for place, text in left:
+        async def lane(queue: Iterator[tuple[int, str]]) -> None:
+            for place, text in queue:
                 encoded[place] = await loop.run_in_executor(self._threads, _read, text)
 
-        lanes = [asyncio.ensure_future(lane(left)) for _ in range(min(_THREADS, len(texts)))]
+        lanes = [asyncio.ensure_future(lane(queue)) for _ in range(min(_THREADS, len(texts)))]
         try:
             await asyncio.gather(*lanes)
         finally:

@@ -54,8 +54,8 @@ class Adder:
                 return list({row.read_as: None for row in rows.values()}) if self._embedder else []
             if not self._makes_vectors(stored):
                 return []
-            kept = await self._stored_hashes(connection, stored.id, rows)
-        return list({r.read_as: None for r in rows.values() if kept.get(r.id, (b"", b""))[0] != r.text_hash})
+            hashes = await self._stored_hashes(connection, stored.id, rows)
+        return list({r.read_as: None for r in rows.values() if hashes.get(r.id, (b"", b""))[0] != r.text_hash})
 
     def _makes_vectors(self, collection: StoredCollection) -> bool:
         """Return True if this collection stores vectors: for all of its documents, or for none."""
@@ -83,19 +83,19 @@ class Adder:
         for start in range(0, len(texts), BATCH):
             batch = texts[start : start + BATCH]
             try:
-                made = await self._embedder.embed(batch, purpose="document")
+                embedded = await self._embedder.embed(batch, purpose="document")
             except RetrievalError:
                 raise
             except FlexChatError as error:
                 raise RetrievalError(f"no vectors for the collection '{collection}': {error}") from error
-            dimensions = dimensions or (len(made[0]) if made else None)
-            vectors.update(zip(batch, vector_texts(made, len(batch), dimensions, self._embedder.name), strict=True))
+            dimensions = dimensions or (len(embedded[0]) if embedded else None)
+            vectors.update(zip(batch, vector_texts(embedded, len(batch), dimensions, self._embedder.name), strict=True))
 
     async def _stored_hashes(
         self, connection: Connection, collection_id: int, rows: Mapping[str, Row]
     ) -> dict[str, tuple[bytes, bytes]]:
-        asked = "SELECT id, text_hash, hash FROM {s}.documents WHERE collection_id = %s AND id = ANY(%s)"
-        cursor = await connection.execute(self._connections.sql(asked), (collection_id, [*rows]))
+        query = "SELECT id, text_hash, hash FROM {s}.documents WHERE collection_id = %s AND id = ANY(%s)"
+        cursor = await connection.execute(self._connections.sql(query), (collection_id, [*rows]))
         return {id: (text_hash, hash) for id, text_hash, hash in await cursor.fetchall()}
 
     async def _store(
@@ -107,9 +107,9 @@ class Adder:
         vectors: Mapping[str, str],
     ) -> int | None:
         """Store everything in this transaction; return None and store nothing if a vector is missing."""
-        kept = await self._stored_hashes(connection, collection.id, rows)
-        changed = [row for row in rows.values() if kept.get(row.id, (b"", b""))[1] != row.hash]
-        new = [row for row in changed if kept.get(row.id, (b"", b""))[0] != row.text_hash]
+        hashes = await self._stored_hashes(connection, collection.id, rows)
+        changed = [row for row in rows.values() if hashes.get(row.id, (b"", b""))[1] != row.hash]
+        new = [row for row in changed if hashes.get(row.id, (b"", b""))[0] != row.text_hash]
         if self._makes_vectors(collection):
             if any(row.read_as not in vectors for row in new):
                 return None
@@ -143,7 +143,7 @@ class Adder:
                     self._connections.sql(_UPSERT_VECTOR),
                     [(vectors[row.read_as], collection.id, row.id) for row in new],
                 )
-        delta = sum(row.id not in kept for row in changed)
+        delta = sum(row.id not in hashes for row in changed)
         if source is not None:
             delta -= await self._finish_source(connection, collection.id, source, [*rows])
         if delta:
@@ -159,8 +159,8 @@ class Adder:
         dimensions = vectors[0].count(",") + 1
         about = collection.about
         if about.dimensions is None:
-            named = "UPDATE {s}.collections SET embedding = %s, dimensions = %s WHERE id = %s"
-            await connection.execute(self._connections.sql(named), (self._embedder.name, dimensions, collection.id))
+            statement = "UPDATE {s}.collections SET embedding = %s, dimensions = %s WHERE id = %s"
+            await connection.execute(self._connections.sql(statement), (self._embedder.name, dimensions, collection.id))
         elif dimensions != about.dimensions:
             raise RetrievalError(
                 f"{self._embedder.name} makes vectors of length {dimensions}, and those of the collection "
@@ -184,8 +184,10 @@ class Adder:
         )
         if not source.complete:
             return 0
-        left = "DELETE FROM {s}.documents WHERE collection_id = %s AND source = %s AND digest IS DISTINCT FROM %s"
-        return (await connection.execute(self._connections.sql(left), (collection_id, name, source.digest))).rowcount
+        statement = "DELETE FROM {s}.documents WHERE collection_id = %s AND source = %s AND digest IS DISTINCT FROM %s"
+        return (
+            await connection.execute(self._connections.sql(statement), (collection_id, name, source.digest))
+        ).rowcount
 
     async def _index(self, collection_id: int) -> None:
         """Create the collection's vector index if missing. It only affects speed."""
@@ -193,8 +195,8 @@ class Adder:
             return
         try:
             async with self._connections.transaction(write=True) as connection:
-                asked = self._connections.sql("SELECT dimensions FROM {s}.collections WHERE id = %s FOR UPDATE")
-                row = await (await connection.execute(asked, (collection_id,))).fetchone()
+                query = self._connections.sql("SELECT dimensions FROM {s}.collections WHERE id = %s FOR UPDATE")
+                row = await (await connection.execute(query, (collection_id,))).fetchone()
                 if row is None or row[0] is None or row[0] > LONGEST_INDEXED:
                     return
                 await connection.execute(

@@ -29,7 +29,7 @@ class StoredCollection:
 async def all_collections(connections: Connections, connection: Connection) -> dict[str, StoredCollection]:
     """Return all collections by name, sorted."""
     cursor = await connection.execute(connections.sql(_COLUMNS + " ORDER BY name"))
-    return {found.about.name: found for found in map(_stored, await cursor.fetchall())}
+    return {stored.about.name: stored for stored in map(_stored, await cursor.fetchall())}
 
 
 async def known_collection(connections: Connections, connection: Connection, name: str) -> StoredCollection:
@@ -47,8 +47,8 @@ async def known_collection(connections: Connections, connection: Connection, nam
 
 async def metadata_fields(connections: Connections, connection: Connection, name: str) -> tuple[str, str]:
     """Return a collection's title_field and source_field; the defaults if it does not exist."""
-    asked = connections.sql("SELECT title_field, source_field FROM {s}.collections WHERE name = %s")
-    row = await (await connection.execute(asked, (name,))).fetchone()
+    query = connections.sql("SELECT title_field, source_field FROM {s}.collections WHERE name = %s")
+    row = await (await connection.execute(query, (name,))).fetchone()
     return row or (TITLE_FIELD, SOURCE_FIELD)
 
 

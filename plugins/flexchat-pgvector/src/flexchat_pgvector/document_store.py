@@ -80,13 +80,13 @@ class PgvectorStore:
             near = await by_vector(self._connections, connection, question, indexed=self._config.index == "hnsw")
             words = Ranking(keys=()) if is_vector else await by_words(self._connections, connection, question)
             keys = fused([near.keys, words.keys])
-            wanted = keys[: max(top_k, RERANKED) if self._reranker else top_k]
-            found = await hits_of(self._connections, connection, question, wanted)
+            best = keys[: max(top_k, RERANKED) if self._reranker else top_k]
+            rows = await hits_of(self._connections, connection, question, best)
         hits = [
             (document_of(*fields), words.distances.get(key, 1.0) if distance is None else distance)
-            for key in wanted
-            if key in found
-            for distance, *fields in [found[key]]
+            for key in best
+            if key in rows
+            for distance, *fields in [rows[key]]
         ]
         hits = (await self._reranked(text, hits))[:top_k]
         about = among[0].about if collection is not None else Collection(name="")
@@ -102,7 +102,7 @@ class PgvectorStore:
     async def collections(self) -> Sequence[Collection]:
         """Return all collections, sorted by name."""
         async with self._connections.transaction() as connection:
-            return [found.about for found in (await all_collections(self._connections, connection)).values()]
+            return [stored.about for stored in (await all_collections(self._connections, connection)).values()]
 
     async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
         """Store documents, all or none; see DocumentStore.
@@ -139,11 +139,11 @@ class PgvectorStore:
                 ) SELECT source, count(*) FROM gone GROUP BY source""",
                 condition=condition,
             )
-            names = [None if given is None else [*map(storable, given)] for given in (ids, sources)]
-            given = (stored.id, *parameters, names[0], names[0], names[1], names[1])
-            gone = await (await connection.execute(statement, given)).fetchall()
-            count = sum(number for _, number in gone)
-            touched = [source for source, _ in gone if source is not None]
+            names = [None if values is None else [*map(storable, values)] for values in (ids, sources)]
+            values = (stored.id, *parameters, names[0], names[0], names[1], names[1])
+            deleted = await (await connection.execute(statement, values)).fetchall()
+            count = sum(number for _, number in deleted)
+            touched = [source for source, _ in deleted if source is not None]
             await connection.execute(
                 self._connections.sql(
                     """
@@ -173,8 +173,8 @@ class PgvectorStore:
                 WHERE collection_id = %s AND id > %s AND {condition} ORDER BY id LIMIT %s""",
                 condition=condition,
             )
-            given = (stored.id, storable(after or ""), *parameters, max(limit, 0))
-            rows = await (await connection.execute(statement, given)).fetchall()
+            values = (stored.id, storable(after or ""), *parameters, max(limit, 0))
+            rows = await (await connection.execute(statement, values)).fetchall()
         return [document_of(stored.about.name, *row) for row in rows]
 
     async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
@@ -187,8 +187,8 @@ class PgvectorStore:
                     SELECT count(*) FROM {s}.documents d WHERE d.collection_id = s.collection_id AND d.source = s.name
                 ) FROM {s}.sources s WHERE collection_id = %s AND name > %s ORDER BY name LIMIT %s"""
             )
-            given = (stored.id, storable(after or ""), max(limit, 0))
-            rows = await (await connection.execute(statement, given)).fetchall()
+            values = (stored.id, storable(after or ""), max(limit, 0))
+            rows = await (await connection.execute(statement, values)).fetchall()
         return [
             Source(
                 name=name,
@@ -242,9 +242,9 @@ class PgvectorStore:
             )
 
     async def _drop_index(self, connection: Connection, collection_id: int) -> None:
-        asked = "SELECT 1 FROM pg_indexes WHERE schemaname = %s AND indexname = %s"
+        query = "SELECT 1 FROM pg_indexes WHERE schemaname = %s AND indexname = %s"
         name = index_name(collection_id)
-        if await (await connection.execute(asked, (self._config.schema, name))).fetchone():
+        if await (await connection.execute(query, (self._config.schema, name))).fetchone():
             await connection.execute(self._connections.sql("DROP INDEX {s}.{index}", index=sql.Identifier(name)))
 
     async def _reranked(self, text: str, hits: _Hits) -> _Hits:

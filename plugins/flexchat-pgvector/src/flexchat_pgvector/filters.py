@@ -35,7 +35,7 @@ def condition_sql(condition: Condition) -> tuple[sql.Composable, list[Any]]:
     if isinstance(condition, Compare):
         return _comparison(condition)
     parts = [condition_sql(part) for part in condition.conditions]
-    parameters = [parameter for _, given in parts for parameter in given]
+    parameters = [parameter for _, values in parts for parameter in values]
     if not parts:
         return (_ALWAYS if isinstance(condition, AllOf) else _NEVER), []
     word = " OR " if isinstance(condition, AnyOf) else " AND "
@@ -43,18 +43,18 @@ def condition_sql(condition: Condition) -> tuple[sql.Composable, list[Any]]:
 
 
 def _comparison(condition: Compare) -> tuple[sql.Composable, list[Any]]:
-    field, wanted = condition.field, condition.value
+    field, operand = condition.field, condition.value
     is_negated = condition.operator in ("$ne", "$nin")
     if storable(field) != field:  # No stored field can have this name, because PostgreSQL could not hold it.
         return (_ALWAYS if is_negated else _NEVER), []
-    values = wanted if condition.operator in ("$in", "$nin") else (wanted,)
+    values = operand if condition.operator in ("$in", "$nin") else (operand,)
     operator = _OPERATORS.get(condition.operator, _EQUAL)
     tests: list[sql.Composable] = []
     parameters: list[Any] = []
     for value in values:
-        test, given = _test(field, operator, value)
+        test, test_values = _test(field, operator, value)
         tests.append(test)
-        parameters += given
+        parameters += test_values
     either = sql.SQL("({})").format(sql.SQL(" OR ").join(tests)) if tests else _NEVER
     return (sql.SQL("NOT {}").format(either) if is_negated else either), parameters
 

@@ -131,23 +131,23 @@ def _row(document: Document, source: Source | None, title_field: str, source_fie
     name = document.source if source is None else source.name
     text = storable(document.text)
     title = storable(_text_in(document.metadata, title_field, TITLE_FIELD) or document.title)
-    made = hashlib.sha256(f"{storable(name or '')}\0{text}".encode()).hexdigest()[:32]
+    digest = hashlib.sha256(f"{storable(name or '')}\0{text}".encode()).hexdigest()[:32]
     if source is None:
         name = _text_in(document.metadata, source_field, SOURCE_FIELD) or name
     name = None if name is None else storable(name)
     if name and len(name.encode()) > LONGEST_NAME:
         raise RetrievalError(f"the source '{name[:50]}…' is longer than {LONGEST_NAME} bytes: shorten it")
-    id = made if document.id is None else stored_name("document id", document.id)
-    metadata, written = metadata_text(document.metadata, f"document '{id[:80]}'")
+    id = digest if document.id is None else stored_name("document id", document.id)
+    metadata, metadata_json = metadata_text(document.metadata, f"document '{id[:80]}'")
     return Row(
         id=id,
         title=title,
         source=name,
         text=text,
-        metadata=written,
+        metadata=metadata_json,
         facts=facts(metadata),
         text_hash=hashlib.sha256(read_as(title, text).encode()).digest(),
-        hash=hashlib.sha256(json.dumps([title, name, text, written]).encode()).digest(),
+        hash=hashlib.sha256(json.dumps([title, name, text, metadata_json]).encode()).digest(),
     )
 
 

@@ -84,8 +84,8 @@ async def question_vector(
     if embedder is None or not fit:
         return None, []
     try:
-        made = await embedder.embed([text], purpose="query")
-        (vector,) = vector_texts(made, 1, None, embedder.name)
+        embedded = await embedder.embed([text], purpose="query")
+        (vector,) = vector_texts(embedded, 1, None, embedder.name)
     except FlexChatError as error:
         without(f"no vector for the question: {error}", error)
         return None, []
@@ -106,7 +106,7 @@ async def by_vector(
     dimensions = question.vector.count(",") + 1
     if not indexed or dimensions > LONGEST_INDEXED:
         statement = connections.sql(_EXACT, joined=joined, condition=condition)
-        given: list[Any] = [question.vector, [*question.compared], *parameters, question.depth]
+        values: list[Any] = [question.vector, [*question.compared], *parameters, question.depth]
     else:
         await connection.execute(_HNSW_SETTINGS.format(ef=sql.Literal(min(1000, max(EF_SEARCH, question.depth)))))
         parts = [
@@ -121,9 +121,9 @@ async def by_vector(
         ]
         statement = connections.sql(_OF_SEVERAL, parts=sql.SQL(" UNION ALL ").join(parts))
         each = [*parameters, question.vector, question.depth]
-        given = [question.vector, *(each * len(parts)), question.depth]
-    found = await (await connection.execute(statement, given)).fetchall()
-    distances = {key: _distance(distance) for key, distance in found}
+        values = [question.vector, *(each * len(parts)), question.depth]
+    rows = await (await connection.execute(statement, values)).fetchall()
+    distances = {key: _distance(distance) for key, distance in rows}
     return Ranking(keys=[*distances], distances=distances)
 
 
@@ -137,7 +137,7 @@ async def by_words(connections: Connections, connection: Connection, question: S
     scored: list[tuple[float, float, int]] = []
     for language in sorted({c.language for c in question.collections}):
         among = [c for c in question.collections if c.language == language]
-        given = [
+        values = [
             language,
             question.text[:LONGEST_READ],
             MOST_TERMS,
@@ -146,8 +146,8 @@ async def by_words(connections: Connections, connection: Connection, question: S
             sum(c.about.documents for c in among),
             question.depth,
         ]
-        cursor = await connection.execute(connections.sql(_BM25, condition=condition), given)
-        scored += [(-score, max(0.0, 1 - held / whole), key) for key, score, held, whole in await cursor.fetchall()]
+        cursor = await connection.execute(connections.sql(_BM25, condition=condition), values)
+        scored += [(-score, max(0.0, 1 - weight / whole), key) for key, score, weight, whole in await cursor.fetchall()]
     scored.sort()
     return Ranking(
         keys=[key for _, _, key in scored[: question.depth]],
@@ -159,8 +159,8 @@ async def hits_of(
     connections: Connections, connection: Connection, question: SearchQuery, keys: Sequence[int]
 ) -> dict[int, tuple[Any, ...]]:
     """Fetch documents by key: cosine distance or None, then the arguments of document_of."""
-    given = ([*question.compared], question.vector, [*keys])
-    cursor = await connection.execute(connections.sql(_HITS), given)
+    values = ([*question.compared], question.vector, [*keys])
+    cursor = await connection.execute(connections.sql(_HITS), values)
     return {
         key: (None if distance is None else _distance(distance), *fields)
         for key, distance, *fields in await cursor.fetchall()

@@ -107,17 +107,17 @@ class SqliteStore:
         # Cost grows with the number of words: long questions must not occupy all readers.
         words = len(terms_of(text))
         async with (self._few if words <= FEW_TERMS else self._many).turn(words):
-            found = await self._database.read(lambda connection: search(connection, matrices, question))
-        self._check_vectors(found, question)
-        hits = await self._reranked(text, tuple(zip(found.documents, found.distances, strict=True)))
-        told = found.collections[0] if collection is not None else Collection(name="")
+            candidates = await self._database.read(lambda connection: search(connection, matrices, question))
+        self._check_vectors(candidates, question)
+        hits = await self._reranked(text, tuple(zip(candidates.documents, candidates.distances, strict=True)))
+        about = candidates.collections[0] if collection is not None else Collection(name="")
         return RetrievalHits(
             documents=tuple(document for document, _ in hits[: max(0, top_k)]),
             distances=tuple(distance for _, distance in hits[: max(0, top_k)]),
-            description=told.description,
-            match_threshold=told.match_threshold,
-            partial_threshold=told.partial_threshold,
-            embedding=told.embedding if vector is not None and told.embedding == question.embedder else None,
+            description=about.description,
+            match_threshold=about.match_threshold,
+            partial_threshold=about.partial_threshold,
+            embedding=about.embedding if vector is not None and about.embedding == question.embedder else None,
         )
 
     async def collections(self) -> Sequence[Collection]:
@@ -209,12 +209,12 @@ class SqliteStore:
             self._matrices.clear()
 
     async def _has_vectors(self, name: str) -> bool:
-        found = await self._database.read(read_collections)
-        return any(c.name == name and c.embedding is not None and c.documents for c in found.values())
+        collections = await self._database.read(read_collections)
+        return any(c.name == name and c.embedding is not None and c.documents for c in collections.values())
 
-    async def _vectors(self, plan: Plan, made: dict[str, bytes]) -> dict[str, bytes]:
+    async def _vectors(self, plan: Plan, existing: dict[str, bytes]) -> dict[str, bytes]:
         """Embed the texts that have no vector yet. Returns vectors by text."""
-        texts = [text for text in plan.missing if text not in made]
+        texts = [text for text in plan.missing if text not in existing]
         vectors: dict[str, bytes] = {}
         for start in range(0, len(texts), BATCH):
             batch = texts[start : start + BATCH]
@@ -246,13 +246,13 @@ class SqliteStore:
             return None
         return vector
 
-    def _check_vectors(self, found: Candidates, question: SearchQuery) -> None:
+    def _check_vectors(self, candidates: Candidates, question: SearchQuery) -> None:
         """Log, once, the collections whose vectors are from a different embedder than the question's."""
         if question.vector is None:
             return
         own = (question.embedder, len(question.vector))
-        other = [c for c in found.collections if c.documents and (c.embedding, c.dimensions) != own]
-        is_useless = question.collection is not None or len(other) == len(found.collections)
+        other = [c for c in candidates.collections if c.documents and (c.embedding, c.dimensions) != own]
+        is_useless = question.collection is not None or len(other) == len(candidates.collections)
         if other and is_useless and not question.by_words:
             has = other[0].embedding or "no embedder"
             raise RetrievalError(

@@ -63,8 +63,8 @@ def add(
         fillable = chosen.fillable()
         name = collection or getattr(chosen.entry, "collection", None) or DEFAULT_COLLECTION
         if about:
-            known = {each.name: each for each in await fillable.collections()}
-            await fillable.save_collection(attrs.evolve(known.get(name, Collection(name=name)), **about))
+            by_name = {each.name: each for each in await fillable.collections()}
+            await fillable.save_collection(attrs.evolve(by_name.get(name, Collection(name=name)), **about))
         return await progress.ingest(fillable, paths, collection=name, options=ingesting), name
 
     try:

@@ -63,8 +63,10 @@ def delete(context: CommandContext, /, store: str | None, collection: str | None
         terminal.out(f"{collection}: {format_count(deleted, 'passage')} deleted")
 
 
-async def _delete(chat: Any, context: CommandContext, named: str | None, doomed: Doomed, *, yes: bool) -> int | None:
-    chosen = await choose_store(chat, named, doomed.collection, fillable=True)
+async def _delete(
+    chat: Any, context: CommandContext, store_name: str | None, doomed: Doomed, *, yes: bool
+) -> int | None:
+    chosen = await choose_store(chat, store_name, doomed.collection, fillable=True)
     store, collection = chosen.fillable(), await chosen.collection(doomed.collection)
     count = collection.documents if doomed.all else await _count(chosen, doomed)
     what = f"{'the collection and ' if doomed.all else ''}{format_count(count, 'passage')} of '{doomed.collection}'"

@@ -142,10 +142,10 @@ def _readmes(folder: Path) -> list[str]:
 
 
 def _descriptions() -> Iterator[tuple[str, str]]:
-    seen = set()
+    names = set()
     for distribution in importlib.metadata.distributions():
         name = distribution.metadata["Name"] or ""
         text = distribution.metadata.json.get("description")
-        if name.startswith("flexchat") and name not in seen and isinstance(text, str) and text.strip():
-            seen.add(name)
+        if name.startswith("flexchat") and name not in names and isinstance(text, str) and text.strip():
+            names.add(name)
             yield name, text

@@ -45,9 +45,11 @@ def export(context: CommandContext, store: str | None, collection: str | None, o
         context.terminal.say(f"{format_count(count, 'passage')} of '{name}' written to {output}")
 
 
-async def _export(chat: Any, named: str | None, wanted: str | None, write: Callable[[str], Any]) -> tuple[str, int]:
-    chosen = await choose_store(chat, named, wanted, fillable=True)
-    store, collection = chosen.fillable(), await chosen.collection(wanted)
+async def _export(
+    chat: Any, store_name: str | None, collection_name: str | None, write: Callable[[str], Any]
+) -> tuple[str, int]:
+    chosen = await choose_store(chat, store_name, collection_name, fillable=True)
+    store, collection = chosen.fillable(), await chosen.collection(collection_name)
     count = 0
     async for document in all_documents(store, collection.name):
         write(json.dumps(as_data(document), ensure_ascii=False) + "\n")

@@ -25,32 +25,32 @@ def list_(context: CommandContext, store: str | None, collection: str | None) ->
         with_chat(context, lambda chat: _collections(chat, context, store))
 
 
-async def _collections(chat: Any, context: CommandContext, named: str | None) -> None:
+async def _collections(chat: Any, context: CommandContext, store_name: str | None) -> None:
     terminal = context.terminal
-    if named is not None or not chat.stores:
-        chosen = await choose_store(chat, named, None)
+    if store_name is not None or not chat.stores:
+        chosen = await choose_store(chat, store_name, None)
         stores = {chosen.name: chosen.store}
     else:
         stores = dict(chat.stores)
-    found = {name: await store.collections() for name, store in sorted(stores.items())}
+    collections = {name: await store.collections() for name, store in sorted(stores.items())}
     if context.json:
-        terminal.json({name: [attrs.asdict(collection) for collection in there] for name, there in found.items()})
+        terminal.json({name: [attrs.asdict(collection) for collection in there] for name, there in collections.items()})
         return
-    for name, there in found.items():
+    for name, there in collections.items():
         terminal.out(name, "bold")
         for collection in there:
-            said = f"  {collection.description}" if collection.description else ""
-            terminal.out(f"  {collection.name}  ({format_count(collection.documents, 'passage')}){said}")
+            about = f"  {collection.description}" if collection.description else ""
+            terminal.out(f"  {collection.name}  ({format_count(collection.documents, 'passage')}){about}")
         if not there:
             terminal.out("  (empty: flexchat rag add PATH fills it)")
 
 
-async def _sources(chat: Any, context: CommandContext, named: str | None, wanted: str) -> None:
+async def _sources(chat: Any, context: CommandContext, store_name: str | None, collection_name: str) -> None:
     from ..ingest.pipeline import all_sources
 
     terminal = context.terminal
-    chosen = await choose_store(chat, named, wanted, fillable=True)
-    store, collection = chosen.fillable(), await chosen.collection(wanted)
+    chosen = await choose_store(chat, store_name, collection_name, fillable=True)
+    store, collection = chosen.fillable(), await chosen.collection(collection_name)
     sources = [source async for source in all_sources(store, collection.name)]
     if context.json:
         terminal.json([attrs.asdict(source) for source in sources])
@@ -69,6 +69,6 @@ async def _others(store: DocumentStore, collection: Collection, sources: Sequenc
     """Count passages whose source is not registered in the store: from records or from a program."""
     if collection.documents <= sum(source.documents for source in sources):
         return Counter()
-    named = {source.name for source in sources}
-    found = Counter([document.source or "(no source)" async for document in all_documents(store, collection.name)])
-    return Counter({name: count for name, count in found.items() if name not in named})
+    names = {source.name for source in sources}
+    counts = Counter([document.source or "(no source)" async for document in all_documents(store, collection.name)])
+    return Counter({name: count for name, count in counts.items() if name not in names})

@@ -58,16 +58,16 @@ class OpenStore:
             )
         return self.store  # type: ignore[return-value]  # checked by its methods
 
-    async def collection(self, wanted: str | None) -> Collection:
-        """Return the collection named *wanted*, else the configured one, else the only one.
+    async def collection(self, name: str | None) -> Collection:
+        """Return the collection named *name*, else the configured one, else the only one.
 
         Raises:
             UnknownCollectionError: The named collection does not exist.
             RagCommandError: None is named, and there are several.
         """
         there = {collection.name: collection for collection in await self.store.collections()}
-        wanted = getattr(self.entry, "collection", None) if wanted is None else wanted
-        if wanted is None:
+        name = getattr(self.entry, "collection", None) if name is None else name
+        if name is None:
             if len(there) == 1:
                 return next(iter(there.values()))
             if not there:
@@ -75,9 +75,9 @@ class OpenStore:
             raise RagCommandError(
                 f"which collection? --collection NAME says it (there are: {', '.join(sorted(there))})"
             )
-        if wanted not in there:
-            raise UnknownCollectionError(wanted, there)
-        return there[wanted]
+        if name not in there:
+            raise UnknownCollectionError(name, there)
+        return there[name]
 
 
 def with_chat(context: CommandContext, work: Callable[[Any], Awaitable[T]]) -> T:
@@ -90,7 +90,9 @@ def with_chat(context: CommandContext, work: Callable[[Any], Awaitable[T]]) -> T
     return asyncio.run(run())
 
 
-async def choose_store(chat: Any, named: str | None, collection: str | None, *, fillable: bool = False) -> OpenStore:
+async def choose_store(
+    chat: Any, store_name: str | None, collection: str | None, *, fillable: bool = False
+) -> OpenStore:
     """Select the named store, else the only one, else the only one with the collection.
 
     Args:
@@ -99,18 +101,18 @@ async def choose_store(chat: Any, named: str | None, collection: str | None, *, 
     Raises:
         RagCommandError: No store matches, several do, or a name is empty.
     """
-    for option, name in (("--store", named), ("--collection", collection)):
+    for option, name in (("--store", store_name), ("--collection", collection)):
         if name is not None and not name.strip():  # Usually an unset shell variable.
             raise RagCommandError(f"{option} is empty: name one, or leave the option out")
     stores: dict[str, Retriever] = dict(chat.stores)
     listed = ", ".join(sorted(stores))
-    if named is not None and named not in stores:
-        raise RagCommandError(f"no document store is called '{named}' (there are: {listed or 'none'})")
+    if store_name is not None and store_name not in stores:
+        raise RagCommandError(f"no document store is called '{store_name}' (there are: {listed or 'none'})")
     if not stores:
         raise RagCommandError(
             'no document store is configured: write [stores.documents] with provider = "sqlite" into the config'
         )
-    names = [named] if named is not None else list(stores)
+    names = [store_name] if store_name is not None else list(stores)
     if len(names) > 1 and fillable:
         names = [name for name in names if _is_fillable(stores[name])] or names
     if len(names) > 1 and collection is not None:
@@ -199,4 +201,4 @@ def _is_fillable(store: Retriever) -> bool:
 
 
 async def _has(store: Retriever, collection: str) -> bool:
-    return any(found.name == collection for found in await store.collections())
+    return any(each.name == collection for each in await store.collections())

@@ -54,15 +54,15 @@ class Progress:
             if self._bar is not None:
                 self._bar.close()
 
-    def show(self, report: IngestReport, told: str) -> None:
+    def show(self, report: IngestReport, message: str) -> None:
         """Show the report so far, and a message about a file."""
         self.report = report
-        is_note = told.startswith("note: ")
+        is_note = message.startswith("note: ")
         self._notes += is_note
         if is_note and self._notes == MOST_NOTES + 1:
             self._say("note: there are messages about more files: --json lists them")
-        elif told and not (is_note and self._notes > MOST_NOTES):
-            self._say(told)
+        elif message and not (is_note and self._notes > MOST_NOTES):
+            self._say(message)
         if self._bar is not None:
             self._bar.n = min(report.files, self._total)
             self._bar.set_postfix_str(format_count(report.passages, "passage"), refresh=False)

@@ -34,8 +34,8 @@ def query(
 
     async def work(chat: Any) -> tuple[RetrievalHits, str]:
         chosen = await choose_store(chat, store, collection)
-        named = collection or getattr(chosen.entry, "collection", None)
-        hits = await chosen.store.query(text, collection=named, top_k=top_k, where=where)
+        collection_name = collection or getattr(chosen.entry, "collection", None)
+        hits = await chosen.store.query(text, collection=collection_name, top_k=top_k, where=where)
         empty = not hits.documents and not any(there.documents for there in await chosen.store.collections())
         return hits, chosen.emptiness if empty else "nothing found"
 

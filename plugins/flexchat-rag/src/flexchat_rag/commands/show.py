@@ -33,20 +33,20 @@ def show(context: CommandContext, name: str, store: str | None, collection: str 
         terminal.out(document.text)
 
 
-async def _find(chat: Any, name: str, named: str | None, wanted: str | None) -> list[Document]:
-    chosen = await choose_store(chat, named, wanted, fillable=True)
+async def _find(chat: Any, name: str, store_name: str | None, collection_name: str | None) -> list[Document]:
+    chosen = await choose_store(chat, store_name, collection_name, fillable=True)
     store = chosen.fillable()
-    there = [await chosen.collection(wanted)] if wanted is not None else await store.collections()
-    found = []
+    there = [await chosen.collection(collection_name)] if collection_name is not None else await store.collections()
+    documents = []
     for collection in there:
         async for document in all_documents(store, collection.name):
             if name in (document.id, document.source):
-                found.append(document)
-    if not found:
+                documents.append(document)
+    if not documents:
         raise RagCommandError(
             f"'{name}' is neither a source nor an id; flexchat rag list --collection NAME lists sources"
         )
-    return sorted(found, key=_order)
+    return sorted(documents, key=_order)
 
 
 def _order(document: Document) -> tuple[str, int, int]:

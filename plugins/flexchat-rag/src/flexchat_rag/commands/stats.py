@@ -27,16 +27,18 @@ def stats(context: CommandContext, store: str | None, collection: str | None) ->
     for name, figures in counted.items():
         terminal.out(name, "bold")
         for key, value in figures.items():
-            shown = f"{value:,}" if isinstance(value, int) else "none" if value is None else value
-            terminal.out(f"  {key.replace('_', ' '):20}{shown}")
+            text = f"{value:,}" if isinstance(value, int) else "none" if value is None else value
+            terminal.out(f"  {key.replace('_', ' '):20}{text}")
     if not counted:
         terminal.say(nothing)
 
 
-async def _count(chat: Any, named: str | None, wanted: str | None) -> tuple[dict[str, dict[str, Any]], str]:
-    chosen = await choose_store(chat, named, wanted, fillable=True)
+async def _count(
+    chat: Any, store_name: str | None, collection_name: str | None
+) -> tuple[dict[str, dict[str, Any]], str]:
+    chosen = await choose_store(chat, store_name, collection_name, fillable=True)
     store = chosen.fillable()
-    there = [await chosen.collection(wanted)] if wanted is not None else await store.collections()
+    there = [await chosen.collection(collection_name)] if collection_name is not None else await store.collections()
     return {collection.name: await _figures(store, collection) for collection in there}, chosen.emptiness
 
 

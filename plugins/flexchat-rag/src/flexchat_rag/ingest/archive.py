@@ -66,15 +66,15 @@ def transitional(path: Path) -> BinaryIO:
         if not any(_STRICT.search(archive.read(name)) for name in parts if name.endswith("_rels/.rels")):
             content.seek(0)
             return content
-        made = io.BytesIO()
-        with zipfile.ZipFile(made, "w") as copy:
+        converted = io.BytesIO()
+        with zipfile.ZipFile(converted, "w") as copy:
             for name in parts:
                 part = archive.read(name)
                 if name.endswith((".xml", ".rels")):
                     part = _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", part)
                 copy.writestr(name, part)
-    made.seek(0)
-    return made
+    converted.seek(0)
+    return converted
 
 
 class XmlParts:

@@ -129,14 +129,14 @@ def _after_blanks(text: str, place: int) -> int:
 
 def _fences(text: str) -> list[tuple[int, int]]:
     """Find the spans of fenced code blocks (``` or ~~~). An unclosed one extends to the end of the text."""
-    found, opened, mark = [], None, ""
+    fences, opened, mark = [], None, ""
     for match in _FENCE.finditer(text):
         if opened is None:
             opened, mark = match.start(), match[1]
         elif match[1].startswith(mark) and not match[2].strip():
-            found.append((opened, match.end()))
+            fences.append((opened, match.end()))
             opened = None
-    return [*found, (opened, len(text))] if opened is not None else found
+    return [*fences, (opened, len(text))] if opened is not None else fences
 
 
 def _around(fences: list[tuple[int, int]], place: int) -> tuple[int, int] | None:

@@ -34,10 +34,10 @@ def read_csv(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Pi
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
     with TextFile(path, reading, newline="") as file:
         first = file.readline()
-        said = _SEP.fullmatch(first)
-        lines: Iterator[str] = iter(file) if said else chain([first] if first else [], file)
+        separator = _SEP.fullmatch(first)
+        lines: Iterator[str] = iter(file) if separator else chain([first] if first else [], file)
         sample = _sample(lines)
-        delimiter = said[1] if said else _delimiter(path, sample)
+        delimiter = separator[1] if separator else _delimiter(path, sample)
         # Strict: otherwise an unclosed quote turns the rest of the file into one field.
         rows = csv.reader(chain(sample, lines), delimiter=delimiter, strict=True)
         try:
@@ -46,19 +46,19 @@ def read_csv(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Pi
             raise UnreadableFileError(f"is not CSV: line 1: {error}") from None
         if not any(name.strip("\ufeff \t") for name in header):
             raise UnreadableFileError("has no first row with the names of its fields")
-        yield from _records(rows, 1 if said else 0, column_names(header, reading), mapping, reading)
+        yield from _records(rows, 1 if separator else 0, column_names(header, reading), mapping, reading)
         yield from file.troubles()
 
 
 def _sample(lines: Iterator[str]) -> list[str]:
-    taken: list[str] = []
+    sample: list[str] = []
     size = 0
     for line in lines:
-        taken.append(line)
+        sample.append(line)
         size += len(line)
-        if len(taken) >= _SAMPLE_LINES or size >= _SAMPLE_CHARS:
+        if len(sample) >= _SAMPLE_LINES or size >= _SAMPLE_CHARS:
             break
-    return taken
+    return sample
 
 
 def _delimiter(path: Path, sample: Sequence[str]) -> str:
@@ -81,8 +81,8 @@ def _delimiter(path: Path, sample: Sequence[str]) -> str:
 def column_names(header: Sequence[str], reading: Reading) -> list[str]:
     """Name each column uniquely: a record with duplicate names would lose a field."""
     names: dict[str, None] = {}
-    for number, given in enumerate(header, 1):
-        name = given.strip().lstrip("\ufeff").strip() or f"column {number}"
+    for number, field in enumerate(header, 1):
+        name = field.strip().lstrip("\ufeff").strip() or f"column {number}"
         if name in names:
             name = f"{name} (column {number})"
             reading.note(f"names a column twice: the second is called '{name[:80]}'")

@@ -124,13 +124,13 @@ class DocxText:
             text += f"{each}; " if kind == "row" else f"{each} "
         return text.strip().removesuffix(";")
 
-    def _within(self, parent: Any, wanted: str) -> Iterator[Any]:
+    def _within(self, parent: Any, tag: str) -> Iterator[Any]:
         for child in parent:
             name = local_name(child)
-            if name == wanted:
+            if name == tag:
                 yield child
             elif name in _AROUND:
-                yield from self._within(child, wanted)
+                yield from self._within(child, tag)
             elif name in _GONE:
                 self._count_deleted(child)
 
@@ -200,7 +200,7 @@ class DocxText:
         return f" {mark}"
 
     def _drawing(self, drawing: Any) -> str:
-        pictures, told, texts = 0, "", []
+        pictures, description, texts = 0, "", []
         waiting = [drawing]
         while waiting:
             element = waiting.pop()
@@ -214,9 +214,9 @@ class DocxText:
             if name in ("pic", "imagedata"):
                 pictures += 1
             elif name in ("docPr", "shape"):
-                told = told or element.get("descr") or element.get("alt") or ""
+                description = description or element.get("descr") or element.get("alt") or ""
             elif name == "decorative" and element.get("val") in ("1", "true"):
-                told = told or " "
+                description = description or " "
             elif name == "textpath" or (name == "t" and not element.tag.startswith(_WORD)):
                 texts.append(element.get("string") or element.text or "")
             elif name in ("chart", "relIds"):
@@ -225,10 +225,10 @@ class DocxText:
                 self._reading.unread["embedded object#"] += 1
                 pictures = -1_000  # its picture is a picture of it
             waiting += reversed(element)
-        told = " ".join(told.split()) if told.strip() else told
-        if pictures > 0 and not told:
+        description = " ".join(description.split()) if description.strip() else description
+        if pictures > 0 and not description:
             self._reading.unread["picture# without a text"] += pictures
-        return " ".join(filter(None, (f"[Picture: {told}]" if told.strip() else "", *texts)))
+        return " ".join(filter(None, (f"[Picture: {description}]" if description.strip() else "", *texts)))
 
     def _drawn_elsewhere(self, element: Any, name: str) -> str:
         """Return the text of a chart or of SmartArt, which is stored in a separate part."""

@@ -17,16 +17,16 @@ def without_base64(text: str) -> tuple[str, int]:
         text, urls = _DATA_URL.subn(LEFT_OUT, text)
     else:
         urls = 0
-    found = 0
+    blocks = 0
 
     def left_out(block: re.Match[str]) -> str:
-        nonlocal found
+        nonlocal blocks
         if len(block[0]) < LEAST_CHARS or not _is_mixed(block[0][:LEAST_CHARS]):
             return block[0]
-        found += 1
+        blocks += 1
         return LEFT_OUT
 
-    return _BLOCK.sub(left_out, text), urls + found
+    return _BLOCK.sub(left_out, text), urls + blocks
 
 
 def _is_mixed(text: str) -> bool:

@@ -56,21 +56,21 @@ class Decoding:
 def encoding_named(label: str) -> str | None:
     """Return Python's name of a text encoding; None if it is unknown."""
     try:
-        found = codecs.lookup(label.strip())
-        found.decode(b"")
+        codec = codecs.lookup(label.strip())
+        codec.decode(b"")
     except (LookupError, ValueError, UnicodeError, TypeError):
         return None
-    return found.name if found._is_text_encoding else None
+    return codec.name if codec._is_text_encoding else None
 
 
-def decoding_of(path: Path, wanted: str | None = None, label: str | None = None) -> Decoding:
+def decoding_of(path: Path, requested: str | None = None, label: str | None = None) -> Decoding:
     """Determine the encoding of a text file.
 
-    In order of precedence: *wanted*, a byte-order mark, UTF-8 if the whole file is valid UTF-8, *label*, and a guess,
-    which is reported in the note.
+    In order of precedence: *requested*, a byte-order mark, UTF-8 if the whole file is valid UTF-8, *label*, and a
+    guess, which is reported in the note.
 
     Args:
-        wanted: The encoding chosen by the user.
+        requested: The encoding chosen by the user.
         label: The encoding declared in the file, for example by a meta element.
 
     Raises:
@@ -78,19 +78,19 @@ def decoding_of(path: Path, wanted: str | None = None, label: str | None = None)
     """
     with path.open("rb") as file:
         head = file.read(_SAMPLE)
-    if wanted is not None:
-        other = wanted != "utf-8" and not head.isascii() and _sample_beyond_utf8(path) is None
-        said = f"is UTF-8, but was read as {wanted}, which --encoding says" if other else ""
-        return Decoding(encoding="utf-8-sig" if wanted == "utf-8" else wanted, note=said)
+    if requested is not None:
+        other = requested != "utf-8" and not head.isascii() and _sample_beyond_utf8(path) is None
+        note = f"is UTF-8, but was read as {requested}, which --encoding says" if other else ""
+        return Decoding(encoding="utf-8-sig" if requested == "utf-8" else requested, note=note)
     if label is None and (declared := _XML.match(head)):
         label = declared[1].decode()
-    named = _resolve_label(label) if label else None
-    unknown = f"names an unknown encoding ('{label[:40]}')" if label and named is None else ""
+    declared_name = _resolve_label(label) if label else None
+    unknown = f"names an unknown encoding ('{label[:40]}')" if label and declared_name is None else ""
     marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
     if marked is not None:
-        other = named is not None and not marked.startswith(named)
-        said = f"names {label}, but its byte-order mark says {marked.removesuffix('-sig')}, which was used"
-        return Decoding(encoding=marked, note=said if other else "")
+        other = declared_name is not None and not marked.startswith(declared_name)
+        note = f"names {label}, but its byte-order mark says {marked.removesuffix('-sig')}, which was used"
+        return Decoding(encoding=marked, note=note if other else "")
     wide = _wide(head)
     if wide is not None:
         return Decoding(encoding=wide, note=f"has no byte-order mark and was read as {wide}, a guess; {SETTLES}")
@@ -98,11 +98,11 @@ def decoding_of(path: Path, wanted: str | None = None, label: str | None = None)
         raise UnreadableFileError("is not text: it holds binary data")
     sample = _sample_beyond_utf8(path)
     if sample is None:
-        other = named not in (None, "utf-8", "cp1252" if _is_ascii(path) else None)
-        said = f"names {label}, but is UTF-8, and was read so; {SETTLES}"
-        return Decoding(encoding="utf-8", note=said if other and not _is_ascii(path) else unknown, is_proven=True)
-    if named is not None:
-        return Decoding(encoding=named)
+        other = declared_name not in (None, "utf-8", "cp1252" if _is_ascii(path) else None)
+        note = f"names {label}, but is UTF-8, and was read so; {SETTLES}"
+        return Decoding(encoding="utf-8", note=note if other and not _is_ascii(path) else unknown, is_proven=True)
+    if declared_name is not None:
+        return Decoding(encoding=declared_name)
     if _is_mostly_utf8(sample):
         return Decoding(encoding="utf-8", note=unknown)
     guess = guessed(sample)

@@ -30,19 +30,19 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
 
 
-def _text_names(given: Any) -> tuple[str, ...]:
-    return _names(given, "text_fields")
+def _text_names(names: Any) -> tuple[str, ...]:
+    return _names(names, "text_fields")
 
 
-def _metadata_names(given: Any) -> tuple[str, ...] | None:
-    return None if given is None else _names(given, "metadata_fields")
+def _metadata_names(names: Any) -> tuple[str, ...] | None:
+    return None if names is None else _names(names, "metadata_fields")
 
 
-def _names(given: Any, what: str) -> tuple[str, ...]:
-    if isinstance(given, list | tuple) and all(isinstance(name, str) and name for name in given):
-        return tuple(given)
-    instead = f": write [{given!r}]" if isinstance(given, str) and given else ""
-    raise TypeError(f"{what} must be a list of names of fields, not {given!r:.80}{instead}")
+def _names(names: Any, what: str) -> tuple[str, ...]:
+    if isinstance(names, list | tuple) and all(isinstance(name, str) and name for name in names):
+        return tuple(names)
+    instead = f": write [{names!r}]" if isinstance(names, str) and names else ""
+    raise TypeError(f"{what} must be a list of names of fields, not {names!r:.80}{instead}")
 
 
 @attrs.frozen(kw_only=True)
@@ -117,14 +117,14 @@ def number_or_text(text: str) -> str | int | float:
 
 def bounded(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Limit a record's metadata to a size that each of its passages can carry, dropping the other fields."""
-    kept: dict[str, Any] = {}
-    left = MOST_METADATA_CHARS
+    carried: dict[str, Any] = {}
+    room = MOST_METADATA_CHARS
     for name, value in metadata.items():
         size = len(name) + (len(value) if isinstance(value, str) else 20)
-        if size <= left and len(kept) < MOST_METADATA_FIELDS:
-            kept[name] = value
-            left -= size
-    return kept
+        if size <= room and len(carried) < MOST_METADATA_FIELDS:
+            carried[name] = value
+            room -= size
+    return carried
 
 
 def _is_exported(fields: Mapping[str, Any]) -> bool:
@@ -137,14 +137,14 @@ def _is_exported(fields: Mapping[str, Any]) -> bool:
     )
 
 
-def _metadata(fields: Mapping[str, Any], wanted: Sequence[str] | None, used: set[str | None]) -> dict[str, Any]:
-    if wanted is not None:
-        return {name: _as_value(fields[name]) for name in wanted if fields.get(name) is not None}
-    inner, given = fields.get("metadata"), fields
+def _metadata(fields: Mapping[str, Any], names: Sequence[str] | None, used: set[str | None]) -> dict[str, Any]:
+    if names is not None:
+        return {name: _as_value(fields[name]) for name in names if fields.get(name) is not None}
+    inner, candidates = fields.get("metadata"), fields
     if isinstance(inner, Mapping):
-        given = {**{name: value for name, value in fields.items() if name != "metadata"}, **inner}
+        candidates = {**{name: value for name, value in fields.items() if name != "metadata"}, **inner}
     empty: tuple[Any, ...] = ("", None, [], {})
-    return {name: _as_value(value) for name, value in given.items() if name not in used and value not in empty}
+    return {name: _as_value(value) for name, value in candidates.items() if name not in used and value not in empty}
 
 
 def _as_value(value: Any) -> str | int | float | bool:

@@ -49,18 +49,18 @@ def guessed(sample: bytes) -> Guess:
     Raises:
         UnreadableFileError: They are in none.
     """
-    found = _readings(sample[:MOST_LOOKED_AT])
-    if not found:
+    readings = _readings(sample[:MOST_LOOKED_AT])
+    if not readings:
         raise UnreadableFileError("is not text: it is neither UTF-8 nor in any other known encoding")
-    least = min(mess for mess, _ in found.values())
-    tidy = {name: language for name, (mess, language) in found.items() if mess <= least + _EQUAL_MESS}
+    least = min(mess for mess, _ in readings.values())
+    tidy = {name: language for name, (mess, language) in readings.items() if mess <= least + _EQUAL_MESS}
     most = max(tidy.values())
     best = min((name for name in tidy if tidy[name] >= most - _EQUAL_LANGUAGE), key=ENCODINGS.index)
     weights: dict[str, float] = {}
     names: dict[str, str] = {}
-    for name in sorted(found, key=ENCODINGS.index):
+    for name in sorted(readings, key=ENCODINGS.index):
         text = sample[:MOST_LOOKED_AT].decode(name, "replace")
-        mess, language = found[name]
+        mess, language = readings[name]
         weight = (1 - mess) * (1 + language) * (_COMMONEST if name == best else 1)
         weights[text] = max(weights.get(text, 0), weight)
         names.setdefault(text, name)
@@ -82,12 +82,12 @@ def _readings(sample: bytes) -> dict[str, tuple[float, float]]:
     """Return mess (0 to 1, lower is better) and likeness to a language (0 to 1) of each encoding that makes sense."""
     from charset_normalizer import from_bytes
 
-    found: dict[str, tuple[float, float]] = {}
+    readings: dict[str, tuple[float, float]] = {}
     for match in from_bytes(sample, cp_isolation=list(ENCODINGS), enable_fallback=False):
         for name in match.could_be_from_charset:
             if name in ENCODINGS:
-                found.setdefault(name, (match.chaos, match.coherence))
-    return found
+                readings.setdefault(name, (match.chaos, match.coherence))
+    return readings
 
 
 def _examples(sample: bytes, one: str, other: str) -> tuple[str, str]:

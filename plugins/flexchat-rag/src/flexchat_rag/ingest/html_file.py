@@ -87,8 +87,8 @@ def _depth(content: bytes) -> int:
 
 def _label(head: bytes, reading: Reading) -> str | None:
     """Return the encoding declared in the XML declaration, else in a meta element."""
-    named = [found[1].decode() for label in _LABELS if (found := label.search(head))]
-    if len({name.casefold() for name in named}) > 1:
-        reading.note(f"names two encodings, {' and '.join(named)}, of which the first was used; {SETTLES}")
+    labels = [match[1].decode() for label in _LABELS if (match := label.search(head))]
+    if len({name.casefold() for name in labels}) > 1:
+        reading.note(f"names two encodings, {' and '.join(labels)}, of which the first was used; {SETTLES}")
     # A label that was found by reading ASCII cannot be UTF-16 (HTML Standard, 13.2.3.2).
-    return "utf-8" if named and named[0].casefold().startswith("utf-16") else named[0] if named else None
+    return "utf-8" if labels and labels[0].casefold().startswith("utf-16") else labels[0] if labels else None

@@ -115,8 +115,8 @@ class Page:
             self._labelled.append((node.mem_id, label, self._said))
 
     def _picture(self, node: LexborNode, tag: str) -> None:
-        told = [node.attributes.get(name) for name in ("alt", "aria-label", "title")]
-        text = next((" ".join(each.split()) for each in told if each and each.strip()), "")
+        texts = [node.attributes.get(name) for name in ("alt", "aria-label", "title")]
+        text = next((" ".join(each.split()) for each in texts if each and each.strip()), "")
         if text:
             self._say(f"[Picture: {text}]" if tag == "img" else f"{text} ")
         elif tag == "img" and "alt" not in node.attributes:  # an empty alternative text marks a decorative image
@@ -141,10 +141,10 @@ class Page:
 
     def _leave(self, node: LexborNode, tag: str) -> Iterator[Section]:
         if self._labelled and self._labelled[-1][0] == node.mem_id:
-            _, label, said = self._labelled.pop()
-            if said == self._said and label:  # an icon, for example: the label is its only text
+            _, label, words_before = self._labelled.pop()
+            if words_before == self._said and label:  # an icon, for example: the label is its only text
                 self._say(f" {label} ")
-            elif said == self._said:
+            elif words_before == self._said:
                 self._reading.unread["drawing# without a text"] += 1
         if _HEADING.fullmatch(tag):
             title, self._words = "".join(self._words), []

@@ -84,11 +84,11 @@ def parse(text: str, start: int = 0) -> Parsed:
     repeated: list[str] = []
 
     def as_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
+        table = dict(pairs)
+        if len(table) < len(pairs):
             seen: set[str] = set()
             repeated.extend(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        return made
+        return table
 
     decoder = json.JSONDecoder(object_pairs_hook=as_object, parse_constant=_no_number, strict=False)
     try:
@@ -121,9 +121,9 @@ class _Window:
                 return ""
 
     def skip(self, expected: str) -> None:
-        found = self.peek()
-        if found != expected:
-            self.refuse(f"'{expected}' expected, not {f'{found!r}' if found else 'its end'}")
+        character = self.peek()
+        if character != expected:
+            self.refuse(f"'{expected}' expected, not {f'{character!r}' if character else 'its end'}")
         self._at += 1
 
     def value(self) -> Parsed:

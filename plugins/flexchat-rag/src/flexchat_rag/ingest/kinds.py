@@ -97,19 +97,19 @@ def kind_of(path: Path, reading: Reading | None = None) -> Kind:
         OSError: The file cannot be opened.
     """
     suffix = path.suffix.casefold()
-    named = _BY_SUFFIX.get(suffix)
+    by_name = _BY_SUFFIX.get(suffix)
     content = content_of(path)
     kind = _BY_CONTENT.get(content.name)
-    if kind is HTML and named is MARKDOWN:  # which may begin with HTML
+    if kind is HTML and by_name is MARKDOWN:  # which may begin with HTML
         kind = None
-    if content.name == _OLD_OFFICE and named is WORKBOOK:
+    if content.name == _OLD_OFFICE and by_name is WORKBOOK:
         return WORKBOOK
     if kind is not None:
-        if kind is not named and (named or suffix in _OTHER_PROGRAMS) and reading is not None:
+        if kind is not by_name and (by_name or suffix in _OTHER_PROGRAMS) and reading is not None:
             reading.note(f"is named {suffix}, but holds {content.name}, and was read as that")
         return kind
     if suffix in _OTHER_PROGRAMS:
         raise UnreadableFileError(f"is of an unsupported kind ({suffix}): save it as {_OTHER_PROGRAMS[suffix]}")
-    if content.name not in ("", "HTML") and named not in OFFICE:  # whose readers report the details
+    if content.name not in ("", "HTML") and by_name not in OFFICE:  # whose readers report the details
         raise UnreadableFileError(f"is not text but {content.article} {content.name}{content.advice}")
-    return named or TEXT
+    return by_name or TEXT

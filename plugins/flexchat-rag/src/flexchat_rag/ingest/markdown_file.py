@@ -35,14 +35,14 @@ def read_markdown(path: Path, reading: Reading) -> Iterator[Piece]:
 
 
 def _sections(lines: Iterator[tuple[int, str]], reading: Reading) -> Iterator[Section]:
-    front, held = _front_matter(lines, reading)
+    front, first_lines = _front_matter(lines, reading)
     title = str(front.pop("title", ""))
     builder = SectionBuilder(front)
     yield from builder.heading(0, title)
     fence = ""
     before, earlier = "", ""  # the last line, not yet added, and the one before it
     before_number = 1
-    for number, line in _chain(held, lines):
+    for number, line in _chain(first_lines, lines):
         bare = line.rstrip("\n")
         if fence:
             closing = _FENCE.match(bare)
@@ -86,32 +86,32 @@ def _front_matter(
     lines: Iterator[tuple[int, str]], reading: Reading
 ) -> tuple[dict[str, str | int | float], list[tuple[int, str]]]:
     """Parse front matter between two ``---`` lines. Returns its values, and the consumed lines that are text."""
-    held = []
+    consumed = []
     for number, line in lines:
-        held.append((number, line))
+        consumed.append((number, line))
         if number == 1 and line.rstrip() != "---":
             break
         if number > 1 and line.rstrip() in ("---", "..."):
-            if not all(_FRONT.match(line) for _, line in held[1:-1]):
+            if not all(_FRONT.match(line) for _, line in consumed[1:-1]):
                 break  # a text between two rules
-            return _values([line for _, line in held[1:-1]], reading), []
-        if len(held) > LONGEST_FRONT_MATTER:
+            return _values([line for _, line in consumed[1:-1]], reading), []
+        if len(consumed) > LONGEST_FRONT_MATTER:
             break
-    return {}, held
+    return {}, consumed
 
 
 def _values(lines: list[str], reading: Reading) -> dict[str, str | int | float]:
     """Parse the one-line ``name: value`` entries; lists and multi-line values are only counted."""
-    found: dict[str, str | int | float] = {}
+    values: dict[str, str | int | float] = {}
     for line in lines:
         match = _KEY.match(line.rstrip())
         if match and match[2][0] not in "[{|>&*!#":
             text = match[2].strip()
             quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
-            found[match[1]] = text[1:-1] if quoted else number_or_text(text)
+            values[match[1]] = text[1:-1] if quoted else number_or_text(text)
         elif line.strip() and not line.lstrip().startswith("#"):
             reading.unread["line# of front matter not of the form NAME: VALUE"] += 1
-    return found
+    return values
 
 
 def _is_paragraph(line: str) -> bool:

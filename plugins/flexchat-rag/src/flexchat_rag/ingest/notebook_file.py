@@ -27,13 +27,13 @@ def read_notebook(path: Path, reading: Reading) -> Iterator[Piece]:
     """
     check_size(path, MAX_BYTES)
     try:
-        found = json.loads(path.read_bytes())
+        notebook = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         raise UnreadableFileError("is not a Jupyter notebook: it is not JSON") from None
-    cells = _cells(found)
+    cells = _cells(notebook)
     if cells is None:
         raise UnreadableFileError("is not a Jupyter notebook: it has no cells")
-    metadata = found.get("metadata")
+    metadata = notebook.get("metadata")
     language = metadata.get("language_info", {}) if isinstance(metadata, dict) else {}
     language = str(language.get("name") or "") if isinstance(language, dict) else ""
     builder = SectionBuilder()
@@ -52,13 +52,13 @@ def read_notebook(path: Path, reading: Reading) -> Iterator[Piece]:
     yield from builder.end()
 
 
-def _cells(found: Any) -> list[Any] | None:
-    if not isinstance(found, dict):
+def _cells(notebook: Any) -> list[Any] | None:
+    if not isinstance(notebook, dict):
         return None
-    sheets = found.get("worksheets")
+    sheets = notebook.get("worksheets")
     if isinstance(sheets, list):  # nbformat 3
         return [cell for sheet in sheets if isinstance(sheet, dict) for cell in sheet.get("cells") or ()]
-    cells = found.get("cells")
+    cells = notebook.get("cells")
     return cells if isinstance(cells, list) else None
 
 

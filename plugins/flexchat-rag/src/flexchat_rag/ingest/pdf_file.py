@@ -38,7 +38,7 @@ def read_pdf(path: Path, reading: Reading) -> Iterator[Piece]:
         if b"%PDF-" not in file.read(1024):
             raise UnreadableFileError("is not a PDF")
         reader, title, pages = _opened(file)
-        found = False
+        has_text = False
         pictured: list[int] = []
         for number in range(1, pages + 1):
             try:
@@ -46,7 +46,7 @@ def read_pdf(path: Path, reading: Reading) -> Iterator[Piece]:
                 text = readable(page.extract_text()).strip()
             except Exception as error:  # noqa: BLE001  a damaged page raises anything, and the others are fine
                 yield Trouble(f"page {number} cannot be read ({short_reason(error)})")
-                found = True
+                has_text = True
                 continue
             if "\ufffd" in text:
                 yield Trouble(
@@ -59,9 +59,9 @@ def read_pdf(path: Path, reading: Reading) -> Iterator[Piece]:
                 reading.unread["picture#"] += pictures
             text = "\n\n".join(filter(None, (text, *_attached(page, number, reading))))
             if text:
-                found = True
+                has_text = True
                 yield Section(text=text, headings=(title,) if title else (), metadata={"page": number})
-        if not found:
+        if not has_text:
             raise UnreadableFileError("holds no text, only pictures of pages: recognise the text (OCR) first")
         if pictured:
             reading.note(f"holds only a picture on {_pages(pictured)}: recognise the text (OCR) first")
@@ -73,10 +73,10 @@ def readable(text: str) -> str:
 
     A hyphen is preserved if the page also contains the word with a hyphen inside a line.
     """
-    text = _LIGATURE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+    text = _LIGATURE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
 
-    def joined(found: re.Match[str]) -> str:
-        before, after = found[1], found[2]
+    def joined(match: re.Match[str]) -> str:
+        before, after = match[1], match[2]
         return f"{before}-{after}\n" if f"{before}-{after}" in text else f"{before}{after}\n"
 
     text = _DIVIDED.sub(joined, text)
@@ -123,12 +123,12 @@ def _field(widget: Any) -> str:
         node = node["/Parent"].get_object()
     values = value.get_object() if value is not None else None
     texts = [_text(each) for each in (values if isinstance(values, list) else [values])]
-    said = ", ".join(filter(None, texts))
+    text = ", ".join(filter(None, texts))
     if kind == "/Sig":
-        said = ""
+        text = ""
     if kind == "/Btn":
-        said = "" if said in _BUTTON_IS_OFF else said.removeprefix("/")
-    return f"{names[-1] if names else 'Field'}: {said}" if said else ""
+        text = "" if text in _BUTTON_IS_OFF else text.removeprefix("/")
+    return f"{names[-1] if names else 'Field'}: {text}" if text else ""
 
 
 def _text(value: Any) -> str:
@@ -160,9 +160,9 @@ def _note_the_rest(reader: PdfReader, reading: Reading) -> None:
 
 
 def _pages(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:20]))
+    first = ", ".join(map(str, numbers[:20]))
     more = f" and {len(numbers) - 20:,} more" if len(numbers) > 20 else ""
-    return f"page{'s' if len(numbers) > 1 else ''} {shown}{more}"
+    return f"page{'s' if len(numbers) > 1 else ''} {first}{more}"
 
 
 def _opened(file: object) -> tuple[PdfReader, str, int]:

@@ -58,10 +58,10 @@ def _encoding(label: str | None) -> str | None:
     raise ValueError(f"'{label[:40]}' is not an encoding; some are {', '.join(COMMON_ENCODINGS)}")
 
 
-def _globs(given: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(given, str):
-        raise TypeError(f"include and exclude are lists of patterns: write [{given!r}]")
-    return tuple(given)
+def _globs(patterns: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(patterns, str):
+        raise TypeError(f"include and exclude are lists of patterns: write [{patterns!r}]")
+    return tuple(patterns)
 
 
 @attrs.frozen(kw_only=True)
@@ -196,10 +196,10 @@ class _Run:
         async def work() -> None:
             while True:
                 async with one_at_a_time:
-                    found = await run_in_thread(next, files, None)
-                if found is None:
+                    file = await run_in_thread(next, files, None)
+                if file is None:
                     return
-                await self._take(found)
+                await self._take(file)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -213,29 +213,29 @@ class _Run:
         self.report.seconds = time.monotonic() - begun
         return self.report
 
-    async def _take(self, found: FoundFile | Trouble) -> None:
-        if isinstance(found, Trouble):
-            self._done("failed", found.text)
+    async def _take(self, file: FoundFile | Trouble) -> None:
+        if isinstance(file, Trouble):
+            self._done("failed", file.text)
             return
-        if found.source in self._seen:
+        if file.source in self._seen:
             return
-        self._seen.add(found.source)
+        self._seen.add(file.source)
         reading, note = Reading(encoding=self._options.encoding), ""
         try:
-            outcome, failure = await self._store_file(found, reading)
+            outcome, failure = await self._store_file(file, reading)
         except UnreadableFileError as error:
-            outcome, failure = "failed", f"{found.source} {error}"
+            outcome, failure = "failed", f"{file.source} {error}"
         except OSError as error:
-            outcome, failure = "failed", f"{found.source} cannot be read: {error.strerror or error}"
+            outcome, failure = "failed", f"{file.source} cannot be read: {error.strerror or error}"
         except FlexChatError as error:
             self._refused_in_a_row += 1
             if self._refused_in_a_row >= PATIENCE:
                 raise
-            outcome, failure = "failed", f"{found.source} was not stored: {error}"
+            outcome, failure = "failed", f"{file.source} was not stored: {error}"
         else:
             self._refused_in_a_row = 0
             if outcome != "unchanged" and (notes := reading.notes()):
-                note = f"{found.source} {'; '.join(notes)}"
+                note = f"{file.source} {'; '.join(notes)}"
         self._done(outcome, failure, note)
 
     def _done(self, outcome: Outcome, failure: str = "", note: str = "") -> None:
@@ -246,15 +246,15 @@ class _Run:
         if not failure and not note:
             self._watch(self.report, "")
 
-    async def _store_file(self, found: FoundFile, reading: Reading) -> tuple[Outcome, str]:
-        known, troubles = self._known.get(found.source), _Troubles()
+    async def _store_file(self, file: FoundFile, reading: Reading) -> tuple[Outcome, str]:
+        stored, troubles = self._known.get(file.source), _Troubles()
 
         def begin() -> tuple[str, list[Document], Iterator[Document]]:
-            kind = kind_of(found.path, reading)
-            digest = _digest(found.path, kind, self._options)
-            if known is not None and known.complete and known.digest == digest:
+            kind = kind_of(file.path, reading)
+            digest = _digest(file.path, kind, self._options)
+            if stored is not None and stored.complete and stored.digest == digest:
                 return "", [], iter(())
-            documents = _documents(found, kind, self._options, troubles, reading)
+            documents = _documents(file, kind, self._options, troubles, reading)
             return digest, _take_batch(documents), documents
 
         digest, batch, documents = await run_in_thread(begin)
@@ -263,11 +263,11 @@ class _Run:
         if not batch and not troubles.count:
             reading.note("holds no text")
         while _may_go_on(batch) and (following := await run_in_thread(_take_batch, documents)):
-            await self._add(batch, Source(name=found.source, digest=digest, complete=False))
+            await self._add(batch, Source(name=file.source, digest=digest, complete=False))
             batch = following
         # An incomplete source gets no digest: the next run reads it again and reports the missing parts again.
-        await self._add(batch, Source(name=found.source, digest=f"{digest}!" if troubles.count else digest))
-        return "added" if known is None else "changed", f"{found.source}: {troubles}" if troubles.count else ""
+        await self._add(batch, Source(name=file.source, digest=f"{digest}!" if troubles.count else digest))
+        return "added" if stored is None else "changed", f"{file.source}: {troubles}" if troubles.count else ""
 
     async def _add(self, batch: Sequence[Document], source: Source) -> None:
         self.report.under_way += len(batch)
@@ -282,9 +282,9 @@ class _Run:
 
     async def _prune(self, walk: Walk) -> None:
         folders = [os.path.join(folder, "") if folder != os.curdir else "" for folder in walk.folders()]
-        gone = [name for name in self._known if name not in self._seen and _was_below(name, folders)]
-        for start in range(0, len(gone), 100):
-            part = gone[start : start + 100]
+        removed = [name for name in self._known if name not in self._seen and _was_below(name, folders)]
+        for start in range(0, len(removed), 100):
+            part = removed[start : start + 100]
             await self._store.delete(collection=self._collection, sources=part)
             self.report.removed += len(part)
 
@@ -322,9 +322,9 @@ class _Troubles:
 
 
 def _documents(
-    found: FoundFile, kind: Kind, options: IngestOptions, troubles: _Troubles, reading: Reading
+    file: FoundFile, kind: Kind, options: IngestOptions, troubles: _Troubles, reading: Reading
 ) -> Iterator[Document]:
-    for piece in kind.read(found.path, options.mapping, reading):
+    for piece in kind.read(file.path, options.mapping, reading):
         if isinstance(piece, Trouble):
             troubles.add(piece)
             continue
@@ -332,7 +332,7 @@ def _documents(
             troubles.add(Trouble(f"an id or a source has more than {LONGEST_NAME:,} characters: {piece.id!r:.60}"))
             continue
         for document in documents_of(
-            _in_bounds(piece, reading), source=found.source, size=options.chunk_chars, overlap=options.overlap_chars
+            _in_bounds(piece, reading), source=file.source, size=options.chunk_chars, overlap=options.overlap_chars
         ):
             if options.metadata:
                 document = attrs.evolve(document, metadata={**options.metadata, **document.metadata})
@@ -347,10 +347,10 @@ def _in_bounds(piece: Section | Record, reading: Reading) -> Section | Record:
     if count:
         reading.unread["piece# of Base64"] += count
         piece = attrs.evolve(piece, text=text)
-    kept = bounded(piece.metadata)
-    if len(kept) < len(piece.metadata):
-        reading.unread["field# as metadata, being too long or too many"] += len(piece.metadata) - len(kept)
-        piece = attrs.evolve(piece, metadata=kept)
+    metadata = bounded(piece.metadata)
+    if len(metadata) < len(piece.metadata):
+        reading.unread["field# as metadata, being too long or too many"] += len(piece.metadata) - len(metadata)
+        piece = attrs.evolve(piece, metadata=metadata)
     if isinstance(piece, Record) and len(piece.title or "") > LONGEST_NAME:
         reading.unread[f"end# of titles of more than {LONGEST_NAME:,} characters"] += 1
         piece = attrs.evolve(piece, title=(piece.title or "")[:LONGEST_NAME])

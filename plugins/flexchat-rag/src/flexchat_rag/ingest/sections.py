@@ -100,25 +100,25 @@ class Reading:
 
     Attributes:
         encoding: Encoding of a text file; None to detect it.
-        said: Predicates of sentences that begin with the file's name: "was read as cp1252, a guess".
+        remarks: Predicates of sentences that begin with the file's name: "was read as cp1252, a guess".
         unread: Counts of skipped content by name. A # in a name becomes the plural s: "picture# without a text".
     """
 
     encoding: str | None = None
-    said: list[str] = attrs.field(factory=list)
+    remarks: list[str] = attrs.field(factory=list)
     unread: Counter[str] = attrs.field(factory=Counter)
 
     def note(self, text: str) -> None:
         """Add a remark about the file, unless it is already present."""
-        if text not in self.said:
-            self.said.append(text)
+        if text not in self.remarks:
+            self.remarks.append(text)
 
     def notes(self) -> list[str]:
         """Return all remarks, each a predicate for a sentence that begins with the file's name."""
         counted = [
             f"{count:,} {name.replace('#', 's' if count > 1 else '')}" for name, count in self.unread.items() if count
         ]
-        return [*self.said, *([f"holds what is not read: {', '.join(counted)}"] if counted else [])]
+        return [*self.remarks, *([f"holds what is not read: {', '.join(counted)}"] if counted else [])]
 
 
 class SectionBuilder:

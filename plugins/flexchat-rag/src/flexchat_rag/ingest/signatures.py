@@ -110,8 +110,8 @@ def _in_archive(path: Path) -> Content:
                 with archive.open("mimetype") as file:
                     kind = file.read(100).decode("ascii", "replace")
                 if kind.startswith("application/vnd.oasis.opendocument."):
-                    found = kind.removeprefix("application/vnd.oasis.opendocument.").partition("-")[0].strip()
-                    return _OPEN_DOCUMENT.get(found, Content("OpenDocument file"))
+                    format = kind.removeprefix("application/vnd.oasis.opendocument.").partition("-")[0].strip()
+                    return _OPEN_DOCUMENT.get(format, Content("OpenDocument file"))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, RuntimeError, OSError, EOFError, zlib.error):
         return Content("ZIP archive", ", and a damaged one")
     return next((content for name, content in _IN_ARCHIVES if name in names), Content("ZIP archive", _UNPACK))

@@ -38,15 +38,15 @@ def _slides(parts: XmlParts) -> list[str]:
     """Return the slides in presentation order, or by number if the file has none."""
     root = parts.tree("ppt/presentation.xml")
     by_id = {id: name for id, kind, name in parts.related("ppt/presentation.xml") if kind == "slide"}
-    shown = [
+    in_order = [
         by_id[value]
         for each in (root.iter() if root is not None else ())
         if local_name(each) == "sldId"
         for key, value in each.attrib.items()
         if key.endswith("}id") and value in by_id
     ]
-    numbered = sorted((int(found[1]), name) for name in parts.names if (found := _SLIDE.fullmatch(name)))
-    return shown or [name for _, name in numbered]
+    numbered = sorted((int(match[1]), name) for name in parts.names if (match := _SLIDE.fullmatch(name)))
+    return in_order or [name for _, name in numbered]
 
 
 def _slide(parts: XmlParts, name: str, number: int, reading: Reading) -> Iterator[Piece]:
@@ -74,8 +74,8 @@ def _words(parts: XmlParts, kind: str, part: str, reading: Reading) -> str:
     if root is None:
         return ""
     if kind == "notesSlide":
-        kept = [each for each in root.iter() if local_name(each) == "sp" and _placeholder(each) == "body"]
-        notes = " ".join(text for each in kept for text in _paragraphs(each))
+        bodies = [each for each in root.iter() if local_name(each) == "sp" and _placeholder(each) == "body"]
+        notes = " ".join(text for each in bodies for text in _paragraphs(each))
         return f"[Notes: {notes}]" if notes else ""
     if kind == "comments":
         texts = [each.text for each in root.iter() if local_name(each) in ("text", "t") and (each.text or "").strip()]

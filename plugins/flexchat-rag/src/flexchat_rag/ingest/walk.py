@@ -54,11 +54,11 @@ class Walk:
 
     def files(self) -> Iterator[FoundFile | Trouble]:
         """Yield the files, and a Trouble for each unreadable path."""
-        for given in self.paths:
-            if not given.strip():  # Usually an unset shell variable; Path("") would be the current folder.
+        for name in self.paths:
+            if not name.strip():  # Usually an unset shell variable; Path("") would be the current folder.
                 yield Trouble("a path is empty: name a file or a folder")
                 continue
-            path = Path(os.path.normpath(os.path.expanduser(given)))
+            path = Path(os.path.normpath(os.path.expanduser(name)))
             try:
                 mode = path.stat().st_mode
             except (OSError, ValueError) as error:
@@ -74,7 +74,7 @@ class Walk:
 
     def folders(self) -> list[str]:
         """Return the folders among the paths that were read completely. Call it after files() is exhausted."""
-        normal = [os.path.normpath(os.path.expanduser(given)) for given in self.paths if given.strip()]
+        normal = [os.path.normpath(os.path.expanduser(name)) for name in self.paths if name.strip()]
         return [name for name in normal if name not in self.incomplete and os.path.isdir(name)]
 
     def _below(self, top: Path) -> Iterator[FoundFile | Trouble]:
@@ -133,7 +133,7 @@ def source_name(path: Path) -> str:
 
 def _printable(text: str) -> str:
     text = os.fsencode(text).decode("utf-8", "backslashreplace")
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def _fits(name: str, below: str, patterns: Sequence[str]) -> bool:

@@ -87,8 +87,8 @@ def _is_table(texts: Sequence[tuple[int, Sequence[str]]]) -> bool:
     """Return True if the first row is a header for all others, with at least two columns."""
     first = texts[0][1]
     width = max(len(first) - next((i for i, text in enumerate(reversed(first)) if text), 0), 0)
-    named = all(text and not _is_number(text) for text in first[:width])
-    return len(texts) > 1 and width > 1 and named and not any(any(row[width:]) for _, row in texts)
+    has_names = all(text and not _is_number(text) for text in first[:width])
+    return len(texts) > 1 and width > 1 and has_names and not any(any(row[width:]) for _, row in texts)
 
 
 def _is_number(text: str) -> bool:

@@ -49,12 +49,12 @@ def plan_adding(connection: sqlite3.Connection, name: str, rows: Sequence[Row], 
     Raises:
         RetrievalError: The collection has vectors of another embedder.
     """
-    found = connection.execute(
+    row = connection.execute(
         "SELECT number, embedding, dimensions, EXISTS (SELECT 1 FROM documents WHERE collection = c.number)"
         " FROM collections AS c WHERE name = ?",
         (name,),
     ).fetchone()
-    number, embedding, dimensions, filled = found or (None, None, None, False)
+    number, embedding, dimensions, filled = row or (None, None, None, False)
     if filled and embedding is None:
         return Plan(embeds=False, missing=())
     if not filled:
@@ -105,8 +105,10 @@ def add_documents(
     connection.execute("INSERT OR IGNORE INTO collections (name) VALUES (?)", (name,))
     number = collection_number(connection, name)
     if rows:
-        kept = (embedder, *lengths) if plan.embeds else (None, None)
-        connection.execute("UPDATE collections SET embedding = ?, dimensions = ? WHERE number = ?", (*kept, number))
+        embedding = (embedder, *lengths) if plan.embeds else (None, None)
+        connection.execute(
+            "UPDATE collections SET embedding = ?, dimensions = ? WHERE number = ?", (*embedding, number)
+        )
     changed, removed = _store(connection, number, rows, source, vectors if plan.embeds else None)
     if source is not None:
         removed |= _finish(connection, number, source)
@@ -152,9 +154,9 @@ def _store(
 
 def _finish(connection: sqlite3.Connection, collection: int, source: Source) -> bool:
     """Record a source and delete documents of its earlier digest. Returns True if there were any."""
-    left = 0
+    deleted = 0
     if source.complete:
-        left = connection.execute(
+        deleted = connection.execute(
             "DELETE FROM documents WHERE collection = ? AND source = ? AND digest IS NOT ?",
             (collection, source.name, source.digest),
         ).rowcount
@@ -163,7 +165,7 @@ def _finish(connection: sqlite3.Connection, collection: int, source: Source) -> 
         "INSERT OR REPLACE INTO sources (collection, name, digest, complete, added_at) VALUES (?, ?, ?, ?, ?)",
         (collection, source.name, source.digest, source.complete, added_at),
     )
-    return left > 0
+    return deleted > 0
 
 
 def delete_documents(
@@ -176,17 +178,17 @@ def delete_documents(
         if values is not None:
             test += f" AND d.{column} IN (SELECT value FROM json_each(?))"
             parameters.append(json.dumps(values))
-    gone = connection.execute(f"SELECT d.number, d.source FROM documents AS d WHERE {test}", parameters).fetchall()
-    connection.executemany("DELETE FROM documents WHERE number = ?", ((number,) for number, _ in gone))
-    named = {source for _, source in gone if source is not None} | set(sources or ())
+    documents = connection.execute(f"SELECT d.number, d.source FROM documents AS d WHERE {test}", parameters).fetchall()
+    connection.executemany("DELETE FROM documents WHERE number = ?", ((number,) for number, _ in documents))
+    names = {source for _, source in documents if source is not None} | set(sources or ())
     connection.execute(
         "DELETE FROM sources AS s WHERE collection = ? AND name IN (SELECT value FROM json_each(?)) AND NOT EXISTS"
         " (SELECT 1 FROM documents AS d WHERE d.collection = s.collection AND d.source = s.name)",
-        (collection, json.dumps([*named])),
+        (collection, json.dumps([*names])),
     )
-    if gone:
+    if documents:
         _count_change(connection, collection, removed=True)
-    return len(gone)
+    return len(documents)
 
 
 def save_collection(connection: sqlite3.Connection, settings: Mapping[str, Any]) -> None:
@@ -210,12 +212,12 @@ def delete_collection(connection: sqlite3.Connection, name: str) -> None:
 def _there(
     connection: sqlite3.Connection, collection: int, rows: Sequence[Row]
 ) -> dict[str, tuple[int, str, str, str | None, str]]:
-    found = connection.execute(
+    cursor = connection.execute(
         "SELECT id, number, title, text, source, metadata FROM documents"
         " WHERE collection = ? AND id IN (SELECT value FROM json_each(?))",
         (collection, json.dumps([row.id for row in rows])),
     )
-    return {row[0]: row[1:] for row in found}
+    return {row[0]: row[1:] for row in cursor}
 
 
 def _count_change(connection: sqlite3.Connection, collection: int, *, removed: bool) -> None:

@@ -24,8 +24,8 @@ def collection_number(connection: sqlite3.Connection, name: str) -> int:
     """
     row = connection.execute("SELECT number FROM collections WHERE name = ?", (name,)).fetchone()
     if row is None:
-        known = [known for (known,) in connection.execute("SELECT name FROM collections ORDER BY name LIMIT 1000")]
-        raise UnknownCollectionError(name[:200], known)
+        names = [names for (names,) in connection.execute("SELECT name FROM collections ORDER BY name LIMIT 1000")]
+        raise UnknownCollectionError(name[:200], names)
     return int(row[0])
 
 

@@ -62,13 +62,13 @@ def row_of(document: Document, taken_from: str | None, title_field: str, source_
     title = storable(_text_in(document.metadata, title_field, TITLE_FIELD) or document.title)
     if len(text) > LONGEST_TEXT or len(title) > LONGEST_TEXT:
         raise RetrievalError(f"{place} has more than {LONGEST_TEXT:,} characters: split it")
-    given = document.source if document.source is not None else taken_from
-    id = storable(document.id or "") or hashlib.sha256(f"{storable(given or '')}\0{text}".encode()).hexdigest()
+    source = document.source if document.source is not None else taken_from
+    id = storable(document.id or "") or hashlib.sha256(f"{storable(source or '')}\0{text}".encode()).hexdigest()
     if taken_from is None:
-        given = _text_in(document.metadata, source_field, SOURCE_FIELD) or given
+        source = _text_in(document.metadata, source_field, SOURCE_FIELD) or source
     return Row(
         id=checked_name(id, f"the id of {place}"),
-        source=None if given is None else checked_name(given, f"the source of {place}", empty=True),
+        source=None if source is None else checked_name(source, f"the source of {place}", empty=True),
         metadata=metadata_json(document.metadata, f"metadata of {place}"),
         title=title,
         text=text,
@@ -95,10 +95,10 @@ def metadata_json(metadata: Mapping[str, Any], place: str) -> str:
     Raises:
         RetrievalError: The metadata are not JSON data, or too large.
     """
-    written = json.dumps(_clean(metadata, place, 0), ensure_ascii=False)
-    if len(written) > LONGEST_METADATA:
+    text = json.dumps(_clean(metadata, place, 0), ensure_ascii=False)
+    if len(text) > LONGEST_METADATA:
         raise RetrievalError(f"{place} have more than {LONGEST_METADATA:,} characters")
-    return written
+    return text
 
 
 def _text_in(metadata: Mapping[str, Any], field: str, usual: str) -> str | None:

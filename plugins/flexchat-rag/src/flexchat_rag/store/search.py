@@ -65,8 +65,8 @@ def search(connection: sqlite3.Connection, matrices: Matrices | None, question: 
     where = filter_sql(question.condition) if question.condition.conditions else None
     depth = max(DEPTH, question.top_k)
     terms = terms_of(question.text) if question.by_words else ()
-    asked = [*collections] if _is_part(connection, collections) else None
-    words = dict(find_words(connection, terms, asked, where, depth))
+    scope = [*collections] if _is_part(connection, collections) else None
+    words = dict(find_words(connection, terms, scope, where, depth))
     cosines: dict[int, float] = {}
     near: list[tuple[int, float]] = []
     if matrices is not None and question.vector is not None:
@@ -81,7 +81,7 @@ def search(connection: sqlite3.Connection, matrices: Matrices | None, question: 
     ranked = fused([[number for number, _ in near], [*words]])[: max(0, question.top_k)]
     documents = fetch_documents(connection, ranked)
     by_words = [number for number in ranked if number not in cosines]
-    lacking = word_distances(connection, terms, asked, by_words) if by_words else {}
+    lacking = word_distances(connection, terms, scope, by_words) if by_words else {}
     hits = []
     for number in ranked:
         if number in documents:  # Absent if it was added after this read transaction began.
@@ -103,8 +103,8 @@ def _passing(
     connection: sqlite3.Connection, collection: int, where: Sql, numbers: Sequence[int] | None
 ) -> Iterable[int]:
     among: str = "d.collection = ?"
-    given: Any = collection
+    value: Any = collection
     if numbers is not None:
-        among, given = "d.number IN (SELECT value FROM json_each(?))", json.dumps(numbers)
-    rows = connection.execute(f"SELECT d.number FROM documents AS d WHERE {among} AND {where[0]}", (given, *where[1]))
+        among, value = "d.number IN (SELECT value FROM json_each(?))", json.dumps(numbers)
+    rows = connection.execute(f"SELECT d.number FROM documents AS d WHERE {among} AND {where[0]}", (value, *where[1]))
     return [number for (number,) in rows]

@@ -68,9 +68,9 @@ class Similarities:
         # Most filters match a large share of documents: testing the nearest ones is enough, and far cheaper than all.
         near = self._pairs(self._best(self.cosines, 16 * top))
         allowed = set(passing([number for number, _ in near]))
-        kept = [pair for pair in near if pair[0] in allowed]
-        if len(kept) >= top or len(near) < 16 * top:
-            return kept[:top]
+        passed = [pair for pair in near if pair[0] in allowed]
+        if len(passed) >= top or len(near) < 16 * top:
+            return passed[:top]
         places = self._places(sorted(passing(None)))
         cosines = np.full_like(self.cosines, -np.inf)
         cosines[places] = self.cosines[places]
@@ -82,11 +82,11 @@ class Similarities:
         return {number: cosine for number, cosine in self._pairs(places) if np.isfinite(cosine)}
 
     def _places(self, numbers: Sequence[int]) -> Numbers:
-        wanted = np.asarray(numbers, dtype=np.int64)
-        places: Numbers = np.searchsorted(self.numbers, wanted)
+        targets = np.asarray(numbers, dtype=np.int64)
+        places: Numbers = np.searchsorted(self.numbers, targets)
         inside = places < len(self.numbers)
-        places, wanted = places[inside], wanted[inside]
-        there: Numbers = places[self.numbers[places] == wanted]
+        places, targets = places[inside], targets[inside]
+        there: Numbers = places[self.numbers[places] == targets]
         return there
 
     @staticmethod
@@ -144,7 +144,7 @@ class Matrices:
             matrix = None  # The collection was emptied, then filled by another embedder.
         if matrix is None:
             there = {number for (number,) in connection.execute("SELECT number FROM collections")}
-            self._kept = {number: kept for number, kept in self._kept.items() if number in there}
+            self._kept = {number: each for number, each in self._kept.items() if number in there}
             matrix = _Matrix(np.empty((0, dimensions), np.float32), np.empty(0, np.int64), None, removals=removals)
             self._kept[collection] = matrix
         if (
@@ -170,8 +170,8 @@ def _append(matrix: _Matrix, connection: sqlite3.Connection, collection: int) ->
         rows[: matrix.count], numbers[: matrix.count] = matrix.rows[: matrix.count], matrix.numbers[: matrix.count]
         matrix.rows, matrix.numbers = rows, numbers
     place = matrix.count
-    found = connection.execute(f"SELECT number, vector {which} ORDER BY number", (collection, last))
-    while some := found.fetchmany(_ROWS):
+    cursor = connection.execute(f"SELECT number, vector {which} ORDER BY number", (collection, last))
+    while some := cursor.fetchmany(_ROWS):
         behind = place + len(some)
         matrix.numbers[place:behind] = [number for number, _ in some]
         joined = b"".join(vector for _, vector in some)
@@ -184,8 +184,8 @@ def _append(matrix: _Matrix, connection: sqlite3.Connection, collection: int) ->
 
 def _remove(matrix: _Matrix, connection: sqlite3.Connection, collection: int) -> None:
     there = connection.execute("SELECT number FROM vectors WHERE collection = ?", (collection,))
-    left: Any = np.fromiter((number for (number,) in there), np.int64)
-    alive = np.isin(matrix.numbers[: matrix.count], left)
+    remaining: Any = np.fromiter((number for (number,) in there), np.int64)
+    alive = np.isin(matrix.numbers[: matrix.count], remaining)
     if alive.sum() >= _FEWEST_ALIVE * matrix.count:
         matrix.alive = alive
         return

@@ -51,12 +51,12 @@ def find_words(
     if where is not None:
         table, condition = "words CROSS JOIN documents AS d ON d.number = words.rowid", f"AND {where[0]}"
         parameters += where[1]
-    found = connection.execute(
+    hits = connection.execute(
         f"SELECT words.rowid, {_RANK} AS rank_ FROM {table} WHERE words MATCH ? {condition}"
         " ORDER BY rank_, words.rowid LIMIT ?",
         (*parameters, top),
     )
-    return [(number, -rank) for number, rank in found]
+    return [(number, -rank) for number, rank in hits]
 
 
 def word_distances(
@@ -71,10 +71,10 @@ def word_distances(
     FlexChat's documentation 15 of 16 are below 0.5. Off-topic questions are at 0.49 to 1 on Cranfield, and at 0.65 to 1
     on the documentation.
     """
-    known = "SELECT count(*) FROM documents"
+    count = "SELECT count(*) FROM documents"
     if collections is not None:
-        known += f" WHERE collection IN ({','.join(map(str, collections))})"
-    total = connection.execute(known).fetchone()[0]
+        count += f" WHERE collection IN ({','.join(map(str, collections))})"
+    total = connection.execute(count).fetchone()[0]
     lacking = dict.fromkeys(numbers, 0.0)
     whole = 0.0
     for term in terms:
