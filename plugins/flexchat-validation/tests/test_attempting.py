@@ -3,8 +3,10 @@
 import asyncio
 import json
 
+import attrs
 import pytest
-from flexchat import TurnTimeoutError, Usage, tool
+from flexchat import FlexChat, ToolDefinition, TurnTimeoutError, Usage, tool
+from flexchat.plugin import Implementation, hookimpl
 from flexchat_sdk import (
     NO_CONNECTION,
     ContentFilterError,
@@ -18,7 +20,7 @@ from flexchat_sdk import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat_testing import ScriptedProvider, calls, says
+from flexchat_testing import ScriptedProvider, ScriptedSource, calls, says, sourced
 from flexchat_validation.attempting import attempt_case, split_model
 from flexchat_validation.attempts import ModelKey
 from flexchat_validation.cases import (
@@ -31,9 +33,11 @@ from flexchat_validation.cases import (
     ToolMock,
     ValidationTable,
 )
+from flexchat_validation.fingerprint import case_hash
 
 KEY = ModelKey(model_id="scripted/m")
 SENT = []
+MOCK = Implementation(type="mock", settings={"mock_response": 1})
 
 
 @tool(effect="write")
@@ -297,3 +301,82 @@ async def test_a_models_name_may_have_slashes_and_colons(flexchat_app):
     """The first slash ends the service's name."""
     async with flexchat_app(ScriptedProvider(["x"])) as chat:
         assert split_model(chat, "scripted/org/model:7b") == ("scripted", "org/model:7b")
+
+
+TWO_SOURCES = """
+[llms.scripted]
+provider = "scripted"
+
+[[tools.scripted]]
+name = "one"
+
+[[tools.scripted]]
+name = "two"
+
+[[responses]]
+llm = "scripted"
+model = "m"
+tools = { allowed_tools = ["one/*"] }
+"""
+
+
+@pytest.fixture
+def attempt_at_sources(tmp_path, plugin_host):
+    """Put a case to a model, with two tool sources that each have a tool ``act``."""
+    source = ScriptedSource([sourced("act", effect="write"), sourced("look")])
+    assert plugin_host.register(source, "source").status == "active"
+    path = tmp_path / "flexchat.toml"
+    path.write_text(TWO_SOURCES)
+
+    async def make(case, hooks=()):
+        model = ScriptedProvider([calls(("act", {})), says("done")])
+        async with FlexChat.from_config(path, plugins=plugin_host, providers={"scripted": model}, hooks=hooks) as chat:
+            outcome = await attempt_case(chat, "scripted/m", case, ValidationTable(), key=KEY)
+            return outcome.attempt, model
+
+    return make
+
+
+@pytest.mark.parametrize("source", ["one", "two"])
+async def test_the_tool_of_the_named_source_is_offered_and_mocked(attempt_at_sources, source):
+    """Its identity is source and name: that another source has a tool of its name changes nothing."""
+    ran = []
+
+    class Gate:
+        @hookimpl
+        def flexchat_before_tool_call(self, tool):
+            ran.append((tool.source, tool.name))
+
+    expected = (ExpectedCall(tool="act"),)
+    case = Case(
+        name="c", message="x", calls=expected, tools=(f"{source}/*",), mocks={"act": ToolMock(result={"by": source})}
+    )
+
+    made, model = await attempt_at_sources(case, hooks=[Gate()])
+
+    assert (made.outcome, made.problems) == ("passed", ())
+    assert made.calls[0].result["result"] == {"by": source}
+    assert ran == [(source, "act")]
+    assert len(model.requests[0].options.tools) == 2
+
+
+@pytest.mark.parametrize("tools", [None, ("act",), ("one/*", "two/act"), ("one/*", "two/*")], ids=str)
+async def test_two_tools_of_one_name_are_offered_by_no_case(attempt_at_sources, tools):
+    """Nor is one of them chosen. The error is not the model's."""
+    case = Case(name="c", message="x", calls=(ExpectedCall(tool="act"),), tools=tools)
+
+    made, model = await attempt_at_sources(case)
+
+    assert made.outcome == "error"
+    assert "prefix" in made.problems[0] or "no tool is called 'two/act'" in made.problems[0]
+    assert model.requests == []
+
+
+async def test_a_result_does_not_depend_on_another_sources_tool_of_the_same_name():
+    """Neither does its hash: only what the case offers counts."""
+    ours = ToolDefinition(name="act", description="a", parameters={"type": "object"}, source="one", implementation=MOCK)
+    theirs = attrs.evolve(ours, source="two", description="b")
+    case = Case(name="c", message="x", no_call=True, tools=("one/*",))
+
+    assert case_hash(case, [ours, theirs]) == case_hash(case, [ours])
+    assert case_hash(case, [theirs]) != case_hash(case, [ours])

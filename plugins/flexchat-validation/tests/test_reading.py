@@ -205,3 +205,21 @@ def test_a_line_says_what_is_expected():
     assert expects(case(PARIS, checked)) == "get_weather(location='Paris'), t(a=1, b=…)"
     assert expects(case(no_call=True)) == "no call"
     assert expects(case(judge="bfcl", possible_answers=({"f": {"x": [1, 2], "y": ["", 1]}},))) == "f(x=1)"
+
+
+@pytest.mark.parametrize(
+    ("tools", "problem"),
+    [((), None), (("act", "one/*"), None), (("other", "two/*"), "the case offers no tool 'act'")],
+    ids=["not read", "known", "others"],
+)
+def test_tools_of_sources_may_be_named(tools, problem):
+    """Whether they exist is only known once their source was read."""
+    sources = {"scripted": [{"name": "one"}]}
+    named = case(ExpectedCall(tool="act"), tools=None if problem else ("one/*",))
+    table = ValidationTable(cases=(named,))
+
+    _, problems = usable_cases(
+        Config(tools=ToolsTable(sources=sources), tables={"validation": table}), None, tools=tools
+    )
+
+    assert [each.text.partition(";")[0] for each in problems] == ([problem] if problem else [])

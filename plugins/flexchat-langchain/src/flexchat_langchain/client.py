@@ -20,6 +20,7 @@ from flexchat import (
     RequestRefusedError,
     ToolCall,
     ToolCallRecord,
+    ToolDefinition,
 )
 from flexchat.host import (
     TOO_MANY_CALLS,
@@ -33,8 +34,6 @@ from flexchat.host import (
     ToolLike,
     ToolManager,
     TurnEngine,
-    UnknownNameError,
-    did_you_mean,
     in_turn,
     next_step,
     read_turn,
@@ -60,6 +59,7 @@ from .messages import from_langchain, to_langchain
 from .models import close_model, load_class, make_model, named_model, secrets_of
 from .results import all_calls, pair_results, repaired, result_message, unknown_tool, with_ids
 from .tool_format import encode_tools
+from .tools import check_names
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class LangChainClient:
         self._engine = TurnEngine(Config(limits=limits), Llms(), self.tools, hooks=hooks)
         self._prompt = prompt
         self._mask = Mask(secrets_of(vars(chat_model)))
-        self._bound: dict[tuple[str, ...], Any] = {}
+        self._bound: tuple[Sequence[ToolDefinition], Any] | None = None
 
     async def send(
         self,
@@ -135,10 +135,11 @@ class LangChainClient:
         Args:
             message: The user's message, or a whole conversation.
             history: The earlier conversation: ``messages`` of the last answer. Calls without a result get an error.
-            tools: Names of the tools to offer; None for all, an empty list for none.
+            tools: Names of the tools to offer, or SOURCE/*; None for all, an empty list for none.
 
         Raises:
             UnknownNameError: A name does not belong to a tool.
+            ToolClashError: Two of the tools have one name.
             ProviderError: The service failed. Errors of tools are returned to the model.
         """
         async with contextlib.aclosing(self._events(message, history, tools, streamed=False)) as events:
@@ -169,12 +170,15 @@ class LangChainClient:
         *,
         streamed: bool,
     ) -> AsyncGenerator[ClientEvent, None]:
-        offered = self._offered(tools)
+        tools = (tools,) if isinstance(tools, str) else tools
+        check_names(self.tools, tools)
         messages = self._conversation(message, history)
         feed = Feed() if streamed else None
         turn = self._engine.begin(ChatRequest(user_message=""), feed=feed)
         turn.origin = "langchain"
-        dialogue = _Dialogue(self, turn, offered, messages)
+        # Resolved once: what is bound to the model and what its calls run are the same tools, of the same sources.
+        turn.offer = self.tools.get_registry().offer(tools) if tools is None or tools else None
+        dialogue = _Dialogue(self, turn, messages)
         if feed is None:
             yield await dialogue.answer()
             return
@@ -199,23 +203,12 @@ class LangChainClient:
         """The model's name; empty if it has none."""
         return named_model({"model": getattr(self.chat_model, "model", None)}) or ""
 
-    def bound(self, offered: tuple[str, ...]) -> Any:
-        """Return the model with these tools bound. The result is cached."""
-        if offered not in self._bound:
-            registry = self.tools.get_registry()
-            tools = [tool for name in offered if (tool := registry.get(name)) is not None]
-            sent = [attrs.evolve(tool, name=registry.wire_name(tool.name)) for tool in tools]
-            self._bound[offered] = self.chat_model.bind_tools(encode_tools(sent)) if sent else self.chat_model
-        return self._bound[offered]
-
-    def _offered(self, tools: Collection[str] | None) -> tuple[str, ...]:
-        known = self.tools.get_registry().names()
-        tools = (tools,) if isinstance(tools, str) else tools
-        for name in tools if tools is not None else ():
-            if name not in known:
-                listed = ", ".join(known) or "none"
-                raise UnknownNameError(f"no tool is called '{name}'{did_you_mean(name, known)} (there are: {listed})")
-        return known if tools is None else tuple(name for name in known if name in tools)
+    def bound(self, tools: Sequence[ToolDefinition]) -> Any:
+        """Return the model with these tools bound. The result is reused while they are the same."""
+        if self._bound is None or self._bound[0] != tools:
+            model = self.chat_model.bind_tools(encode_tools(tools)) if tools else self.chat_model
+            self._bound = (tools, model)
+        return self._bound[1]
 
     def _conversation(
         self, message: str | BaseMessage | Sequence[BaseMessage], history: Sequence[BaseMessage]
@@ -276,13 +269,11 @@ class OllamaClient(LangChainClient):
 class _Dialogue:
     """One message and its answers as LangChain messages; see flexchat.turn.rounds.Dialogue."""
 
-    def __init__(
-        self, client: LangChainClient, turn: ActiveTurn, offered: tuple[str, ...], messages: list[BaseMessage]
-    ) -> None:
-        self._client = client
-        self._turn = turn
-        self._offered = offered
-        self._messages = messages
+    def __init__(self, client: LangChainClient, turn: ActiveTurn, messages: list[BaseMessage]) -> None:
+        self._client, self._turn, self._messages = client, turn, messages
+        tools = [] if turn.offer is None else turn.offer.list()
+        self._offered = tuple(tool.name for tool in tools)
+        self._tools = [attrs.evolve(tool, name=turn.tools.wire_name(tool.name)) for tool in tools]
         self._said: AIMessage = AIMessage(content="")
         self._paused = ""  # texts of the model before it paused and continued
         turn.records = []
@@ -305,7 +296,7 @@ class _Dialogue:
         sent, started = await self._to_send(), time.perf_counter()
         turn.clock.doing = "the model's answer"
         try:
-            model = self._client.bound(self._offered)
+            model = self._client.bound(self._tools)
             if turn.sink.is_read:
                 await turn.sink.seam()
                 async for chunk in model.astream(sent):

@@ -223,7 +223,7 @@ class FlexChatModel(BaseChatModel):
 
 
 def _digest(chat: FlexChat) -> str:
-    tools = [(tool.name, tool.description, tool.parameters) for tool in chat.tools.get_registry().list()]
+    tools = [(tool.source, tool.name, tool.description, tool.parameters) for tool in chat.tools.get_registry().list()]
     return hashlib.sha256(repr((chat.config, tools)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

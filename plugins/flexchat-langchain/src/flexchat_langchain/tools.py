@@ -8,7 +8,14 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from flexchat import FlexChat, ToolCall, ToolDefinition, ToolResult
-from flexchat.host import ToolDefinitionError, UnknownNameError, current_info, did_you_mean, new_call_id
+from flexchat.host import (
+    ToolDefinitionError,
+    ToolManager,
+    UnknownNameError,
+    current_info,
+    did_you_mean,
+    new_call_id,
+)
 from flexchat.plugin import Call, Implementation
 from langchain_core.tools import BaseTool, Tool, ToolException
 from pydantic import PrivateAttr
@@ -34,22 +41,34 @@ def langchain_tools(source: Source, names: Collection[str] | None = None) -> lis
 
     Args:
         source: A FlexChat or SyncFlexChat, or a configuration; see running.Running for its event loop.
-        names: Configured names of the tools to convert; None for all.
+        names: Configured names of the tools to convert, or SOURCE/*; None for all.
 
     Raises:
         ConfigError: The configuration is invalid; lists all problems.
         UnknownNameError: A name does not belong to a tool.
+        ToolClashError: Two of the tools have one name.
     """
     running, calls = Running(source), SideBySide()
-    registry = running.chat.tools.get_registry()
+    check_names(running.chat.tools, names)
+    if names is not None and not names:
+        return []
+    offer = running.chat.tools.get_registry().offer(names)
+    return [_exported(tool, offer.wire_name(tool.name), running, calls) for tool in offer.list()]
+
+
+def check_names(tools: ToolManager, names: Collection[str] | None) -> None:
+    """Check that each name is that of a tool, or SOURCE/*.
+
+    Raises:
+        UnknownNameError: A name does not belong to a tool.
+    """
+    registry = tools.get_registry()
     known = registry.names()
-    for name in names if names is not None else ():
-        if name not in known:
-            raise UnknownNameError(
-                f"no tool is called '{name}'{did_you_mean(name, known)} (there are: {', '.join(known) or 'none'})"
-            )
-    wanted = [tool for tool in registry.list() if names is None or tool.name in names]
-    return [_exported(tool, registry.wire_name(tool.name), running, calls) for tool in wanted]
+    available = {*known, *(f"{tool.source}/*" for tool in registry.list())}
+    for name in names or ():
+        if name not in available:
+            listed = ", ".join(known) or "none"
+            raise UnknownNameError(f"no tool is called '{name}'{did_you_mean(name, known)} (there are: {listed})")
 
 
 class FlexChatTool(BaseTool):
@@ -77,6 +96,7 @@ class FlexChatTool(BaseTool):
     async def _call(self, chat: FlexChat, params: Mapping[str, Any], call_id: str | None) -> ToolResult:
         call = Call(
             name=self._tool.name,
+            tool=self._tool,  # another source may have a tool of the same name
             arguments=params,
             origin="langchain",
             turn=current_info(),

@@ -99,6 +99,7 @@ async def pieces(chat: FlexChat, question: TurnInput) -> AsyncGenerator[str | An
     if explanation.rule is None:
         raise NoMatchingRuleError(profile.topic)
     rule = chat.config.responses[explanation.rule]
+    await chat.tools.ready_for(rule)  # else tools of sources that were never opened would be missing
     prompt = substitute_variables(rule.prompt, profile, chat.config.variables)
     tried = chat.with_rule(_rule(rule, question), tools=[*_own(chat, rule, question), *question.bound])
     start = (SystemMessage(content=prompt),) if prompt else ()
@@ -236,9 +237,9 @@ def _own(chat: FlexChat, rule: ResponseRule, question: TurnInput) -> list[ToolDe
     """Return the configured tools that this rule offers, except those the caller's tools override by name."""
     if question.choice == "required":
         return []
-    registry, names = chat.tools.get_registry(), chat.tools.offered_to(rule)
-    taken = {tool.name for tool in question.bound}
-    return [tool for tool in registry.list() if tool.name in names and registry.wire_name(tool.name) not in taken]
+    offer = chat.tools.offer_to(rule)
+    bound = {tool.name for tool in question.bound}
+    return [tool for tool in offer.list() if offer.wire_name(tool.name) not in bound]
 
 
 def _ended(turn: Turn, question: TurnInput, known: Mapping[str, Any] | None = None) -> Answer:

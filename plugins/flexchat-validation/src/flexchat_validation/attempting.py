@@ -9,8 +9,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 import attrs
-from flexchat import ChatResponse, FlexChat, FlexChatError, Message, ToolDefinition, Turn, TurnTimeoutError, Usage
-from flexchat.host import Mask, ResponseRule, RuleTools, error_name
+from flexchat import (
+    ChatRequestError,
+    ChatResponse,
+    FlexChat,
+    FlexChatError,
+    Message,
+    ToolDefinition,
+    Turn,
+    TurnTimeoutError,
+    Usage,
+)
+from flexchat.host import Mask, ResponseRule, RuleTools, answered_by, did_you_mean, error_name
+from flexchat.plugin import Implementation
 from flexchat_sdk import (
     NO_CONNECTION,
     ContentFilterError,
@@ -21,13 +32,12 @@ from flexchat_sdk import (
 )
 
 from .attempts import Attempt, CallMade, Judgement, ModelKey
-from .cases import Case, ValidationTable
-from .fingerprint import case_hash
+from .cases import Case, ToolMock, ValidationTable
+from .fingerprint import case_hash, open_tools
 from .judging import judge
 from .model_ids import split_model_id
 from .pricing import cost_of, cost_of_turns
 from .reading import aspects_of
-from .stand_ins import offered_tools
 
 _NOT_THE_MODELS = frozenset({"not_found", "conflict", "needs_responses_api"})
 """Kinds of refused requests that say something about the configuration, not the model."""
@@ -76,6 +86,7 @@ async def attempt_case(
     error: Exception | None = None
     hash_: str | None = None
     try:
+        await open_tools(chat)
         hash_ = case_hash(case, chat.tools.get_registry().list(), table)
         tools = offered_tools(chat, case, run_tools=table.run_tools)
         await _converse(chat, model_id, case, table, tools, turns)
@@ -188,3 +199,70 @@ def _masked(value: Any, mask: Mask) -> Any:
         case list() | tuple():
             return [_masked(inner, mask) for inner in value]
     return value
+
+
+ACCEPTED = {"success": True}
+"""The answer of a tool that is not run: success, and nothing else."""
+
+
+def offered_tools(chat: FlexChat, case: Case, *, run_tools: bool = False) -> list[ToolDefinition]:
+    """Return the tools a case offers, with replacements for those that must not run.
+
+    A case's mocks answer for their tools. Its own tools, and those of the config whose effect is not "read", answer
+    {"success": true}; run_tools lets those of the config run.
+
+    Raises:
+        ChatRequestError: The case names a tool that does not exist.
+        ToolClashError: Two of the config's have one name.
+        ToolDefinitionError: One of its own is invalid.
+    """
+    registry = chat.tools.get_registry()
+    config_tools = [] if case.tools == () else registry.offer(case.tools).list()
+    available = {tool.name for tool in config_tools} | {f"{tool.source}/*" for tool in config_tools}
+    for name in case.tools or ():
+        if name not in available:
+            hint = did_you_mean(name, registry.names())
+            raise ChatRequestError(f"case '{case.name}': no tool is called '{name}'{hint}")
+    tools = {tool.name: tool if run_tools else _without_effect(tool) for tool in config_tools}
+    for own in case.own_tools:
+        definition = ToolDefinition(
+            name=own.name,
+            description=own.description,
+            parameters=own.parameters,
+            implementation=Implementation(type="python"),
+        )
+        tools[own.name] = answered_by(_accept, definition)
+    mocked = {name: answered_by(_Mocked(mock), tools[name]) for name, mock in case.mocks.items() if name in tools}
+    return [*(tools | mocked).values()]
+
+
+def tools_to_run(tools: Iterable[ToolDefinition]) -> list[ToolDefinition]:
+    """Return tools such that none changes anything: those that only read run, the others answer with ACCEPTED."""
+    return [_without_effect(tool) for tool in tools]
+
+
+def may_run(tool: ToolDefinition) -> bool:
+    """Return whether a tool runs without a person: it changes nothing and needs no approval."""
+    return tool.effect == "read" and not tool.approve
+
+
+def _without_effect(tool: ToolDefinition) -> ToolDefinition:
+    return tool if may_run(tool) else answered_by(_accept, tool)
+
+
+def _accept(params: Mapping[str, Any]) -> Any:
+    return ACCEPTED
+
+
+class _Mocked:
+    """A mock's answers, call after call: its error as often as configured, then its result."""
+
+    def __init__(self, mock: ToolMock) -> None:
+        self._mock = mock
+        self._failed = 0
+
+    def __call__(self, params: Mapping[str, Any]) -> Any:
+        if self._mock.error is not None and (self._mock.times is None or self._failed < self._mock.times):
+            self._failed += 1
+            raise RuntimeError(self._mock.error)
+        return self._mock.result

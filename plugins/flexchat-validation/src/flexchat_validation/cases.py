@@ -86,7 +86,9 @@ class Case:
     extra_calls: bool = key("Whether further calls are allowed.", default=False)
     answer: AnswerCheck | None = key("What the answer must say.", default=None)
     turns: tuple[ExpectedTurn, ...] = key("Several messages, one after the other, instead of message.", default=())
-    tools: tuple[str, ...] | None = key("Names of the tools offered; default: all of the config's.", default=None)
+    tools: tuple[str, ...] | None = key(
+        "Names of tools offered, or SOURCE/*; default: all of the config's.", default=None
+    )
     own_tools: tuple[CaseTool, ...] = key("Tools offered in addition to or instead of the config's.", default=())
     mocks: Mapping[str, ToolMock] = key("What tools answer instead of running, by name.", factory=dict)
     prompt: str | None = key("System prompt; default: validation.prompt.", default=None)

@@ -41,23 +41,34 @@ class Offered:
     """The tools a case may name.
 
     Attributes:
-        parameters: Their schemas by name; None if the schema is a plugin's.
+        parameters: Their schemas by name; None if the schema is a plugin's. SOURCE/* stands for a source's tools.
+        are_all: Whether there are no others; the tools of sources may be unknown.
     """
 
     parameters: Mapping[str, Mapping[str, Any] | None] = attrs.field(factory=dict)
+    are_all: bool = True
 
     @classmethod
     def of(cls, config: Config, more: Collection[str] = ()) -> Offered:
         """Return those in a configuration's registry, plus others whose schemas are not known."""
         own = {entry.name: entry.parameters for entry in config.tools.registry}
-        return cls(parameters={**dict.fromkeys(more), **own})
+        are_all = not config.tools.sources or any(name.endswith("/*") for name in more)
+        return cls(parameters={**dict.fromkeys(more), **own}, are_all=are_all)
+
+    def has(self, name: str) -> bool:
+        """Return whether there is, or may be, a tool of that name."""
+        return name in self.parameters or not self.are_all
 
     def to(self, case: Case) -> Offered:
         """Return those that a case offers to the model."""
         # If a name in tools is wrong, what is offered is unknown: report one problem, and not one for each call.
-        all_of_them = case.tools is None or not self.parameters.keys() >= {*case.tools}
-        chosen = {name: s for name, s in self.parameters.items() if all_of_them or name in (case.tools or ())}
-        return Offered(parameters={**chosen, **{tool.name: tool.parameters for tool in case.own_tools}})
+        # Likewise for SOURCE/*: the names of a source's tools are not known here.
+        allowed = () if case.tools is None else case.tools
+        is_unknown = not self.parameters.keys() >= {*allowed} or any(name.endswith("/*") for name in allowed)
+        offers_all = case.tools is None or is_unknown
+        chosen = {name: schema for name, schema in self.parameters.items() if offers_all or name in allowed}
+        own = {tool.name: tool.parameters for tool in case.own_tools}
+        return Offered(parameters={**chosen, **own}, are_all=self.are_all or not offers_all)
 
 
 def flaws_of(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
@@ -70,13 +81,13 @@ def flaws_of(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
         yield CaseFlaw(("name",), "the name is empty")
     yield from _expectation(case)
     yield from _tools(case, offered)
-    names = offered.to(case).parameters
-    yield from _mocks(case, names)
+    offered = offered.to(case)
+    yield from _mocks(case, offered)
     for index, turn in enumerate(case.turns):
-        yield from _turn((("turns", index)), turn, names)
-    yield from _calls((), case, names)
+        yield from _turn((("turns", index)), turn, offered)
+    yield from _calls((), case, offered)
     if case.possible_answers is not None:
-        yield from _possible_answers(case, names)
+        yield from _possible_answers(case, offered)
 
 
 def _expectation(case: Case) -> Iterator[CaseFlaw]:
@@ -105,21 +116,20 @@ def _expectation(case: Case) -> Iterator[CaseFlaw]:
         yield CaseFlaw(("no_call",), "calls and no_call contradict each other")
 
 
-def _turn(place: Place, turn: ExpectedTurn, names: Mapping[str, Any]) -> Iterator[CaseFlaw]:
+def _turn(place: Place, turn: ExpectedTurn, offered: Offered) -> Iterator[CaseFlaw]:
     if not turn.message.strip():
         yield CaseFlaw((*place, "message"), "the message is empty")
     if not turn.calls and not turn.no_call:
         yield CaseFlaw(place, NOTHING_EXPECTED)
     if turn.calls and turn.no_call:
         yield CaseFlaw((*place, "no_call"), "calls and no_call contradict each other")
-    yield from _calls(place, turn, names)
+    yield from _calls(place, turn, offered)
 
 
 def _tools(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
-    known = offered.parameters
     for index, name in enumerate(case.tools or ()):
-        if name not in known:
-            text = f"the config has no tool '{name}'{did_you_mean(name, known)}"
+        if not offered.has(name):
+            text = f"the config has no tool '{name}'{did_you_mean(name, offered.parameters)}"
             yield CaseFlaw(("tools", index), f"{text}; define a case's own tool in own_tools")
     seen: set[str] = set()
     for index, tool in enumerate(case.own_tools):
@@ -140,35 +150,35 @@ def _tools(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
             yield from _schema((*place, "parameters"), tool.parameters)
 
 
-def _mocks(case: Case, names: Mapping[str, Any]) -> Iterator[CaseFlaw]:
+def _mocks(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
     for name, mock in case.mocks.items():
         place: Place = ("mocks", name)
-        if name not in names:
-            yield CaseFlaw(place, f"the case offers no tool '{name}'{did_you_mean(name, names)}")
+        if not offered.has(name):
+            yield CaseFlaw(place, f"the case offers no tool '{name}'{did_you_mean(name, offered.parameters)}")
         if mock.times is not None and mock.error is None:
             yield CaseFlaw((*place, "times"), "it counts failures: add error")
         if mock.error is not None and mock.times is None and mock.result is not None:
             yield CaseFlaw((*place, "result"), "the tool always fails, so this is never returned: add times")
 
 
-def _calls(place: Place, turn: ExpectedTurn | Case, names: Mapping[str, Any]) -> Iterator[CaseFlaw]:
+def _calls(place: Place, turn: ExpectedTurn | Case, offered: Offered) -> Iterator[CaseFlaw]:
     for index, call in enumerate(turn.calls or ()):
-        yield from _call((*place, "calls", index), call, names)
+        yield from _call((*place, "calls", index), call, offered)
     if turn.answer is not None:
         yield from _answer((*place, "answer"), turn.answer)
 
 
-def _call(place: Place, call: ExpectedCall, names: Mapping[str, Any]) -> Iterator[CaseFlaw]:
-    if call.tool not in names:
-        known = ", ".join(sorted(names)[:10]) or "none"
-        text = f"the case offers no tool '{call.tool}'{did_you_mean(call.tool, names)}"
-        yield CaseFlaw((*place, "tool"), f"{text}; it offers: {known}")
-    schema = names.get(call.tool)
-    for key, given in (("arguments", call.arguments), ("check", call.check)):
-        for name in given:
+def _call(place: Place, call: ExpectedCall, offered: Offered) -> Iterator[CaseFlaw]:
+    if not offered.has(call.tool):
+        names = ", ".join(sorted(offered.parameters)[:10]) or "none"
+        text = f"the case offers no tool '{call.tool}'{did_you_mean(call.tool, offered.parameters)}"
+        yield CaseFlaw((*place, "tool"), f"{text}; it offers: {names}")
+    schema = offered.parameters.get(call.tool)
+    for key, arguments in (("arguments", call.arguments), ("check", call.check)):
+        for name in arguments:
             if not _takes(schema, name):
-                known_names = schema.get("properties", {}) if schema else {}
-                text = f"{call.tool} has no parameter '{name}'{did_you_mean(name, known_names)}"
+                parameters = schema.get("properties", {}) if schema else {}
+                text = f"{call.tool} has no parameter '{name}'{did_you_mean(name, parameters)}"
                 yield CaseFlaw((*place, key, name), text)
     for name, value in call.arguments.items():
         for problem in _refusals(schema, name, value):
@@ -233,7 +243,7 @@ def _schema(place: Place, schema: Mapping[str, Any]) -> Iterator[CaseFlaw]:
         yield CaseFlaw(place, problem)
 
 
-def _possible_answers(case: Case, names: Mapping[str, Any]) -> Iterator[CaseFlaw]:
+def _possible_answers(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
     if not case.possible_answers:
         yield CaseFlaw(("possible_answers",), NOTHING_EXPECTED)
     for index, answer in enumerate(case.possible_answers or ()):
@@ -243,8 +253,8 @@ def _possible_answers(case: Case, names: Mapping[str, Any]) -> Iterator[CaseFlaw
             yield CaseFlaw(place, "expected one tool's name with a table of its arguments")
             continue
         (name,) = answer
-        if name not in names:
-            yield CaseFlaw(place, f"the case offers no tool '{name}'{did_you_mean(name, names)}")
+        if not offered.has(name):
+            yield CaseFlaw(place, f"the case offers no tool '{name}'{did_you_mean(name, offered.parameters)}")
         for argument, values in arguments.items():
             if not isinstance(values, (list, tuple)) or not values:
                 yield CaseFlaw((*place, name, argument), "expected a list of the values it may have")

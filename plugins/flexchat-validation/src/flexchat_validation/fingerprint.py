@@ -1,14 +1,15 @@
-"""What a result is valid for: hashes of tools and cases, and how they differ from those of an earlier result."""
+"""The validity of results: hashes of tools and cases, and their differences from those of an earlier result."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import ModelInfo, ProviderError, ToolDefinition
+from flexchat.host import ResponseRule, RuleTools
 
 from .attempts import ModelKey
 from .cases import Case, ValidationTable
@@ -20,17 +21,17 @@ if TYPE_CHECKING:
 LIST_S = 10.0
 """Seconds a service has to list its models."""
 
-_ASKED_WITH = {"prompt", "max_tokens", "temperature"}
-"""Keys of [validation] that change what a model is asked."""
+_RELEVANT = {"prompt", "max_tokens", "temperature"}
+"""Keys of [validation] that change the requests to a model."""
 
 
 def tools_hash(tools: Iterable[ToolDefinition]) -> str:
-    """Return the SHA-256 of what a model sees of tools; their order, and how they are run, do not matter."""
+    """Return the SHA-256 of the parts of tools a model sees; their order and implementation do not matter."""
     return _sha256(_comparable(tools))
 
 
 def case_hash(case: Case, tools: Iterable[ToolDefinition], table: ValidationTable | None = None) -> str:
-    """Return the SHA-256 of what a case asks and expects, the settings it is asked with, and the tools it offers.
+    """Return the SHA-256 of a case's messages and expectations, its settings, and the tools it offers.
 
     Its name, its tags and keys that are not set do not count, so that keys added in the future change no hash.
 
@@ -38,22 +39,34 @@ def case_hash(case: Case, tools: Iterable[ToolDefinition], table: ValidationTabl
         tools: The config's, or those offered; they may include the case's own or not.
         table: Its prompt, temperature and the like count; the case's own values take precedence.
     """
-    own = {tool.name for tool in case.own_tools}
-    offered = [tool for tool in tools if tool.name not in own and (case.tools is None or tool.name in case.tools)]
-    settings = attrs.asdict(table, filter=_is_asked_with) if table is not None else {}
-    asked = {**settings, **attrs.asdict(case, filter=_is_said)}
-    return _sha256([{key: value for key, value in asked.items() if key not in ("name", "tags")}, _comparable(offered)])
+    offered = allowed_tools(case, tools)
+    settings = attrs.asdict(table, filter=_is_relevant) if table is not None else {}
+    keys = {**settings, **attrs.asdict(case, filter=_is_set)}
+    return _sha256([{key: value for key, value in keys.items() if key not in ("name", "tags")}, _comparable(offered)])
+
+
+def allowed_tools(case: Case, tools: Iterable[ToolDefinition]) -> list[ToolDefinition]:
+    """Return those of the config's tools that a case offers; see ToolRegistry.offer."""
+    tools, own = [*tools], {tool.name for tool in case.own_tools}
+    unsourced = {tool.name for tool in tools if tool.source is None}
+
+    def is_named(tool: ToolDefinition, names: Collection[str]) -> bool:
+        # The name alone means the tool of no source, if there is one: sources may have others of the same name.
+        is_its_name = tool.name in names and (tool.source is None or tool.name not in unsourced)
+        return is_its_name or f"{tool.source}/*" in names
+
+    return [tool for tool in tools if tool.name not in own and (case.tools is None or is_named(tool, case.tools))]
 
 
 def case_hashes(
     cases: Iterable[Case], tools: Sequence[ToolDefinition], table: ValidationTable | None = None
 ) -> dict[str, str]:
-    """Return the hash of each case by name, in order: what summarise compares results with."""
+    """Return the hash of each case by name, in order, for summarise to compare results with."""
     return {case.name: case_hash(case, tools, table) for case in cases}
 
 
 class Keys:
-    """Says what a model's results are valid for now, with this chat's tools and plugins.
+    """Computes the current key of a model, with this chat's tools and plugins.
 
     Args:
         listed: The models that services list, for their digests; None if a service does not report them or does not
@@ -79,12 +92,18 @@ class Keys:
         )
 
 
+async def open_tools(chat: FlexChat) -> None:
+    """Open all tool sources: their tools are part of a case's offer and of its hash."""
+    await chat.tools.ready_for(ResponseRule(llm="", tools=RuleTools()))
+
+
 async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, ModelKey]:
     """Compute the current keys of models, by "LLM/MODEL"; requests the lists of models from their services."""
-    wanted = tuple(dict.fromkeys(model_ids))
-    services = {id.partition("/")[0] for id in wanted}
-    keys = Keys(chat, await chat.list_models(timeout_s=LIST_S, llms=services) if wanted else None)
-    return {id: keys(id) for id in wanted}
+    await open_tools(chat)  # before the hash of the tools is computed
+    ids = tuple(dict.fromkeys(model_ids))
+    services = {id.partition("/")[0] for id in ids}
+    keys = Keys(chat, await chat.list_models(timeout_s=LIST_S, llms=services) if ids else None)
+    return {id: keys(id) for id in ids}
 
 
 def stale_reasons(old: ModelKey, now: ModelKey) -> tuple[str, ...]:
@@ -102,13 +121,13 @@ def stale_reasons(old: ModelKey, now: ModelKey) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _is_said(field: attrs.Attribute[Any], value: Any) -> bool:
+def _is_set(field: attrs.Attribute[Any], value: Any) -> bool:
     default = field.default
     return bool(value != ({} if isinstance(default, attrs.Factory) else default))  # type: ignore[arg-type]
 
 
-def _is_asked_with(field: attrs.Attribute[Any], value: Any) -> bool:
-    return field.name in _ASKED_WITH and _is_said(field, value)
+def _is_relevant(field: attrs.Attribute[Any], value: Any) -> bool:
+    return field.name in _RELEVANT and _is_set(field, value)
 
 
 def _version(old: str, now: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from flexchat import Cost, FlexChat, Usage
+from flexchat import Cost, FlexChat, ToolDefinition, Usage
 from flexchat.host import BYTES_PER_TOKEN, tokens_of
 
 from .attempts import Attempt
-from .cases import Case, Price, ValidationTable
+from .cases import Case, CaseTool, Price, ValidationTable
+from .fingerprint import allowed_tools
 from .model_ids import split_model_id
 from .reading import turns_of
 
@@ -66,28 +67,26 @@ async def _price(chat: FlexChat, table: ValidationTable, model_id: str) -> Price
     if own is not None:
         return lambda usage: cost_of(usage, own)
     llm, model = chat.llms.resolve(*split_model_id(chat.config.llms, model_id))
-    known = await llm.find_price(model)
-    if known is None or known.price is None:
+    prices = await llm.find_price(model)
+    if prices is None or prices.price is None:
         return None
 
     def amount(usage: Usage) -> float | None:
-        price = known.of(usage)
-        found = None if price is None else price.amount(usage)
-        return None if found is None else float(found)
+        price = prices.of(usage)
+        dollars = None if price is None else price.amount(usage)
+        return None if dollars is None else float(dollars)
 
     return amount
 
 
 def _estimated_usage(chat: FlexChat, table: ValidationTable, case: Case) -> Usage:
-    registry = chat.tools.get_registry()
-    tools = [tool for name in (registry.names() if case.tools is None else case.tools) if (tool := registry.get(name))]
+    tools: list[ToolDefinition | CaseTool] = [*allowed_tools(case, chat.tools.get_registry().list()), *case.own_tools]
     sent = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
-    sent += [{"name": own.name, "description": own.description, "parameters": own.parameters} for own in case.own_tools]
-    read, said, before = 0, 0, 0.0
+    input_tokens, output_tokens, before = 0, 0, 0.0
     prompt = table.prompt if case.prompt is None else case.prompt
     for turn in turns_of(case):
         before += len(turn.message.encode()) / BYTES_PER_TOKEN
         requests = 1 if turn.no_call else 2  # the one that asks for calls, and the one that answers
-        read += requests * round(tokens_of(sent) + len(prompt.encode()) / BYTES_PER_TOKEN + before)
-        said += requests * ANSWER_TOKENS
-    return Usage(input_tokens=read, output_tokens=said)
+        input_tokens += requests * round(tokens_of(sent) + len(prompt.encode()) / BYTES_PER_TOKEN + before)
+        output_tokens += requests * ANSWER_TOKENS
+    return Usage(input_tokens=input_tokens, output_tokens=output_tokens)

@@ -17,6 +17,7 @@ from .checking import Offered, flaws_of
 from .model_ids import wrong_models
 
 if TYPE_CHECKING:
+    from flexchat import FlexChat
     from flexchat.host import Config, ConfigDocument, ReadConfig
 
 
@@ -66,7 +67,7 @@ def read_cases(
     Args:
         folder: The folder the configuration's file names are relative to; None for the working folder.
         files: Files in addition to those the configuration names.
-        tools: Names of tools that exist in addition to the registry's.
+        tools: Tools that exist in addition to the registry's; see tool_names.
 
     Raises:
         ConfigError: Everything that is wrong with them.
@@ -75,6 +76,12 @@ def read_cases(
     if problems:
         raise ConfigError(problems)
     return cases
+
+
+def tool_names(chat: FlexChat) -> tuple[str, ...]:
+    """Return what a chat's cases may name in their ``tools``: tools, and SOURCE/* for all tools of a source."""
+    tools = chat.tools.get_registry().list()
+    return tuple(dict.fromkeys([tool.name for tool in tools] + [f"{tool.source}/*" for tool in tools if tool.source]))
 
 
 def usable_cases(
@@ -218,7 +225,7 @@ def cases_and_problems(
     If a configuration's other tables cannot be read, nothing is known about it.
 
     Args:
-        tools: Names of tools that exist in addition to the registry's.
+        tools: Tools that exist in addition to the registry's; see tool_names.
     """
     from flexchat.host import read_config
 

@@ -132,13 +132,12 @@ def import_(
 
 
 def _cases(context: CommandContext, files: Sequence[str]) -> Cases:
-    from ..reading import read_cases
+    from ..reading import read_cases, tool_names
 
     config = context.read_config()
     chat = context.open_tools()[0] if config else _sample_chat(context)
     folder = config.document.folder if config else None
-    names = chat.tools.get_registry().names()
-    return read_cases(chat.config, folder, files=[Path(name) for name in files], tools=names)
+    return read_cases(chat.config, folder, files=[Path(name) for name in files], tools=tool_names(chat))
 
 
 def _sample_chat(context: CommandContext) -> FlexChat:
@@ -151,13 +150,13 @@ def _sample_chat(context: CommandContext) -> FlexChat:
 
 def _checked(context: CommandContext, files: Sequence[str]) -> tuple[Cases, Sequence[Problem]]:
     """Return the usable cases, and everything that is wrong with the others."""
-    from ..reading import Cases, cases_and_problems, in_order
+    from ..reading import Cases, cases_and_problems, in_order, tool_names
 
     problems: tuple[Problem, ...] = ()
     tools: Sequence[str] = ()
     config = context.read_config()
     try:
-        tools = (context.open_tools()[0] if config else _sample_chat(context)).tools.get_registry().names()
+        tools = tool_names(context.open_tools()[0] if config else _sample_chat(context))
         if config is None:
             return _cases(context, files), ()
     except ConfigError as error:

@@ -216,8 +216,10 @@ async def _planned(
     chat: FlexChat, table: ValidationTable, store: ValidationStore, read: ReadConfig | None, wanted: Wanted
 ) -> tuple[ValidationRun, int]:
     """Return the run, and how many cases there were to choose from."""
+    from ..fingerprint import open_tools
     from ..running import Plan, ValidationRun
 
+    await open_tools(chat)  # the cases are checked against their names
     file = read.path if read else None
     config = _whole_path(file)
     if wanted.resume is not None:
@@ -259,14 +261,15 @@ async def _unfinished(store: ValidationStore, wanted: str, config: str | None) -
 
 def _cases(chat: FlexChat, file: Path | None, files: Sequence[str | Path]) -> Cases:
     from ..cases import table_of
-    from ..reading import read_cases
+    from ..reading import read_cases, tool_names
 
     config = chat.config
     table = table_of(config)
     if files:  # in place of the configuration's
         table = attrs.evolve(table, cases=(), files=())
     config = attrs.evolve(config, tables={**config.tables, "validation": table})
-    return read_cases(config, file.parent if file else None, files=[Path(path) for path in files])
+    folder = file.parent if file else None
+    return read_cases(config, folder, files=[Path(path) for path in files], tools=tool_names(chat))
 
 
 def _files_and_names(given: Sequence[str]) -> tuple[list[Path], list[str]]:

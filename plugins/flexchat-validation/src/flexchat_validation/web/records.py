@@ -111,9 +111,9 @@ def _encode_from_path(path: Path, keys: Keys, cases: Mapping[str, str] | None, *
 
 async def readable(serving: Serving, chat: FlexChat) -> tuple[Cases, tuple[Problem, ...]]:
     """Return the usable cases, and the problems of the others. They are read again: their files may have changed."""
-    from ..reading import usable_cases
+    from ..reading import tool_names, usable_cases
 
-    cases, problems = await asyncio.to_thread(usable_cases, chat.config, serving.folder)
+    cases, problems = await asyncio.to_thread(usable_cases, chat.config, serving.folder, tools=tool_names(chat))
     folder = f"{serving.folder}{os.sep}"  # not shown to clients
     return cases, tuple(
         attrs.evolve(each, source=each.source.replace(folder, ""), text=each.text.replace(folder, ""))

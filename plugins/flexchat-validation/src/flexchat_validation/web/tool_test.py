@@ -12,8 +12,7 @@ import attrs
 from flexchat import ChatRequestError, FlexChat, FlexChatError, Turn
 from flexchat.host import ResponseRule, RuleTools, document_of
 
-from ..attempting import is_the_models
-from ..stand_ins import may_run, tools_to_run
+from ..attempting import is_the_models, may_run, tools_to_run
 from .records import Records
 from .shapes import COUNT, NULLABLE_TEXT, NUMBER, STATUS, SWITCH, TABLE, TEXT, TEXTS, WORDS, body_schema, listed, record
 
@@ -92,7 +91,7 @@ async def _tool_test(call: Call) -> AsyncIterator[ToolTest]:
             shown = service
         rule = ResponseRule(llm=service, model=model, prompt=PROMPT, max_tokens=MAX_TOKENS, tools=RuleTools())
         await asked.tools.ready_for(rule)  # else tools of sources that are opened later would run
-        tools = asked.tools.get_registry().list()
+        tools = asked.tools.offer_to(rule).list()
         standing_in = () if body.get("run_tools", False) else tuple(tool.name for tool in tools if not may_run(tool))
         yield ToolTest(
             chat=asked.with_rule(rule, tools=tools_to_run(tools) if standing_in else None),
