@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+import attrs
 import psycopg
 from flexchat.plugin import FlexChatError
 from flexchat.store import Embedder, RetrievalError, Source, UnknownCollectionError
-from flexchat_postgresql import Connection, Connections
+from flexchat_postgresql import Connections
 from psycopg import sql
 
-from .collections import StoredCollection, known_collection, lock_collection
+from .collections import StoredCollection, Tables, known_collection, lock_collection, open_tables
 from .rows import Row, stored_name, vector_texts
 
 _LOG = logging.getLogger(__name__)
@@ -20,7 +21,7 @@ BATCH = 256
 """Texts that are given to the embedder at once."""
 WORDS_OF = 200_000
 """Characters of a text whose words can be searched: a tsvector holds a megabyte."""
-LONGEST_INDEXED = 4000
+MAX_INDEXED = 4000
 """Dimensions an index of pgvector takes, as half precision."""
 
 
@@ -37,9 +38,9 @@ class Adder:
         while True:
             missing = await self._without_vectors(rows, collection)
             await self._embed([text for text in missing if text not in vectors], collection, vectors)
-            async with self._connections.transaction(write=True) as connection:
-                stored = await lock_collection(self._connections, connection, collection, self._language)
-                changed = await self._store(connection, stored, rows, source, vectors)
+            async with open_tables(self._connections, write=True) as tables:
+                stored = await lock_collection(tables, collection, self._language)
+                changed = await self._store(tables, stored, rows, source, vectors)
             if changed is not None:
                 break  # Otherwise a concurrent add replaced a text whose stored vector was to be reused: embed again.
         if self._indexed and changed:
@@ -47,14 +48,14 @@ class Adder:
         return changed
 
     async def _without_vectors(self, rows: Mapping[str, Row], collection: str) -> list[str]:
-        async with self._connections.transaction() as connection:
+        async with open_tables(self._connections) as tables:
             try:
-                stored = await known_collection(self._connections, connection, collection)
+                stored = await known_collection(tables, collection)
             except UnknownCollectionError:
                 return list({row.read_as: None for row in rows.values()}) if self._embedder else []
             if not self._makes_vectors(stored):
                 return []
-            hashes = await self._stored_hashes(connection, stored.id, rows)
+            hashes = await self._stored_hashes(tables, stored.id, rows)
         return list({r.read_as: None for r in rows.values() if hashes.get(r.id, (b"", b""))[0] != r.text_hash})
 
     def _makes_vectors(self, collection: StoredCollection) -> bool:
@@ -92,84 +93,60 @@ class Adder:
             vectors.update(zip(batch, vector_texts(embedded, len(batch), dimensions, self._embedder.name), strict=True))
 
     async def _stored_hashes(
-        self, connection: Connection, collection_id: int, rows: Mapping[str, Row]
+        self, tables: Tables, collection_id: int, rows: Mapping[str, Row]
     ) -> dict[str, tuple[bytes, bytes]]:
         query = "SELECT id, text_hash, hash FROM {s}.documents WHERE collection_id = %s AND id = ANY(%s)"
-        cursor = await connection.execute(self._connections.sql(query), (collection_id, [*rows]))
-        return {id: (text_hash, hash) for id, text_hash, hash in await cursor.fetchall()}
+        stored = await tables.rows(query, (collection_id, [*rows]))
+        return {id: (text_hash, hash) for id, text_hash, hash in stored}
 
     async def _store(
         self,
-        connection: Connection,
+        tables: Tables,
         collection: StoredCollection,
         rows: Mapping[str, Row],
         source: Source | None,
         vectors: Mapping[str, str],
     ) -> int | None:
         """Store everything in this transaction; return None and store nothing if a vector is missing."""
-        hashes = await self._stored_hashes(connection, collection.id, rows)
+        hashes = await self._stored_hashes(tables, collection.id, rows)
         changed = [row for row in rows.values() if hashes.get(row.id, (b"", b""))[1] != row.hash]
         new = [row for row in changed if hashes.get(row.id, (b"", b""))[0] != row.text_hash]
         if self._makes_vectors(collection):
             if any(row.read_as not in vectors for row in new):
                 return None
-            await self._check_dimensions(connection, collection, [vectors[row.read_as] for row in new])
+            await self._check_dimensions(tables, collection, [vectors[row.read_as] for row in new])
         else:
             vectors = {}
-        digest = None if source is None else source.digest
-        async with connection.cursor() as cursor:
-            await cursor.executemany(
-                self._connections.sql(_UPSERT),
-                [
-                    {
-                        "collection": collection.id,
-                        "id": row.id,
-                        "title": row.title,
-                        "source": row.source,
-                        "text": row.text,
-                        "metadata": row.metadata,
-                        "facts": row.facts,
-                        "text_hash": row.text_hash,
-                        "hash": row.hash,
-                        "digest": digest,
-                        "language": collection.language,
-                        "words": row.read_as[:WORDS_OF],
-                    }
-                    for row in changed
-                ],
-            )
+        common = {"collection": collection.id, "digest": source and source.digest, "language": collection.language}
+        values = [{**attrs.asdict(row), **common, "words": row.read_as[:WORDS_OF]} for row in changed]
+        async with tables.connection.cursor() as cursor:
+            await cursor.executemany(self._connections.sql(_UPSERT), values)
             if vectors:
-                await cursor.executemany(
-                    self._connections.sql(_UPSERT_VECTOR),
-                    [(vectors[row.read_as], collection.id, row.id) for row in new],
-                )
+                pairs = [(vectors[row.read_as], collection.id, row.id) for row in new]
+                await cursor.executemany(self._connections.sql(_UPSERT_VECTOR), pairs)
         delta = sum(row.id not in hashes for row in changed)
         if source is not None:
-            delta -= await self._finish_source(connection, collection.id, source, [*rows])
+            delta -= await self._finish_source(tables, collection.id, source, [*rows])
         if delta:
             counted = "UPDATE {s}.collections SET documents = documents + %s WHERE id = %s"
-            await connection.execute(self._connections.sql(counted), (delta, collection.id))
+            await tables.execute(counted, (delta, collection.id))
         return len(changed)
 
-    async def _check_dimensions(
-        self, connection: Connection, collection: StoredCollection, vectors: Sequence[str]
-    ) -> None:
+    async def _check_dimensions(self, tables: Tables, collection: StoredCollection, vectors: Sequence[str]) -> None:
         if not vectors or self._embedder is None:
             return
         dimensions = vectors[0].count(",") + 1
         about = collection.about
         if about.dimensions is None:
             statement = "UPDATE {s}.collections SET embedding = %s, dimensions = %s WHERE id = %s"
-            await connection.execute(self._connections.sql(statement), (self._embedder.name, dimensions, collection.id))
+            await tables.execute(statement, (self._embedder.name, dimensions, collection.id))
         elif dimensions != about.dimensions:
             raise RetrievalError(
                 f"{self._embedder.name} makes vectors of length {dimensions}, and those of the collection "
                 f"'{about.name}' have {about.dimensions}: delete the collection and add its documents anew"
             )
 
-    async def _finish_source(
-        self, connection: Connection, collection_id: int, source: Source, ids: Sequence[str]
-    ) -> int:
+    async def _finish_source(self, tables: Tables, collection_id: int, source: Source, ids: Sequence[str]) -> int:
         """Record the source and, if it is complete, delete the documents it no longer has.
 
         Returns:
@@ -177,37 +154,33 @@ class Adder:
         """
         name = stored_name("source", source.name)
         touched = "UPDATE {s}.documents SET digest = %s WHERE collection_id = %s AND id = ANY(%s)"
-        await connection.execute(self._connections.sql(touched), (source.digest, collection_id, list(ids)))
-        await connection.execute(
-            self._connections.sql(_UPSERT_SOURCE),
+        await tables.execute(touched, (source.digest, collection_id, list(ids)))
+        await tables.execute(
+            _UPSERT_SOURCE,
             (collection_id, name, source.digest, source.complete, source.complete),
         )
         if not source.complete:
             return 0
         statement = "DELETE FROM {s}.documents WHERE collection_id = %s AND source = %s AND digest IS DISTINCT FROM %s"
-        return (
-            await connection.execute(self._connections.sql(statement), (collection_id, name, source.digest))
-        ).rowcount
+        return (await tables.execute(statement, (collection_id, name, source.digest))).rowcount
 
     async def _index(self, collection_id: int) -> None:
         """Create the collection's vector index if missing. It only affects speed."""
         if collection_id in self._seen_indexes:
             return
         try:
-            async with self._connections.transaction(write=True) as connection:
-                query = self._connections.sql("SELECT dimensions FROM {s}.collections WHERE id = %s FOR UPDATE")
-                row = await (await connection.execute(query, (collection_id,))).fetchone()
-                if row is None or row[0] is None or row[0] > LONGEST_INDEXED:
+            async with open_tables(self._connections, write=True) as tables:
+                query = "SELECT dimensions FROM {s}.collections WHERE id = %s FOR UPDATE"
+                dimensions = [row[0] for row in await tables.rows(query, (collection_id,)) if row[0] is not None]
+                if not dimensions or dimensions[0] > MAX_INDEXED:
                     return
-                await connection.execute(
-                    self._connections.sql(
-                        "CREATE INDEX IF NOT EXISTS {index} ON {s}.vectors "
-                        "USING hnsw ((embedding::halfvec({dimensions})) halfvec_cosine_ops) "
-                        "WHERE collection_id = {collection}",
-                        index=sql.Identifier(index_name(collection_id)),
-                        dimensions=sql.Literal(row[0]),
-                        collection=sql.Literal(collection_id),
-                    )
+                await tables.execute(
+                    "CREATE INDEX IF NOT EXISTS {index} ON {s}.vectors "
+                    "USING hnsw ((embedding::halfvec({dimensions})) halfvec_cosine_ops) "
+                    "WHERE collection_id = {collection}",
+                    index=sql.Identifier(index_name(collection_id)),
+                    dimensions=sql.Literal(dimensions[0]),
+                    collection=sql.Literal(collection_id),
                 )
         except RetrievalError as error:
             if not isinstance(error.__cause__, psycopg.Error):

@@ -1,20 +1,26 @@
-"""The collections of a schema."""
+"""The collections of a schema, and transactions on its tables."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, LiteralString
 
 import attrs
 from flexchat.store import Collection, RetrievalError, UnknownCollectionError
 from flexchat_postgresql import Connection, Connections
+from psycopg import AsyncCursor, sql
 
 from .rows import SOURCE_FIELD, TITLE_FIELD
 
-_COLUMNS = """
-    SELECT id, language, name, description, match_threshold, partial_threshold, title_field, source_field, metadata,
-        embedding, dimensions, documents
-    FROM {s}.collections"""
+_FIELDS = (
+    *("name", "description", "match_threshold", "partial_threshold", "title_field", "source_field", "metadata"),
+    *("embedding", "dimensions", "documents"),
+)
+_COLUMNS: LiteralString = f"""
+    SELECT id, language, {", ".join(_FIELDS)}
+    FROM {{s}}.collections"""
 
 
 @attrs.frozen(kw_only=True)
@@ -26,35 +32,57 @@ class StoredCollection:
     about: Collection
 
 
-async def all_collections(connections: Connections, connection: Connection) -> dict[str, StoredCollection]:
+@attrs.frozen
+class Tables:
+    """The tables of a schema, in one transaction."""
+
+    connections: Connections
+    connection: Connection
+
+    async def execute(
+        self, statement: LiteralString, values: Sequence[Any] = (), **parts: sql.Composable
+    ) -> AsyncCursor[Any]:
+        """Execute a statement, in which {s} is the schema."""
+        return await self.connection.execute(self.connections.sql(statement, **parts), values)
+
+    async def rows(
+        self, statement: LiteralString, values: Sequence[Any] = (), **parts: sql.Composable
+    ) -> list[tuple[Any, ...]]:
+        """Execute a statement and return its rows."""
+        return await (await self.execute(statement, values, **parts)).fetchall()
+
+
+@contextlib.asynccontextmanager
+async def open_tables(connections: Connections, *, write: bool = False) -> AsyncIterator[Tables]:
+    """Begin a transaction, and end it with the block."""
+    async with connections.transaction(write=write) as connection:
+        yield Tables(connections, connection)
+
+
+async def all_collections(tables: Tables) -> dict[str, StoredCollection]:
     """Return all collections by name, sorted."""
-    cursor = await connection.execute(connections.sql(_COLUMNS + " ORDER BY name"))
-    return {stored.about.name: stored for stored in map(_stored, await cursor.fetchall())}
+    return {stored.about.name: stored for stored in map(_stored, await tables.rows(_COLUMNS + " ORDER BY name"))}
 
 
-async def known_collection(connections: Connections, connection: Connection, name: str) -> StoredCollection:
+async def known_collection(tables: Tables, name: str) -> StoredCollection:
     """Return the collection *name*.
 
     Raises:
         UnknownCollectionError: It does not exist.
     """
-    cursor = await connection.execute(connections.sql(_COLUMNS + " WHERE name = %s"), (name,))
-    row = await cursor.fetchone()
-    if row is None:
-        raise UnknownCollectionError(name, await all_collections(connections, connection))
-    return _stored(row)
+    rows = await tables.rows(_COLUMNS + " WHERE name = %s", (name,))
+    if not rows:
+        raise UnknownCollectionError(name, await all_collections(tables))
+    return _stored(rows[0])
 
 
-async def metadata_fields(connections: Connections, connection: Connection, name: str) -> tuple[str, str]:
+async def metadata_fields(tables: Tables, name: str) -> tuple[str, str]:
     """Return a collection's title_field and source_field; the defaults if it does not exist."""
-    query = connections.sql("SELECT title_field, source_field FROM {s}.collections WHERE name = %s")
-    row = await (await connection.execute(query, (name,))).fetchone()
-    return row or (TITLE_FIELD, SOURCE_FIELD)
+    rows = await tables.rows("SELECT title_field, source_field FROM {s}.collections WHERE name = %s", (name,))
+    return (rows[0][0], rows[0][1]) if rows else (TITLE_FIELD, SOURCE_FIELD)
 
 
-async def lock_collection(
-    connections: Connections, connection: Connection, name: str, language: str | None = None
-) -> StoredCollection:
+async def lock_collection(tables: Tables, name: str, language: str | None = None) -> StoredCollection:
     """Return the collection *name*, locked against changes until the transaction ends.
 
     Args:
@@ -63,33 +91,23 @@ async def lock_collection(
     Raises:
         UnknownCollectionError: It does not exist and *language* is None.
     """
-    locked = connections.sql(_COLUMNS + " WHERE name = %s FOR UPDATE")
-    row = await (await connection.execute(locked, (name,))).fetchone()
-    if row is None and language is not None:
+    locked = _COLUMNS + " WHERE name = %s FOR UPDATE"
+    rows = await tables.rows(locked, (name,))
+    if not rows and language is not None:
         created = """
             INSERT INTO {s}.collections (name, description, title_field, source_field, metadata, language)
             VALUES (%s, '', 'title', 'source', '{{}}', %s) ON CONFLICT DO NOTHING"""
-        await connection.execute(connections.sql(created), (name, language))
-        row = await (await connection.execute(locked, (name,))).fetchone()
-    if row is None:
-        if language is not None:  # Another process created and deleted it between the two statements.
+        await tables.execute(created, (name, language))
+        rows = await tables.rows(locked, (name,))
+        if not rows:  # Another process created and deleted it between the two statements.
             raise RetrievalError(f"the collection '{name}' is being deleted: try again")
-        raise UnknownCollectionError(name, await all_collections(connections, connection))
-    return _stored(row)
+    if not rows:
+        raise UnknownCollectionError(name, await all_collections(tables))
+    return _stored(rows[0])
 
 
 def _stored(row: tuple[Any, ...]) -> StoredCollection:
-    id, language, name, description, match, partial, title_field, source_field, metadata, *vectors, documents = row
-    about = Collection(
-        name=name,
-        description=description,
-        match_threshold=match,
-        partial_threshold=partial,
-        title_field=title_field,
-        source_field=source_field,
-        metadata=json.loads(metadata),
-        embedding=vectors[0],
-        dimensions=vectors[1],
-        documents=documents,
-    )
+    id, language, *values = row
+    fields = dict(zip(_FIELDS, values, strict=True))
+    about = Collection(**{**fields, "metadata": json.loads(fields["metadata"])})
     return StoredCollection(id=id, language=language, about=about)

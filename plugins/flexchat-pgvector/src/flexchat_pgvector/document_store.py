@@ -19,11 +19,11 @@ from flexchat.store import (
     reranked,
     storable,
 )
-from flexchat_postgresql import Connection, Connections
+from flexchat_postgresql import Connections
 from psycopg import sql
 
 from .adding import Adder, index_name
-from .collections import all_collections, known_collection, lock_collection, metadata_fields
+from .collections import Tables, all_collections, known_collection, lock_collection, metadata_fields, open_tables
 from .config import PgvectorConfig
 from .filters import condition_sql
 from .rows import document_of, metadata_text, read_as, rows_of, stored_name
@@ -58,11 +58,11 @@ class PgvectorStore:
         """
         condition = condition_sql(read_filter(where))
         text = storable(text)
-        async with self._connections.transaction() as connection:
+        async with open_tables(self._connections) as tables:
             if collection is None:
-                among = [*(await all_collections(self._connections, connection)).values()]
+                among = [*(await all_collections(tables)).values()]
             else:
-                among = [await known_collection(self._connections, connection, storable(collection))]
+                among = [await known_collection(tables, storable(collection))]
         self._check_embedder()
         is_vector, is_keyword = self._config.search == "vector", self._config.search == "keyword"
         vector, compared = None, list[int]()
@@ -76,12 +76,12 @@ class PgvectorStore:
             filter=condition,
             depth=max(DEPTH, top_k),
         )
-        async with self._connections.transaction() as connection:
-            near = await by_vector(self._connections, connection, question, indexed=self._config.index == "hnsw")
-            words = Ranking(keys=()) if is_vector else await by_words(self._connections, connection, question)
+        async with open_tables(self._connections) as tables:
+            near = await by_vector(tables, question, indexed=self._config.index == "hnsw")
+            words = Ranking(keys=()) if is_vector else await by_words(tables, question)
             keys = fused([near.keys, words.keys])
             best = keys[: max(top_k, RERANKED) if self._reranker else top_k]
-            rows = await hits_of(self._connections, connection, question, best)
+            rows = await hits_of(tables, question, best)
         hits = [
             (document_of(*fields), words.distances.get(key, 1.0) if distance is None else distance)
             for key in best
@@ -101,8 +101,8 @@ class PgvectorStore:
 
     async def collections(self) -> Sequence[Collection]:
         """Return all collections, sorted by name."""
-        async with self._connections.transaction() as connection:
-            return [stored.about for stored in (await all_collections(self._connections, connection)).values()]
+        async with open_tables(self._connections) as tables:
+            return [stored.about for stored in (await all_collections(tables)).values()]
 
     async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
         """Store documents, all or none; see DocumentStore.
@@ -113,8 +113,8 @@ class PgvectorStore:
         if source is not None:
             source = attrs.evolve(source, name=stored_name("source", source.name), digest=storable(source.digest))
         name = stored_name("collection", collection)
-        async with self._connections.transaction() as connection:
-            fields = await metadata_fields(self._connections, connection, name)
+        async with open_tables(self._connections) as tables:
+            fields = await metadata_fields(tables, name)
         return await self._adder.add(rows_of(documents, source, *fields), name, source)
 
     async def delete(
@@ -127,37 +127,30 @@ class PgvectorStore:
     ) -> int:
         """Delete the documents that match all given criteria. Returns their number."""
         condition, parameters = condition_sql(read_filter(where))
-        async with self._connections.transaction(write=True) as connection:
-            stored = await lock_collection(self._connections, connection, storable(collection))
-            statement = self._connections.sql(
-                """
+        async with open_tables(self._connections, write=True) as tables:
+            stored = await lock_collection(tables, storable(collection))
+            statement = """
                 WITH gone AS (
                     DELETE FROM {s}.documents d WHERE d.collection_id = %s AND {condition}
                         AND (%s::text[] IS NULL OR d.id = ANY(%s::text[]))
                         AND (%s::text[] IS NULL OR d.source = ANY(%s::text[]))
                     RETURNING source
-                ) SELECT source, count(*) FROM gone GROUP BY source""",
-                condition=condition,
-            )
+                ) SELECT source, count(*) FROM gone GROUP BY source"""
             names = [None if values is None else [*map(storable, values)] for values in (ids, sources)]
             values = (stored.id, *parameters, names[0], names[0], names[1], names[1])
-            deleted = await (await connection.execute(statement, values)).fetchall()
+            deleted = await tables.rows(statement, values, condition=condition)
             count = sum(number for _, number in deleted)
             touched = [source for source, _ in deleted if source is not None]
-            await connection.execute(
-                self._connections.sql(
-                    """
-                    DELETE FROM {s}.sources s WHERE s.collection_id = %s
-                    AND (s.name = ANY(%s::text[]) OR s.name = ANY(%s::text[])) AND NOT EXISTS (
-                        SELECT FROM {s}.documents d WHERE d.collection_id = s.collection_id AND d.source = s.name
-                    )"""
-                ),
+            await tables.execute(
+                """
+                DELETE FROM {s}.sources s WHERE s.collection_id = %s
+                AND (s.name = ANY(%s::text[]) OR s.name = ANY(%s::text[])) AND NOT EXISTS (
+                    SELECT FROM {s}.documents d WHERE d.collection_id = s.collection_id AND d.source = s.name
+                )""",
                 (stored.id, touched, names[1] if ids is None and where is None else []),
             )
-            await connection.execute(
-                self._connections.sql("UPDATE {s}.collections SET documents = documents - %s WHERE id = %s"),
-                (count, stored.id),
-            )
+            counted = "UPDATE {s}.collections SET documents = documents - %s WHERE id = %s"
+            await tables.execute(counted, (count, stored.id))
         return int(count)
 
     async def list(
@@ -165,30 +158,24 @@ class PgvectorStore:
     ) -> Sequence[Document]:
         """Return at most ``limit`` documents in order of their ids, starting after the id ``after``."""
         condition, parameters = condition_sql(read_filter(where))
-        async with self._connections.transaction() as connection:
-            stored = await known_collection(self._connections, connection, storable(collection))
-            statement = self._connections.sql(
-                """
+        async with open_tables(self._connections) as tables:
+            stored = await known_collection(tables, storable(collection))
+            statement = """
                 SELECT id, title, source, text, metadata FROM {s}.documents d
-                WHERE collection_id = %s AND id > %s AND {condition} ORDER BY id LIMIT %s""",
-                condition=condition,
-            )
+                WHERE collection_id = %s AND id > %s AND {condition} ORDER BY id LIMIT %s"""
             values = (stored.id, storable(after or ""), *parameters, max(limit, 0))
-            rows = await (await connection.execute(statement, values)).fetchall()
+            rows = await tables.rows(statement, values, condition=condition)
         return [document_of(stored.about.name, *row) for row in rows]
 
     async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
         """Return at most ``limit`` sources in order of their names, starting after the name ``after``."""
-        async with self._connections.transaction() as connection:
-            stored = await known_collection(self._connections, connection, storable(collection))
-            statement = self._connections.sql(
-                """
+        async with open_tables(self._connections) as tables:
+            stored = await known_collection(tables, storable(collection))
+            statement = """
                 SELECT name, digest, complete, added_at AT TIME ZONE 'UTC', (
                     SELECT count(*) FROM {s}.documents d WHERE d.collection_id = s.collection_id AND d.source = s.name
                 ) FROM {s}.sources s WHERE collection_id = %s AND name > %s ORDER BY name LIMIT %s"""
-            )
-            values = (stored.id, storable(after or ""), max(limit, 0))
-            rows = await (await connection.execute(statement, values)).fetchall()
+            rows = await tables.rows(statement, (stored.id, storable(after or ""), max(limit, 0)))
         return [
             Source(
                 name=name,
@@ -204,14 +191,12 @@ class PgvectorStore:
         """Create a collection, or update its description and settings."""
         name = stored_name("collection", collection.name)
         _, metadata = metadata_text(collection.metadata, f"the collection '{name}'")
-        async with self._connections.transaction(write=True) as connection:
-            stored = await lock_collection(self._connections, connection, name, self._config.language)
-            await connection.execute(
-                self._connections.sql(
-                    """
-                    UPDATE {s}.collections SET description = %s, match_threshold = %s, partial_threshold = %s,
-                        title_field = %s, source_field = %s, metadata = %s WHERE id = %s"""
-                ),
+        async with open_tables(self._connections, write=True) as tables:
+            stored = await lock_collection(tables, name, self._config.language)
+            await tables.execute(
+                """
+                UPDATE {s}.collections SET description = %s, match_threshold = %s, partial_threshold = %s,
+                    title_field = %s, source_field = %s, metadata = %s WHERE id = %s""",
                 (
                     storable(collection.description),
                     collection.match_threshold,
@@ -225,10 +210,10 @@ class PgvectorStore:
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection with all its documents."""
-        async with self._connections.transaction(write=True) as connection:
-            stored = await lock_collection(self._connections, connection, storable(name))
-            await connection.execute(self._connections.sql("DELETE FROM {s}.collections WHERE id = %s"), (stored.id,))
-            await self._drop_index(connection, stored.id)
+        async with open_tables(self._connections, write=True) as tables:
+            stored = await lock_collection(tables, storable(name))
+            await tables.execute("DELETE FROM {s}.collections WHERE id = %s", (stored.id,))
+            await self._drop_index(tables, stored.id)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -241,11 +226,11 @@ class PgvectorStore:
                 f'install flexchat-minilm, or write search = "keyword"'
             )
 
-    async def _drop_index(self, connection: Connection, collection_id: int) -> None:
+    async def _drop_index(self, tables: Tables, collection_id: int) -> None:
         query = "SELECT 1 FROM pg_indexes WHERE schemaname = %s AND indexname = %s"
         name = index_name(collection_id)
-        if await (await connection.execute(query, (self._config.schema, name))).fetchone():
-            await connection.execute(self._connections.sql("DROP INDEX {s}.{index}", index=sql.Identifier(name)))
+        if await tables.rows(query, (self._config.schema, name)):
+            await tables.execute("DROP INDEX {s}.{index}", index=sql.Identifier(name))
 
     async def _reranked(self, text: str, hits: _Hits) -> _Hits:
         if self._reranker is None:

@@ -10,11 +10,10 @@ from typing import Any
 import attrs
 from flexchat.plugin import FlexChatError
 from flexchat.store import Embedder, RetrievalError
-from flexchat_postgresql import Connection, Connections
 from psycopg import sql
 
-from .adding import LONGEST_INDEXED
-from .collections import StoredCollection
+from .adding import MAX_INDEXED
+from .collections import StoredCollection, Tables
 from .rows import vector_texts
 
 _LOG = logging.getLogger(__name__)
@@ -95,22 +94,20 @@ async def question_vector(
     return vector, [c.id for c in fit if c.about.dimensions == dimensions]
 
 
-async def by_vector(
-    connections: Connections, connection: Connection, question: SearchQuery, *, indexed: bool
-) -> Ranking:
+async def by_vector(tables: Tables, question: SearchQuery, *, indexed: bool) -> Ranking:
     """Rank documents by cosine distance, nearest first."""
     if question.vector is None or not question.compared:
         return Ranking(keys=())
     condition, parameters = question.filter
-    joined = sql.SQL("JOIN {} d USING (key)").format(connections.sql("{s}.documents")) if parameters else sql.SQL("")
+    joined = tables.connections.sql("JOIN {s}.documents d USING (key)" if parameters else "")
     dimensions = question.vector.count(",") + 1
-    if not indexed or dimensions > LONGEST_INDEXED:
-        statement = connections.sql(_EXACT, joined=joined, condition=condition)
+    if not indexed or dimensions > MAX_INDEXED:
+        statement, pieces = _EXACT, {"joined": joined, "condition": condition}
         values: list[Any] = [question.vector, [*question.compared], *parameters, question.depth]
     else:
-        await connection.execute(_HNSW_SETTINGS.format(ef=sql.Literal(min(1000, max(EF_SEARCH, question.depth)))))
+        await tables.execute(_HNSW_SETTINGS, ef=sql.Literal(min(1000, max(EF_SEARCH, question.depth))))
         parts = [
-            connections.sql(
+            tables.connections.sql(
                 _NEAREST,
                 joined=joined,
                 condition=condition,
@@ -119,15 +116,15 @@ async def by_vector(
             )
             for id in question.compared
         ]
-        statement = connections.sql(_OF_SEVERAL, parts=sql.SQL(" UNION ALL ").join(parts))
+        statement, pieces = _OF_SEVERAL, {"parts": sql.SQL(" UNION ALL ").join(parts)}
         each = [*parameters, question.vector, question.depth]
         values = [question.vector, *(each * len(parts)), question.depth]
-    rows = await (await connection.execute(statement, values)).fetchall()
+    rows = await tables.rows(statement, values, **pieces)
     distances = {key: _distance(distance) for key, distance in rows}
     return Ranking(keys=[*distances], distances=distances)
 
 
-async def by_words(connections: Connections, connection: Connection, question: SearchQuery) -> Ranking:
+async def by_words(tables: Tables, question: SearchQuery) -> Ranking:
     """Rank the documents that share words with the question by BM25.
 
     The distance is the weighted share of the question's words that a document lacks: 0 if it has all of them, 1 if
@@ -146,8 +143,8 @@ async def by_words(connections: Connections, connection: Connection, question: S
             sum(c.about.documents for c in among),
             question.depth,
         ]
-        cursor = await connection.execute(connections.sql(_BM25, condition=condition), values)
-        scored += [(-score, max(0.0, 1 - weight / whole), key) for key, score, weight, whole in await cursor.fetchall()]
+        rows = await tables.rows(_BM25, values, condition=condition)
+        scored += [(-score, max(0.0, 1 - weight / whole), key) for key, score, weight, whole in rows]
     scored.sort()
     return Ranking(
         keys=[key for _, _, key in scored[: question.depth]],
@@ -155,16 +152,11 @@ async def by_words(connections: Connections, connection: Connection, question: S
     )
 
 
-async def hits_of(
-    connections: Connections, connection: Connection, question: SearchQuery, keys: Sequence[int]
-) -> dict[int, tuple[Any, ...]]:
+async def hits_of(tables: Tables, question: SearchQuery, keys: Sequence[int]) -> dict[int, tuple[Any, ...]]:
     """Fetch documents by key: cosine distance or None, then the arguments of document_of."""
     values = ([*question.compared], question.vector, [*keys])
-    cursor = await connection.execute(connections.sql(_HITS), values)
-    return {
-        key: (None if distance is None else _distance(distance), *fields)
-        for key, distance, *fields in await cursor.fetchall()
-    }
+    rows = await tables.rows(_HITS, values)
+    return {key: (None if distance is None else _distance(distance), *fields) for key, distance, *fields in rows}
 
 
 def _distance(value: float) -> float:
@@ -177,7 +169,7 @@ _EXACT = """
         SELECT v.key, v.embedding <=> %s::vector AS distance FROM {s}.vectors v {joined}
         WHERE v.collection_id = ANY(%s) AND {condition}
     ) found ORDER BY distance, key LIMIT %s"""
-_HNSW_SETTINGS = sql.SQL("SET LOCAL hnsw.ef_search = {ef}; SET LOCAL hnsw.iterative_scan = relaxed_order")
+_HNSW_SETTINGS = "SET LOCAL hnsw.ef_search = {ef}; SET LOCAL hnsw.iterative_scan = relaxed_order"
 _NEAREST = """(
     SELECT v.key, v.embedding FROM {s}.vectors v {joined}
     WHERE v.collection_id = {collection} AND {condition}
