@@ -8,7 +8,8 @@ import time
 import attrs
 import pytest
 from flexchat.domain import SchemaDialect
-from flexchat_sdk.dialects.rewrite import MAX_NODES, rewrite
+from flexchat_sdk.dialects.rewrite import rewrite
+from flexchat_sdk.dialects.work import MAX_NODES
 
 INLINE = SchemaDialect(name="inline", keywords={"$ref": "write out", "allOf": "merge"})
 ALONE = SchemaDialect(name="alone", keywords={"$ref": "alone", "allOf": "merge"}, root={"$ref": "write out"})

@@ -13,7 +13,7 @@ from .rewrite import rewrite
 
 Outcome = Literal["accepted", "rewritten", "refused"]
 
-_MOST = 3  # most notes named in a sentence
+_MAX_NOTES = 3  # most notes named in a sentence
 
 
 @attrs.frozen(kw_only=True)
@@ -43,10 +43,10 @@ class ToolFinding:
         for note in notes:
             first.setdefault(note.message, note)
         texts = [f"at {n.pointer}: {n.message}" if n.pointer else n.message for n in first.values()]
-        more = f" (and {len(texts) - _MOST} more: flexchat tools lint)" if len(texts) > _MOST else ""
+        more = f" (and {len(texts) - _MAX_NOTES} more: flexchat tools lint)" if len(texts) > _MAX_NOTES else ""
         verb = f"cannot be sent to {self.dialect}" if errors else f"is changed for {self.dialect}"
         who = f"tool '{self.tool}' {verb}" if self.tool else f"the tools for {self.dialect}"
-        return f"{who}: {'; '.join(texts[:_MOST])}{more}"
+        return f"{who}: {'; '.join(texts[:_MAX_NOTES])}{more}"
 
 
 def lint_tools(tools: Iterable[ToolDefinition], dialects: Mapping[str, SchemaDialect]) -> tuple[ToolFinding, ...]:

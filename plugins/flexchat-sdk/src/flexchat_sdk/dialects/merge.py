@@ -115,7 +115,7 @@ def beside(schema: Mapping[str, Any], keyword: str) -> dict[str, Any] | None:
 def one_enum(branches: Sequence[Any]) -> tuple[dict[str, Any], list[str]] | None:
     """Return a union of single values as an enum, and each value's description; None if it is not such a union."""
     values: list[Any] = []
-    said = []
+    mentions = []
     for branch in branches:
         if type(branch) is not dict or branch.keys() - {"const", "enum", "type", "title", "description"}:
             return None
@@ -125,6 +125,6 @@ def one_enum(branches: Sequence[Any]) -> tuple[dict[str, Any], list[str]] | None
         values += [value for value in these if not _among(value, values)]
         about = branch.get("description") or branch.get("title")
         if isinstance(about, str) and len(these) == 1:
-            said.append(f"{these[0]}: {about}")
+            mentions.append(f"{these[0]}: {about}")
     kinds = kinds_of(values)
-    return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}, said
+    return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}, mentions

@@ -1,6 +1,6 @@
 """Rewrites a JSON Schema for a provider's dialect.
 
-One walk. A schema is first merged into one piece ($ref, allOf, unions that cannot stay: Rewriting._in_one_piece), then
+One walk. A schema is first merged into one piece ($ref, allOf, unions that cannot stay: Rewriting._merge_pieces), then
 each of its keywords is treated according to the dialect (keywords.py), then its inner schemas are visited. Keywords
 are distinguished from names by position: a property may be called ``title``, ``$ref`` or ``properties``.
 """
@@ -10,24 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
 from flexchat.domain import RewrittenSchema, SchemaDialect, SchemaNote
 from flexchat.schema.wording import quoted
 
-from .keywords import ACTIONS, FIRST, Draft, Severity
+from .keywords import ACTIONS, FIRST, give_items, give_root_type, give_type, treat_object, with_single_type
 from .merge import beside, distinct, merged, one_enum, one_object
-from .references import References
-from .references import places as places_of
 from .shape import LISTS, SINGLE, TABLES, sound
 from .types import ANNOTATIONS, is_null, listed, or_null
-from .values import give_items, give_root_type, give_type, treat_object, with_single_type
-
-MAX_NODES = 5_000
-"""Most parts of a rewritten schema. Writing out $refs may multiply a small schema without limit."""
+from .work import Draft, TooLargeError, Work
 
 MAX_DEPTH = 64
 MAX_REFERENCES = 32
-"""Most schemas that lead to one another, by $ref or allOf, without a property between them."""
+"""Schemas that lead to one another, by $ref or allOf, without a property between them."""
 
 # A placeholder where an error is already noted; causes no further notes.
 _REFUSED = {"type": "boolean"}
@@ -44,85 +38,50 @@ def rewrite(schema: Mapping[str, Any], dialect: SchemaDialect) -> RewrittenSchem
     if not isinstance(schema, Mapping):
         note = SchemaNote(severity="error", pointer="", keyword="", message="a schema must be an object")
         return RewrittenSchema(schema=None, notes=(note,))
-    work = Rewriting(schema if type(schema) is dict else dict(schema), dialect)
+    work = Work(schema if type(schema) is dict else dict(schema), dialect)
     try:
-        made = work.run()
+        made = Rewriting(work).run()
         notes = tuple(dict.fromkeys(work.notes))
-    except (_TooLargeError, RecursionError) as error:
-        text = str(error) if isinstance(error, _TooLargeError) else "the schema is nested too deeply; flatten it"
+    except (TooLargeError, RecursionError) as error:
+        text = str(error) if isinstance(error, TooLargeError) else "the schema is nested too deeply; flatten it"
         return RewrittenSchema(schema=None, notes=(SchemaNote(severity="error", pointer="", keyword="", message=text),))
     if any(note.severity == "error" for note in notes):
         return RewrittenSchema(schema=None, notes=notes)
     return RewrittenSchema(schema=schema if made == schema else made, notes=notes)
 
 
-class _TooLargeError(Exception):
-    """The schema exceeds one of this module's limits, which the text names."""
-
-
-@attrs.define
-class Size:
-    """How much of a schema was produced so far; level is that of the current object."""
-
-    level: int = 0
-    nodes: int = 0
-    properties: int = 0
-    values: int = 0
-    text: int = 0
-
-
 class Rewriting:
-    """The rewriting of one schema for one dialect.
+    """The walk through one schema.
 
     Attributes:
-        notes: What was done so far.
-        references: The $refs of the schema.
-        size: How much was produced so far.
+        work: Its notes, its references, and how much was produced so far.
     """
 
-    def __init__(self, root: dict[str, Any], dialect: SchemaDialect) -> None:
-        self.dialect = dialect
-        self.notes: list[SchemaNote] = []
-        self.references = References(root)
-        self.size = Size()
-        self._root = root
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        dialect = self.dialect = work.dialect
+        self.note = work.note
         self._actions = dialect.keywords
         self._root_actions = {**dialect.keywords, **dialect.root}
         self._keeps_references = dialect.keywords.get("$ref", "keep") == "keep"
-        self._trail: list[Any] = []  # the schemas being visited, outermost first
         # Targets of $refs: those we are inside of, and those whose schemas are being merged right now.
-        self._open = [id(root)]
+        self._open = [id(work.root)]
         self._inside_of = 1  # how many of _open there were before the current schema
         self._chain: list[int] = []
-        self._places: dict[int, str] | None = None
 
     def run(self) -> dict[str, Any]:
         """Return the rewritten schema."""
-        made: dict[str, Any] = self.visit(self._root)
+        made: dict[str, Any] = self.visit(self.work.root)
         definitions = {}
-        while self.references.waiting:
-            name, target = self.references.waiting.pop(0)
-            self._open, self._trail, self.size.level = [id(target)], [self._root], 0
-            self.size.text += len(name)
+        while self.work.references.waiting:
+            name, target = self.work.references.waiting.pop(0)
+            self._open, self.work.trail, self.work.size.level = [id(target)], [self.work.root], 0
+            self.work.size.text += len(name)
             definitions[name] = self.visit(target)
         if definitions:
             made["$defs"] = definitions
-        self._check_size()
+        self.work.check_size()
         return made
-
-    def note(self, severity: Severity, keyword: str, message: str, at: object = None) -> None:
-        """Note what was done to a keyword of the current schema, or of one inside it."""
-        places = self._places
-        if places is None:
-            places = self._places = places_of(self._root)
-        known = (places.get(id(schema)) for schema in (at, *reversed(self._trail)))
-        pointer = next((place for place in known if place is not None), "")
-        self.notes.append(SchemaNote(severity=severity, pointer=pointer, keyword=keyword, message=message))
-
-    @property
-    def is_mute(self) -> bool:
-        """Whether the current schema's description does not reach the model."""
-        return len(self._trail) == 1 and not self.dialect.root_description
 
     # ---- one schema
 
@@ -135,59 +94,59 @@ class Rewriting:
             if schema is False:
                 self.note("error", "false", "a schema that allows nothing cannot be expressed; remove it")
             schema = {}
-        self._count()
-        at_root = not self._trail
-        self._trail.append(schema)
-        if len(self._trail) > MAX_DEPTH:
-            raise _TooLargeError(f"the schema is nested more than {MAX_DEPTH} levels deep; flatten it")
+        self.work.count()
+        at_root = not self.work.trail
+        self.work.trail.append(schema)
+        if len(self.work.trail) > MAX_DEPTH:
+            raise TooLargeError(f"the schema is nested more than {MAX_DEPTH} levels deep; flatten it")
         outside, self._inside_of = self._inside_of, len(self._open)
         actions = self._root_actions if at_root else self._actions
-        said: list[str] = []
-        draft = self._in_one_piece(schema, actions, said)
+        mentions: list[str] = []
+        draft = self._merge_pieces(schema, actions, mentions)
         if self._keeps_references or "$ref" not in draft:
-            draft = self._treated(draft, actions, said, at_root)
-        self._trail.pop()
+            draft = self._apply_actions(draft, actions, mentions, at_root)
+        self.work.trail.pop()
         del self._open[self._inside_of :]
         self._inside_of = outside
         return draft
 
-    def _treated(self, draft: Draft, actions: Mapping[str, str], said: list[str], at_root: bool) -> Draft:
+    def _apply_actions(self, draft: Draft, actions: Mapping[str, str], mentions: list[str], at_root: bool) -> Draft:
         dialect, other = self.dialect, self.dialect.other_keywords
         if not self._keeps_references:  # the needed ones are collected in run
             draft.pop("$defs", None)
             draft.pop("definitions", None)
         if at_root:
-            give_root_type(self, draft)
+            give_root_type(self.work, draft)
         is_nullable = False
         if "nullable" in draft and actions.get("nullable") == "as type":
             is_nullable = draft.pop("nullable")
             self.note("info", "nullable", "nullable is sent as a type")
         for keyword in [*draft]:
             if actions.get(keyword) in FIRST:
-                ACTIONS[actions[keyword]](self, draft, keyword, said)
+                ACTIONS[actions[keyword]](self.work, draft, keyword, mentions)
         if dialect.untyped != "keep" and "type" not in draft and "anyOf" not in draft:
-            give_type(self, draft)
+            give_type(self.work, draft)
         for keyword in [*draft]:
             action = actions.get(keyword, other)
             if action != "keep":
-                ACTIONS[action](self, draft, keyword, said)
+                ACTIONS[action](self.work, draft, keyword, mentions)
         if dialect.null == "nullable" and type(draft.get("type")) is list:
-            draft = with_single_type(self, draft)
+            draft = with_single_type(self.work, draft)
         if draft.get("items") is False and not dialect.boolean_schemas:
             del draft["items"]
             self.note("warning", "items", "an array without items cannot be expressed")
         kinds = listed(draft.get("type"))
         if "array" in kinds and "items" not in draft and "prefixItems" not in draft:
-            give_items(self, draft)
+            give_items(self.work, draft)
         if "object" in kinds or "properties" in draft:
-            treat_object(self, draft, at_root=at_root)
+            treat_object(self.work, draft, self.visit, at_root=at_root)
         if "enum" in draft:
-            self.size.values += len(draft["enum"])
-            self.size.text += sum(len(value) for value in draft["enum"] if type(value) is str)
+            self.work.size.values += len(draft["enum"])
+            self.work.size.text += sum(len(value) for value in draft["enum"] if type(value) is str)
         self._inside(draft)
-        if said and not self.is_mute:
-            told = f"({', '.join(said)})"
-            draft["description"] = f"{draft['description']} {told}" if draft.get("description") else told
+        if mentions and not self.work.is_mute:
+            mention = f"({', '.join(mentions)})"
+            draft["description"] = f"{draft['description']} {mention}" if draft.get("description") else mention
         if dialect.upper_case_types and "type" in draft:
             draft["type"] = draft["type"].upper()
         return or_null(draft) if is_nullable else draft
@@ -223,7 +182,7 @@ class Rewriting:
 
     # ---- in one piece
 
-    def _in_one_piece(self, schema: dict[str, Any], actions: Mapping[str, str], said: list[str]) -> Draft:
+    def _merge_pieces(self, schema: dict[str, Any], actions: Mapping[str, str], mentions: list[str]) -> Draft:
         """Return a copy with its $ref, its allOf and its unions as the dialect can express them."""
         draft, wrong = sound(schema)
         for keyword, text in wrong:
@@ -235,12 +194,12 @@ class Rewriting:
         if _COMPOSED.isdisjoint(draft):
             return draft
         if actions.get("allOf") == "merge":
-            draft = self._without_all_of(draft, said)
+            draft = self._merge_all_of(draft, mentions)
         if "$ref" in draft:
-            draft = self._without_reference(draft, actions.get("$ref", "keep"), said)
-        return self._unions(draft, actions, said)
+            draft = self._resolve_reference(draft, actions.get("$ref", "keep"), mentions)
+        return self._unions(draft, actions, mentions)
 
-    def _without_all_of(self, draft: Draft, said: list[str]) -> Draft:
+    def _merge_all_of(self, draft: Draft, mentions: list[str]) -> Draft:
         branches = draft.pop("allOf", ())
         if len(branches) == 1 and "$ref" not in draft and type(branches[0]) is dict and branches[0].keys() == {"$ref"}:
             return {**branches[0], **draft}  # how some libraries add a description to a $ref
@@ -248,13 +207,13 @@ class Rewriting:
             target = self._target(branch.get("$ref")) if type(branch) is dict and "$ref" in branch else None
             if self._is_open(target) and self._actions.get("$ref") == "alone":
                 self.note("warning", "allOf", "allOf with a schema that contains this one: only its $ref is sent")
-                return self._wrapped(draft, branch["$ref"])
-            draft = self._both(draft, branch, said)
+                return self._wrap_reference(draft, branch["$ref"])
+            draft = self._both(draft, branch, mentions)
         if branches:
             self.note("info", "allOf", "allOf is sent as one schema")
         return draft
 
-    def _without_reference(self, draft: Draft, action: str, said: list[str]) -> Draft:
+    def _resolve_reference(self, draft: Draft, action: str, mentions: list[str]) -> Draft:
         reference = draft["$ref"]
         target = self._target(reference)
         if action == "keep" and target is not None:
@@ -266,11 +225,11 @@ class Rewriting:
             if not draft.keys() - {"$defs", "definitions"}:
                 return self._in_defs(reference, target)
             if self._is_open(target):
-                return self._wrapped(draft, reference)
+                return self._wrap_reference(draft, reference)
         self.note("info", "$ref", "$ref is written out")
-        return self._both(draft, target, said, reference=reference)
+        return self._both(draft, target, mentions, reference=reference)
 
-    def _wrapped(self, draft: Draft, reference: str) -> Draft:
+    def _wrap_reference(self, draft: Draft, reference: str) -> Draft:
         """Return a $ref to a schema that contains this one, with the annotations next to it."""
         forms = [{"$ref": reference}]
         if draft.pop("nullable", False):
@@ -280,20 +239,20 @@ class Rewriting:
             self.note("warning", lost[0], f"{', '.join(lost)} next to a $ref that leads back: left out")
         return {"anyOf": forms, **{key: value for key, value in draft.items() if key not in lost}}
 
-    def _both(self, draft: Draft, other: Any, said: list[str], *, reference: str = "") -> Draft:
+    def _both(self, draft: Draft, other: Any, mentions: list[str], *, reference: str = "") -> Draft:
         """Return a schema that combines both."""
         if type(other) is not dict:
             if other is False:
                 self.note("error", "false", "a schema that allows nothing cannot be expressed; remove it")
             return draft
-        self._count()
+        self.work.count()
         if reference and self._is_open(other):
-            self.note("error", "$ref", _endless(reference, self.dialect.name))
+            self.note("error", "$ref", _endless_text(reference, self.dialect.name))
             return dict(_REFUSED)
         if len(self._chain) > MAX_REFERENCES:
-            raise _TooLargeError(f"more than {MAX_REFERENCES} schemas lead to one another; write some of them out")
+            raise TooLargeError(f"more than {MAX_REFERENCES} schemas lead to one another; write some of them out")
         self._chain.append(id(other))
-        inner = self._in_one_piece(other, {"$ref": "write out", "allOf": "merge"}, said)
+        inner = self._merge_pieces(other, {"$ref": "write out", "allOf": "merge"}, mentions)
         self._chain.pop()
         self._open.append(id(other))
         if not self._keeps_references:
@@ -304,16 +263,16 @@ class Rewriting:
             self.note("warning", keyword, f"{keyword} is given twice with different values: only the last is sent")
         return both
 
-    def _unions(self, draft: Draft, actions: Mapping[str, str], said: list[str]) -> Draft:
+    def _unions(self, draft: Draft, actions: Mapping[str, str], mentions: list[str]) -> Draft:
         for keyword in ("anyOf", "oneOf"):
             if keyword in draft:
-                draft = self._union(draft, keyword, actions.get(keyword, "keep"), said)
+                draft = self._union(draft, keyword, actions.get(keyword, "keep"), mentions)
         return draft
 
-    def _union(self, draft: Draft, keyword: str, action: str, said: list[str]) -> Draft:
+    def _union(self, draft: Draft, keyword: str, action: str, mentions: list[str]) -> Draft:
         dialect = self.dialect
         if action == "flatten":
-            return self._flattened(draft, keyword, said)
+            return self._flatten(draft, keyword, mentions)
         if not dialect.fold_enums and dialect.union_siblings:
             return draft
         forms = draft[keyword]
@@ -327,10 +286,10 @@ class Rewriting:
         folded = one_enum(forms) if dialect.fold_enums else None
         if folded is not None or (len(forms) == 1 and not dialect.union_siblings and not self._is_loop(forms[0])):
             if folded is not None:
-                said += folded[1]
+                mentions += folded[1]
                 self.note("info", keyword, f"{keyword} of single values is sent as one enum")
             del draft[keyword]
-            return self._unions(self._both(draft, forms[0] if folded is None else folded[0], said), {}, said)
+            return self._unions(self._both(draft, forms[0] if folded is None else folded[0], mentions), {}, mentions)
         draft[keyword] = forms
         if not dialect.union_siblings and (apart := beside(draft, keyword)) is not None:
             self.note("info", keyword, f"the keywords next to {keyword} are sent in each of its forms")
@@ -345,15 +304,15 @@ class Rewriting:
         """Return whether a form is a $ref that stays one."""
         return type(form) is dict and "$ref" in form and self.dialect.keywords.get("$ref") == "alone"
 
-    def _flattened(self, draft: Draft, keyword: str, said: list[str]) -> Draft:
+    def _flatten(self, draft: Draft, keyword: str, mentions: list[str]) -> Draft:
         forms = draft.pop(keyword)
-        branches = [self._both({}, form, said) for form in forms if type(form) is dict]
+        branches = [self._both({}, form, mentions) for form in forms if type(form) is dict]
         objects = [form for form in branches if "object" in listed(form.get("type", "object"))]
         if not objects:
             self.note("error", keyword, f"{keyword} at the root has no form that is an object; write one object")
             return draft
-        one, told = one_object(draft, objects)
-        said += [told] if told else []
+        one, mention = one_object(draft, objects)
+        mentions += [mention] if mention else []
         self.note(
             "warning",
             keyword,
@@ -363,35 +322,20 @@ class Rewriting:
 
     def _target(self, reference: Any) -> Any:
         """Resolve a $ref; None, with an error noted, if it does not resolve."""
-        target, problem = self.references.target(reference)
+        target, problem = self.work.references.target(reference)
         if problem:
             self.note("error", "$ref", problem)
             return None
         return target
 
     def _in_defs(self, reference: str, target: dict[str, Any]) -> dict[str, Any]:
-        sent = self.references.in_defs(reference, target)
+        sent = self.work.references.in_defs(reference, target)
         if sent != reference:
             self.note("info", "$ref", f"{reference} is sent as {sent}")
         return {"$ref": sent}
 
-    def _count(self) -> None:
-        self.size.nodes += 1
-        if self.size.nodes > MAX_NODES:
-            raise _TooLargeError(f"with its $refs written out the schema has more than {MAX_NODES} parts; repeat less")
 
-    def _check_size(self) -> None:
-        dialect = self.dialect
-        for most, count, what in (
-            (dialect.max_properties, self.size.properties, "properties"),
-            (dialect.max_enum_values, self.size.values, "enum values"),
-            (dialect.max_text, self.size.text, "characters in names and enum values"),
-        ):
-            if most is not None and count > most:
-                self.note("error", "", f"the schema has {count} {what}, more than {most}; split the tool")
-
-
-def _endless(reference: str, dialect: str) -> str:
+def _endless_text(reference: str, dialect: str) -> str:
     return (
         f"$ref {quoted(reference)} leads back to itself, which {dialect} cannot express; write out as many levels as "
         "needed, or take the value as JSON text in a string"
