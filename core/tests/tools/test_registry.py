@@ -3,7 +3,7 @@
 import pytest
 from flexchat import FlexChat
 from flexchat.domain import Implementation, ToolDefinition
-from flexchat.errors import ToolDefinitionError
+from flexchat.errors import ProviderRequestError, ToolDefinitionError
 from flexchat.tools.registry import ToolRegistry
 
 
@@ -50,3 +50,29 @@ async def test_a_tool_made_in_code_ends_at_its_implementations_timeout():
     tool = _with_settings({"timeout_ms": 20, "delay_ms": 60_000, "mock_response": 1})
     async with FlexChat.from_model("scripted/m", tools=[tool]) as chat:
         assert (await chat.call_tool("t", {})).error == "Tool execution timed out after 20ms"
+
+
+def test_a_tool_that_cannot_be_encoded_costs_no_other_tool(caplog):
+    """Every request with it would fail: it is left out, with the reason."""
+
+    def encode(tools):
+        if any(each.name == "odd" for each in tools):
+            raise ProviderRequestError("tool odd cannot be sent to acme: it is odd", kind="invalid_schema")
+        return [{"name": each.name} for each in tools if each.name != "mute"]
+
+    registry = ToolRegistry({"acme": encode})
+    for name in ("a", "odd", "mute", "b"):
+        registry.register(
+            ToolDefinition(name=name, description="D.", parameters={}, implementation=Implementation(type="mock"))
+        )
+
+    names = ("a", "odd", "mute", "b")
+    assert registry.wire_tools("acme", names) == ({"name": "a"}, {"name": "b"})
+    assert registry.dropped_by("acme", names) == {
+        "odd": "tool odd cannot be sent to acme: it is odd",
+        "mute": "its provider cannot send it",
+    }
+    assert registry.to_provider_format("acme", ["odd"]) == []
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"][:1] == [
+        "tool odd is left out: tool odd cannot be sent to acme: it is odd"
+    ]

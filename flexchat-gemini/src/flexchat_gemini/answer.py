@@ -37,6 +37,7 @@ from flexchat_sdk import (
     result_of,
     text_in,
     to_text,
+    with_own_names,
 )
 
 from .contents import SCOPE
@@ -77,7 +78,7 @@ class _Calling:
             return ToolCall(name=self.name, arguments=None, error=why, **self.rest), ""
         if is_cut:
             return ToolCall.from_text(self.name, text, truncated=True, **self.rest), text
-        return ToolCall.from_object(self.name, args, **self.rest), text
+        return with_own_names(ToolCall.from_object(self.name, args, **self.rest)), text
 
 
 class GeminiAnswer:

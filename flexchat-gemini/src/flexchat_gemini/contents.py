@@ -30,9 +30,12 @@ from flexchat_sdk import (
     finite,
     from_bytes,
     media_behind_results,
+    sent_arguments,
     to_text,
     utf8,
 )
+
+from .dialects import PARAMETERS
 
 SCOPE = "gemini"
 """Scope of what this dialect received and may get back: see ProviderData."""
@@ -197,7 +200,8 @@ def _side(part: AssistantPart, ids: Ids, key: str = "part") -> dict[str, Any]:
 def _function_call(call: ToolCall, ids: Ids) -> dict[str, Any]:
     wire_id = _wire_id(call, ids)
     said: dict[str, Any] = {"id": wire_id} if wire_id else {}
-    said |= {"name": call.name, "args": dict(call.arguments or {}), **_side(call, ids, "payload")}
+    arguments = dict(sent_arguments(call.name, call.arguments or {}, PARAMETERS))
+    said |= {"name": call.name, "args": arguments, **_side(call, ids, "payload")}
     return {"functionCall": said, **_side(call, ids)}
 
 

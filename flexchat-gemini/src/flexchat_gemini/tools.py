@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ToolDefinition
-from flexchat_sdk import SchemaDialect
+from flexchat_sdk import SchemaDialect, require_parameters, sent_parameters
 
 from .dialects import JSON_SCHEMA, PARAMETERS
 
@@ -74,20 +74,23 @@ def offered_tools(
 
 
 def _wrapper(tool: ToolDefinition, field: str, dialect: SchemaDialect) -> dict[str, Any]:
-    declaration = {"name": tool.name, "description": tool.description, **_schema(tool.parameters, field, dialect)}
+    parameters = {field: require_parameters(tool, dialect)} if _has_parameters(tool.parameters) else {}
+    declaration = {"name": tool.name, "description": tool.description, **parameters}
     wrapper: dict[str, Any] = {"functionDeclarations": [declaration]}
     return {**wrapper, "strict": True} if tool.strict else wrapper
 
 
-def _schema(parameters: Mapping[str, Any], field: str, dialect: SchemaDialect) -> dict[str, Any]:
-    """Return the field with the schema; no field for a tool without parameters: some models refuse an empty object."""
+def _has_parameters(parameters: Mapping[str, Any]) -> bool:
+    """Return whether a tool has parameters: for others no field is sent, as some models refuse an empty object."""
     says = set(parameters) - _SAYS_NOTHING
-    if not says and not parameters.get("properties") and not isinstance(parameters.get("additionalProperties"), dict):
-        return {}
-    from flexchat_sdk import rewrite  # every command loads this module; few need that one
+    return bool(says or parameters.get("properties") or isinstance(parameters.get("additionalProperties"), dict))
 
-    # A schema that the dialect cannot express is sent unchanged: the service names the position in its error.
-    rewritten = rewrite(parameters, dialect).schema
+
+def _schema(name: object, parameters: object, field: str, dialect: SchemaDialect) -> dict[str, Any]:
+    """Return the field with the schema of a caller's own tool: unchanged where the dialect cannot express it."""
+    if not isinstance(parameters, Mapping) or not _has_parameters(parameters):
+        return {}
+    rewritten = sent_parameters(str(name), parameters, dialect)
     return {field: parameters if rewritten is None else rewritten}
 
 
@@ -112,13 +115,9 @@ def _declarations(value: object) -> Iterator[Mapping[str, Any]]:
 
 def _from_json_schema(function: Mapping[str, Any]) -> dict[str, Any]:
     declaration = {k: v for k, v in function.items() if k in ("name", "description", _JSON_SCHEMA_FIELD)}
-    parameters = function.get("parameters")
-    if isinstance(parameters, Mapping):
-        declaration |= _schema(parameters, _JSON_SCHEMA_FIELD, JSON_SCHEMA)
-    return declaration
+    return declaration | _schema(function.get("name"), function.get("parameters"), _JSON_SCHEMA_FIELD, JSON_SCHEMA)
 
 
 def _as_parameters(declaration: Mapping[str, Any]) -> dict[str, Any]:
     rest = {k: v for k, v in declaration.items() if k != _JSON_SCHEMA_FIELD}
-    schema = declaration.get(_JSON_SCHEMA_FIELD)
-    return {**rest, **_schema(schema, "parameters", PARAMETERS)} if isinstance(schema, Mapping) else rest
+    return rest | _schema(declaration.get("name"), declaration.get(_JSON_SCHEMA_FIELD), "parameters", PARAMETERS)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flexchat.plugin import ToolDefinition
-from flexchat_sdk import ProviderRequestError
+from flexchat_sdk import require_parameters
 
 from .dialects import TOOLS
 
@@ -23,21 +23,11 @@ def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
     return [
         {
             "type": "function",
-            "function": {"name": tool.name, "description": tool.description, "parameters": _parameters(tool)},
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": require_parameters(tool, TOOLS),
+            },
         }
         for tool in tools
     ]
-
-
-def _parameters(tool: ToolDefinition) -> dict[str, Any]:
-    from flexchat_sdk import rewrite  # every command loads this module; few need that one
-
-    made = rewrite(tool.parameters, TOOLS)
-    if made.schema is None:
-        reasons = "; ".join(note.message for note in made.notes if note.severity == "error")
-        raise ProviderRequestError(
-            f"Ollama cannot be told the parameters of tool {tool.name}: {reasons}",
-            provider="ollama",
-            kind="invalid_schema",
-        )
-    return dict(made.schema)

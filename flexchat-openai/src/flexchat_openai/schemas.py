@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat_sdk import ResponseFormat
+from flexchat.plugin import ToolDefinition
+from flexchat_sdk import ResponseFormat, require_parameters
 
 from .dialects import LOOSE, STRICT
 
@@ -15,8 +16,23 @@ def sent_schema(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping
 
     Args:
         strict: True: if a strict form exists at all, even if some meaning is lost. None: only if nothing is lost.
-
     """
+    made, is_strict = _in_a_dialect(schema, strict)
+    # What no dialect can express is sent unchanged: the service may accept it, and reports what it cannot use.
+    return schema if made is None else made, is_strict
+
+
+def sent_parameters(tool: ToolDefinition, strict: bool | None) -> tuple[Mapping[str, Any], bool]:
+    """Return the parameters of a tool to send, and whether the service should enforce them; see sent_schema.
+
+    Raises:
+        ProviderRequestError: No dialect can express them; kind "invalid_schema".
+    """
+    made, is_strict = _in_a_dialect(tool.parameters, strict)
+    return require_parameters(tool, LOOSE) if made is None else made, is_strict
+
+
+def _in_a_dialect(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping[str, Any] | None, bool]:
     if strict is False and schema.get("type") == "object" and _is_plain(schema):
         return schema, False
     from flexchat_sdk import rewrite  # every command loads this module; few need that one
@@ -26,8 +42,7 @@ def sent_schema(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping
         loses = any(note.severity == "warning" for note in rewritten.notes)
         if rewritten.schema is not None and (strict or not loses):
             return rewritten.schema, True
-    # What no dialect can express is sent unchanged: the service may accept it, and reports what it cannot use.
-    return rewrite(schema, LOOSE).schema or schema, False
+    return rewrite(schema, LOOSE).schema, False
 
 
 _VALUE = frozenset(("type", "description", "enum", "default", "minimum", "maximum", "format"))

@@ -64,7 +64,8 @@ class SchemaDialect:
         all_required: Every property is required; an optional one may be null instead.
         recursion: Where a schema may contain itself: "optional" means in properties that are not required. If every
             $ref is written out, nowhere.
-        property_name: Regular expression of a property's name; None for any.
+        property_name: Regular expression of a property's name; None for any. Others are renamed.
+        root_names_only: It concerns the root's properties alone.
         root_description: The root's description reaches the model.
         enforces: The service enforces what is kept, so only describing a constraint loses something.
         max_depth: Levels of nested objects.
@@ -92,6 +93,7 @@ class SchemaDialect:
     all_required: bool = False
     recursion: Literal["keep", "optional"] = "keep"
     property_name: str | None = None
+    root_names_only: bool = False
     root_description: bool = True
     enforces: bool = True
     max_depth: int | None = None
@@ -125,7 +127,9 @@ class RewrittenSchema:
 
     Attributes:
         schema: The schema to send; None if a note is an error.
+        names: The names that renamed properties are sent under, by their own.
     """
 
     schema: Mapping[str, Any] | None
     notes: tuple[SchemaNote, ...] = ()
+    names: Mapping[str, str] = attrs.field(factory=dict)

@@ -9,7 +9,6 @@ from typing import Any
 
 import attrs
 
-from ..errors import ProviderRequestError
 from .registry import ToolRegistry
 
 BYTES_PER_TOKEN = 3.5
@@ -43,15 +42,10 @@ def cost_of(registry: ToolRegistry, names: tuple[str, ...], tool_format: str) ->
     Raises:
         UnknownToolFormatError: No installed plugin offers that format.
     """
-    each: dict[str, int] = {}
-    unsendable = []
-    for name in names:
-        try:
-            each[name] = tokens_of(registry.to_provider_format(tool_format, [name]))
-        except ProviderRequestError:
-            unsendable.append(name)
+    dropped = registry.dropped_by(tool_format, names)
+    each = {name: tokens_of(registry.wire_tools(tool_format, (name,))) for name in names if name not in dropped}
     return ToolsCost(
         tokens=tokens_of(registry.wire_tools(tool_format, tuple(each))) if each else 0,
         by_tool=dict(sorted(each.items(), key=lambda found: (-found[1], found[0]))),
-        unsendable=tuple(unsendable),
+        unsendable=tuple(dropped),
     )

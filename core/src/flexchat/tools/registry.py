@@ -12,7 +12,14 @@ import attrs
 
 from ..domain import ToolDefinition
 from ..domain.copies import copied, with_own_tables
-from ..errors import DuplicateToolError, ToolClashError, ToolDefinitionError, UnknownToolFormatError, did_you_mean
+from ..errors import (
+    DuplicateToolError,
+    ProviderRequestError,
+    ToolClashError,
+    ToolDefinitionError,
+    UnknownToolFormatError,
+    did_you_mean,
+)
 from ..plugin.contracts import ToolEncoder
 from ..schema.limits import schema_problems
 from .wire_names import wire_names
@@ -35,7 +42,7 @@ class ToolRegistry:
         self._offers: dict[tuple[str, ...], ToolRegistry] = {}
         self._formats = dict(formats or {})
         self._encoded: dict[tuple[str, tuple[str, ...]], tuple[dict[str, Any], ...]] = {}
-        self._dropped: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+        self._dropped: dict[tuple[str, tuple[str, ...]], Mapping[str, str]] = {}
         self._sent: _Sent | None = None
         self._sent_of_sources: _Sent | None = None
 
@@ -190,19 +197,35 @@ class ToolRegistry:
             if encode is None:
                 raise UnknownToolFormatError(provider, known=sorted(self._formats))
             # A tool that its source has lost since it was offered is no longer sent.
-            found = tuple(encode([self._as_sent(name) for name in names if self.has(name)]))
-            self._encoded[provider, names] = found
+            there = [name for name in names if self.has(name)]
+            dropped: dict[str, str] = {}
+            found = self._encode(encode, there, dropped)
+            text = json.dumps(found, default=repr)
+            for name in there:
+                if name not in dropped and json.dumps(self.wire_name(name)) not in text:
+                    dropped[name] = "its provider cannot send it"
+            self._encoded[provider, names], self._dropped[provider, names] = found, dropped
         return found
 
-    def dropped_by(self, provider: str, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of the named tools that a provider's encoder has left out: its models cannot call them."""
-        dropped = self._dropped.get((provider, names))
-        if dropped is None:
-            text = json.dumps(self.wire_tools(provider, names), default=repr)
-            there = [name for name in names if self.has(name)]
-            dropped = tuple([name for name in there if json.dumps(self.wire_name(name)) not in text])
-            self._dropped[provider, names] = dropped
-        return dropped
+    def dropped_by(self, provider: str, names: tuple[str, ...]) -> Mapping[str, str]:
+        """Return the reasons that a provider's models cannot be offered some of the named tools, by name."""
+        self.wire_tools(provider, names)
+        return self._dropped[provider, names]
+
+    def _encode(self, encode: ToolEncoder, names: Iterable[str], dropped: dict[str, str]) -> tuple[dict[str, Any], ...]:
+        """Encode tools, and note the reasons for those that cannot be: one must not cost the request all others."""
+        tools = [self._as_sent(name) for name in names]
+        try:
+            return tuple(encode(tools))
+        except ProviderRequestError:
+            encoded: list[dict[str, Any]] = []
+        for name, tool in zip(names, tools, strict=True):
+            try:
+                encoded += encode([tool])
+            except ProviderRequestError as error:
+                log.warning("tool %s is left out: %s", name, error)
+                dropped[name] = str(error)
+        return tuple(encoded)
 
     def _as_sent(self, name: str) -> ToolDefinition:
         tool, sent = self.get(name), self.wire_name(name)

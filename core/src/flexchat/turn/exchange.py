@@ -207,8 +207,8 @@ def _asked(
             name for name in offered if (tool := tools.get(name)) is not None and known.now(tool) is not None
         )
         changes["tools"] = tools.wire_tools(tool_format, still_there)
-        if dropped := tools.dropped_by(tool_format, still_there):
-            warning = f"'{llm.name}' was not offered {', '.join(dropped)}: its provider cannot send them"
+        for name, reason in tools.dropped_by(tool_format, still_there).items():
+            warning = f"'{llm.name}' was not offered {name}: {reason}"
             if warning not in turn.warnings:
                 turn.warnings.append(warning)
     if form is not None:

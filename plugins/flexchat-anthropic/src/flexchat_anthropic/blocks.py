@@ -19,9 +19,8 @@ from flexchat_sdk import (
     known_text,
     to_text,
     utf8,
+    with_own_names,
 )
-
-from .argument_keys import original_keys
 
 
 @attrs.define(eq=False)
@@ -58,7 +57,7 @@ class Block:
         known: dict[str, Any] = {"wire_id": self.wire_id, "provider_data": parts.ours(_data_to_return(rest))}
         text = "".join(self.pieces)
         if text or given == {}:
-            return _own(ToolCall.from_text(name, text, truncated=is_cut, **known)), ""
+            return with_own_names(ToolCall.from_text(name, text, truncated=is_cut, **known)), ""
         if not isinstance(given, Mapping):
             raise WrongShape(f"the input of the call of {name[:100]}", "an object", given)
         try:
@@ -67,7 +66,7 @@ class Block:
             text = "[]"  # not an object, and so not run
         if is_cut or text == "[]":
             return ToolCall.from_text(name, text, truncated=is_cut, **known), text
-        return _own(ToolCall.from_object(name, given, **known)), text
+        return with_own_names(ToolCall.from_object(name, given, **known)), text
 
     def part(self, parts: AnswerParts) -> AssistantPart:
         """Return the part that it is, if it is not a call."""
@@ -88,13 +87,6 @@ class Block:
         if self.kind == "redacted_thinking":
             return ReasoningPart(redacted=True, provider_data=data)
         return OpaquePart(kind=self.kind, provider_data=data)
-
-
-def _own(call: ToolCall) -> ToolCall:
-    """Return a call with its arguments under the tool's own names."""
-    if call.arguments is None or (arguments := original_keys(call.name, call.arguments)) is call.arguments:
-        return call
-    return attrs.evolve(call, arguments=arguments, raw_arguments=None)
 
 
 def kind_of(block: Mapping[str, Any], where: str) -> str:

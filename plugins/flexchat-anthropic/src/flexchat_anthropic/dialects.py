@@ -1,7 +1,7 @@
 """Subsets of JSON Schema that Anthropic supports, as data.
 
 LOOSE: a tool's input_schema. The model sees all of it, and nothing is enforced; the root must have type "object" and no
-union. Property names that the service rejects are renamed first: see argument_keys.
+union, and only names of arguments (of the root's properties) that the service accepts.
 
 STRICT: tools with ``strict``, and output_config.format. The service enforces the schema, and rejects what it cannot
 enforce: objects that are not closed ("For 'object' type, 'additionalProperties' must be explicitly set to false"),
@@ -9,6 +9,8 @@ recursion, bounds. Keywords that Anthropic's SDK moves to the description are mo
 """
 
 from flexchat_sdk import SchemaDialect
+
+_NAME = "[a-zA-Z0-9_.-]{1,64}"
 
 LOOSE = SchemaDialect(
     name="anthropic",
@@ -22,6 +24,8 @@ LOOSE = SchemaDialect(
         "not": "note",
     },
     empty_properties="add",
+    property_name=_NAME,
+    root_names_only=True,
     enforces=False,
 )
 
@@ -63,5 +67,7 @@ STRICT = SchemaDialect(
     bare_array="refuse",
     empty_properties="add",
     known_required=True,
+    property_name=_NAME,
+    root_names_only=True,
     max_tools=20,
 )

@@ -31,11 +31,12 @@ from flexchat_sdk import (
     UserMessage,
     as_shown,
     replayed,
+    sent_arguments,
     to_bytes,
     utf8,
 )
 
-from .argument_keys import sent_keys
+from .dialects import LOOSE
 
 SCOPE = "anthropic"
 """Scope of what this dialect received and may get back: see ProviderData."""
@@ -219,7 +220,7 @@ def _part(part: AssistantPart, ids: Ids, thinking: bool) -> dict[str, Any] | Non
                 "type": "tool_use",
                 "id": wire_id,
                 "name": part.name,
-                "input": sent_keys(part.name, part.arguments or {}),
+                "input": dict(sent_arguments(part.name, part.arguments or {}, LOOSE)),
             }
             return _and_rest(said, rest)
         case ReasoningPart():

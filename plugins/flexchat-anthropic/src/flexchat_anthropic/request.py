@@ -12,6 +12,7 @@ from flexchat_sdk import (
     PerTools,
     ProviderRequestError,
     ResponseFormat,
+    rewrite,
     said,
     to_text,
     unsaid,
@@ -20,7 +21,7 @@ from flexchat_sdk import (
 from .dialects import STRICT
 from .messages import MessagesWriter, container_of, instructions_of, lacks_thinking
 from .thinking import ROOM, Thinking, budget_of, thinking_for
-from .tools import OfferedTools, offered_tools, rewritten
+from .tools import OfferedTools, offered_tools
 from .traits import ModelTraits, traits_of
 
 SAMPLING_ENDED = "2026-10-21"
@@ -237,7 +238,7 @@ def _format(wanted: ResponseFormat, model: str, traits: ModelTraits, warnings: l
     """Build ``output_config``, or an instruction for the system prompt where the format is not supported."""
     if wanted.type == "json_object" or wanted.schema is None:
         return {}, _FORM
-    schema = rewritten(wanted.schema, STRICT) if traits.strict else None
+    schema = rewrite(wanted.schema, STRICT).schema if traits.strict else None
     if schema is not None:
         return {"format": {"type": "json_schema", "schema": schema}}, ""
     if wanted.strict:

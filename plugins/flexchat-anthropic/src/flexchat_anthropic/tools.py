@@ -7,9 +7,8 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ToolDefinition
-from flexchat_sdk import SchemaDialect
+from flexchat_sdk import require_parameters, sent_parameters
 
-from .argument_keys import with_legal_keys
 from .dialects import LOOSE, STRICT
 
 # What one request may hold of schemas that the service compiles; more is a 400 ("Schema is too complex").
@@ -18,6 +17,9 @@ MOST_STRICT, MOST_OPTIONAL, MOST_UNIONS = 20, 24, 16
 
 def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
     """Return the ``tools`` array of a request: name, description, input_schema. Strict only where a tool asks for that.
+
+    Raises:
+        ProviderRequestError: A schema cannot be expressed; kind "invalid_schema".
 
     Source: Anthropic tool format of the specification (TC-33).
     """
@@ -60,20 +62,10 @@ def offered_tools(tools: Sequence[Mapping[str, Any]], only: Collection[str] = ()
 
 def _tool(tool: ToolDefinition) -> dict[str, Any]:
     made = {"name": tool.name, "description": tool.description}
-    parameters = with_legal_keys(tool.name, tool.parameters)
-    if tool.strict:
-        schema = rewritten(parameters, STRICT)
-        if schema is not None:
-            return {**made, "input_schema": schema, "strict": True}
-    # A schema that no dialect can express is sent unchanged: the service's error names the position, as the lint did.
-    return {**made, "input_schema": rewritten(parameters, LOOSE) or parameters}
-
-
-def rewritten(schema: Mapping[str, Any], dialect: SchemaDialect) -> Mapping[str, Any] | None:
-    """Rewrite a schema in a dialect; None if the dialect cannot express it."""
-    from flexchat_sdk import rewrite  # every command loads this module; few need that one
-
-    return rewrite(schema, dialect).schema
+    schema = sent_parameters(tool.name, tool.parameters, STRICT) if tool.strict else None
+    if schema is not None:
+        return {**made, "input_schema": schema, "strict": True}
+    return {**made, "input_schema": require_parameters(tool, LOOSE)}
 
 
 def _is_function(tool: Mapping[str, Any]) -> bool:
@@ -89,9 +81,8 @@ def _own_form(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     made = {k: flat[k] for k in ("name", "description", "strict") if flat.get(k) is not None}
     if not isinstance(parameters, Mapping):
         return {**made, "input_schema": {"type": "object", "properties": {}}}
-    parameters = with_legal_keys(str(flat["name"]), parameters)
     dialect = STRICT if flat.get("strict") is True else LOOSE
-    return {**made, "input_schema": rewritten(parameters, dialect) or parameters}
+    return {**made, "input_schema": sent_parameters(str(flat["name"]), parameters, dialect) or parameters}
 
 
 def _too_complex(tools: Sequence[Mapping[str, Any]]) -> bool:

@@ -69,8 +69,10 @@ from flexchat.plugin.hookspecs import hookimpl as hookimpl
 from flexchat.plugin.threads import run_in_thread as run_in_thread
 from .body import Body as Body
 from .building import AnswerParts as AnswerParts, usage_of as usage_of
+from .dialects.argument_names import sent_arguments as sent_arguments, with_own_names as with_own_names
 from .dialects.lint import lint_tools as lint_tools
 from .dialects.rewrite import rewrite as rewrite
+from .dialects.sending import require_parameters as require_parameters, sent_parameters as sent_parameters
 from .embedding import Batches as Batches
 from .history import (
     History as History,

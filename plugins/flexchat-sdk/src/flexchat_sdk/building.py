@@ -28,6 +28,7 @@ from flexchat.domain.messages import (
 )
 from flexchat.domain.usage import Usage
 
+from .dialects.argument_names import with_own_names
 from .http.answer_shape import WireIds, known_count
 from .http.wire_json import finite, to_text
 
@@ -109,6 +110,7 @@ class AnswerParts:
             call = ToolCall.from_text(name, arguments, **known)
         else:
             call = ToolCall.from_object(name, arguments or {}, **known)
+        call = with_own_names(call)
         at = self.add(call)
         yield ToolCallStart(at, name)
         raw = call.raw_arguments
@@ -246,7 +248,7 @@ class AnswerParts:
         # A call at the end of a cut-off answer may have lost all its arguments without a trace.
         if is_cut and (call.arguments is None or not part.text.strip()):
             return ToolCall.from_text(part.name, part.text, truncated=True, id=call.id, **known)
-        return call
+        return with_own_names(call)
 
 
 def usage_of(table: object, **keys: str) -> Usage | None:

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 from flexchat.schema.wording import cut, quoted
 
+from .argument_names import legal_name
 from .merge import distinct
 from .types import ANNOTATIONS, kinds_of, listed, meant_types, one_type_each, or_null
 from .work import Draft, Severity, Work
@@ -306,9 +307,13 @@ def treat_object(work: Work, draft: Draft, visit: Callable[[Any], Any], *, at_ro
                 text = f"property {quoted(name)} leads back to itself and cannot be required: sent as optional"
                 work.note("warning", "required", text)
     properties = _visit_properties(work, given, must, visit)
+    legal = work.names if _checks_names(work) else {}
+    must = [legal.get(name, name) for name in must]
     must = [name for name in must if name in properties or name not in given]
     if must != required:
         draft["required"] = must
+    if legal and isinstance(order := draft.get("propertyOrdering"), list):
+        draft["propertyOrdering"] = [legal.get(name, name) if isinstance(name, str) else name for name in order]
     if dialect.all_required:
         if "required" not in draft and not properties:
             work.note("info", "required", "an empty list of required names is added")
@@ -330,22 +335,42 @@ def _visit_properties(
     made = {}
     for name, inner in given.items():
         size.text += len(name)
-        if dialect.property_name is not None and not re.fullmatch(dialect.property_name, name):
-            text = f"the name {cut(quoted(name))} must be 1 to 64 of A-Z a-z 0-9 _, first no digit; rename it"
-            work.note("error", "properties", text, at=inner)
+        sent = _name_property(work, name, inner)
         if inner is False and not dialect.boolean_schemas:
             work.note("info", "properties", f"property {quoted(name)}, which may not be given, is left out")
             continue
         known = len(work.notes)
-        made[name] = visit(inner)
+        made[sent] = visit(inner)
         if inner is True:  # has no identity to note a place by
             step = name.replace("~", "~0").replace("/", "~1")
             work.notes[known:] = [attrs.evolve(n, pointer=f"{n.pointer}/properties/{step}") for n in work.notes[known:]]
         if dialect.all_required and name not in required:
-            made[name] = or_null(made[name])
+            made[sent] = or_null(made[sent])
             work.note("info", "required", "is sent as required; null means leaving it out", at=inner)
     size.level -= 1
     return made
+
+
+def _checks_names(work: Work) -> bool:
+    """Return whether the names of the current object's properties matter to the service."""
+    is_root = len(work.trail) == 1
+    return work.dialect.property_name is not None and (is_root or not work.dialect.root_names_only)
+
+
+def _name_property(work: Work, name: str, schema: Any) -> str:
+    """Return the name a property is sent under."""
+    if not _checks_names(work):
+        return name
+    pattern = work.dialect.property_name or ""
+    sent = legal_name(name, pattern)
+    if sent == name:
+        return name
+    if not work.renames:
+        work.note("error", "properties", f"the name {cut(quoted(name))} must fit {pattern}; rename it", at=schema)
+        return name
+    work.names[name] = sent
+    work.note("info", "properties", f"the name {cut(quoted(name))} is sent as {sent}", at=schema)
+    return sent
 
 
 def _close(work: Work, draft: Draft, *, at_root: bool) -> None:

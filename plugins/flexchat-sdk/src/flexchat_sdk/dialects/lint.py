@@ -62,7 +62,7 @@ def lint_tools(tools: Iterable[ToolDefinition], dialects: Mapping[str, SchemaDia
     for tool in tools:
         renamed = _renamed(tool.name, sent[tool.name])
         for name, dialect in dialects.items():
-            rewritten = rewrite(tool.parameters, dialect)
+            rewritten = rewrite(tool.parameters, dialect, renames=True)
             notes = renamed + _too_long(tool, dialect) + rewritten.notes
             found.append(ToolFinding(tool=tool.name, dialect=name, outcome=_outcome(rewritten, notes), notes=notes))
     for name, dialect in dialects.items():

@@ -29,16 +29,20 @@ _REFUSED = {"type": "boolean"}
 _COMPOSED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
 
 
-def rewrite(schema: Mapping[str, Any], dialect: SchemaDialect) -> RewrittenSchema:
+def rewrite(schema: Mapping[str, Any], dialect: SchemaDialect, *, renames: bool = False) -> RewrittenSchema:
     """Return schema as the dialect can express it, and notes on what was changed.
 
     Leaves its input alone, shares what it need not change, and never raises, whatever JSON value it gets. A schema
     that already fits the dialect is returned unchanged.
+
+    Args:
+        renames: Whether properties get other names where the service refuses theirs, as those of a tool may (see
+            sent_parameters); otherwise such a name is an error.
     """
     if not isinstance(schema, Mapping):
         note = SchemaNote(severity="error", pointer="", keyword="", message="a schema must be an object")
         return RewrittenSchema(schema=None, notes=(note,))
-    work = Work(schema if type(schema) is dict else dict(schema), dialect)
+    work = Work(schema if type(schema) is dict else dict(schema), dialect, renames)
     try:
         made = Rewriting(work).run()
         notes = tuple(dict.fromkeys(work.notes))
@@ -47,7 +51,7 @@ def rewrite(schema: Mapping[str, Any], dialect: SchemaDialect) -> RewrittenSchem
         return RewrittenSchema(schema=None, notes=(SchemaNote(severity="error", pointer="", keyword="", message=text),))
     if any(note.severity == "error" for note in notes):
         return RewrittenSchema(schema=None, notes=notes)
-    return RewrittenSchema(schema=schema if made == schema else made, notes=notes)
+    return RewrittenSchema(schema=schema if made == schema else made, notes=notes, names=work.names)
 
 
 class Rewriting:

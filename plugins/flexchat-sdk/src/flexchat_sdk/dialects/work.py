@@ -40,13 +40,17 @@ class Work:
         references: The $refs of the schema.
         size: How much was produced so far.
         trail: The schemas being visited, outermost first.
+        renames: Whether names that the service refuses are changed; else they are errors.
+        names: The names that renamed properties are sent under, by their own.
     """
 
     root: dict[str, Any]
     dialect: SchemaDialect
+    renames: bool = False
     notes: list[SchemaNote] = attrs.field(factory=list)
     size: Size = attrs.field(factory=Size)
     trail: list[Any] = attrs.field(factory=list)
+    names: dict[str, str] = attrs.field(factory=dict)
     references: References = attrs.field()
     _places: dict[int, str] | None = None
 
