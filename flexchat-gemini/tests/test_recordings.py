@@ -3,16 +3,12 @@
 The expected values are read out of the recorded JSON here, independently of the package.
 """
 
-import itertools
 import json
-import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
 from flexchat_gemini.answer import FRAMING, GeminiAnswer
 from flexchat_gemini.config import GeminiConfig
@@ -24,61 +20,46 @@ from flexchat_sdk import (
     AnswerReader,
     AssistantMessage,
     ChatOptions,
+    ChatProvider,
     Message,
     ProviderError,
     ProviderProtocolError,
     Reasoning,
-    ReasoningDelta,
     ReasoningPart,
     ResponseFormat,
     SystemMessage,
-    TextDelta,
-    ToolCallEnd,
     ToolMessage,
     UserMessage,
 )
+from flexchat_testing import RecordedExchange, RecordingConformance
+from recordings import recordings
 
 HERE = "https://here.example"
 HI = (UserMessage(content="hi"),)
-COUNT = 42
 # Recorded errors: file (part of its name), exchanges, the error's class and whether asking again may help.
 ERRORS = {
-    "adk-go.testmodel-trackingheaders": ("ProviderAuthError", False),
-    "braintrust-sdk-python.wrappers-error-handling": ("ModelNotFoundError", False),
-    "crewai.google-streaming-returns-usage-metrics": ("ProviderAuthError", False),  # a bad key, as 400
-    "genai.errorresponse": ("ProviderRateLimitError", False),  # the day's quota is among the violations
-    "mirascope.model-not-found": ("ModelNotFoundError", False),
-    "opentelemetry-instrumentation-vertexai-generate-content": ("ProviderRequestError", False),
-    "pydantic-ai.model-name-suggestions": ("ModelNotFoundError", False),
+    ("adk-go.testmodel-trackingheaders", None): ("ProviderAuthError", False),
+    ("braintrust-sdk-python.wrappers-error-handling", None): ("ModelNotFoundError", False),
+    ("crewai.google-streaming-returns-usage-metrics", None): ("ProviderAuthError", False),  # a bad key, as 400
+    ("genai.errorresponse", None): ("ProviderRateLimitError", False),  # the day's quota is among the violations
+    ("mirascope.model-not-found", None): ("ModelNotFoundError", False),
+    ("opentelemetry-instrumentation-vertexai-generate-content", None): ("ProviderRequestError", False),
+    ("pydantic-ai.model-name-suggestions", None): ("ModelNotFoundError", False),
 }
 # Requests that cannot be said in our terms, and why.
-UNSAYABLE = {"opentelemetry-instrumentation-vertexai-generate-content": "its only content has the role 'invalid_role'"}
+UNSAYABLE = {
+    ("opentelemetry-instrumentation-vertexai-generate-content", None): "its only content has the role 'invalid_role'"
+}
 
 
-def exchanges(recordings: list[Path]) -> Iterator[tuple[str, int, dict[str, Any], str]]:
-    for path in recordings:
-        recording = json.loads(path.read_text("utf-8"))
-        for number, exchange in enumerate(recording["exchanges"]):
-            yield path.name, number, exchange, exchange["request"]["path"].rsplit("/", 1)[-1].partition(":")[0]
-
-
-def known(table: dict[str, Any], name: str) -> Any:
-    return next((value for part, value in table.items() if part in name), None)
-
-
-def raw_body(exchange: dict[str, Any]) -> bytes:
-    body = exchange["response"]["body"]
-    return (body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)).encode()
-
-
-def chunks(exchange: dict[str, Any]) -> list[dict[str, Any]]:
-    body = exchange["response"]["body"]
+def chunks(exchange: RecordedExchange) -> list[dict[str, Any]]:
+    body = exchange.response["body"]
     if isinstance(body, str):
         return [json.loads(line[6:]) for line in body.replace("\r\n", "\n").split("\n") if line.startswith("data: {")]
     return body if isinstance(body, list) else [body]
 
 
-def received_parts(exchange: dict[str, Any]) -> list[dict[str, Any]]:
+def received_parts(exchange: RecordedExchange) -> list[dict[str, Any]]:
     return [
         part
         for chunk in chunks(exchange)
@@ -87,69 +68,55 @@ def received_parts(exchange: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def without_our_ids(events: object) -> str:
-    return re.sub(r"id='call_[\w-]{22}'", "id", repr(events))
+class TestRecordings(RecordingConformance):
+    """The native API (TC-82, TC-83, TC-84)."""
 
+    supports = frozenset({"requests"})
+    count = 76
+    errors = ERRORS
+    unwritable = UNSAYABLE
 
-async def ask(exchange: dict[str, Any], model: str) -> ChatResult:
-    response, recorded = exchange["response"], exchange["request"]
+    def files(self) -> list[Path]:
+        return recordings("gemini/gemini-gen.*.json")
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        assert request.url.path == recorded["path"]
-        return httpx.Response(response["status"], headers=response["headers"], content=raw_body(exchange))
+    def make_provider(self, transport: httpx.AsyncBaseTransport, exchange: RecordedExchange) -> ChatProvider:
+        version, _, path = exchange.request["path"].strip("/").rpartition("/models/")[0].partition("/")
+        schemas: Any = "parameters" if as_parameters(exchange.body) else "auto"
+        config = GeminiConfig(base_url=HERE, api_version=version, path=path, schema_field=schemas)
+        return GeminiProvider(config, transport=transport)
 
-    version, _, path = recorded["path"].strip("/").rpartition("/models/")[0].partition("/")
-    config = GeminiConfig(base_url=HERE, api_version=version, path=path)
-    provider = GeminiProvider(config, transport=httpx.MockTransport(answer))
-    if not recorded["path"].endswith(":streamGenerateContent"):
-        return await provider.generate_chat(HI, model, ChatOptions())
-    events = [event async for event in provider.stream_chat(HI, model, ChatOptions())]
-    assert isinstance(events[-1], AnswerEnd)
-    result = events[-1].result
-    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == (result.content or "")
-    thoughts = [part.text for part in result.message.parts if isinstance(part, ReasoningPart)]
-    assert "".join(e.text for e in events if isinstance(e, ReasoningDelta)) == "".join(thoughts)
-    assert tuple(e.call for e in events if isinstance(e, ToolCallEnd)) == result.tool_calls
-    return result
+    def model_of(self, exchange: RecordedExchange) -> str:
+        return str(exchange.request["path"].rsplit("/", 1)[-1].partition(":")[0])
 
+    def asks_for_stream(self, exchange: RecordedExchange) -> bool:
+        return bool(exchange.request["path"].endswith(":streamGenerateContent"))
 
-async def test_every_recorded_answer_is_read_right(recordings: list[Path]) -> None:
-    """Text, thoughts, calls, finish reason, usage: as the JSON says (TC-82, TC-83). An error has its class (TC-84)."""
-    assert len(recordings) == COUNT
-    outcomes = {"answers": 0, "errors": 0}
-    for name, _, exchange, model in exchanges(recordings):
-        error = known(ERRORS, name)
-        if error is not None:
-            outcomes["errors"] += 1
-            with pytest.raises(ProviderError) as caught:
-                await ask(exchange, model)
-            assert (type(caught.value).__name__, caught.value.retryable) == error, name
-            assert (caught.value.model, caught.value.status) == (model, exchange["response"]["status"])
-            continue
-        outcomes["answers"] += 1
-        result = await ask(exchange, model)
+    def check_error(self, exchange: RecordedExchange, error: ProviderError) -> None:
+        assert error.status == exchange.response["status"]
+
+    def check_answer(self, exchange: RecordedExchange, result: ChatResult) -> None:
         parts = received_parts(exchange)
         calls = [p["functionCall"] for p in parts if "functionCall" in p]
-        assert (result.content or "") == "".join(p.get("text", "") for p in parts if not p.get("thought")), name
+        assert (result.content or "") == "".join(p.get("text", "") for p in parts if not p.get("thought"))
         thoughts = "".join(p.text for p in result.message.parts if isinstance(p, ReasoningPart))
-        assert thoughts == "".join(p["text"] for p in parts if p.get("thought")), name
+        assert thoughts == "".join(p["text"] for p in parts if p.get("thought"))
         assert [(c.name, c.arguments, c.wire_id) for c in result.tool_calls] == [
             (c["name"], c.get("args", {}), c.get("id")) for c in calls
-        ], name
+        ]
         assert len({c.id for c in result.tool_calls}) == len(calls)
         candidates = [c for chunk in chunks(exchange) for c in chunk["candidates"]]
         finish = [c["finishReason"] for c in candidates if "finishReason" in c][-1]
-        assert result.raw_finish == finish, name
+        assert result.raw_finish == finish
         words = {"STOP": "tool_calls" if calls else "stop", "MAX_TOKENS": "length"}
         words |= {"MODEL_ARMOR": "content_filter", "UNEXPECTED_TOOL_CALL": "malformed_tool_call"}
-        assert result.finish_reason == words[finish], name
+        assert result.finish_reason == words[finish]
         usage: dict[str, Any] = {}
         for chunk in chunks(exchange):
             usage |= chunk["usageMetadata"]
-        assert result.usage is not None, name
-        assert result.usage.raw == usage, name
+        assert result.usage is not None
+        assert result.usage.raw == usage
         tokens = (result.usage.input_tokens or 0) + (result.usage.output_tokens or 0)
-        assert tokens == usage["totalTokenCount"] or "candidatesTokenCount" not in usage, name
+        assert tokens == usage["totalTokenCount"] or "candidatesTokenCount" not in usage
         assert result.usage.output_tokens == (
             usage.get("candidatesTokenCount", 0) + usage.get("thoughtsTokenCount", 0)
             if "candidatesTokenCount" in usage or "thoughtsTokenCount" in usage
@@ -159,10 +126,19 @@ async def test_every_recorded_answer_is_read_right(recordings: list[Path]) -> No
         assert result.model == chunks(exchange)[-1]["modelVersion"]
         grounded = any("groundingMetadata" in c for c in candidates)
         cited = [c for part in result.message.parts for c in getattr(part, "citations", ())]
-        assert any("groundingMetadata" in c for c in cited) is grounded, name
+        assert any("groundingMetadata" in c for c in cited) is grounded
         ordinary = finish == "STOP" or (finish == "MAX_TOKENS" and bool(result.content))
-        assert bool(result.warnings) is not ordinary, name
-    assert outcomes == {"answers": 66, "errors": 10}
+        assert bool(result.warnings) is not ordinary
+
+    def request_of(self, exchange: RecordedExchange, earlier: Any) -> tuple[list[Message], ChatOptions]:
+        body = camel(exchange.body)
+        return ours(body, [(received_parts(answered), message) for answered, message in earlier]), options_of(body)
+
+    def comparable(self, body: dict[str, Any], exchange: RecordedExchange) -> dict[str, Any]:
+        made = normalised(camel(body))
+        for declaration in made["functions"] if RECURSIVE in exchange.file else ():
+            del declaration["parametersJsonSchema"]["required"]
+        return made
 
 
 def joined(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -178,19 +154,20 @@ def joined(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return made
 
 
-async def test_every_recorded_answer_goes_back_byte_for_byte(recordings: list[Path]) -> None:
+async def test_every_recorded_answer_goes_back_byte_for_byte() -> None:
     """Signatures, ids, thoughts, code and its results: the same JSON to the same host, in the same order."""
+    laws = TestRecordings()
     replayed = signed = 0
-    for name, _, exchange, model in exchanges(recordings):
-        if known(ERRORS, name):
+    for exchange in laws.exchanges():
+        if any(part in exchange.file for part, _ in ERRORS):
             continue
-        message = (await ask(exchange, model)).message
+        message = (await laws.ask(exchange)).message
         contents = json.loads(RequestWriter(HERE).body((*HI, message), "gemini-2.5-flash", ChatOptions())[0])
         sent = [content["parts"] for content in contents["contents"] if content["role"] == "model"]
-        assert sent == ([joined(received_parts(exchange))] if received_parts(exchange) else []), name
+        assert sent == ([joined(received_parts(exchange))] if received_parts(exchange) else [])
         replayed += len(sent)
         signed += sum("thoughtSignature" in part for parts in sent for part in parts)
-    assert (replayed, signed) == (64, 55)
+    assert not laws.files() or (replayed, signed) == (64, 55)
 
 
 def ours(body: dict[str, Any], answers: list[tuple[list[dict[str, Any]], AssistantMessage]]) -> list[Message]:
@@ -294,7 +271,7 @@ def json_schema(schema: Any) -> Any:
     return {"properties": {}, **schema}
 
 
-def options_of(body: dict[str, Any]) -> tuple[ChatOptions, bool]:
+def options_of(body: dict[str, Any]) -> ChatOptions:
     """The options that ask for a recorded request, and whether its format is of the service's own kind."""
     config = dict(body.get("generationConfig") or {})
     calling = (body.get("toolConfig") or {}).get("functionCallingConfig", {})
@@ -337,7 +314,12 @@ def options_of(body: dict[str, Any]) -> tuple[ChatOptions, bool]:
         ),
         extra=extra,
     )
-    return options, "responseSchema" in (body.get("generationConfig") or {})
+    return options
+
+
+def as_parameters(body: Any) -> bool:
+    """Return whether a request's format is of the service's own kind."""
+    return "responseSchema" in (camel(body).get("generationConfig") or {})
 
 
 def normalised(body: dict[str, Any]) -> dict[str, Any]:
@@ -391,63 +373,3 @@ def normalised_content(content: dict[str, Any]) -> dict[str, Any]:
         else:
             parts.append({"text": part["text"]})
     return {"role": content["role"], "parts": parts}
-
-
-async def test_every_recorded_request_is_written_again(recordings: list[Path]) -> None:
-    """Recorded requests, read into our terms and written again, are the same up to the lists above.
-
-    Models' turns in them are what this package made of their answers: 27 times a recorded conversation goes on.
-    """
-    written = followed = 0
-    skipped = []
-    for path in recordings:
-        answers: list[tuple[list[dict[str, Any]], AssistantMessage]] = []
-        for name, _, exchange, model in exchanges([path]):
-            body = camel(exchange["request"]["body"])
-            if known(UNSAYABLE, name):
-                skipped.append(name)
-                continue
-            options, as_parameters = options_of(body)
-            messages = ours(body, answers)
-            followed += any(message is answer for message in messages for _, answer in answers)
-            writer = RequestWriter(HERE, as_parameters=as_parameters)
-            again, warnings = writer.body(messages, model, options)
-            sent, recorded = normalised(json.loads(again)), normalised(body)
-            if RECURSIVE in name:
-                for declaration in (*sent["functions"], *recorded["functions"]):
-                    del declaration["parametersJsonSchema"]["required"]
-            assert sent == recorded, name
-            assert warnings == (), name
-            written += 1
-            if not known(ERRORS, name):
-                answers.append((received_parts(exchange), (await ask(exchange, model)).message))
-    assert (written, followed) == (75, 27)
-    assert len(skipped) == len(UNSAYABLE) == 1
-
-
-def outcome(*pieces: bytes) -> str:
-    stream = AnswerReader(GeminiAnswer(HERE), raised, ProviderProtocolError, FRAMING)
-    events: list[object] = []
-    try:
-        for piece in pieces:
-            events += stream.feed(piece)
-        events += stream.end()
-    except ProviderError as error:
-        events.append(repr(error))
-    return without_our_ids(events)
-
-
-def test_every_cut_of_every_recorded_stream_gives_the_same_events(recordings: list[Path]) -> None:
-    """In two pieces at many places, in many, and the small ones in single bytes: the network never shows."""
-    chance = random.Random(1)
-    streams = {
-        raw_body(e) for _, _, e, _ in exchanges(recordings) if e["request"]["path"].endswith(":streamGenerateContent")
-    }
-    assert len(streams) > 20
-    for stream in streams:
-        whole = outcome(stream)
-        assert all(outcome(stream[:at], stream[at:]) == whole for at in chance.sample(range(len(stream)), 10))
-        edges = [0, *sorted(chance.sample(range(len(stream)), 50)), len(stream)]
-        assert outcome(*[stream[a:b] for a, b in itertools.pairwise(edges)]) == whole
-        if len(stream) < 20_000:
-            assert outcome(*[stream[at : at + 1] for at in range(len(stream))]) == whole

@@ -3,19 +3,13 @@
 The expected values are read out of the recorded JSON here, independently of the package.
 """
 
-import itertools
 import json
-import random
-import re
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
 from flexchat_openai.chat_answer import AnswerDraft
-from flexchat_openai.chat_request import ChatRequestWriter
-from flexchat_openai.chat_stream import ChatStream
 from flexchat_openai.chat_tools import encode_tools
 from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.provider import OpenAIProvider
@@ -23,23 +17,19 @@ from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
+    ChatProvider,
     Message,
     ProviderError,
-    ProviderProtocolError,
     Reasoning,
     ResponseFormat,
     SystemMessage,
-    TextDelta,
-    ToolCallDelta,
     ToolMessage,
     UserMessage,
 )
-from flexchat_sdk.reading import SSE_DONE, AnswerReader
-
-Recorded = Callable[[str], list[tuple[str, int, dict[str, Any]]]]
+from flexchat_testing import RecordedExchange, RecordingConformance
+from recordings import recordings
 
 HERE = "https://here.example"
-HI = (UserMessage(content="hi"),)
 # Recorded errors: file (part of its name), exchange, the error's class and whether asking again may help.
 ERRORS = {
     ("github-tool-variations", 5): ("ProviderRateLimitError", True),
@@ -64,36 +54,9 @@ ERRORS = {
 NO_OPTIONS = ("n", "store", "modalities", "audio", "functions", "logprobs", "top_logprobs", "reasoning")
 
 
-def raw_body(exchange: dict[str, Any]) -> bytes:
-    body = exchange["response"]["body"]
-    return (body if isinstance(body, str) else json.dumps(body)).encode()
-
-
-def is_stream(exchange: dict[str, Any]) -> bool:
-    return isinstance(exchange["response"]["body"], str) and exchange["response"]["status"] == 200
-
-
-async def ask(exchange: dict[str, Any]) -> ChatResult:
-    response = exchange["response"]
-    transport = httpx.MockTransport(
-        lambda _: httpx.Response(response["status"], headers=response["headers"], content=raw_body(exchange))
-    )
-    provider = OpenAIProvider(OpenAIConfig(base_url=HERE), transport=transport)
-    if not exchange["request"]["body"].get("stream"):
-        return await provider.generate_chat(HI, "m", ChatOptions())
-    events = [event async for event in provider.stream_chat(HI, "m", ChatOptions())]
-    assert isinstance(events[-1], AnswerEnd)
-    result = events[-1].result
-    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == (result.content or "")
-    if result.tool_calls and result.finish_reason != "length":
-        pieces = "".join(e.arguments for e in events if isinstance(e, ToolCallDelta))
-        assert pieces == "".join(c.raw_arguments or "" for c in result.tool_calls)
-    return result
-
-
-def expected(exchange: dict[str, Any]) -> tuple[str, list[tuple[str, str]], str | None, dict[str, Any]]:
+def expected(exchange: RecordedExchange) -> tuple[str, list[tuple[str, str]], str | None, dict[str, Any]]:
     """Text, calls, the service's finish reason and usage of an exchange."""
-    body = exchange["response"]["body"]
+    body = exchange.response["body"]
     if not isinstance(body, str):
         choice = body["choices"][0]
         message = choice["message"]
@@ -119,68 +82,50 @@ def expected(exchange: dict[str, Any]) -> tuple[str, list[tuple[str, str]], str 
     return text, [(name, arguments) for name, arguments in calls_by_index.values()], finish, usage
 
 
-async def test_every_recorded_answer_is_read_right(recorded: Recorded) -> None:
-    """Text, calls, finish reason, usage: as the JSON says (TC-78). An error has its class (TC-84)."""
-    read = 0
-    for name, number, exchange in recorded("chat"):
-        error = next((kind for (part, at), kind in ERRORS.items() if part in name and at == number), None)
-        if error is not None:
-            with pytest.raises(ProviderError) as caught:
-                await ask(exchange)
-            assert (type(caught.value).__name__, caught.value.retryable) == error, name
-            assert "REDACTED" not in str(caught.value).replace("***", "")
-            continue
-        result = await ask(exchange)
-        if "groq-tool-use-failed" in name and number == 0:
+class TestRecordings(RecordingConformance):
+    """Over Chat Completions (TC-78, TC-84)."""
+
+    supports = frozenset({"requests"})
+    count = 138
+    errors = ERRORS
+
+    def files(self) -> list[Path]:
+        return recordings("openai/openai-chat.*.json")
+
+    def make_provider(self, transport: httpx.AsyncBaseTransport, exchange: RecordedExchange) -> ChatProvider:
+        field: Any = "max_completion_tokens" if "max_completion_tokens" in exchange.body else "max_tokens"
+        return OpenAIProvider(OpenAIConfig(base_url=HERE, max_tokens_field=field), transport=transport)
+
+    def model_of(self, exchange: RecordedExchange) -> str:
+        return str(exchange.body.get("model", "m"))  # Azure's older addresses name the model in the path
+
+    def check_error(self, exchange: RecordedExchange, error: ProviderError) -> None:
+        assert "REDACTED" not in str(error).replace("***", "")
+
+    def check_answer(self, exchange: RecordedExchange, result: ChatResult) -> None:
+        if "groq-tool-use-failed" in exchange.file and exchange.number == 0:
             assert result.finish_reason == "malformed_tool_call"
-            continue
-        read += 1
+            return
         text, calls, finish, usage = expected(exchange)
-        assert (result.content or "") == text, name
-        assert [(c.name, c.raw_arguments) for c in result.tool_calls] == calls, name
-        assert result.raw_finish == finish, name
+        assert (result.content or "") == text
+        assert [(c.name, c.raw_arguments) for c in result.tool_calls] == calls
+        assert result.raw_finish == finish
         for call in result.tool_calls:
-            cut = finish == "length"
-            assert (call.arguments is None) is cut, name
+            assert (call.arguments is None) is (finish == "length")
             assert call.arguments is None or call.arguments == (json.loads(call.raw_arguments or "{}") or {})
-        assert len({c.id for c in result.tool_calls}) == len(calls)
         if calls and finish != "length":
-            assert result.finish_reason == "tool_calls", name
-        assert result.usage is not None, name
+            assert result.finish_reason == "tool_calls"
+        assert result.usage is not None
         assert result.usage.input_tokens == usage["prompt_tokens"]
         assert result.usage.output_tokens == usage["completion_tokens"]
         assert result.usage.raw == usage
-    assert read + len(ERRORS) + 1 == len(recorded("chat"))  # and one that is neither: Groq's refusal of a call
 
+    def request_of(self, exchange: RecordedExchange, earlier: object) -> tuple[list[Message], ChatOptions]:
+        return ours(exchange.body["messages"]), options_of(exchange.body)
 
-def without_our_ids(events: object) -> str:
-    return re.sub(r"id='call_[\w-]{22}'", "id", repr(events))
-
-
-def outcome(*pieces: bytes) -> str:
-    stream = AnswerReader(ChatStream(HERE), lambda body: ProviderError(str(body)), ProviderProtocolError, SSE_DONE)
-    events: list[object] = []
-    try:
-        for piece in pieces:
-            events += stream.feed(piece)
-        events += stream.end()
-    except ProviderError as error:
-        events.append(repr(error))
-    return without_our_ids(events)
-
-
-def test_every_cut_of_every_recorded_stream_gives_the_same_events(recorded: Recorded) -> None:
-    """In two pieces at many places, in many, and the small ones in single bytes: the network never shows."""
-    chance = random.Random(1)
-    streams = {raw_body(e) for _, _, e in recorded("chat") if is_stream(e)}
-    assert len(streams) > 35
-    for stream in streams:
-        whole = outcome(stream)
-        assert all(outcome(stream[:at], stream[at:]) == whole for at in chance.sample(range(len(stream)), 10))
-        edges = [0, *sorted(chance.sample(range(len(stream)), 50)), len(stream)]
-        assert outcome(*[stream[a:b] for a, b in itertools.pairwise(edges)]) == whole
-        if len(stream) < 20_000:
-            assert outcome(*[stream[at : at + 1] for at in range(len(stream))]) == whole
+    def comparable(self, body: dict[str, Any], exchange: RecordedExchange) -> dict[str, Any]:
+        messages = normalised(json.loads(json.dumps(body["messages"])), "system")
+        return {**normalised_fields({"model": "m", **body}), "messages": messages}
 
 
 def ours(recorded: list[dict[str, Any]]) -> list[Message]:
@@ -320,28 +265,7 @@ def falsely_strict(table: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in table.items() if (key, value) != ("strict", False)}
 
 
-def test_every_recorded_request_is_written_again(recorded: Recorded) -> None:
-    """Recorded messages and options, read into our terms and written again, are the same JSON up to the lists above."""
-    written = 0
-    for name, _, exchange in recorded("chat"):
-        body = exchange["request"]["body"]
-        writer = ChatRequestWriter(
-            HERE, max_tokens_field="max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"
-        )
-        body = {"model": "m", **body}  # Azure's older addresses name the model in the path
-        raw, warnings = writer.body(
-            ours(body["messages"]), body["model"], options_of(body), stream=bool(body.get("stream"))
-        )
-        again = json.loads(raw)
-        assert again["messages"] == normalised(body["messages"], "system"), name
-        assert normalised_fields(again) == normalised_fields(body), name
-        assert warnings == (), name
-        written += 1
-    assert written == len(recorded("chat"))
-
-
-def test_all_recordings_are_used(recorded: Recorded) -> None:
-    """94 files there are; each of them is in one of the two collections that are read and written to the last one."""
-    chat, responses = ({name for name, _, _ in recorded(api)} for api in ("chat", "responses"))
-
-    assert (len(chat), len(responses)) == (62, 32)
+def test_all_recordings_are_used() -> None:
+    """Each of the files is in one of the two collections that are read and written to the last one."""
+    if recordings("*/*.json"):
+        assert [len(recordings(f"openai/openai-{api}.*.json")) for api in ("chat", "responses")] == [62, 32]

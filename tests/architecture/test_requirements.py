@@ -62,7 +62,8 @@ def found_by_id() -> dict[tuple[str, int], list[str]]:
         if not ID.search(text):
             continue
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            is_test = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            if is_test and node.name.startswith(("test_", "Test")):
                 for key in ids_in(ast.get_docstring(node) or ""):
                     tests[key].append(f"{path.relative_to(ROOT)}::{node.name}")
     return tests

@@ -36,12 +36,18 @@ class GeminiConformance(ProviderConformance):
     """The native API, with a model that thinks and signs."""
 
     model = "gemini-2.5-flash"
-    supports = frozenset({"http", "streaming", "tools", "parallel_tools", "usage", "opaque", "models", "embeddings"})
+    supports = frozenset(
+        {"http", "sockets", "streaming", "tools", "parallel_tools", "usage", "opaque", "models", "embeddings"}
+    )
     tool_formats: ClassVar = {"gemini": encode_tools, "gemini.parameters": encode_tools_as_parameters}
 
     def make_provider(self, transport: Any) -> ChatProvider:
         """Return the provider over the kit's transport."""
         return GeminiProvider(GeminiConfig(media_in_results=True, api_key=self.key), transport=transport)
+
+    def make_provider_at(self, address: str, **times: Any) -> ChatProvider:
+        """Return the provider with real connections."""
+        return GeminiProvider(GeminiConfig(base_url=address, api_key=self.key, **times))
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Any:
         """Return an answer with text."""

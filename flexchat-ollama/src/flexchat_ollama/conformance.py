@@ -20,7 +20,9 @@ from .provider import OllamaProvider
 class OllamaConformance(ProviderConformance):
     """Ollama's provider, with answers in the words of /api/chat."""
 
-    supports = frozenset({"http", "streaming", "tools", "parallel_tools", "usage", "opaque", "models", "embeddings"})
+    supports = frozenset(
+        {"http", "sockets", "streaming", "tools", "parallel_tools", "usage", "opaque", "models", "embeddings"}
+    )
     tool_formats: ClassVar = {"ollama": encode_tools}
     stream_type = "application/x-ndjson"
 
@@ -28,6 +30,10 @@ class OllamaConformance(ProviderConformance):
         """Return the provider over the kit's transport."""
         config = OllamaConfig(base_url="http://h.example", api_key=self.key, media_in_results=True)
         return OllamaProvider(config, transport=transport)
+
+    def make_provider_at(self, address: str, **times: Any) -> ChatProvider:
+        """Return the provider with real connections."""
+        return OllamaProvider(OllamaConfig(base_url=address, api_key=self.key, **times))
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Any:
         """Return an answer with text."""

@@ -17,7 +17,9 @@ from .config import OpenAIConfig
 from .provider import OpenAIProvider
 from .responses_tools import encode_tools as encode_responses_tools
 
-_SUPPORTS = frozenset({"http", "streaming", "tools", "parallel_tools", "usage", "opaque", "models", "embeddings"})
+_SUPPORTS = frozenset(
+    {"http", "sockets", "streaming", "tools", "parallel_tools", "usage", "opaque", "models", "embeddings"}
+)
 _REFUSALS: Mapping[str, tuple[int, str | None, str, str]] = {
     "auth": (401, "invalid_api_key", "invalid_request_error", "Incorrect API key provided: sk-ab***yz"),
     "rate": (429, "rate_limit_exceeded", "requests", "Rate limit reached for requests"),
@@ -39,6 +41,10 @@ class _OpenAI(ProviderConformance):
         """Return the provider on the kit's transport."""
         config = OpenAIConfig(media_in_results=True, api_key=self.key, base_url="https://kit.example/v1", api=self.api)
         return OpenAIProvider(config, transport=transport)
+
+    def make_provider_at(self, address: str, **times: Any) -> ChatProvider:
+        """Return the provider with real connections."""
+        return OpenAIProvider(OpenAIConfig(base_url=address, api_key=self.key, api=self.api, **times))
 
     def error_reply(self, kind: str) -> tuple[int, Any] | None:
         """Return OpenAI's refusal."""

@@ -336,22 +336,3 @@ async def test_several_requests_share_their_time() -> None:
     made = AnthropicProvider(AnthropicConfig(base_url="https://h.example"), transport=httpx.MockTransport(handler))
     with pytest.raises(ProviderTimeoutError):
         await generated(made, "unknown", timeout_s=0.05)
-
-
-async def test_closing_the_iterator_closes_the_response() -> None:
-    """Who stops listening stops the model."""
-    closed = asyncio.Event()
-
-    class Body(httpx.AsyncByteStream):
-        async def __aiter__(self) -> Any:
-            yield STREAM[: STREAM.index(b'"lo"')]
-            await asyncio.Event().wait()
-
-        async def aclose(self) -> None:
-            closed.set()
-
-    made = provider(lambda _: httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Body()))
-    events = made.stream_chat(MESSAGES, MODEL, ChatOptions())
-    assert await anext(events) == TextDelta(0, "Hel")
-    await events.aclose()
-    assert closed.is_set()

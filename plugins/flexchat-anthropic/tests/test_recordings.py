@@ -3,16 +3,11 @@
 The expected values are read out of the recorded JSON here, independently of the package.
 """
 
-import itertools
 import json
-import random
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
 from flexchat_anthropic.answer import MessagesAnswer
 from flexchat_anthropic.config import AnthropicConfig
@@ -24,26 +19,24 @@ from flexchat_sdk import (
     AnswerReader,
     AssistantMessage,
     ChatOptions,
+    ChatProvider,
     Message,
     ProviderError,
     ProviderProtocolError,
     Reasoning,
-    ReasoningDelta,
     ReasoningPart,
     ResponseFormat,
     SystemMessage,
-    TextDelta,
     TextPart,
-    ToolCallDelta,
-    ToolCallEnd,
     ToolMessage,
     UserMessage,
     result_of,
 )
+from flexchat_testing import RecordedExchange, RecordingConformance
+from recordings import recordings
 
 HERE = "https://here.example"
 HI = (UserMessage(content="hi"),)
-COUNT = 42
 # Recorded errors: file (part of its name), number of the exchange, the error's class, whether asking again may help.
 ERRORS = {
     ("claude-opus-5-thinking-gensync-json", 0): ("ProviderRequestError", False),
@@ -65,24 +58,9 @@ UNSAYABLE = {
 }
 
 
-def exchanges(recordings: list[Path]) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    for path in recordings:
-        for number, exchange in enumerate(json.loads(path.read_text("utf-8"))["exchanges"]):
-            yield path.name, number, exchange
-
-
-def known(table: dict[tuple[str, int], Any], name: str, number: int) -> Any:
-    return next((value for (part, n), value in table.items() if part in name and n == number), None)
-
-
-def raw_body(exchange: dict[str, Any]) -> bytes:
-    body = exchange["response"]["body"]
-    return (body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)).encode()
-
-
-def received(exchange: dict[str, Any]) -> dict[str, Any]:
+def received(exchange: RecordedExchange) -> dict[str, Any]:
     """The answer as the service would send it whole."""
-    body = exchange["response"]["body"]
+    body = exchange.response["body"]
     if not isinstance(body, str):
         return dict(body)
     made: dict[str, Any] = {}
@@ -119,88 +97,77 @@ def received(exchange: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def without_our_ids(events: object) -> str:
-    return re.sub(r"id='call_[\w-]{22}'", "id", repr(events))
-
-
-async def ask(exchange: dict[str, Any]) -> ChatResult:
-    response, recorded = exchange["response"], exchange["request"]
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        assert (request.method, request.url.path) == ("POST", recorded["path"])
-        return httpx.Response(response["status"], headers=response["headers"], content=raw_body(exchange))
-
-    provider = AnthropicProvider(AnthropicConfig(base_url=HERE, max_tokens=100), transport=httpx.MockTransport(answer))
-    model = recorded["body"]["model"]
-    if not recorded["body"].get("stream"):
-        return await provider.generate_chat(HI, model, ChatOptions())
-    events = [event async for event in provider.stream_chat(HI, model, ChatOptions())]
-    result = result_of(events)
-    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == (result.content or "")
-    thoughts = [part.text for part in result.message.parts if isinstance(part, ReasoningPart)]
-    assert "".join(e.text for e in events if isinstance(e, ReasoningDelta)) == "".join(thoughts)
-    assert tuple(e.call for e in events if isinstance(e, ToolCallEnd)) == result.tool_calls
-    written = "".join(e.arguments for e in events if isinstance(e, ToolCallDelta))
-    assert written == "".join(call.raw_arguments or "" for call in result.tool_calls)
-    return result
-
-
 WORDS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "tool_use": "tool_calls"}
 WORDS |= {"pause_turn": "pause"}
 
 
-async def test_every_recorded_answer_is_read_right(recordings: list[Path]) -> None:
-    """Text, thoughts, calls, stop reason, usage: as the JSON says (TC-82, TC-83). An error has its class (TC-84)."""
-    assert len(recordings) == COUNT
-    outcomes = {"answers": 0, "errors": 0}
-    for name, number, exchange in exchanges(recordings):
-        error = known(ERRORS, name, number)
-        if error is not None:
-            outcomes["errors"] += 1
-            with pytest.raises(ProviderError) as caught:
-                await ask(exchange)
-            assert (type(caught.value).__name__, caught.value.retryable) == error, name
-            status = exchange["response"]["status"]
-            assert caught.value.status == (STATUS_IN_STREAM if status == 200 else status)
-            assert caught.value.model == exchange["request"]["body"]["model"]
-            continue
-        outcomes["answers"] += 1
-        result, answer = await ask(exchange), received(exchange)
+class TestRecordings(RecordingConformance):
+    """The Messages API (TC-82, TC-83, TC-84)."""
+
+    supports = frozenset({"requests"})
+    count = 82
+    errors = ERRORS
+    unwritable = UNSAYABLE
+
+    def files(self) -> list[Path]:
+        return recordings("anthropic/*.json")
+
+    def make_provider(self, transport: httpx.AsyncBaseTransport, exchange: RecordedExchange) -> ChatProvider:
+        config = AnthropicConfig(base_url=HERE, max_tokens=100, api_version="2023-06-01")
+        return AnthropicProvider(config, transport=transport)
+
+    def check_error(self, exchange: RecordedExchange, error: ProviderError) -> None:
+        status = exchange.response["status"]
+        assert error.status == (STATUS_IN_STREAM if status == 200 else status)
+
+    def check_answer(self, exchange: RecordedExchange, result: ChatResult) -> None:
+        answer = received(exchange)
         blocks = answer["content"]
-        assert (result.content or "") == "".join(b["text"] for b in blocks if b["type"] == "text"), name
+        assert (result.content or "") == "".join(b["text"] for b in blocks if b["type"] == "text")
         thoughts = "".join(p.text for p in result.message.parts if isinstance(p, ReasoningPart))
-        assert thoughts == "".join(b["thinking"] for b in blocks if b["type"] == "thinking"), name
+        assert thoughts == "".join(b["thinking"] for b in blocks if b["type"] == "thinking")
         assert [(c.name, c.arguments, c.wire_id) for c in result.tool_calls] == [
             (b["name"], b["input"], b["id"]) for b in blocks if b["type"] == "tool_use"
-        ], name
+        ]
         assert len({c.id for c in result.tool_calls}) == len(result.tool_calls)
-        assert (result.raw_finish, result.finish_reason) == (answer["stop_reason"], WORDS[answer["stop_reason"]]), name
+        assert (result.raw_finish, result.finish_reason) == (answer["stop_reason"], WORDS[answer["stop_reason"]])
         usage, counted = answer["usage"], result.usage
         assert counted is not None
         assert counted.raw == {k: v for k, v in usage.items() if v is not None}
         cached = usage.get("cache_creation_input_tokens") or 0, usage.get("cache_read_input_tokens") or 0
-        assert counted.input_tokens == usage["input_tokens"] + sum(cached), name
+        assert counted.input_tokens == usage["input_tokens"] + sum(cached)
         assert (counted.cache_write_tokens or 0, counted.cache_read_tokens or 0) == cached
         assert counted.output_tokens == usage["output_tokens"]
         assert (result.model, result.response_id) == (answer["model"], answer["id"])
         cited = [c for p in result.message.parts if isinstance(p, TextPart) for c in p.citations]
-        assert cited == [c for b in blocks if b["type"] == "text" for c in b.get("citations") or ()], name
+        assert cited == [c for b in blocks if b["type"] == "text" for c in b.get("citations") or ()]
         says_nothing = not any(b["type"] in ("text", "tool_use") for b in blocks)
-        assert bool(result.warnings) is says_nothing, name
-    assert outcomes == {"answers": 73, "errors": 9}
+        assert bool(result.warnings) is says_nothing
+
+    def request_of(self, exchange: RecordedExchange, earlier: Any) -> tuple[list[Message], ChatOptions]:
+        answers = [(received(answered)["content"], message) for answered, message in earlier]
+        return ours(exchange.body, answers), options_of(exchange.body)
+
+    def comparable(self, body: dict[str, Any], exchange: RecordedExchange) -> dict[str, Any]:
+        # The provider streams long answers of its own accord.
+        return normalised(body if exchange.body.get("stream") else {**body, "stream": False})
 
 
 def plain_block(block: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in block.items() if not (k == "citations" and v is None)}
 
 
-async def test_every_recorded_answer_goes_back_as_it_came(recordings: list[Path]) -> None:
+def answers_of(laws: TestRecordings) -> list[RecordedExchange]:
+    """Return the exchanges that did not end in an error."""
+    return [e for e in laws.exchanges() if not any(part in e.file and n == e.number for part, n in ERRORS)]
+
+
+async def test_every_recorded_answer_goes_back_as_it_came() -> None:
     """Thinking, signatures, citations, callers, the service's own tools: the same JSON to the same host, in order."""
+    laws = TestRecordings()
     replayed = thought = opaque = 0
-    for name, number, exchange in exchanges(recordings):
-        if known(ERRORS, name, number):
-            continue
-        message, blocks = (await ask(exchange)).message, received(exchange)["content"]
+    for exchange in answers_of(laws):
+        message, blocks = (await laws.ask(exchange)).message, received(exchange)["content"]
         body = json.loads(
             RequestWriter(HERE).body((*HI, message, *HI), "claude-x", ChatOptions(), max_tokens=1).content
         )
@@ -208,11 +175,11 @@ async def test_every_recorded_answer_goes_back_as_it_came(recordings: list[Path]
         while blocks and blocks[-1]["type"] == "thinking":
             blocks.pop()  # which is no end of a message that goes back
         blocks = [b for b in blocks if b["type"] != "text" or b["text"].strip()]  # blank texts are refused
-        assert sent == [*map(plain_block, blocks)], name
+        assert sent == [*map(plain_block, blocks)]
         replayed += bool(sent)
         thought += sum("thinking" in block["type"] for block in sent)
         opaque += sum(block["type"] not in ("text", "thinking", "redacted_thinking", "tool_use") for block in sent)
-    assert (replayed, thought, opaque) == (70, 11, 44)
+    assert not laws.files() or (replayed, thought, opaque) == (70, 11, 44)
 
 
 def ours(body: dict[str, Any], answers: list[tuple[list[dict[str, Any]], AssistantMessage]]) -> list[Message]:
@@ -370,68 +337,15 @@ def plain_schema(schema: Any) -> Any:
     return {k: v for k, v in made.items() if not (k == "properties" and v == {})}
 
 
-async def test_every_recorded_request_is_written_again(recordings: list[Path]) -> None:
-    """Recorded requests, read into our terms and written again, are the same up to the lists above.
-
-    Assistants' turns in them are what this package made of their answers, where those were recorded.
-    """
-    written = followed = 0
-    skipped = []
-    for path in recordings:
-        answers: list[tuple[list[dict[str, Any]], AssistantMessage]] = []
-        for name, number, exchange in exchanges([path]):
-            body = exchange["request"]["body"]
-            if known(UNSAYABLE, name, number):
-                skipped.append(name)
-                continue
-            messages, options = ours(body, answers), options_of(body)
-            followed += any(message is answer for message in messages for _, answer in answers)
-            made = RequestWriter(HERE, api_version="2023-06-01").body(
-                messages, body["model"], options, max_tokens=body["max_tokens"], stream=body.get("stream") or False
-            )
-            assert normalised(json.loads(made.content)) == normalised(body), name
-            assert made.warnings == (), name
-            written += 1
-            if not known(ERRORS, name, number):
-                answers.append((received(exchange)["content"], (await ask(exchange)).message))
-    assert (written, followed) == (79, 34)
-    assert len(skipped) == len(UNSAYABLE)
-
-
-def outcome(*pieces: bytes) -> str:
-    stream = AnswerReader(MessagesAnswer(HERE), raised, ProviderProtocolError)
-    events: list[object] = []
-    try:
-        for piece in pieces:
-            events += stream.feed(piece)
-        events += stream.end()
-    except ProviderError as error:
-        events.append(repr(error))
-    return without_our_ids(events)
-
-
-def test_every_cut_of_every_recorded_stream_gives_the_same_events(recordings: list[Path]) -> None:
-    """In two pieces at many places, in many, and the small ones in single bytes: the network never shows."""
-    chance = random.Random(1)
-    streams = {raw_body(e) for _, _, e in exchanges(recordings) if e["request"]["body"].get("stream")}
-    assert len(streams) > 20
-    for stream in streams:
-        whole = outcome(stream)
-        assert all(outcome(stream[:at], stream[at:]) == whole for at in chance.sample(range(len(stream)), 10))
-        edges = [0, *sorted(chance.sample(range(len(stream)), 50)), len(stream)]
-        assert outcome(*[stream[a:b] for a, b in itertools.pairwise(edges)]) == whole
-        if len(stream) < 10_000:
-            assert outcome(*[stream[at : at + 1] for at in range(len(stream))]) == whole
-
-
-async def test_every_recorded_stream_says_what_a_whole_answer_would(recordings: list[Path]) -> None:
+async def test_every_recorded_stream_says_what_a_whole_answer_would() -> None:
     """The same parts, reason and counts, from the events and from the answer they add up to."""
-    for name, number, exchange in exchanges(recordings):
-        if exchange["request"]["body"].get("stream") and not known(ERRORS, name, number):
-            streamed = await ask(exchange)
+    laws = TestRecordings()
+    for exchange in answers_of(laws):
+        if exchange.is_streamed:
+            streamed = await laws.ask(exchange)
             reader = AnswerReader(MessagesAnswer(HERE), raised, ProviderProtocolError)
             (*_, end) = reader.whole(json.dumps(received(exchange)).encode())
             assert isinstance(end, AnswerEnd)
             assert [type(part) for part in end.result.message.parts] == [type(part) for part in streamed.message.parts]
-            assert [c.arguments for c in end.result.tool_calls] == [c.arguments for c in streamed.tool_calls], name
-            assert (end.result.content, end.result.usage) == (streamed.content, streamed.usage), name
+            assert [c.arguments for c in end.result.tool_calls] == [c.arguments for c in streamed.tool_calls]
+            assert (end.result.content, end.result.usage) == (streamed.content, streamed.usage)

@@ -32,13 +32,17 @@ class AnthropicConformance(ProviderConformance):
     """The Messages API, with a model that thinks, signs, and takes a temperature."""
 
     model = "claude-sonnet-4-6"
-    supports = frozenset({"http", "streaming", "tools", "parallel_tools", "usage", "opaque", "models"})
+    supports = frozenset({"http", "sockets", "streaming", "tools", "parallel_tools", "usage", "opaque", "models"})
     tool_formats: ClassVar = {"anthropic": encode_tools}
 
     def make_provider(self, transport: Any) -> ChatProvider:
         """Return the provider over the kit's transport; its answers are short enough to come unstreamed."""
         config = AnthropicConfig(media_in_results=True, api_key=self.key, api_version="2023-06-01", max_tokens=8192)
         return AnthropicProvider(config, transport=transport)
+
+    def make_provider_at(self, address: str, **times: Any) -> ChatProvider:
+        """Return the provider with real connections."""
+        return AnthropicProvider(AnthropicConfig(base_url=address, api_key=self.key, max_tokens=8192, **times))
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Any:
         """Return an answer with text."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .laws.implementation import ImplementationConformance
     from .laws.local_embeddings import LocalEmbeddingsConformance
     from .laws.provider import ProviderConformance
+    from .laws.recordings import RecordedExchange, RecordingConformance
     from .laws.retriever import RetrieverConformance
     from .laws.tool_source import ToolSourceConformance
     from .laws.turn_journal import JournalConformance
@@ -49,6 +50,8 @@ _LATER = {
     "ProviderConformance": "laws.provider",
     "JournalConformance": "laws.turn_journal",
     "LedgerConformance": "laws.effect_ledger",
+    "RecordedExchange": "laws.recordings",
+    "RecordingConformance": "laws.recordings",
     "ReplayTransport": "replay",
     "RetrieverConformance": "laws.retriever",
     "ToolSourceConformance": "laws.tool_source",
@@ -69,6 +72,8 @@ __all__ = [
     "ProviderConformance",
     "RecordedEvent",
     "RecordedEvents",
+    "RecordedExchange",
+    "RecordingConformance",
     "ReplayTransport",
     "RetrieverConformance",
     "ScriptedProvider",

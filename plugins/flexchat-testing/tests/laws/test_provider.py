@@ -460,6 +460,7 @@ WRONG = {
     "test_garbage_is_a_provider_error": ({"provider": RaisesKeyErrors}, "became KeyError"),
     "test_a_strange_answer_is_read_or_refused": ({"provider": NeedsUsage}, "must be a ProviderError, and became"),
     "test_a_broken_connection_is_a_provider_error": ({"provider": RaisesOSErrors}, "became OSError"),
+    "test_every_fault_of_a_server_is_an_error_or_the_answer": ({"provider": RaisesOSErrors}, "became OSError"),
     "test_no_answer_in_time_is_a_timeout": ({"provider": IgnoresTimeouts}, "ended nothing in"),
     "test_cancelling_ends_an_exchange": ({"provider": CannotBeCancelled}, "must end with CancelledError"),
     "test_it_is_a_provider": ({"provider": HasAnEmbed}, 'add "embeddings" to supports'),
@@ -484,11 +485,16 @@ def conformance(base, provider=None, body=None, pieces=None, **attributes):
         made = base.make_provider(self, transport)
         return made if provider is None else provider(made)
 
+    def make_provider_at(self, address, **times):
+        made = base.make_provider_at(self, address, **times)
+        return made if provider is None else provider(made)
+
     return type(
         "Wrong",
         (base,),
         {
             "make_provider": make_provider,
+            "make_provider_at": make_provider_at,
             "supports": base.supports | ({"embeddings"} if embeds else set()),
             "read_embed_texts": lambda self, body: body["texts"],
             "embed_reply": lambda self, vectors: {"vectors": vectors},

@@ -241,7 +241,7 @@ class ErrorLaws(ProviderKit):
             except (ProviderError, AssertionError):
                 return
             except Exception as error:
-                raise _foreign(error, f"the answer {show(b''.join(answer.pieces), 600)}") from error
+                raise foreign(error, f"the answer {show(b''.join(answer.pieces), 600)}") from error
         _check_result(result)
 
     def _check_text(self, error: ProviderError, status: int | None) -> None:
@@ -260,11 +260,12 @@ async def _raised(asked: Any, what: str) -> ProviderError:
     except AssertionError:
         raise
     except Exception as error:
-        raise _foreign(error, what) from error
+        raise foreign(error, what) from error
     raise AssertionError(f"{what} must be a ProviderError, and became {show(result)}")
 
 
-def _foreign(error: Exception, what: str) -> AssertionError:
+def foreign(error: Exception, what: str) -> AssertionError:
+    """Return the failure of a law for an error that is no ProviderError."""
     return AssertionError(f"{what} must be a ProviderError, and became {type(error).__name__}: {show(str(error))}")
 
 

@@ -6,10 +6,11 @@ from .answer_laws import AnswerLaws
 from .error_laws import ErrorLaws
 from .request_laws import RequestLaws
 from .service_laws import ServiceLaws
+from .socket_laws import SocketLaws
 from .stream_laws import StreamLaws
 
 
-class ProviderConformance(AnswerLaws, RequestLaws, StreamLaws, ErrorLaws, ServiceLaws):
+class ProviderConformance(AnswerLaws, RequestLaws, StreamLaws, ErrorLaws, ServiceLaws, SocketLaws):
     """The laws of every provider, checked without a network.
 
     Subclass it, set ``supports``, and write the service's answers in its own wire format: ``text_reply``,

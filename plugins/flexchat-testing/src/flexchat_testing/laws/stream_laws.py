@@ -54,7 +54,7 @@ class StreamLaws(ProviderKit):
         for reply in self._replies():
             async with self.serving(self.answer(reply, stream=True)) as (provider, _):
                 events = await self.events(provider)
-            _check_order(events)
+            check_order(events)
 
     @law("streaming", "http")
     async def test_any_cut_of_a_stream_gives_the_same_answer(self) -> None:
@@ -168,7 +168,8 @@ def _comparable(result: ChatResult) -> tuple[Any, ...]:
     )
 
 
-def _check_order(events: list[ChatEvent]) -> None:
+def check_order(events: list[ChatEvent]) -> None:
+    """Check that the events of a stream add up to its result."""
     parts = events[-1].result.message.parts  # type: ignore[union-attr]
     texts: dict[int, str] = {}
     started: dict[int, str] = {}
@@ -200,7 +201,8 @@ def _check_order(events: list[ChatEvent]) -> None:
     require(calls == ended, f"the calls of the result are {show(calls)}, those of the events {show(ended)}")
     for index, written in started.items():
         call = calls[index]
-        if written and call.arguments is not None:
+        # Groq writes null for a tool without parameters.
+        if written not in ("", "null") and call.arguments is not None:
             require(
                 canonical(_json(written)) == canonical(call.arguments),
                 f"the deltas of call {index} are {written!r}, its arguments {show(call.arguments)}",

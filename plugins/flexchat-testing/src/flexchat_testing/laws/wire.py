@@ -18,6 +18,7 @@ from .service import Answer, Asked, Service
 
 CAPABILITIES = {
     "http": "its requests go out over the transport that make_provider is given",
+    "sockets": "make_provider_at gives one that connects to an address",
     "streaming": "it has stream_chat",
     "tools": "it takes tools, and its models call them",
     "parallel_tools": "one answer may hold several calls",
@@ -55,6 +56,14 @@ class ProviderKit(Conformance):
     def make_provider(self, transport: httpx.AsyncBaseTransport) -> ChatProvider:
         """Return the provider, sending its requests over transport and using ``self.key``."""
         raise self._unwritten("make_provider")
+
+    def make_provider_at(self, address: str, **times: Any) -> ChatProvider:
+        """Return the provider with real connections to http://host:port and the key ``self.key``.
+
+        Args:
+            times: Settings of HttpSettings: timeout_s, first_byte_timeout_s and idle_timeout_s.
+        """
+        raise self._unwritten("make_provider_at", "sockets")
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Reply:
         """Return an answer whose content is *text*.
