@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from flexchat_web.pace import AT_ONCE, encoded_in_pieces, paced
+from flexchat_web.pace import AT_ONCE, MAX_CHARACTERS, encoded_in_pieces, paced
 from flexchat_web.sending import encoded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +20,13 @@ VALUES = st.recursive(
     )
 )
 def test_pieces_come_to_the_same_bytes(data):
+    assert asyncio.run(encoded_in_pieces({"inner": data})) == encoded({"inner": data})
+
+
+@given(st.text(min_size=1, max_size=9), st.integers(0, 40))
+def test_a_long_text_comes_to_the_same_bytes(text, rest):
+    """Wherever it is cut: characters beyond the BMP, quotes and backslashes stay whole."""
+    data = {"text": text * (MAX_CHARACTERS // len(text) + rest)}
     assert asyncio.run(encoded_in_pieces(data)) == encoded(data)
 
 

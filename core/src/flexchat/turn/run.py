@@ -51,7 +51,7 @@ from .unfinished import unfinished_response
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 25  # rules explained before other work gets its turn
+_AT_ONCE = 20  # rules explained before other work gets its turn
 
 KEEPING_S = 2.5
 """How many seconds a stopped turn waits to be kept; after that the store continues on its own."""

@@ -260,6 +260,20 @@ async def test_old_records_are_imported_and_nonsense_is_refused(told):
     assert (await (await told.client(edit=False)).post("/api/validation/import", json=old)).status_code == 403
 
 
+async def test_records_come_in_parts(told):
+    """An import may bring tens of thousands of models; a client follows ``next`` until there is none."""
+    client = await told.client()
+    old = {"records": {f"robot/m{i}": {"totalTests": 1, "successCount": 1} for i in range(130)}}
+    assert (await client.post("/api/validation/import", json=old)).status_code == 200
+
+    first = (await client.get("/api/tools/validation")).json()
+    assert (len(first["validations"]), first["total"], first["next"]) == (100, 130, 100)
+    last = (await client.get("/api/tools/validation?start=100")).json()
+    assert (len(last["validations"]), last["next"]) == (30, None)
+    assert len({each["model_id"] for each in (*first["validations"], *last["validations"])}) == 130
+    assert (await client.get("/api/tools/validation?limit=101")).status_code == 400
+
+
 async def test_a_whole_number_may_be_written_with_a_point(cases, sse):
     """1.0 is an integer in JSON Schema."""
     client = await cases.client()

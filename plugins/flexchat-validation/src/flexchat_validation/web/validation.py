@@ -29,12 +29,17 @@ if TYPE_CHECKING:
     from ..reading import Cases
 
 MAX_MODELS = 100
-"""Maximum number of models of the matrix in one answer; imports may add tens of thousands."""
+"""Maximum number of models in one answer; imports may add tens of thousands."""
 
 MAX_CELLS = 10_000
 """Maximum number of cells of the matrix in one answer; with many cases there are fewer models in it."""
 
 _TAG = {"tag": {"type": "string", "default": "", "maxLength": 200}}
+_PART = {
+    "start": {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0},
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MODELS, "default": MAX_MODELS},
+}
+_FOLLOWING = {"total": COUNT, "next": {"type": ["integer", "null"]}}
 _PROBLEMS = listed(record({"path": TEXT, "text": TEXT, "line": {"type": ["integer", "null"]}}))
 
 
@@ -60,15 +65,20 @@ _ASPECT = record(
 operation = Operations()
 
 
-@operation("GET", "/api/tools/validation", answers={200: record({"validations": listed(STATUS)})})
+@operation(
+    "GET", "/api/tools/validation", query=_PART, answers={200: record({"validations": listed(STATUS), **_FOLLOWING})}
+)
 async def list_validations(call: Call) -> Reply:
-    """Return the records of all models that were tested, with their last tests."""
+    """Return the records of models that were tested, with their last tests; next is where to go on."""
     async with call.serving.chat() as chat:
-        return await Records.of(call).encode(chat, _all_validations)
+        return await Records.of(call).encode(chat, _part_of_validations, call.query["start"], call.query["limit"])
 
 
-def _all_validations(results: Results) -> Any:
-    return {"validations": [status.to_dict() for status in results.tracker().get_all_validations()]}
+def _part_of_validations(results: Results, start: int, limit: int) -> Any:
+    records = results.tracker().get_all_validations()
+    shown = [record.to_dict() for record in records[start : start + limit]]
+    following = start + limit if start + limit < len(records) else None
+    return {"validations": shown, "total": len(records), "next": following}
 
 
 @operation(
@@ -133,11 +143,7 @@ def _defaults(call: Call, chat: FlexChat) -> dict[str, Any]:
 @operation(
     "GET",
     "/api/validation/matrix",
-    query={
-        **_TAG,
-        "start": {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0},
-        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MODELS, "default": MAX_MODELS},
-    },
+    query={**_TAG, **_PART},
     answers={
         200: record(
             {
@@ -146,8 +152,7 @@ def _defaults(call: Call, chat: FlexChat) -> dict[str, Any]:
                 "cells": listed(schema_of(Cell)),
                 "aspects": listed(_ASPECT),
                 "problems": _PROBLEMS,
-                "total": COUNT,
-                "next": {"type": ["integer", "null"]},
+                **_FOLLOWING,
             }
         )
     },

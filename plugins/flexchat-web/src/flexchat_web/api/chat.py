@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from flexchat import CollectionChoice, OnQuestion, Turn, read_history
 
-from ..operations import Call, Json, Operation, Reply, Stream, Written
-from ..pace import LongAnswers, encoded_in_pieces, paced
+from ..operations import Call, Operation, Reply, Stream, Written
+from ..pace import LongAnswers, encoded_in_pieces, paced, turn_reply
 from .errors import TURN_PROBLEMS
 from .events import turn_data
 from .questions import Questions
@@ -67,7 +67,7 @@ async def _chat(call: Call) -> Reply:
         return Stream(events, stopped=INTERRUPTED if call.body.get("conversation") else None)
     async with call.serving.chat() as chat:
         turn = await chat.respond(**_request_fields(call.body), **_options(call.body), **_conversation_fields(call))
-    return _answered(turn, {})
+    return await _answered(call, turn, {})
 
 
 async def _chat_once(call: Call, key: str) -> Reply:
@@ -79,18 +79,18 @@ async def _chat_once(call: Call, key: str) -> Reply:
     headers = REPLAYED if is_repeat else {}
     if not call.body.get("stream", call.wants_stream):
         with turns.listening(turn):
-            return _answered(await turn.handle.result(), headers)
+            return await _answered(call, await turn.handle.result(), headers)
     if turns.find(turn.handle.id, call.tenant) is None:
         return Stream(replayed(turn), headers)
     events = begun(turns, call.tenant, joined=turn)
     return Stream(events, headers, stopped=INTERRUPTED if asked["conversation"] else None)
 
 
-def _answered(turn: Turn, headers: Mapping[str, str]) -> Json:
+async def _answered(call: Call, turn: Turn, headers: Mapping[str, str]) -> Reply:
     status = "success" if turn.status == "done" else turn.status
     answer = {"response": turn.content, "status": status, "topic": turn.profile.topic}
-    told = {**answer, "service": turn.response.llm, "model": turn.response.model, "turn": turn_data(turn)}
-    return Json(told, headers=headers)
+    data = {**answer, "service": turn.response.llm, "model": turn.response.model, "turn": turn_data(turn)}
+    return await turn_reply(call.serving, turn, data, headers)
 
 
 async def _explain(call: Call) -> Reply:

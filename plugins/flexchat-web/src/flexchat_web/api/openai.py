@@ -16,6 +16,7 @@ from flexchat import FlexChat, StreamEvent, TurnCancelled, TurnFailed
 from flexchat.host import ReasoningTable, ResponseRule, RuleTools, did_you_mean
 
 from ..operations import Call, Event, Json, Operation, Reply, Stream
+from ..pace import turn_reply
 from ..problems import ApiError
 from ..serving import Serving
 from .chat import REPLAYED
@@ -80,7 +81,7 @@ async def _complete(call: Call) -> Reply:
         found = await turn.handle.result()
     if found.status == "cancelled":
         raise _cancelled()
-    return Json(completion(found, call.body["model"], tuple(warnings)), headers=headers)
+    return await turn_reply(call.serving, found, completion(found, call.body["model"], tuple(warnings)), headers)
 
 
 async def _events(call: Call, turns: Turns, turn: ServedTurn, warnings: tuple[str, ...]) -> AsyncGenerator[Event, None]:
