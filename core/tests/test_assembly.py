@@ -750,7 +750,7 @@ def test_a_step_is_replaced_by_nobody():
     """What it forbids would happen."""
 
     class Forbids:
-        name, place = "forbids", "authorize"
+        name, stage = "forbids", "authorize"
 
         async def __call__(self, call, rest):
             return await rest()

@@ -24,7 +24,7 @@ def events() -> str:
     lines = ["| event | fields | |", "|---|---|---|"]
     gc.collect()  # attrs makes a new class of one with slots; until then the first is a subclass, too
     for event in typing.get_args(flexchat.StreamEvent):
-        kinds = [kind for kind in (event, *event.__subclasses__()) if kind.__name__ != "Happening"]
+        kinds = [kind for kind in (event, *event.__subclasses__()) if kind.__name__ != "TurnEvent"]
         for kind in kinds:
             fields = ", ".join(f"`{field.name}`" for field in attrs.fields(kind))
             lines.append(f"| `{kind.__name__}` | {fields} | {first_sentence(kind.__doc__)} |")

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from flexchat.plugin.call import PLACES
+from flexchat.plugin.call import STAGES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tool-calls.md").read_text()
 
@@ -17,4 +17,4 @@ def test_its_examples_run():
 
 def test_its_places_are_those_of_the_code():
     """In order."""
-    assert tuple(re.findall(r"^\| `([a-z ]+)` \|", PAGE, re.MULTILINE)) == PLACES
+    assert tuple(re.findall(r"^\| `([a-z ]+)` \|", PAGE, re.MULTILINE)) == STAGES

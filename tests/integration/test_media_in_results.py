@@ -179,7 +179,7 @@ async def test_a_failure_has_no_media_and_a_gate_may_answer_with_some():
     """What a plugin answers in a tool's place is held to the same rules."""
 
     class Answers:
-        name, place = "answers", "authorize"
+        name, stage = "answers", "authorize"
 
         async def __call__(self, call, rest):
             if call.arguments["at"] == "nothing":

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from flexchat import FlexChat, SyncFlexChat, ToolResult, tool
 from flexchat.plugin import ToolContext, hookimpl
-from flexchat.plugin.call import PLACES, Call, Origin, PluginStep
+from flexchat.plugin.call import STAGES, Call, Origin, PluginStep
 from flexchat.plugin.host import PluginHost
 from flexchat_cli.main import main
 from flexchat_langchain.client import LangChainClient
@@ -39,20 +39,20 @@ EXPRESSION = {"expression": "12.5 * 8"}
 class Standing:
     """A step that notes who comes by, and refuses where it is told to."""
 
-    def __init__(self, place, seen):
-        self.name, self.place, self.seen, self.refuses = f"standing at {place}", place, seen, False
+    def __init__(self, stage, seen):
+        self.name, self.stage, self.seen, self.refuses = f"standing at {stage}", stage, seen, False
 
     async def __call__(self, call, rest):
-        self.seen.append((self.place, call.origin, call.name))
+        self.seen.append((self.stage, call.origin, call.name))
         return ToolResult.failed(call.name, "refused in a test") if self.refuses else await rest()
 
 
 class Watchmen:
-    """A plugin with such a step at every place that plugins have."""
+    """A plugin with such a step at every stage that plugins have."""
 
     def __init__(self):
         self.seen = []
-        self.steps = {place: Standing(place, self.seen) for place in PLACES if place != "run"}
+        self.steps = {stage: Standing(stage, self.seen) for stage in STAGES if stage != "run"}
 
     @hookimpl
     def flexchat_register_steps(self):
@@ -193,18 +193,18 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_every_way_meets_every_step(way, watched, capsys):
-    """A step sees all calls, whoever makes them, and a refusal at any place ends them there."""
+    """A step sees all calls, whoever makes them, and a refusal at any stage ends them there."""
     watchmen, host = watched
-    places = [*watchmen.steps]
-    for count, place in enumerate(places, 1):
+    stages = [*watchmen.steps]
+    for count, stage in enumerate(stages, 1):
         watchmen.seen.clear()
-        watchmen.steps[place].refuses = True
+        watchmen.steps[stage].refuses = True
         try:
             await way(host)
         finally:
-            watchmen.steps[place].refuses = False
+            watchmen.steps[stage].refuses = False
 
-        assert list(dict.fromkeys(seen[0] for seen in watchmen.seen)) == places[:count]
+        assert list(dict.fromkeys(seen[0] for seen in watchmen.seen)) == stages[:count]
         assert {seen[1:] for seen in watchmen.seen} == {(WAYS[way], "calculator")}
 
 
@@ -246,10 +246,10 @@ def test_a_tool_is_run_in_one_place(calls_in_the_code):
 
 
 def test_the_list_is_in_order(watched):
-    """The steps of core and of plugins stand in the order of the places; each place has one at least."""
+    """The steps of core and of plugins stand in the order of the stages; each stage has one at least."""
     _, host = watched
     chat = chat_of(host, says("ok"))
     steps = [step.step if isinstance(step, PluginStep) else step for step in chat.tools.calls.steps]
-    places = [step.place for step in steps]
-    assert places == sorted(places, key=PLACES.index)
-    assert set(places) == set(PLACES)
+    stages = [step.stage for step in steps]
+    assert stages == sorted(stages, key=STAGES.index)
+    assert set(stages) == set(STAGES)

@@ -53,7 +53,11 @@ from .domain import (
     WithMedia as WithMedia,
 )
 from .domain.history import read_history as read_history, write_history as write_history
-from .domain.journal import JournalEntry as JournalEntry, JournaledTurn as JournaledTurn, ToldEvent as ToldEvent
+from .domain.journal import (
+    JournalEntry as JournalEntry,
+    JournaledTurn as JournaledTurn,
+    JournaledEvent as JournaledEvent,
+)
 from .domain.prices import Cost as Cost, ModelPrice as ModelPrice, Price as Price, PriceSettings as PriceSettings
 from .domain.questions import OnQuestion as OnQuestion, Question as Question, Reply as Reply
 from .domain.sourced import SourcedTool as SourcedTool, ToolChange as ToolChange

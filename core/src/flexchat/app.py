@@ -37,7 +37,7 @@ from .domain import (
     TurnFinished,
 )
 from .domain.copies import with_own_tables
-from .domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnState
+from .domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnState
 from .domain.message_json import result_to_json
 from .domain.prices import Cost, PriceSettings
 from .domain.questions import OnQuestion
@@ -491,7 +491,7 @@ class FlexChat:
 
     async def events(
         self, id: str, *, tenant: str = DEFAULT_TENANT, after: int = 0
-    ) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
+    ) -> tuple[JournaledTurn, Sequence[JournaledEvent]]:
         """Return a turn, and what was kept of its events with ``TurnHandle.add_events``: for a day after its end.
 
         Args:

@@ -54,7 +54,7 @@ from .config.wording import (
 from .config.yaml_writing import changed_yaml as changed_yaml, dumped_yaml as dumped_yaml
 from .conversations.export import cost_by_rule as cost_by_rule
 from .conversations.view import Conversations as Conversations
-from .domain import DEFAULT_TENANT as DEFAULT_TENANT, Happening as Happening, new_call_id as new_call_id
+from .domain import DEFAULT_TENANT as DEFAULT_TENANT, TurnEvent as TurnEvent, new_call_id as new_call_id
 from .domain.copies import copied as copied
 from .domain.history import repair_history as repair_history
 from .domain.journal_cost import cost_of_steps as cost_of_steps, rounds_of as rounds_of

@@ -28,7 +28,7 @@ from .domain.filters import (
 from .domain.journal import (
     JournalEntry as JournalEntry,
     JournaledTurn as JournaledTurn,
-    ToldEvent as ToldEvent,
+    JournaledEvent as JournaledEvent,
     TurnEnd as TurnEnd,
     TurnKey as TurnKey,
     TurnState as TurnState,

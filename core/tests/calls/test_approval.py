@@ -234,8 +234,8 @@ async def test_the_question_shows_what_is_approved():
     assert asked.asked[1].endswith(f"… and {20_000 + 12 - MAX_APPROVAL_CHARS:,} more characters?")
 
 
-@pytest.mark.parametrize("place", ["authorize", "approve", "reserve"])
-async def test_steps_ask(place):
+@pytest.mark.parametrize("stage", ["authorize", "approve", "reserve"])
+async def test_steps_ask(stage):
     bank = Bank(timeout_ms=100)
 
     class Gate:
@@ -253,7 +253,7 @@ async def test_steps_ask(place):
             yield self
 
     gate = Gate()
-    gate.place = place
+    gate.stage = stage
 
     result = await pay(bank, Person(Reply(action="accept", content={"pin": "7"})), hooks=[gate])
     refused = await pay(bank, hooks=[gate])

@@ -10,7 +10,7 @@ from flexchat.calls.manager import ToolManager
 from flexchat.domain import ToolResult, TurnInfo
 from flexchat.errors import ConfigError, PluginConflictError, PluginLoadError
 from flexchat.plugin import Call, ToolContext, hookimpl
-from flexchat.plugin.call import MAX_AGAIN, MAX_DEPTH, PLACES, PluginStep
+from flexchat.plugin.call import MAX_AGAIN, MAX_DEPTH, STAGES, PluginStep
 from flexchat.plugin.hooks import Hooks
 from flexchat.plugin.host import PluginHost
 from flexchat_testing import ScriptedProvider, calls, says
@@ -38,8 +38,8 @@ def host_of(**plugins):
 class Acting:
     """A step that does what it is given."""
 
-    def __init__(self, act, place="authorize", name="acting"):
-        self.act, self.place, self.name = act, place, name
+    def __init__(self, act, stage="authorize", name="acting"):
+        self.act, self.stage, self.name = act, stage, name
 
     async def __call__(self, call, rest):
         return await self.act(call, rest)
@@ -72,20 +72,20 @@ def call(n=2, **rest):
     return Call(**{"name": "double", "arguments": {"n": n}, "origin": "program", **rest})
 
 
-async def outcome(double, act, place="authorize", **rest):
+async def outcome(double, act, stage="authorize", **rest):
     asked = call(**rest)
-    return asked, await manager([double], Acting(act, place)).calls.run(asked)
+    return asked, await manager([double], Acting(act, stage)).calls.run(asked)
 
 
 @pytest.mark.parametrize("trouble", TROUBLE, ids=repr)
-@pytest.mark.parametrize("place", [place for place in PLACES if place != "run"])
-async def test_a_step_that_breaks_before_the_tool_refuses_the_call(place, trouble, double, ran, caplog):
-    """In whatever way it breaks, at whatever place."""
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "run"])
+async def test_a_step_that_breaks_before_the_tool_refuses_the_call(stage, trouble, double, ran, caplog):
+    """In whatever way it breaks, at whatever stage."""
 
     async def act(call, rest):
         raise trouble
 
-    _, result = await outcome(double, act, place)
+    _, result = await outcome(double, act, stage)
 
     assert result.error == "plugin plugin0 could not decide about this call"
     assert ran == []
@@ -211,7 +211,7 @@ async def test_notes_and_facts_are_added_to_the_record():
 
     class Audit:
         name = "audit"
-        place = "told"
+        stage = "report"
 
         async def __call__(self, call, rest):
             call.note("looked at")
@@ -401,7 +401,7 @@ async def test_call_tool_hands_on_origin_tenant_and_context(double):
 
     class Gate:
         name = "gate"
-        place = "authorize"
+        stage = "authorize"
 
         async def __call__(self, call, rest):
             seen.append((call.origin, call.turn.tenant, call.context))
@@ -419,7 +419,7 @@ async def test_call_tool_hands_on_origin_tenant_and_context(double):
 
 
 def test_steps_stand_in_the_order_of_places_and_plugins():
-    """Core's first at a place, then by the name of the plugin, those given in code last."""
+    """Core's first at a stage, then by the name of the plugin, those given in code last."""
 
     def offering(*steps):
         class Plugin:
@@ -429,30 +429,43 @@ def test_steps_stand_in_the_order_of_places_and_plugins():
 
         return Plugin()
 
-    def step(name, place):
-        return Acting(None, place, name)
+    def step(name, stage):
+        return Acting(None, stage, name)
 
     host, _ = host_of(
         b=offering(step("b1", "authorize"), step("b2", "claim")),
-        a=offering(step("a1", "authorize"), step("a2", "told")),
+        a=offering(step("a1", "authorize"), step("a2", "report")),
     )
     chat = chat_of(plugins=host, hooks=[offering(step("own", "authorize"))])
 
     names = [getattr(each, "step", each).name for each in chat.tools.calls.steps]
-    assert names == ["told", "recall", "a2", "look up", "arguments", "a1", "b1", "own", "approve", "claim", "b2", "run"]
+    assert names == [
+        "report",
+        "recall",
+        "a2",
+        "look up",
+        "arguments",
+        "a1",
+        "b1",
+        "own",
+        "approve",
+        "claim",
+        "b2",
+        "run",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("place", "words"),
-    [("autorize", "did you mean 'authorize'?"), ("run", "'claim' is right around it"), (None, "no place 'None'")],
+    ("stage", "words"),
+    [("autorize", "did you mean 'authorize'?"), ("run", "'claim' is right around it"), (None, "no stage 'None'")],
 )
-def test_a_step_at_no_place_keeps_everything_from_starting(place, words):
+def test_a_step_at_no_place_keeps_everything_from_starting(stage, words):
     """What it forbids would happen without it."""
 
     class Plugin:
         @hookimpl
         def flexchat_register_steps(self):
-            yield Acting(None, place)
+            yield Acting(None, stage)
 
     host, [report] = host_of(budget=Plugin())
 
@@ -462,7 +475,7 @@ def test_a_step_at_no_place_keeps_everything_from_starting(place, words):
     with pytest.raises(ConfigError, match="Plugin"):
         chat_of(hooks=[Plugin()])
     with pytest.raises(PluginLoadError):
-        manager([], Acting(None, place))
+        manager([], Acting(None, stage))
 
 
 def test_two_steps_of_one_name_keep_everything_from_starting():

@@ -6,8 +6,8 @@ import inspect
 import attrs
 import pytest
 from flexchat.calls.manager import ToolManager
-from flexchat.domain import Happening, ModelRequestStarted, ToolResult, TurnInfo, TurnStarted
-from flexchat.domain.events import HAPPENINGS
+from flexchat.domain import ModelRequestStarted, ToolResult, TurnEvent, TurnInfo, TurnStarted
+from flexchat.domain.events import TURN_EVENTS
 from flexchat.errors import ConfigError
 from flexchat.plugin import hookimpl, hookspecs
 from flexchat.plugin.hooks import HookCall, Hooks, hook_of
@@ -54,7 +54,7 @@ async def test_cancelling_the_turn_gets_through_a_watcher():
         await task
 
 
-@pytest.mark.parametrize("kind", HAPPENINGS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", TURN_EVENTS, ids=lambda kind: kind.__name__)
 def test_every_happening_has_its_hook_with_its_fields(kind):
     """One happening, one set of data: whoever listens."""
     spec = getattr(hookspecs, hook_of(kind))
@@ -66,7 +66,7 @@ def test_every_class_of_happenings_is_listed():
     def below(kind):
         return {each for sub in kind.__subclasses__() for each in ({sub} | below(sub))}
 
-    assert {kind for kind in below(Happening) if kind.__module__ == Happening.__module__} == set(HAPPENINGS)
+    assert {kind for kind in below(TurnEvent) if kind.__module__ == TurnEvent.__module__} == set(TURN_EVENTS)
 
 
 def test_a_hook_is_called_as_its_happening_in_snake_case():

@@ -6,7 +6,7 @@ import contextvars
 
 import pytest
 from flexchat import FlexChat, InterruptedTurnError, TextDelta, TurnCancelled, TurnFailed, TurnFinished, tool
-from flexchat.domain.journal import ToldEvent
+from flexchat.domain.journal import JournaledEvent
 from flexchat.errors import (
     ChatRequestError,
     LostTurnError,
@@ -267,10 +267,10 @@ async def test_it_keeps_what_its_listeners_are_told(tmp_path):
         chat.keep_in(store)
         handle = chat.start("Hi", conversation="c")
         first = await anext(handle.events())
-        await handle.add_events([ToldEvent(1, type(first[1]).__name__, "{}")])
+        await handle.add_events([JournaledEvent(1, type(first[1]).__name__, "{}")])
         assert [event.name for event in (await chat.events(handle.id))[1]] == ["TurnStarted"]
         await handle.result()
-        await handle.add_events([ToldEvent(2, "end", "{}")])
+        await handle.add_events([JournaledEvent(2, "end", "{}")])
         turn, events = await chat.events(handle.id, after=1)
         assert (turn.state, [event.name for event in events]) == ("done", ["end"])
     await store.aclose()
@@ -293,7 +293,7 @@ async def test_keeping_events_does_not_disturb_a_turn_that_ends_at_once(tmp_path
             for _ in range(number):
                 await asyncio.sleep(0)
             with contextlib.suppress(LostTurnError):  # the turn has no row yet
-                await handle.add_events([ToldEvent(1, "x", "{}")])
+                await handle.add_events([JournaledEvent(1, "x", "{}")])
             assert isinstance((await handle.last()).error, RequestRefusedError)
         assert {turn.state for turn in await chat.turns()} == {"failed"}
         assert len(await store.turns("c", tenant="default")) == 20

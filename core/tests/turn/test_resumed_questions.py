@@ -94,7 +94,7 @@ class DiesAfterApproval:
     """A step nearer to the tool than the approval."""
 
     name = "dies"
-    place = "reserve"
+    stage = "reserve"
 
     def __init__(self, world):
         self.world = world
@@ -184,7 +184,7 @@ async def test_a_yes_to_one_call_is_none_to_another(world):
 
     class Gate:
         name = "gate"
-        place = "approve"
+        stage = "approve"
 
         async def __call__(self, call, rest):
             reply = await call.ask("Sure?")
@@ -199,7 +199,7 @@ async def test_a_yes_to_one_call_is_none_to_another(world):
         """A policy of the new configuration."""
 
         name = "doubles"
-        place = "authorize"
+        stage = "authorize"
 
         async def __call__(self, call, rest):
             return await rest() if call.arguments["amount"] == 10 else await call.again({"amount": 10})
@@ -221,7 +221,7 @@ async def test_several_questions_of_a_call_get_their_own_replies(world):
 
     class Twice:
         name = "twice"
-        place = "approve"
+        stage = "approve"
 
         async def __call__(self, call, rest):
             first, second = await call.ask("Sure?"), await call.ask("Sure?")

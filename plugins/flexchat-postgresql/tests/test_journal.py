@@ -8,11 +8,11 @@ import pytest
 from flexchat import UnknownConversationError, UserMessage
 from flexchat.store import (
     ConversationTurn,
+    JournaledEvent,
     JournaledTurn,
     JournalEntry,
     LostTurnError,
     StorageError,
-    ToldEvent,
     TurnEnd,
 )
 from flexchat_postgresql.config import PostgresqlConfig
@@ -82,7 +82,7 @@ async def test_steps_that_a_crash_took_are_written_again(store, dsn, schema, fro
         await store.append("c", kept(), tenant="t", end=TurnEnd(turn=TURN, entries=tuple(steps(4)), state="done"))
     else:
         if then == "event":
-            await store.journal.add_events(TURN, [ToldEvent(1, "text", "{}")])
+            await store.journal.add_events(TURN, [JournaledEvent(1, "text", "{}")])
         await store.journal.write(TURN, steps(4), lease_s=None)
     assert await numbers(store) == [1, 2, 3, 4]
 

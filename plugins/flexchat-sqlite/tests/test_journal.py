@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat.domain import AssistantMessage, ConversationTurn, TextPart, UserMessage
-from flexchat.domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd
+from flexchat.domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd
 from flexchat.errors import LostTurnError, UnknownTurnError
 from flexchat_sqlite.conversations import SqliteConversations
 
@@ -16,7 +16,7 @@ SAID = ConversationTurn(
 
 
 def told(*numbers):
-    return [ToldEvent(number, "text", f'{{"text":"{number}"}}') for number in numbers]
+    return [JournaledEvent(number, "text", f'{{"text":"{number}"}}') for number in numbers]
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ async def test_events_are_kept_in_order_and_told_from_any_on(journal):
 
 async def test_any_text_is_kept(journal):
     turn = await begun(journal)
-    await journal.add_events(turn, [ToldEvent(1, "text", '{"text":"\x00é😀 half: \\ud83d"}')])
+    await journal.add_events(turn, [JournaledEvent(1, "text", '{"text":"\x00é😀 half: \\ud83d"}')])
     ((event,),) = [(await journal.events(turn.id, tenant="t"))[1]]
     assert event.data.startswith('{"text":"')
 
@@ -62,7 +62,7 @@ async def test_any_text_is_kept(journal):
 async def test_an_event_whose_number_is_taken_is_left_out(journal):
     turn = await begun(journal)
     await journal.add_events(turn, told(1))
-    await journal.add_events(turn, [ToldEvent(1, "other", "{}"), *told(2)])
+    await journal.add_events(turn, [JournaledEvent(1, "other", "{}"), *told(2)])
     assert (await journal.events(turn.id, tenant="t"))[1] == told(1, 2)
 
 

@@ -12,7 +12,7 @@ from ..domain.fetching import Fetcher
 from ..domain.masking import Mask
 from ..domain.media import DEFAULT_MAX_BYTES
 from ..errors import PluginConflictError, PluginLoadError
-from ..plugin.call import PLACES, Call, PluginStep, Rest, Step, Tell, wrong_place
+from ..plugin.call import STAGES, Call, PluginStep, Rest, Step, Tell, stage_problem
 from ..plugin.contracts import ImplementationType, Retriever, ToolHandler
 from ..plugin.foreign import contained
 from ..plugin.hooks import Hooks
@@ -44,7 +44,7 @@ class Calls:
         open_sources: Where the registry's tools of sources run; default: sources.
 
     Raises:
-        PluginLoadError: A plugin's step is at a place that does not exist, or at "run".
+        PluginLoadError: A plugin's step is at a stage that does not exist, or at "run".
         PluginConflictError: Two steps have the same name.
 
     Source: tool-execution specification (requirements TE-1 to TE-19, TC-36 to TC-49).
@@ -196,18 +196,18 @@ async def _nothing_inside(call: Call) -> ToolResult:
 
 
 def _in_order(core: Sequence[Step], theirs: Sequence[PluginStep]) -> tuple[Step | PluginStep, ...]:
-    """Return all steps from the outside in: by place, core's first, the others in their given order."""
+    """Return all steps from the outside in: by stage, core's first, the others in their given order."""
     owners = {step.name: "flexchat" for step in core} | {Authorize.name: "flexchat"}
     for each in theirs:
-        problem = wrong_place(each.step)
+        problem = stage_problem(each.step)
         if problem is not None:
             raise PluginLoadError(each.plugin, problem)
         if each.step.name in owners:
             raise PluginConflictError("step", each.step.name, (owners[each.step.name], each.plugin))
         owners[each.step.name] = each.plugin
-    at: dict[str, list[Step | PluginStep]] = {place: [] for place in PLACES}
+    at: dict[str, list[Step | PluginStep]] = {stage: [] for stage in STAGES}
     for step in core:
-        at[step.place].append(step)
+        at[step.stage].append(step)
     for each in theirs:
-        at[each.step.place].append(each)
-    return tuple(step for place in PLACES for step in at[place])
+        at[each.step.stage].append(each)
+    return tuple(step for stage in STAGES for step in at[stage])

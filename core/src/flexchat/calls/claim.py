@@ -22,7 +22,7 @@ from ..domain.masking import Mask
 from ..domain.media import in_words
 from ..domain.message_json import result_from_json, result_to_json
 from ..errors import EffectUnknownError, StorageError, UnknownEffectError
-from ..plugin.call import Call, Place, Rest
+from ..plugin.call import Call, Rest, Stage
 from ..tools.registry import ToolRegistry
 from ..tools.results import shortened
 from .effects import Effects
@@ -45,7 +45,7 @@ class ClaimEffect:
     """
 
     name: ClassVar[str] = "claim"
-    place: ClassVar[Place] = "claim"
+    stage: ClassVar[Stage] = "claim"
     effects: Effects
     registry: ToolRegistry
     outcomes: Outcomes
@@ -418,7 +418,7 @@ class Recall:
     """
 
     name: ClassVar[str] = "recall"
-    place: ClassVar[Place] = "told"
+    stage: ClassVar[Stage] = "report"
     claim: ClaimEffect
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:

@@ -1,6 +1,6 @@
 """What happens to a tool call: core's steps, in order from the outside in.
 
-told        reports that the call begins and, in every case, its outcome; measures the time
+report      reports that the call begins and, in every case, its outcome; measures the time
 recall      answers a call that is refused now, but was made before a crash, as the ledger does: claim.py
 look up     finds the tool by its name, if it was offered; a call refused by the round ends here
 arguments   checks them against the whole schema, and converts those that can be converted without loss
@@ -10,7 +10,7 @@ reserve     core has nothing here: for packages that hold a budget and settle it
 claim       makes an effect happen only once: claim.py; absent for tools that change nothing
 run         runs the tool, each attempt within its time; what it returns or raises is converted into a result
 
-A step is an async function around the rest. At each place plugins' steps follow core's, in order of the plugins'
+A step is an async function around the rest. At each stage plugins' steps follow core's, in order of the plugins'
 names, those of ``FlexChat.from_config(…, hooks=[…])`` last: calls.py builds the list.
 """
 
@@ -32,7 +32,7 @@ from ..domain.fetching import Fetcher
 from ..domain.masking import Mask
 from ..domain.text import is_encodable, scrub_json
 from ..errors import ArgumentsError, ToolError, nearest
-from ..plugin.call import Call, Deadline, Place, Rest, Tell
+from ..plugin.call import Call, Deadline, Rest, Stage, Tell
 from ..plugin.contracts import Retriever, ToolContext, ToolHandler
 from ..plugin.current import current_call
 from ..plugin.foreign import contained
@@ -59,8 +59,8 @@ MAX_APPROVAL_CHARS = 16_384
 class Told:
     """Reports the start and the outcome of every call, even if the tool is unknown or the call refused."""
 
-    name: ClassVar[str] = "told"
-    place: ClassVar[Place] = "told"
+    name: ClassVar[str] = "report"
+    stage: ClassVar[Stage] = "report"
     tell: Tell
     mask: Mask
     outcomes: Outcomes
@@ -85,7 +85,7 @@ class LookUp:
     """Finds the tool; ends a call refused by the round, or whose tool is unknown or was not offered."""
 
     name: ClassVar[str] = "look up"
-    place: ClassVar[Place] = "look up"
+    stage: ClassVar[Stage] = "look up"
     registry: ToolRegistry
     sources: ToolSources | None = None
 
@@ -134,7 +134,7 @@ class CheckArguments:
     """Checks the arguments; ends a call whose arguments are wrong."""
 
     name: ClassVar[str] = "arguments"
-    place: ClassVar[Place] = "arguments"
+    stage: ClassVar[Stage] = "arguments"
     prepared: PreparedTools
     outcomes: Outcomes
 
@@ -166,7 +166,7 @@ class Authorize:
     """Asks flexchat_before_tool_call of the plugins; the first answer replaces the tool's. Absent if none has it."""
 
     name: ClassVar[str] = "flexchat_before_tool_call"
-    place: ClassVar[Place] = "authorize"
+    stage: ClassVar[Stage] = "authorize"
     gates: Sequence[HookCall]
     outcomes: Outcomes
 
@@ -193,7 +193,7 @@ class Approve:
     """Asks the person behind the call about tools that need approval; only their yes lets the call continue."""
 
     name: ClassVar[str] = "approve"
-    place: ClassVar[Place] = "approve"
+    stage: ClassVar[Stage] = "approve"
     mask: Mask
     has_begun: Callable[[Call], Awaitable[bool]]
 
@@ -231,7 +231,7 @@ class Run:
     """Runs the tool, and converts what it returns or raises into a result. The innermost step."""
 
     name: ClassVar[str] = "run"
-    place: ClassVar[Place] = "run"
+    stage: ClassVar[Stage] = "run"
     prepared: PreparedTools
     outcomes: Outcomes
     handlers: Mapping[tuple[str, str], ToolHandler]

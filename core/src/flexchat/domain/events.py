@@ -1,6 +1,6 @@
 """Pieces of an answer, and the events of a turn.
 
-A provider yields TextDelta … ToolCallEnd and, last, one AnswerEnd. A turn passes them on between its happenings:
+A provider yields TextDelta … ToolCallEnd and, last, one AnswerEnd. A turn passes them on between its events:
 TurnStarted, then phases, requests to models and tools as they begin and end (each answer's parts are counted from 0
 again), and one TurnFinished. Errors are raised, never yielded.
 """
@@ -73,7 +73,7 @@ ChatEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | ToolCal
 
 
 @attrs.frozen(kw_only=True)
-class Happening:
+class TurnEvent:
     """An event of a turn, the same for the reader of a stream, for plugins and for records.
 
     For each class there is a hook, ``flexchat_`` and its name in snake case, whose arguments are its fields.
@@ -86,14 +86,14 @@ class Happening:
 
 
 @attrs.frozen(kw_only=True)
-class TurnStarted(Happening):
+class TurnStarted(TurnEvent):
     """A message has arrived; no phase has run yet."""
 
     user_message: str
 
 
 @attrs.frozen(kw_only=True)
-class TurnResumed(Happening):
+class TurnResumed(TurnEvent):
     """A turn whose process died, or was stopped, goes on; what happened before is not reported to plugins again.
 
     For listeners of ``FlexChat.start_resumed``, every earlier event of the turn is void: what stands of it
@@ -105,7 +105,7 @@ class TurnResumed(Happening):
 
 
 @attrs.frozen(kw_only=True)
-class PhaseStarted(Happening):
+class PhaseStarted(TurnEvent):
     """A phase that has something to wait for begins: 1 to 3 if they are needed, and 6.
 
     PhaseRecord lists the phases' names.
@@ -115,7 +115,7 @@ class PhaseStarted(Happening):
 
 
 @attrs.frozen(kw_only=True)
-class PhaseFinished(Happening):
+class PhaseFinished(TurnEvent):
     """One of the six phases is done.
 
     Attributes:
@@ -130,7 +130,7 @@ class PhaseFinished(Happening):
 
 
 @attrs.frozen(kw_only=True)
-class ModelRequestStarted(Happening):
+class ModelRequestStarted(TurnEvent):
     """A request goes to a model: for the answer, or for phase 1 or 3.
 
     Attributes:
@@ -144,7 +144,7 @@ class ModelRequestStarted(Happening):
 
 
 @attrs.frozen(kw_only=True)
-class ModelRequestFinished(Happening):
+class ModelRequestFinished(TurnEvent):
     """A model has answered, or failed to.
 
     Attributes:
@@ -160,7 +160,7 @@ class ModelRequestFinished(Happening):
 
 
 @attrs.frozen(kw_only=True)
-class ToolStarted(Happening):
+class ToolStarted(TurnEvent):
     """A tool is called; calls of one answer may run side by side.
 
     Attributes:
@@ -171,7 +171,7 @@ class ToolStarted(Happening):
 
 
 @attrs.frozen(kw_only=True)
-class ToolProgress(Happening):
+class ToolProgress(TurnEvent):
     """The progress of a running tool; see ToolContext.report_progress.
 
     Attributes:
@@ -190,14 +190,14 @@ class ToolProgress(Happening):
 
 
 @attrs.frozen(kw_only=True)
-class QuestionAsked(Happening):
+class QuestionAsked(TurnEvent):
     """A running tool's question to the person behind the turn; the turn waits for the reply."""
 
     question: Question
 
 
 @attrs.frozen(kw_only=True)
-class QuestionAnswered(Happening):
+class QuestionAnswered(TurnEvent):
     """A question has its reply, or will have none."""
 
     question: Question
@@ -205,7 +205,7 @@ class QuestionAnswered(Happening):
 
 
 @attrs.frozen(kw_only=True)
-class ToolFinished(Happening):
+class ToolFinished(TurnEvent):
     """A call has its result: from the tool, from a plugin in its place, or from FlexChat, which refused it.
 
     Arrives in the order the calls finish.
@@ -215,14 +215,14 @@ class ToolFinished(Happening):
 
 
 @attrs.frozen(kw_only=True)
-class TurnFinished(Happening):
+class TurnFinished(TurnEvent):
     """The last event: exactly what an unstreamed turn returns."""
 
     turn: Turn
 
 
 @attrs.frozen(kw_only=True)
-class TurnFailed(Happening):
+class TurnFailed(TurnEvent):
     """The turn ended in an error, which the caller gets and a stream raises.
 
     Attributes:
@@ -234,7 +234,7 @@ class TurnFailed(Happening):
 
 
 @attrs.frozen(kw_only=True)
-class TurnCancelled(Happening):
+class TurnCancelled(TurnEvent):
     """The turn was stopped: its caller left, closed the stream, or was cancelled.
 
     Attributes:
@@ -244,7 +244,7 @@ class TurnCancelled(Happening):
     turn: Turn
 
 
-HAPPENINGS: tuple[type[Happening], ...] = (
+TURN_EVENTS: tuple[type[TurnEvent], ...] = (
     TurnStarted,
     TurnResumed,
     PhaseStarted,
@@ -261,7 +261,7 @@ HAPPENINGS: tuple[type[Happening], ...] = (
     TurnCancelled,
 )
 
-StreamEvent = ChatEvent | Happening
+StreamEvent = ChatEvent | TurnEvent
 """What the reader of a turn's stream gets."""
 
 

@@ -29,7 +29,7 @@ class JournalEntry:
 
 
 @attrs.frozen
-class ToldEvent:
+class JournaledEvent:
     """An event of a turn, as sent to its listeners.
 
     Attributes:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..domain import Happening, StreamEvent, TurnFinished, TurnInfo
+from ..domain import StreamEvent, TurnEvent, TurnFinished, TurnInfo
 from ..plugin.hooks import Hooks
 from .feed import Feed
 from .log import EventLog
@@ -28,7 +28,7 @@ class Sink:
         is_whole: Whether answers are passed on only once they are complete.
         delta: Passes on a piece of an answer (a ChatEvent, or whatever its reader expects), and returns whether
             ``room`` must be awaited before the next.
-        wants: Returns whether a kind of happening has a receiver; without one, the event need not be made.
+        wants: Returns whether a kind of event has a receiver; without one, the event need not be made.
     """
 
     __slots__ = ("_feed", "_hooks", "_listeners", "_log", "delta", "info", "is_read", "is_whole", "number", "wants")
@@ -54,13 +54,13 @@ class Sink:
         self.is_read = feed is not None or bool(self._listeners)
         put = _nothing if feed is None else feed.put
         self.delta: Callable[[Any], bool] = self._numbered if self._listeners else put
-        self.wants: Callable[[type[Happening]], bool] = _always if self.is_read else hooks.wants
+        self.wants: Callable[[type[TurnEvent]], bool] = _always if self.is_read else hooks.wants
 
-    async def tell(self, happening: Happening) -> None:
+    async def tell(self, event: TurnEvent) -> None:
         """Report an event. A plugin that fails on it is logged, and the turn continues."""
-        if self._hooks.wants(type(happening)):
-            await self._hooks.tell(happening)
-        if self.delta(happening):
+        if self._hooks.wants(type(event)):
+            await self._hooks.tell(event)
+        if self.delta(event):
             await self.room()
 
     def open_answer(self) -> None:
@@ -85,24 +85,24 @@ class Sink:
         self.number -= count
         return True
 
-    async def tell_end(self, happening: Happening, within_s: float) -> None:
+    async def tell_end(self, event: TurnEvent, within_s: float) -> None:
         """Report how the turn ended. The reader gets only a TurnFinished; for any other end, it gets the error.
 
         Args:
             within_s: Seconds the plugins may take; after that they are no longer waited for.
         """
         try:
-            if self._hooks.wants(type(happening)):
+            if self._hooks.wants(type(event)):
                 async with asyncio.timeout(within_s):
-                    await self._hooks.tell(happening)
+                    await self._hooks.tell(event)
         except TimeoutError:
-            log.warning("the plugins take over %.1f s to handle a %s", within_s, type(happening).__name__)
+            log.warning("the plugins take over %.1f s to handle a %s", within_s, type(event).__name__)
         # Also if the plugins take too long or the task is cancelled: readers wait for this event to stop.
         finally:
-            if isinstance(happening, TurnFinished):
-                self.delta(happening)
+            if isinstance(event, TurnFinished):
+                self.delta(event)
             else:
-                self._number(happening)
+                self._number(event)
 
     async def room(self) -> None:
         """Wait for a reader that is far behind."""
@@ -114,7 +114,7 @@ class Sink:
         if self._feed is not None:
             await self._feed.seam()
 
-    async def begin(self, happening: Happening, further: Iterable[StreamEvent] = ()) -> None:
+    async def begin(self, event: TurnEvent, further: Iterable[StreamEvent] = ()) -> None:
         """Report that a request to a model, or a tool, is about to start, or that a turn goes on.
 
         The reader gets it first, and has asked for more when this returns: if it leaves the stream at an event,
@@ -123,12 +123,12 @@ class Sink:
         Args:
             further: What the reader and the listeners get after it, at once, and plugins do not.
         """
-        self.delta(happening)
+        self.delta(event)
         for each in further:
             self.delta(each)
         await self.seam()
-        if self._hooks.wants(type(happening)):
-            await self._hooks.tell(happening)
+        if self._hooks.wants(type(event)):
+            await self._hooks.tell(event)
 
     def _numbered(self, event: Any) -> bool:
         self._number(event)
@@ -147,5 +147,5 @@ def _nothing(event: Any) -> bool:
     return False
 
 
-def _always(kind: type[Happening]) -> bool:
+def _always(kind: type[TurnEvent]) -> bool:
     return True

@@ -31,7 +31,7 @@ from ..errors import (
     ToolError as ToolError,
     ToolSourceError as ToolSourceError,
 )
-from .call import Call as Call, Place as Place, Rest as Rest, Step as Step
+from .call import Call as Call, Stage as Stage, Rest as Rest, Step as Step
 from .contracts import (
     CheckedConfig as CheckedConfig,
     ConfigCheck as ConfigCheck,

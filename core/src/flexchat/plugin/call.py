@@ -20,10 +20,10 @@ Origin = Literal["model", "program", "command line", "api", "langchain", "tool"]
 """Who asked for a call: a model in a turn, FlexChat.call_tool, ``flexchat tools call``, the HTTP API and its page, a
 LangChain program, or another tool."""
 
-Place = Literal["told", "look up", "arguments", "authorize", "approve", "reserve", "claim", "run"]
+Stage = Literal["report", "look up", "arguments", "authorize", "approve", "reserve", "claim", "run"]
 """Where a step runs, from the outside in; see flexchat/calls/steps.py. Only core has a step at "run"."""
 
-PLACES: tuple[Place, ...] = get_args(Place)
+STAGES: tuple[Stage, ...] = get_args(Stage)
 
 Rest = Callable[[], Coroutine[Any, Any, ToolResult]]
 """Everything inside a step: awaited once, or not at all."""
@@ -52,14 +52,14 @@ MAX_DEPTH = 8
 
 @runtime_checkable
 class Step(Protocol):
-    """What happens to every tool call at one place. A plugin yields its own from flexchat_register_steps."""
+    """What happens to every tool call at one stage. A plugin yields its own from flexchat_register_steps."""
 
     @property
     def name(self) -> str:
         """Its unique name in logs and notes: "budget"."""
 
     @property
-    def place(self) -> Place:
+    def stage(self) -> Stage:
         """Where it runs."""
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
@@ -74,14 +74,14 @@ class PluginStep:
     step: Step
 
 
-def wrong_place(step: Step) -> str | None:
-    """Find the fault of the place that a plugin's step names; None if it can run there."""
-    if step.place == "run":
-        return f"step '{step.name}': only the tool runs at the place 'run'; 'claim' is right around it"
-    if step.place not in PLACES:
-        there = ", ".join(PLACES[:-1])
-        hint = did_you_mean(str(step.place), PLACES[:-1])
-        return f"step '{step.name}': there is no place '{step.place}'{hint} (places: {there})"
+def stage_problem(step: Step) -> str | None:
+    """Find the fault of the stage that a plugin's step names; None if it can run there."""
+    if step.stage == "run":
+        return f"step '{step.name}': only the tool runs at the stage 'run'; 'claim' is right around it"
+    if step.stage not in STAGES:
+        there = ", ".join(STAGES[:-1])
+        hint = did_you_mean(str(step.stage), STAGES[:-1])
+        return f"step '{step.name}': there is no stage '{step.stage}'{hint} (stages: {there})"
     return None
 
 
@@ -152,7 +152,7 @@ class Call:
 
     Attributes:
         name: The tool's own name, which is not always the one shown to the model.
-        arguments: As they came, which may be anything; from the place "arguments" on, a mapping that fits the schema.
+        arguments: As they came, which may be anything; from the stage "arguments" on, a mapping that fits the schema.
         origin: Who asked for it.
         id: Unique.
         turn: The turn it belongs to; a TurnInfo without id outside turns.
@@ -172,10 +172,10 @@ class Call:
         index: Its place in that answer, from 0.
         parent: The call of the tool that makes this one.
         key: The key of its effect: the same whenever this very call is repeated, for example after a crash. None
-            before the place "claim", and for tools that change nothing.
+            before the stage "claim", and for tools that change nothing.
         checked: The arguments as they passed the check, the same object as ``arguments`` from then on; read-only.
         handle: What the tool has remembered of a job it started, as JSON; of an earlier call if that broke off.
-        remember: Keeps a handle; None before the place "claim", and for tools that change nothing.
+        remember: Keeps a handle; None before the stage "claim", and for tools that change nothing.
         says_it_failed: Whether the tool itself has reported its failure, with a ToolError.
         has_returned: Whether the tool itself has come to its end, so that it has changed what it changes.
         unsure: Why it is unknown whether the tool, once started, took effect; empty if that is known.
@@ -240,7 +240,7 @@ class Call:
     async def ask(self, message: str, schema: Mapping[str, Any] | None = None, *, url: str = "") -> Reply:
         """Ask the person behind the call, and return the reply. No time limit of the tool or the turn runs meanwhile.
 
-        For steps at the places "authorize", "approve" and "reserve", and for gates. Only the action "accept" is a yes:
+        For steps at the stages "authorize", "approve" and "reserve", and for gates. Only the action "accept" is a yes:
         without a person, or without a reply in time, the action is another, and ``reply.why`` gives the reason.
         In a kept turn the reply is on disk before it is returned; a resumed turn gets it from there, so that the same
         question about the same call is answered once.
@@ -300,7 +300,7 @@ class Call:
         return arguments_digest(self.name, self.arguments)
 
     async def again(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Start over with other arguments, from the place "arguments" on, so that every gate sees what will run.
+        """Start over with other arguments, from the stage "arguments" on, so that every gate sees what will run.
 
         For use in a step, instead of ``await rest()``. The step itself runs again as well.
 

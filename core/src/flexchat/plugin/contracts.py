@@ -39,7 +39,7 @@ from ..domain import (
     Where,
 )
 from ..domain.fetching import Fetcher
-from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
+from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnKey, TurnState
 from ..domain.prices import ModelPrice
 from ..domain.questions import NOBODY, Reply
 from ..errors import Problem
@@ -543,7 +543,7 @@ class TurnJournal(Protocol):
     async def left(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return the interrupted turns of all tenants that can go on, oldest first: those without an ``error``."""
 
-    async def add_events(self, turn: JournaledTurn, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
+    async def add_events(self, turn: JournaledTurn, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Keep the events that the listeners of a turn get next, all or none; it may have ended. They survive the end
         of the process. One whose number is in use is left out.
 
@@ -554,7 +554,7 @@ class TurnJournal(Protocol):
             LostTurnError: There is no such turn, or another owner has taken it up.
         """
 
-    async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
+    async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[JournaledEvent]]:
         """Return a turn, and those of its events whose number is greater, in order; both read at one moment.
 
         Args:

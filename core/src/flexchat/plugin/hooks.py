@@ -12,7 +12,6 @@ import attrs
 
 from ..domain import (
     ChatOptions,
-    Happening,
     Message,
     SystemMessage,
     ToolCall,
@@ -21,9 +20,10 @@ from ..domain import (
     ToolFinished,
     ToolResult,
     ToolStarted,
+    TurnEvent,
     TurnInfo,
 )
-from ..domain.events import HAPPENINGS
+from ..domain.events import TURN_EVENTS
 from ..domain.history import repair_history
 from ..errors import RequestRefusedError
 from .call import Call, PluginStep
@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 BEFORE_MODEL_REQUEST = "flexchat_before_model_request"
 
 
-def hook_of(kind: type[Happening]) -> str:
-    """Return the name of the hook for a kind of happening: flexchat_turn_started for TurnStarted."""
+def hook_of(kind: type[TurnEvent]) -> str:
+    """Return the name of the hook for a kind of event: flexchat_turn_started for TurnStarted."""
     return "flexchat" + re.sub(r"([A-Z])", r"_\1", kind.__name__).lower()
 
 
@@ -107,16 +107,16 @@ class Hooks:
         steps: The plugins' steps for every tool call, in order; see flexchat_register_steps.
 
     Attributes:
-        wants: Returns whether a plugin listens to a kind of happening.
+        wants: Returns whether a plugin listens to a kind of event.
         gates_requests: Whether a plugin wants to see requests to models before they are sent.
     """
 
     def __init__(self, calls: Mapping[str, Sequence[HookCall]] | None = None, steps: Sequence[PluginStep] = ()) -> None:
         self._calls = {hook: tuple(found) for hook, found in (calls or {}).items() if found}
         self.steps = tuple(steps)
-        hooks = {kind: hook_of(kind) for kind in HAPPENINGS}
+        hooks = {kind: hook_of(kind) for kind in TURN_EVENTS}
         self._of = {kind: (hook, self._calls[hook]) for kind, hook in hooks.items() if hook in self._calls}
-        self.wants: Callable[[type[Happening]], bool] = self._of.__contains__
+        self.wants: Callable[[type[TurnEvent]], bool] = self._of.__contains__
         self.gates_requests = BEFORE_MODEL_REQUEST in self._calls
 
     def of(self, hook: str) -> tuple[HookCall, ...]:
@@ -128,11 +128,11 @@ class Hooks:
         names = dict.fromkeys([*self._calls, *others._calls])
         return Hooks({hook: self.of(hook) + others.of(hook) for hook in names}, self.steps + others.steps)
 
-    async def tell(self, happening: Happening) -> None:
+    async def tell(self, event: TurnEvent) -> None:
         """Notify the listening plugins one after the other; one that fails is logged."""
-        hook, calls = self._of.get(type(happening), ("", ()))
+        hook, calls = self._of.get(type(event), ("", ()))
         for call in calls:
-            await _told(call, hook, happening)
+            await _told(call, hook, event)
 
     async def tell_call(self, call: Call, result: ToolResult | None) -> None:
         """Report that a call outside the tool loop begins (no result) or has ended."""

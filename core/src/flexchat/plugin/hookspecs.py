@@ -124,8 +124,8 @@ def flexchat_register_fetchers() -> Iterable[FetcherType]:  # type: ignore[empty
 def flexchat_register_steps() -> Iterable[Step]:  # type: ignore[empty-body]
     """Offer steps that every tool call goes through: a budget, an approval, an audit. See docs/tool-calls.md.
 
-    A step runs at one of the places told, look up, arguments, authorize, approve, reserve and claim. If it raises
-    before the tool has started, the call is refused. A place that does not exist, or a name that another step has,
+    A step runs at one of the stages report, look up, arguments, authorize, approve, reserve and claim. If it raises
+    before the tool has started, the call is refused. A stage that does not exist, or a name that another step has,
     prevents FlexChat from starting.
     """
 
@@ -244,7 +244,7 @@ def flexchat_model_request_finished(
 def flexchat_before_tool_call(
     info: TurnInfo, call_id: str, tool: ToolDefinition, params: Mapping[str, Any], call: Call
 ) -> Awaitable[ToolResult | None] | ToolResult | None:
-    """A tool is about to run, its parameters already checked. Runs at the place "authorize"; see docs/tool-calls.md.
+    """A tool is about to run, its parameters already checked. Runs at the stage "authorize"; see docs/tool-calls.md.
 
     Return a ToolResult to answer in the tool's place (refuse it, serve a cached value): the tool then does not run.
     Return None to let it run. ``await call.ask("…")`` asks the person behind the call first. The plugin registered last

@@ -18,7 +18,7 @@ from ..domain import ToolDefinition
 from ..domain.masking import Mask, secrets_of_environment
 from ..errors import PluginConflictError, PluginLoadError, did_you_mean
 from . import hookspecs
-from .call import PluginStep, Step, wrong_place
+from .call import PluginStep, Step, stage_problem
 from .contracts import (
     ConfigCheck,
     ConfigTable,
@@ -383,7 +383,7 @@ class PluginHost:
             if table.name in CORE_TABLES:
                 raise ValueError(f"the config table '{table.name}' is FlexChat's own: give yours another name")
         for step in dict(found)["flexchat_register_steps"]:
-            problem = wrong_place(step)
+            problem = stage_problem(step)
             if problem is not None:
                 self._misplaced.append(name)
                 raise ValueError(problem)

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Seque
 from typing import Any
 
 from ..domain import (
-    Happening,
     StreamEvent,
     TextDelta,
     ToolCall,
@@ -15,12 +14,13 @@ from ..domain import (
     ToolStarted,
     Turn,
     TurnCancelled,
+    TurnEvent,
     TurnFailed,
     TurnFinished,
     TurnInfo,
     TurnStarted,
 )
-from ..domain.journal import ToldEvent
+from ..domain.journal import JournaledEvent
 from ..events.log import EventLog
 from .active import ActiveTurn
 from .run import unfinished
@@ -132,7 +132,7 @@ class TurnHandle:
             self._turn.is_interrupted = True
         self.cancel()
 
-    async def add_events(self, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
+    async def add_events(self, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Keep events in the journal, in the form in which the turn's listeners get them.
 
         A program that sends only events that are kept can continue, with the same numbers, after another process has
@@ -195,7 +195,7 @@ def _replayed(end: End) -> Iterator[StreamEvent]:
     yield end
 
 
-def _end_of(turn: ActiveTurn, error: BaseException | None) -> Happening:
+def _end_of(turn: ActiveTurn, error: BaseException | None) -> TurnEvent:
     """Return the last event of a turn that ended while it waited for its place, or while it reported its end."""
     if error is None or (turn.done is not None and turn.done.status == "done"):
         assert turn.done is not None

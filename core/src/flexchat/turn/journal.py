@@ -45,7 +45,7 @@ from ..domain import (
     TurnInfo,
 )
 from ..domain.effects import arguments_digest
-from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnState
+from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnState
 from ..domain.message_json import (
     question_from_dict,
     record_from_dict,
@@ -183,7 +183,7 @@ class Journal:
         await self.flush()
         await self.release()
 
-    async def add_events(self, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
+    async def add_events(self, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Keep events in the form in which the turn's listeners get them; see TurnJournal.
 
         Raises:

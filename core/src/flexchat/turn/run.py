@@ -16,12 +16,12 @@ from ..domain import (
     ChatRequest,
     ChatResponse,
     Citation,
-    Happening,
     PhaseRecord,
     Profile,
     StreamEvent,
     Turn,
     TurnCancelled,
+    TurnEvent,
     TurnFailed,
     TurnFinished,
     TurnStarted,
@@ -256,7 +256,7 @@ async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None)
         ended, cancelled = await _kept_in_any_case(keep, ended)
     turn.done = ended
     error.turn = ended  # type: ignore[attr-defined]  # CancelledError has no field for it
-    told: Happening
+    told: TurnEvent
     if isinstance(error, Exception):
         told = TurnFailed(info=turn.info, error=error, turn=ended)
     else:

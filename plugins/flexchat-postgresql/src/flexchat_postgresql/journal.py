@@ -12,11 +12,11 @@ from typing import Any, LiteralString
 
 import attrs
 from flexchat.store import (
+    JournaledEvent,
     JournaledTurn,
     JournalEntry,
     LostTurnError,
     StorageError,
-    ToldEvent,
     TurnEnd,
     TurnKey,
     TurnNotWaitingError,
@@ -168,7 +168,7 @@ class PostgresqlJournal:
         async with self._connections.transaction() as connection:
             return [_turn(row) for row in await (await self._execute(connection, _LEFT, (limit,))).fetchall()]
 
-    async def add_events(self, turn: JournaledTurn, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
+    async def add_events(self, turn: JournaledTurn, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Store events of a turn; see TurnJournal."""
         rows = [(turn.id, event.number, storable(event.name), storable(event.data)) for event in events]
 
@@ -185,7 +185,7 @@ class PostgresqlJournal:
 
         await self._connections.repeated(add, soon=True)
 
-    async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
+    async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[JournaledEvent]]:
         """Return a turn and its events after number *after*; see TurnJournal."""
         asked = """
             SELECT number, name, data FROM {s}.journal_events WHERE turn = %s AND number > %s ORDER BY number"""
@@ -194,7 +194,7 @@ class PostgresqlJournal:
             if turn.id != id:
                 raise UnknownTurnError(id)
             rows = await (await self._execute(connection, asked, (id, after))).fetchall()
-        return turn, [ToldEvent(*row) for row in rows]
+        return turn, [JournaledEvent(*row) for row in rows]
 
     async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
         """Return a turn with its steps; see TurnJournal."""

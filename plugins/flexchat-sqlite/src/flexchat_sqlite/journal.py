@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import attrs
 from flexchat.conversations.effect_rows import seconds_since_boot
-from flexchat.domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
+from flexchat.domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnKey, TurnState
 from flexchat.domain.text import storable
 from flexchat.errors import LostTurnError, StorageError, TurnNotWaitingError, UnknownTurnError
 
@@ -141,7 +141,7 @@ class SqliteJournal:
 
         return await self._database.read_soon(read)
 
-    async def add_events(self, turn: JournaledTurn, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
+    async def add_events(self, turn: JournaledTurn, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
         """Store events of a turn for replay; see TurnJournal."""
         rows = [(turn.id, event.number, storable(event.name), storable(event.data)) for event in events]
 
@@ -155,10 +155,10 @@ class SqliteJournal:
 
         await self._database.write_soon(add)
 
-    async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
+    async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[JournaledEvent]]:
         """Return a turn and its events; see TurnJournal."""
 
-        def read(database: sqlite3.Connection) -> tuple[JournaledTurn, builtins.list[ToldEvent]]:
+        def read(database: sqlite3.Connection) -> tuple[JournaledTurn, builtins.list[JournaledEvent]]:
             found = _find(database, id, tenant)
             if found.id != id:
                 raise UnknownTurnError(id)
@@ -166,7 +166,7 @@ class SqliteJournal:
                 "SELECT number, name, data FROM journal_events WHERE turn = ? AND number > ? ORDER BY number",
                 (id, after),
             )
-            return found, [ToldEvent(*row) for row in rows]
+            return found, [JournaledEvent(*row) for row in rows]
 
         return await self._database.read(read)
 

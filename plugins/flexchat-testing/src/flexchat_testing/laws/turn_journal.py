@@ -14,12 +14,12 @@ import attrs
 from flexchat import UserMessage
 from flexchat.store import (
     ConversationTurn,
+    JournaledEvent,
     JournaledTurn,
     JournalEntry,
     JournalingStore,
     LostTurnError,
     StorageError,
-    ToldEvent,
     TurnEnd,
     TurnKey,
     TurnNotWaitingError,
@@ -504,7 +504,7 @@ class JournalConformance(Conformance):
         async with self.opened() as store:
             begun = await _begun(store, "a1")
             await store.journal.add_events(begun, new_events(2, 3), forget=0)
-            await store.journal.add_events(begun, [ToldEvent(3, "other", "{}"), *new_events(4)])
+            await store.journal.add_events(begun, [JournaledEvent(3, "other", "{}"), *new_events(4)])
             for after, wanted in ((0, [2, 3, 4]), (2, [3, 4]), (4, [])):
                 found, came = await store.journal.events("a1", tenant="t", after=after)
                 require([*came] == new_events(*wanted), f"after {after} come {show([*came])}")
@@ -514,7 +514,7 @@ class JournalConformance(Conformance):
             found, came = await store.journal.events("a1", tenant="t")
             require((found.state, [*came]) == ("done", new_events(4, 5)), f"of an ended turn come {show([*came])}")
             for n, text in enumerate(_TEXTS):
-                await store.journal.add_events(begun, [ToldEvent(10 + n, "text", text)])
+                await store.journal.add_events(begun, [JournaledEvent(10 + n, "text", text)])
 
     @law()
     async def test_events_belong_to_a_turn(self) -> None:
@@ -586,9 +586,9 @@ def entries(*numbers: int) -> list[JournalEntry]:
     return [JournalEntry(number=n, kind=kinds.get(n, "phase"), data={"n": n, "x": [None, "é"]}, at=at) for n in numbers]
 
 
-def new_events(*numbers: int) -> list[ToldEvent]:
+def new_events(*numbers: int) -> list[JournaledEvent]:
     """Create events with these numbers."""
-    return [ToldEvent(number, "text", f'{{"n": {number}}}') for number in numbers]
+    return [JournaledEvent(number, "text", f'{{"n": {number}}}') for number in numbers]
 
 
 def ending(begun: JournaledTurn, state: Any, *numbers: int, error: str = "", lease_s: float | None = None) -> TurnEnd:

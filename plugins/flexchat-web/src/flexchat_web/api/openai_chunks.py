@@ -24,7 +24,7 @@ from flexchat import (
     TurnFinished,
     Usage,
 )
-from flexchat.host import Happening
+from flexchat.host import TurnEvent
 
 from ..operations import Event
 from .events import turn_data
@@ -72,7 +72,7 @@ async def chunks(
     begun = said = between = False
     async with aclosing(turn):
         async for happened in turn:
-            if not begun and not isinstance(happened, Happening):  # errors before the model's answer have a status
+            if not begun and not isinstance(happened, TurnEvent):  # errors before the model's answer have a status
                 begun = True
                 yield chunk({"role": "assistant", "content": "", "refusal": None})
             match happened:

@@ -12,10 +12,10 @@ import attrs
 from flexchat import (
     FlexChatError,
     InterruptedTurnError,
+    JournaledEvent,
     LostTurnError,
     StorageError,
     StreamEvent,
-    ToldEvent,
     TurnFailed,
     TurnHandle,
 )
@@ -43,7 +43,7 @@ MOST_AT_ONCE = 500
 """Events that are passed on together."""
 
 
-def _size(event: ToldEvent) -> int:
+def _size(event: JournaledEvent) -> int:
     return len(event.data)
 
 
@@ -68,7 +68,7 @@ class ServedTurn:
     handle: TurnHandle
     tenant: str
     mask: Callable[[str], str]
-    log: EventLog[ToldEvent] = attrs.field(factory=lambda: EventLog(most_characters=MOST_CHARACTERS, size=_size))
+    log: EventLog[JournaledEvent] = attrs.field(factory=lambda: EventLog(most_characters=MOST_CHARACTERS, size=_size))
     listeners: int = 0
     readers: int = 0
     patience_s: float = math.inf
@@ -79,7 +79,7 @@ class ServedTurn:
     _over: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     @classmethod
-    def resumed(cls, handle: TurnHandle, mask: Callable[[str], str], earlier: Sequence[ToldEvent]) -> ServedTurn:
+    def resumed(cls, handle: TurnHandle, mask: Callable[[str], str], earlier: Sequence[JournaledEvent]) -> ServedTurn:
         """Create the turn of a handle that was resumed; *earlier* are the events that listeners already have."""
         log = EventLog(most_characters=MOST_CHARACTERS, size=_size, first=earlier[0].number if earlier else 1)
         for event in earlier:
@@ -108,13 +108,13 @@ class ServedTurn:
             await self.handle.last()
             return
         self.handle.when_ended(lambda _: self._over.set())
-        number, batch = self.log.number, list[ToldEvent]()
+        number, batch = self.log.number, list[JournaledEvent]()
         try:
             async for at, happened in self.handle.events(waits=lambda: not self.readers):
                 event = self._event(happened)
                 if event is not None:
                     number += 1
-                    batch.append(ToldEvent(number, event.name or "", encoded(event.data).decode()))
+                    batch.append(JournaledEvent(number, event.name or "", encoded(event.data).decode()))
                 if batch and (at == self.handle.number or len(batch) >= MOST_AT_ONCE):
                     await self._pass_on(batch)
                     batch = []
@@ -123,7 +123,7 @@ class ServedTurn:
         finally:
             self.log.end()
 
-    async def _pass_on(self, events: Sequence[ToldEvent]) -> None:
+    async def _pass_on(self, events: Sequence[JournaledEvent]) -> None:
         """Send events to the listeners once they are written.
 
         Raises:

@@ -16,8 +16,8 @@ from flexchat import (
     ChatRequestError,
     ConversationTurn,
     FlexChat,
+    JournaledEvent,
     JournaledTurn,
-    ToldEvent,
     TurnHandle,
     UnknownTurnError,
 )
@@ -179,7 +179,7 @@ class Turns:
         turn = self._turns.get(id)
         return turn if turn is not None and turn.tenant == tenant and not turn.is_silent else None
 
-    async def stored(self, id: str, tenant: str, after: int) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
+    async def stored(self, id: str, tenant: str, after: int) -> tuple[JournaledTurn, Sequence[JournaledEvent]]:
         """Return a stored turn of any process, and its events after the given one.
 
         Raises:
@@ -238,7 +238,7 @@ class Turns:
         last = None if told else await self._last(found)
         return last is not None and after >= last.number
 
-    async def _last(self, turn: JournaledTurn) -> ToldEvent | None:
+    async def _last(self, turn: JournaledTurn) -> JournaledEvent | None:
         """Return the last event of a turn that no process runs any more; None if events may follow.
 
         Raises:
@@ -260,10 +260,10 @@ class Turns:
         for each in kept if told else ():
             if each.id == turn.id:
                 event = last_event(each, turn.conversation)
-                return ToldEvent(told[-1].number + 1, event.name or "", encoded(event.data).decode())
+                return JournaledEvent(told[-1].number + 1, event.name or "", encoded(event.data).decode())
         raise _events_gone(turn)
 
-    async def _listen(self, turn: ServedTurn, after: int) -> AsyncGenerator[ToldEvent, None]:
+    async def _listen(self, turn: ServedTurn, after: int) -> AsyncGenerator[JournaledEvent, None]:
         """Yield the events of a turn, counting as its listener meanwhile."""
         with self.listening(turn), turn.read():
             async with aclosing(turn.log.after(after)) as events:
@@ -354,7 +354,7 @@ def unknown_turn() -> ApiError:
     return ApiError(404, text, kind="unknown-turn")
 
 
-def _event(event: ToldEvent) -> Event:
+def _event(event: JournaledEvent) -> Event:
     return Event(event.name, event.data, event.number)
 
 
