@@ -341,7 +341,7 @@ async def test_a_turn_that_is_cancelled_before_the_tool_gives_it_back(ledger, pa
     begun = asyncio.Event()
 
     class Waiting:
-        name, place = "waiting", "claim"
+        name, stage = "waiting", "claim"
 
         async def __call__(self, call, rest):
             begun.set()
@@ -487,7 +487,7 @@ async def test_a_repetition_that_does_not_succeed_stays_unknown(ledger, till, ho
     begun = asyncio.Event()
 
     class Step:
-        name, place = "step", "claim"
+        name, stage = "step", "claim"
 
         async def __call__(self, call, rest):
             begun.set()
@@ -652,7 +652,7 @@ async def test_a_call_refused_while_its_job_runs_is_not_given_back(ledger, press
     """Otherwise the next one would start another."""
 
     class Refuses:
-        name, place = "refuses", "claim"
+        name, stage = "refuses", "claim"
 
         async def __call__(self, call, rest):
             return ToolResult.failed(call.name, "not now")
@@ -886,7 +886,7 @@ async def test_what_a_person_said_is_told(ledger, pay, till):
 
 async def test_a_call_whose_effect_is_claimed_cannot_start_over(ledger, pay, till):
     class Changing:
-        name, place = "changing", "claim"
+        name, stage = "changing", "claim"
 
         async def __call__(self, call, rest):
             return await call.again({"amount": 500})
@@ -1038,7 +1038,7 @@ async def test_a_lost_answer_to_a_call_with_a_key_is_asked_for_once_more(ledger,
 class Refuses:
     """A gate that has been installed since."""
 
-    name, place = "refuses", "authorize"
+    name, stage = "refuses", "authorize"
 
     async def __call__(self, call, rest):
         return ToolResult.failed(call.name, "no")
