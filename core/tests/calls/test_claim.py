@@ -233,7 +233,7 @@ async def test_a_call_that_is_refused_further_inside_is_given_back(ledger, pay, 
     """Its tool was never started, so it may run when it is asked again."""
 
     class Busy:
-        name, place, refuses = "busy", "claim", True
+        name, stage, refuses = "busy", "claim", True
 
         async def __call__(self, call, rest):
             return ToolResult.failed(call.name, "busy") if self.refuses else await rest()
