@@ -131,7 +131,7 @@ def made(rng: random.Random, depth: int = 3) -> str:
     if kind < 0.75:
         name = rng.choice([*FUNCTIONS])
         function = FUNCTIONS[name]
-        count = rng.randint(function.fewest, min(function.most, function.fewest + 3))
+        count = rng.randint(function.min_count, min(function.max_count, function.min_count + 3))
         return f"{name}({', '.join(made(rng, depth - 1) for _ in range(count))})"
     if kind < 0.82:
         return f"({made(rng, depth - 1)})"

@@ -25,11 +25,11 @@ def test_numexpr_is_called_with_constant_templates_and_floats_only(monkeypatch):
     monkeypatch.setattr(engine, "load", lambda: recorded)
     for name, function in FUNCTIONS.items():
         number = "0" if name == "atanh" else "1"
-        evaluate("1 + 2 * " + ("3" if name == "dot" else f"{name}({', '.join([number] * function.fewest)})"))
+        evaluate("1 + 2 * " + ("3" if name == "dot" else f"{name}({', '.join([number] * function.min_count)})"))
     assert calls == []
 
     for name, function in FUNCTIONS.items():
-        lists = ["[0, 0.5]" if name == "atanh" else "[1, 1]"] * min(function.fewest, function.most)
+        lists = ["[0, 0.5]" if name == "atanh" else "[1, 1]"] * min(function.min_count, function.max_count)
         with contextlib.suppress(MathError):  # factorial and the like take no lists
             evaluate(f"[1, 2] + 3 - {name}({', '.join(lists)}) .* [2, 9007199254740993]")
     assert len(calls) > 2 * len(FUNCTIONS)

@@ -14,7 +14,7 @@ from flexchat.plugin import EarlierResult, ToolError, hookimpl
 from flexchat.tools.results import as_json, for_the_model, whole_text
 from flexchat.turn.kept import conversation_turn
 from flexchat_builtin.errors import ParameterError
-from flexchat_builtin.reading import MOST_FOUND, read_result
+from flexchat_builtin.reading import MAX_MATCHES, read_result
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 from hypothesis import given, settings
@@ -148,7 +148,7 @@ def test_what_is_looked_for_is_no_pattern_and_may_be_in_any_case():
 
 
 def test_endless_matches_are_counted_up_to_a_limit():
-    assert read(OneResult("a" * 1_000_000, 200), find="a")["count"] == MOST_FOUND
+    assert read(OneResult("a" * 1_000_000, 200), find="a")["count"] == MAX_MATCHES
 
 
 def test_what_is_looked_for_takes_linear_time():

@@ -28,10 +28,10 @@ def evaluate(expression: str) -> float | int | bool | list[float | int]:
             1,000 numbers), or has no finite real result. The text names the reason and is suitable for a model.
     """
     try:
-        worth = _Calculation().value(parse(expression))
+        value = _Calculation().value(parse(expression))
     except RecursionError:  # Only if the caller's own stack was nearly full: 50 levels fit otherwise.
         raise MathError("the expression is nested too deeply") from None
-    return [_presentable(each) for each in worth] if isinstance(worth, tuple) else _presentable(worth)
+    return [_presentable(each) for each in value] if isinstance(value, tuple) else _presentable(value)
 
 
 def _presentable(value: float | bool) -> float | int | bool:
@@ -44,26 +44,26 @@ class _Calculation:
     """One evaluation of a tree. Records the operation that first overflowed, for the error text."""
 
     def __init__(self) -> None:
-        self._grew = ""
+        self._overflow = ""
         self._work = 0
 
     def value(self, tree: Node) -> float | bool | Numbers:
-        worth = self._of(tree)
-        for each in worth if isinstance(worth, tuple) else (worth,):
+        value = self._evaluate(tree)
+        for each in value if isinstance(value, tuple) else (value,):
             if math.isnan(each):
                 raise MathError("the result is not a number (NaN)")
             if math.isinf(each):
-                raise MathError(self._grew or "the result is infinite")
-        return worth
+                raise MathError(self._overflow or "the result is infinite")
+        return value
 
-    def _of(self, node: Node) -> float | bool | Numbers:
+    def _evaluate(self, node: Node) -> float | bool | Numbers:
         if isinstance(node, Number):
             return node.value
         if isinstance(node, List):
             return tuple(self._number(each, "matrices are not supported: a list holds") for each in node.elements)
         if node.name == "?":
             condition, yes, no = node.arguments
-            return self._of(yes if holds(self._number(condition, "the condition of ? takes")) else no)
+            return self._evaluate(yes if holds(self._number(condition, "the condition of ? takes")) else no)
         if node.name in ("and", "or"):
             left, right = node.arguments
             first = holds(self._number(left, f"{node.name} takes"))
@@ -72,70 +72,70 @@ class _Calculation:
         arguments: list[float | Numbers] = []
         numbers: list[float] = []
         for argument in node.arguments:
-            worth = self._of(argument)
-            if isinstance(worth, tuple):
-                arguments.append(worth)
+            value = self._evaluate(argument)
+            if isinstance(value, tuple):
+                arguments.append(value)
             else:
-                arguments.append(float(worth))
-                numbers.append(float(worth))
+                arguments.append(float(value))
+                numbers.append(float(value))
         if len(numbers) < len(arguments) or node.name == "dot":
-            return self._applied_to_lists(node.name, arguments)
-        return self._applied(node.name.removeprefix("."), numbers)
+            return self._apply_to_lists(node.name, arguments)
+        return self._apply(node.name.removeprefix("."), numbers)
 
     def _number(self, node: Node, use: str) -> float:
-        worth = self._of(node)
-        if isinstance(worth, tuple):
+        value = self._evaluate(node)
+        if isinstance(value, tuple):
             raise MathError(f"{use} numbers, not lists")
-        return float(worth)
+        return float(value)
 
-    def _applied(self, name: str, arguments: Sequence[float]) -> float | bool:
+    def _apply(self, name: str, arguments: Sequence[float]) -> float | bool:
         operation = OPERATORS.get(name) or FUNCTIONS[name].call
-        return self._noted(name, arguments, operation(*arguments))
+        return self._check(name, arguments, operation(*arguments))
 
-    def _applied_to_lists(self, name: str, arguments: Sequence[float | Numbers]) -> float | Numbers:
+    def _apply_to_lists(self, name: str, arguments: Sequence[float | Numbers]) -> float | Numbers:
         first = next((each for each in arguments if isinstance(each, tuple)), ())
         self._work += len(first)
         if self._work > lists.MAX_WORK:
             raise MathError(f"the operations on lists compute more than {lists.MAX_WORK} numbers")
         if name == "dot":
             flat = [each for numbers in arguments if isinstance(numbers, tuple) for each in numbers]
-            return self._noted(name, flat, lists.dot(arguments))
+            return self._check(name, flat, lists.dot(arguments))
         if lists.is_of_all(name):
-            return self._noted(name, first, lists.of_all(name, arguments))
-        made = lists.one_by_one(name, arguments)
-        for row, worth in zip(lists.rows(name, arguments), made, strict=True):
-            self._noted(name.removeprefix("."), row, worth)
-        return tuple(made)
+            return self._check(name, first, lists.of_all(name, arguments))
+        values = lists.one_by_one(name, arguments)
+        for row, value in zip(lists.rows(name, arguments), values, strict=True):
+            self._check(name.removeprefix("."), row, value)
+        return tuple(values)
 
-    def _noted(self, name: str, arguments: Sequence[float], worth: float) -> float:
+    def _check(self, name: str, arguments: Sequence[float], value: float) -> float:
         """Check the value of an operation and return it, recording an overflow.
 
         Raises:
             MathError: The value is NaN although no argument is.
         """
-        if math.isfinite(worth):
-            return worth
-        if math.isnan(worth) and not any(map(math.isnan, arguments)):
+        if math.isfinite(value):
+            return value
+        if math.isnan(value) and not any(map(math.isnan, arguments)):
             raise MathError(_undefined(name, arguments))
-        if not self._grew and all(map(math.isfinite, arguments)):
-            self._grew = _growth(name, arguments)
-        return worth
+        if not self._overflow and all(map(math.isfinite, arguments)):
+            self._overflow = _overflow_text(name, arguments)
+        return value
 
 
 def _undefined(name: str, arguments: Sequence[float]) -> str:
-    written = _format_operation(name, arguments)
+    operation = _format_operation(name, arguments)
     if name == "/" and arguments[1] == 0:
-        return f"division by zero in {written}"
+        return f"division by zero in {operation}"
     if any(map(math.isinf, arguments)):
-        return f"{written} is not defined"
-    return f"{written} is not a real number (complex numbers are not supported)"
+        return f"{operation} is not defined"
+    return f"{operation} is not a real number (complex numbers are not supported)"
 
 
-def _growth(name: str, arguments: Sequence[float]) -> str:
-    written = _format_operation(name, arguments)
+def _overflow_text(name: str, arguments: Sequence[float]) -> str:
+    operation = _format_operation(name, arguments)
     if (name == "/" and arguments[1] == 0) or (name == "^" and arguments[0] == 0):
-        return f"division by zero in {written}"
-    return f"the result of {written} is too large or infinite (numbers go up to 1.8e308)"
+        return f"division by zero in {operation}"
+    return f"the result of {operation} is too large or infinite (numbers go up to 1.8e308)"
 
 
 def _format_operation(name: str, arguments: Sequence[float]) -> str:

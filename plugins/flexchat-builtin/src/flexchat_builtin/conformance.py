@@ -24,94 +24,86 @@ def _handler(call: Callable[..., Any]) -> ToolHandler:
     return ToolHandler(kind=KIND, name=call.__name__, call=call)
 
 
-class MathEval(HandlerConformance):
+class _Handler(HandlerConformance):
+    plugin = _PLUGIN
+
+
+class _RefusingHandler(_Handler):
+    supports = frozenset({"refuses"})
+
+
+class MathEval(_RefusingHandler):
     """math_eval, as the calculator uses it."""
 
-    supports = frozenset({"refuses"})
-    plugin = _PLUGIN
     handler = _handler(handlers.math_eval)
     tool = _TOOLS["calculator"]
     good = ({"expression": "2 * (3 + 4)"}, {"expression": "sqrt(2) / 3"})
     bad = ({}, {"expression": " "}, {"expression": "1 / 0"}, {"expression": "9 ** 9 ** 9"}, {"expression": "open('x')"})
 
 
-class Echo(HandlerConformance):
+class Echo(_Handler):
     """echo."""
 
-    plugin = _PLUGIN
     handler = _handler(handlers.echo)
     good = ({"text": "Grüße", "nested": {"list": [1, None]}}, {})
 
 
-class CurrentDatetime(HandlerConformance):
+class CurrentDatetime(_RefusingHandler):
     """get_current_datetime."""
 
-    supports = frozenset({"refuses"})
-    plugin = _PLUGIN
     handler = _handler(handlers.get_current_datetime)
     tool = _TOOLS["get_current_datetime"]
     good = ({}, {"timezone": "Europe/Oslo"})
     bad = ({"timezone": "Atlantis"}, {"timezone": 5}, {"timezone": "../etc/passwd"})
 
 
-class GenerateUuid(HandlerConformance):
+class GenerateUuid(_Handler):
     """generate_uuid."""
 
-    plugin = _PLUGIN
     handler = _handler(handlers.generate_uuid)
     tool = _TOOLS["generate_uuid"]
     good = ({},)
 
 
-class TextLength(HandlerConformance):
+class TextLength(_RefusingHandler):
     """text_length."""
 
-    supports = frozenset({"refuses"})
-    plugin = _PLUGIN
     handler = _handler(texts.text_length)
     tool = _TOOLS["text_length"]
     good = ({"text": "two words"},)
     bad = ({}, {"text": 5}, {"text": "x" * 100_001})
 
 
-class TextCase(HandlerConformance):
+class TextCase(_RefusingHandler):
     """text_case."""
 
-    supports = frozenset({"refuses"})
-    plugin = _PLUGIN
     handler = _handler(texts.text_case)
     tool = _TOOLS["text_case"]
     good = ({"text": "don't", "case": "title"},)
     bad = ({"text": "x", "case": "upside down"}, {"text": "x"})
 
 
-class TextReplace(HandlerConformance):
+class TextReplace(_RefusingHandler):
     """text_replace."""
 
-    supports = frozenset({"refuses"})
-    plugin = _PLUGIN
     handler = _handler(texts.text_replace)
     tool = _TOOLS["text_replace"]
     good = ({"text": "a b a", "find": "a", "replace": "c"},)
     bad = ({"text": "a", "find": "", "replace": "c"}, {"text": "a" * 1000, "find": "a", "replace": "b" * 1000})
 
 
-class TextSplit(HandlerConformance):
+class TextSplit(_RefusingHandler):
     """text_split."""
 
-    supports = frozenset({"refuses"})
-    plugin = _PLUGIN
     handler = _handler(texts.text_split)
     tool = _TOOLS["text_split"]
     good = ({"text": "a,b", "separator": ","}, {"text": "a b"})
     bad = ({}, {"text": "a", "separator": 5})
 
 
-class TextSearch(HandlerConformance):
+class TextSearch(_RefusingHandler):
     """text_search, which runs in a thread."""
 
-    supports = frozenset({"refuses"})
-    plugin = _PLUGIN
     handler = _handler(texts.text_search)
     tool = _TOOLS["text_search"]
     good = ({"text": "a1 b22", "pattern": r"[a-z](\d+)"},)

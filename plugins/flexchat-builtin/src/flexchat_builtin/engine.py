@@ -21,6 +21,7 @@ def load() -> Callable[..., Any]:
     numexpr starts a thread per core and logs their number. Lists of a thousand numbers need no threads, so this
     prevents both, unless the program has already imported numexpr.
     """
+    # If the program has imported it itself, its log and its number of threads are the program's own.
     ours = "numexpr" not in sys.modules
     log = logging.getLogger("numexpr.utils")
     was_disabled, log.disabled = log.disabled, log.disabled or ours
@@ -39,36 +40,16 @@ def is_loaded() -> bool:
     return load.cache_info().currsize > 0
 
 
+_SAME_NAMES = (
+    *("abs", "sign", "sqrt", "exp", "expm1", "log", "log10", "log2", "log1p"),
+    *("sin", "cos", "tan", "sinh", "cosh", "tanh", "sum", "prod"),
+)
 TEMPLATES = {
-    "+": "a + b",
-    "-": "a - b",
-    "*": "a * b",
-    "/": "a / b",
+    **{operator: f"a {operator} b" for operator in "+-*/"},
     "^": "a ** b",
-    "abs": "abs(a)",
-    "sign": "sign(a)",
-    "sqrt": "sqrt(a)",
-    "exp": "exp(a)",
-    "expm1": "expm1(a)",
-    "log": "log(a)",
-    "log10": "log10(a)",
-    "log2": "log2(a)",
-    "log1p": "log1p(a)",
-    "sin": "sin(a)",
-    "cos": "cos(a)",
-    "tan": "tan(a)",
-    "asin": "arcsin(a)",
-    "acos": "arccos(a)",
-    "atan": "arctan(a)",
+    **{name: f"{name}(a)" for name in _SAME_NAMES},
+    **{f"a{name}": f"arc{name}(a)" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     "atan2": "arctan2(a, b)",
-    "sinh": "sinh(a)",
-    "cosh": "cosh(a)",
-    "tanh": "tanh(a)",
-    "asinh": "arcsinh(a)",
-    "acosh": "arccosh(a)",
-    "atanh": "arctanh(a)",
-    "sum": "sum(a)",
-    "prod": "prod(a)",
 }
 
 
@@ -82,6 +63,6 @@ def compute_list(name: str, *operands: float | Sequence[float]) -> list[float]:
     import numpy
 
     variables = {key: numpy.array(operand, dtype=float) for key, operand in zip("ab", operands, strict=False)}
-    worth = evaluate(TEMPLATES[name], local_dict=variables, global_dict={}, sanitize=True)
-    found: list[float] = numpy.atleast_1d(worth).tolist()
-    return found
+    value = evaluate(TEMPLATES[name], local_dict=variables, global_dict={}, sanitize=True)
+    numbers: list[float] = numpy.atleast_1d(value).tolist()
+    return numbers

@@ -38,8 +38,8 @@ class Function(NamedTuple):
     """A function available to expressions, with its range of argument counts."""
 
     call: Callable[..., float]
-    fewest: int = 1
-    most: int = 1
+    min_count: int = 1
+    max_count: int = 1
 
 
 def nearly_equal(a: float, b: float) -> bool:
@@ -179,8 +179,8 @@ def _median(*values: float) -> float:
 
 def _mode(*values: float) -> float:
     counts = Counter(values)
-    most = max(counts.values())
-    modes = [value for value, count in counts.items() if count == most]
+    highest = max(counts.values())
+    modes = [value for value, count in counts.items() if count == highest]
     if len(modes) > 1:
         raise MathError(f"there are several modes: {', '.join(map(format_number, modes[:10]))}")
     return modes[0]

@@ -243,13 +243,12 @@ class _Parser:
     def _element(self) -> Node:
         """Parse a list element, with a fast path for literals: lists may be longer than the operation limit."""
         sign = int(self._token.text == "-")
-        number, after = (
-            self._token if not sign else self._next,
-            self._tokens[min(self._position + sign + 1, self._last)],
-        )
+        number = self._next if sign else self._token
+        after = self._tokens[min(self._position + sign + 1, self._last)]
         if number.kind == "number" and after.text in (",", "]"):
             self._position += sign + 1
-            return Number(-_number(number.text).value if sign else _number(number.text).value)
+            value = _number(number.text).value
+            return Number(-value if sign else value)
         return self._choice()
 
     def _parse_name(self, name: str) -> Node:
@@ -265,9 +264,11 @@ class _Parser:
             arguments.append(self._choice())
         self._close(f"the parenthesis after {name} is never closed")
         self._call_end = self._position
-        holds_more = function.most == MANY and isinstance(arguments[0] if arguments else None, List)
-        if not function.fewest <= len(arguments) <= function.most and not holds_more:
-            raise MathError(f"{name} takes {_counted(function.fewest, function.most)}, got {len(arguments)}")
+        holds_more = function.max_count == MANY and isinstance(arguments[0] if arguments else None, List)
+        if not function.min_count <= len(arguments) <= function.max_count and not holds_more:
+            raise MathError(
+                f"{name} takes {_argument_count(function.min_count, function.max_count)}, got {len(arguments)}"
+            )
         return self._make(name, *arguments)
 
     def _close(self, never: str, sign: str = ")") -> None:
@@ -315,7 +316,7 @@ def _number(text: str) -> Number:
     return Number(value)
 
 
-def _counted(fewest: int, most: int) -> str:
-    if most == fewest:
-        return f"{fewest} argument" + "s" * (fewest != 1)
-    return f"{fewest} or {most} arguments" if most == 2 else f"at least {fewest} argument" + "s" * (fewest != 1)
+def _argument_count(least: int, most: int) -> str:
+    if most == least:
+        return f"{least} argument" + "s" * (least != 1)
+    return f"{least} or {most} arguments" if most == 2 else f"at least {least} argument" + "s" * (least != 1)

@@ -32,9 +32,11 @@ async def math_eval(params: Mapping[str, Any], context: ToolContext) -> dict[str
     expression = params.get("expression")
     if not isinstance(expression, str) or not expression.strip():
         raise ParameterError('math_eval requires a non-empty string "expression" parameter')
+    # Both imports take longer than a calculation, so they run in a thread: other turns use this event loop. They are
+    # not at the top because every command imports this module, and few calculate.
     if "[" in expression and not engine.is_loaded():
         await asyncio.to_thread(engine.load)
-    if _ARITHMETIC not in sys.modules:  # Imported here: every command imports this module, and few calculate.
+    if _ARITHMETIC not in sys.modules:
         await run_in_thread(_load_arithmetic)
     from .arithmetic import evaluate
 
@@ -51,11 +53,8 @@ async def get_current_datetime(params: Mapping[str, Any], context: ToolContext) 
     name = parameters.text(params, "timezone", default="", most=100).strip() or "UTC"
     try:
         zone = zoneinfo.ZoneInfo(name)
-    except (
-        zoneinfo.ZoneInfoNotFoundError,
-        ValueError,
-        OSError,
-    ):  # IsADirectoryError: a folder of the database, such as "Europe".
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        # OSError includes IsADirectoryError: a folder of the database, such as "Europe".
         near = await asyncio.to_thread(_nearest_zones, name)
         hint = f"; near names: {', '.join(near)}" if near else ""
         raise ParameterError(f"unknown timezone {name!r}: use an IANA name such as Europe/Berlin{hint}") from None
@@ -76,15 +75,15 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 
 def _nearest_zones(name: str) -> list[str]:
     """Return up to three similar zone names; America/New_York for "new york"."""
-    wanted = name.casefold().replace(" ", "_")
+    folded = name.casefold().replace(" ", "_")
     full: dict[str, str] = {}
     by_city: dict[str, str] = {}
     for zone in sorted(zoneinfo.available_timezones()):
         full[zone.casefold()] = zone
         by_city.setdefault(zone.casefold().rpartition("/")[2], zone)
-    near = [full[wanted]] if wanted in full else []
-    near += [by_city[c] for c in difflib.get_close_matches(wanted.rpartition("/")[2], by_city, n=3, cutoff=0.75)]
-    near += [full[z] for z in difflib.get_close_matches(wanted, full, n=3, cutoff=0.7)]
+    near = [full[folded]] if folded in full else []
+    near += [by_city[c] for c in difflib.get_close_matches(folded.rpartition("/")[2], by_city, n=3, cutoff=0.75)]
+    near += [full[z] for z in difflib.get_close_matches(folded, full, n=3, cutoff=0.7)]
     return list(dict.fromkeys(near))[:3]
 
 

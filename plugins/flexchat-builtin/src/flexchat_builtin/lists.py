@@ -15,21 +15,21 @@ from .functions import FUNCTIONS, MANY, OPERATORS
 Numbers = tuple[float, ...]
 
 MAX_NUMBERS = 1_000
-"""A list has at most so many."""
+"""Maximum length of a list."""
 
 MAX_WORK = 10_000
-"""All operations of an expression on lists together compute at most so many numbers."""
+"""Maximum number of values that all operations of an expression on lists compute together."""
 
 _ONE_BY_ONE = {
     *("+", "-", "*", "/", "^", "mod", "negative", "positive"),
-    *(name for name in FUNCTIONS if name in TEMPLATES and FUNCTIONS[name].most < MANY),
+    *(name for name in FUNCTIONS if name in TEMPLATES and FUNCTIONS[name].max_count < MANY),
     *("pow", "square", "cube", "cbrt", "nthRoot", "log", "round", "floor", "ceil", "fix"),
 }
 
 
 def is_of_all(name: str) -> bool:
     """Return True for aggregates: functions of any number of arguments, or of one list."""
-    return name in FUNCTIONS and FUNCTIONS[name].most == MANY
+    return name in FUNCTIONS and FUNCTIONS[name].max_count == MANY
 
 
 def of_all(name: str, arguments: Sequence[float | Numbers]) -> float:
@@ -41,8 +41,8 @@ def of_all(name: str, arguments: Sequence[float | Numbers]) -> float:
     numbers = arguments[0]
     if len(arguments) > 1 or not isinstance(numbers, tuple):
         raise MathError(f"{name} takes numbers or one list, not both")
-    if len(numbers) < FUNCTIONS[name].fewest:
-        raise MathError(f"{name} needs a list of at least {FUNCTIONS[name].fewest} numbers")
+    if len(numbers) < FUNCTIONS[name].min_count:
+        raise MathError(f"{name} needs a list of at least {FUNCTIONS[name].min_count} numbers")
     if name in ("variance", "std") and len(numbers) > 1:
         from_mean = compute_list("-", numbers, _sum(numbers) / len(numbers))
         variance = _sum(compute_list("*", from_mean, from_mean)) / (len(numbers) - 1)

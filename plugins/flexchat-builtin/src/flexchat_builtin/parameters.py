@@ -8,7 +8,7 @@ from typing import Any
 from .errors import ParameterError
 
 MAX_TEXT = 100_000
-"""Characters of a text that a tool takes or gives."""
+"""Maximum length of a text parameter or result."""
 
 
 def text(params: Mapping[str, Any], name: str, *, default: str | None = None, most: int = MAX_TEXT) -> str:

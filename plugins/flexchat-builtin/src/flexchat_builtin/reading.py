@@ -13,10 +13,10 @@ from .errors import ParameterError
 from .parameters import text, whole_number
 
 MAX_FIND = 200
-"""Characters of what is looked for."""
+"""Maximum length of the text to find."""
 
-MOST_FOUND = 10_000
-"""Matches that are counted."""
+MAX_MATCHES = 10_000
+"""Maximum number of matches that are counted."""
 
 _AROUND = 100
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -39,8 +39,8 @@ async def read_result(params: Mapping[str, Any], context: ToolContext) -> dict[s
     if start > length:
         raise ParameterError(f"'start' is {start}, and the result has {length} characters")
     if find:
-        found: dict[str, Any] = await context.run_in_thread(_find_matches, earlier, find, start)
-        return found
+        matches: dict[str, Any] = await context.run_in_thread(_find_matches, earlier, find, start)
+        return matches
     return _piece(earlier, start, whole_number(params, "chars", default=length))
 
 
@@ -55,11 +55,12 @@ def _piece(earlier: EarlierResult, start: int, chars: int) -> dict[str, Any]:
 
 def _find_matches(earlier: EarlierResult, find: str, start: int) -> dict[str, Any]:
     length, shown = len(earlier.text), start
-    told: dict[str, Any] = {"matches": [], "count": MOST_FOUND, "next_start": length, "length": length}
-    room = earlier.max_chars - len(_encode(told))
+    # The largest frame: what its parts leave free is for the matches, so that the result is never shortened itself.
+    frame: dict[str, Any] = {"matches": [], "count": MAX_MATCHES, "next_start": length, "length": length}
+    room = earlier.max_chars - len(_encode(frame))
     matches: list[dict[str, Any]] = []
     count, next_start = 0, None
-    for at in itertools.islice(_places(earlier.text, find, start), MOST_FOUND):
+    for at in itertools.islice(_places(earlier.text, find, start), MAX_MATCHES):
         count, end = count + 1, at + len(find)
         if end <= shown or next_start is not None:
             continue

@@ -15,7 +15,7 @@ MAX_ITEMS = 1_000
 """Maximum number of parts or matches returned; the count covers all of them."""
 
 MAX_PATTERN = 500
-"""Characters of a regular expression."""
+"""Maximum length of a regular expression."""
 
 MAX_WORK = 100_000_000
 """Length of the text times the size of RE2's program for the pattern: about a second."""
@@ -30,7 +30,7 @@ async def text_length(params: Mapping[str, Any], context: ToolContext) -> dict[s
     return {"characters": len(subject), "words": len(subject.split()), "lines": len(subject.splitlines())}
 
 
-def _swapped_words(separator: str) -> Callable[[str], str]:
+def _joined_words(separator: str) -> Callable[[str], str]:
     return lambda subject: separator.join(subject.casefold().split())
 
 
@@ -39,8 +39,8 @@ CASES: Mapping[str, Callable[[str], str]] = {
     "lower": str.lower,
     "title": lambda subject: "".join(_titled(subject)),
     "sentence": lambda subject: subject[:1].upper() + subject[1:].lower(),
-    "snake": _swapped_words("_"),
-    "kebab": _swapped_words("-"),
+    "snake": _joined_words("_"),
+    "kebab": _joined_words("-"),
 }
 
 
@@ -74,7 +74,7 @@ async def text_split(params: Mapping[str, Any], context: ToolContext) -> dict[st
     """Split params["text"] at params["separator"], or at runs of whitespace if absent."""
     subject, separator = text(params, "text"), text(params, "separator", default="")
     parts = subject.split(separator or None)
-    return _counted("parts", parts[:MAX_ITEMS], len(parts))
+    return _with_count("parts", parts[:MAX_ITEMS], len(parts))
 
 
 def text_search(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
@@ -99,16 +99,17 @@ def text_search(params: Mapping[str, Any], context: ToolContext) -> dict[str, An
         raise ParameterError("the text or the pattern has half of a character (a lone surrogate)") from None
 
 
-def _matches(found: Iterator[Any]) -> dict[str, Any]:
+def _matches(results: Iterator[Any]) -> dict[str, Any]:
     ends, count, matches = time.monotonic() + SEARCH_TIME_S, 0, []
-    for match in found:
+    for match in results:
         count += 1
         if count <= MAX_ITEMS:
             groups = list(match.groups())
             matches.append({"text": match[0], "start": match.start(), "end": match.end(), "groups": groups})
+        # Checked after each match: the search itself cannot be interrupted, and one match takes linear time.
         if time.monotonic() > ends:
             raise ParameterError(f"the search was given up after {SEARCH_TIME_S:.0f} s: make the pattern more exact")
-    return _counted("matches", matches, count)
+    return _with_count("matches", matches, count)
 
 
 def _refusal(error: Exception) -> str:
@@ -120,6 +121,6 @@ def _refusal(error: Exception) -> str:
     )
 
 
-def _counted(name: str, items: list[Any], count: int) -> dict[str, Any]:
+def _with_count(name: str, items: list[Any], count: int) -> dict[str, Any]:
     cut = {"truncated": True} if count > len(items) else {}
     return {name: items, "count": count, **cut}

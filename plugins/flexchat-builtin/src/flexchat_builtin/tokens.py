@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from .errors import MathError
 
 MAX_CHARACTERS = 1_000
-"""What stands in lists is not counted."""
+"""Maximum length of an expression, without its lists."""
 
 MAX_WITH_LISTS = 10_000
 
@@ -25,11 +25,9 @@ _TOKEN = re.compile(
 )
 
 _INSTEAD = {
-    "×": "write * for multiplication",
-    "·": "write * for multiplication",
+    **dict.fromkeys("×·", "write * for multiplication"),
     "÷": "write / for division",
-    "−": "write the plain minus sign -",
-    "–": "write the plain minus sign -",
+    **dict.fromkeys("−–", "write the plain minus sign -"),
     "π": "write pi",
     "√": "write sqrt(…)",
     "²": "write ^2",
@@ -38,19 +36,13 @@ _INSTEAD = {
     "≤": "write <=",
     "≥": "write >=",
     "≠": "write !=",
-    "{": "objects and sets are not supported",
-    "}": "objects and sets are not supported",
-    "'": "text is not supported, only numbers",
-    '"': "text is not supported, only numbers",
-    ";": "only one expression is calculated at a time",
-    "\n": "only one expression is calculated at a time",
-    "\r": "only one expression is calculated at a time",
+    **dict.fromkeys("{}", "objects and sets are not supported"),
+    **dict.fromkeys("'\"", "text is not supported, only numbers"),
+    **dict.fromkeys(";\n\r", "only one expression is calculated at a time"),
     "|": "bitwise operators are not supported; write or, or abs(…) for an absolute value",
     "&": "bitwise operators are not supported; write and",
     "~": "bitwise operators are not supported; write not",
-    "$": "write amounts of money without the currency sign",
-    "€": "write amounts of money without the currency sign",
-    "£": "write amounts of money without the currency sign",
+    **dict.fromkeys("$€£", "write amounts of money without the currency sign"),
 }
 
 
@@ -79,28 +71,28 @@ def tokens_of(expression: str) -> tuple[Token, ...]:
     if len(expression) > MAX_CHARACTERS and (size := len(_LIST.sub("", expression))) > MAX_CHARACTERS:
         raise MathError(f"the expression has {size} characters, {MAX_CHARACTERS} are allowed")
     expression = expression.strip()
-    if found := _ILLEGAL.search(expression):
-        character = found[0]
+    if match := _ILLEGAL.search(expression):
+        character = match[0]
         if character == ";" and "[" in expression:
             raise MathError("matrices are not supported, only lists of numbers: write [1, 2, 3]")
         raise MathError(
-            f"{ascii_name(character)} at character {found.start() + 1} is not understood"
+            f"{ascii_name(character)} at character {match.start() + 1} is not understood"
             + (f": {_INSTEAD[character]}" if character in _INSTEAD else "")
         )
-    if found := _RADIX.search(expression):
-        raise MathError(f"hexadecimal, octal and binary numbers are not supported ({found[0]}…)")
+    if match := _RADIX.search(expression):
+        raise MathError(f"hexadecimal, octal and binary numbers are not supported ({match[0]}…)")
     return tuple(_cut(expression))
 
 
 def _cut(expression: str) -> Iterator[Token]:
     position, kind = 0, ""
     while kind != "end":
-        found = _TOKEN.match(expression, position)
-        assert found is not None  # Every valid character is an operator or begins another token.
-        kind = found.lastgroup or ""
-        start = found.start(kind)
-        yield Token(kind=kind, text=found[kind], place=start + 1, spaced=start > position)  # type: ignore[arg-type]
-        position = found.end()
+        match = _TOKEN.match(expression, position)
+        assert match is not None  # Every valid character is an operator or begins another token.
+        kind = match.lastgroup or ""
+        start = match.start(kind)
+        yield Token(kind=kind, text=match[kind], place=start + 1, spaced=start > position)  # type: ignore[arg-type]
+        position = match.end()
 
 
 def ascii_name(character: str) -> str:
