@@ -65,8 +65,8 @@ class _Calculation:
             condition, yes, no = node.arguments
             return self._evaluate(yes if holds(self._number(condition, "the condition of ? takes")) else no)
         if node.name in ("and", "or"):
-            left, right = node.arguments
-            first = holds(self._number(left, f"{node.name} takes"))
+            first_operand, right = node.arguments
+            first = holds(self._number(first_operand, f"{node.name} takes"))
             decided = first == (node.name == "or")  # Short-circuit evaluation, as in mathjs.
             return first if decided else holds(self._number(right, f"{node.name} takes"))
         arguments: list[float | Numbers] = []

@@ -60,5 +60,5 @@ def find(
     name = settings.handler or tool.handler or tool.name
     handler = handlers.get((KIND, name))
     if handler is None:
-        raise HandlerNotFoundError(name, (known for kind, known in handlers if kind == KIND))
+        raise HandlerNotFoundError(name, (handler_name for kind, handler_name in handlers if kind == KIND))
     return handler

@@ -54,7 +54,7 @@ def _piece(earlier: EarlierResult, start: int, chars: int) -> dict[str, Any]:
 
 
 def _find_matches(earlier: EarlierResult, find: str, start: int) -> dict[str, Any]:
-    length, shown = len(earlier.text), start
+    length, position = len(earlier.text), start
     # The largest frame: what its parts leave free is for the matches, so that the result is never shortened itself.
     frame: dict[str, Any] = {"matches": [], "count": MAX_MATCHES, "next_start": length, "length": length}
     room = earlier.max_chars - len(_encode(frame))
@@ -62,9 +62,9 @@ def _find_matches(earlier: EarlierResult, find: str, start: int) -> dict[str, An
     count, next_start = 0, None
     for at in itertools.islice(_places(earlier.text, find, start), MAX_MATCHES):
         count, end = count + 1, at + len(find)
-        if end <= shown or next_start is not None:
+        if end <= position or next_start is not None:
             continue
-        begin = min(at, max(at - _AROUND, shown))
+        begin = min(at, max(at - _AROUND, position))
         passage: dict[str, Any] = {"start": begin, "text": earlier.text[begin : end + _AROUND]}
         if not matches and len(_encode(passage)) > room:  # A low limit: return the match without its surroundings.
             passage = {"start": at, "text": ""}
@@ -74,7 +74,7 @@ def _find_matches(earlier: EarlierResult, find: str, start: int) -> dict[str, An
             next_start = at
             continue
         matches.append(passage)
-        room, shown = room - cost, max(end, begin + len(passage["text"]))
+        room, position = room - cost, max(end, begin + len(passage["text"]))
     more = {} if next_start is None else {"next_start": next_start}
     return {"matches": matches, "count": count, **more, "length": length}
 

@@ -56,10 +56,10 @@ REASONS: Mapping[str, str] = {
 
 def unknown(name: str, names: Iterable[str]) -> MathError:
     """Build the error for a name that is neither a function nor a constant."""
-    shown = name if len(name) <= 40 else name[:39] + "…"
+    text = name if len(name) <= 40 else name[:39] + "…"
     if name in REASONS:
-        return MathError(f"'{shown}' is not available: {REASONS[name]}")
+        return MathError(f"'{text}' is not available: {REASONS[name]}")
     folded = {k.casefold(): k for k in names}
-    close = difflib.get_close_matches(shown.casefold(), folded, n=1)
+    close = difflib.get_close_matches(text.casefold(), folded, n=1)
     hint = f"did you mean '{folded[close[0]]}'?" if close else "variables are not supported; put in the number"
-    return MathError(f"unknown name '{shown}'", hint=hint)
+    return MathError(f"unknown name '{text}'", hint=hint)

@@ -66,9 +66,9 @@ def _handler_name(settings: InternalSettings, tool: ToolDefinition) -> str:
 
 def _not_found(name: str, handlers: Mapping[tuple[str, str], ToolHandler]) -> InternalToolError:
     """Build the error with the specified text and a hint that lists the handlers (requirements TC-46, TE-15)."""
-    known = sorted(handler for kind, handler in handlers if kind == KIND)
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"installed: {_listed(known)}"
+    names = sorted(handler for kind, handler in handlers if kind == KIND)
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"installed: {_listed(names)}"
     return InternalToolError(f"Internal handler '{name}' not found", hint=hint)
 
 

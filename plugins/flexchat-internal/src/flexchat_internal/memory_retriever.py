@@ -93,10 +93,10 @@ class MemoryRetriever:
         index = await self._read()
         if collection is not None and collection not in index.collections:
             raise UnknownCollectionError(collection, index.collections)
-        found = index.search(text, collection, top_k, lambda document: holds(condition, document.metadata))
+        results = index.search(text, collection, top_k, lambda document: holds(condition, document.metadata))
         return RetrievalHits(
-            documents=tuple(document for document, _ in found),
-            distances=tuple(distance for _, distance in found),
+            documents=tuple(document for document, _ in results),
+            distances=tuple(distance for _, distance in results),
             description=self._config.description,
         )
 

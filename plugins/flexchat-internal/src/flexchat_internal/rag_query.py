@@ -38,15 +38,15 @@ async def rag_query(params: Mapping[str, Any], context: ToolContext) -> dict[str
             "no document store is configured, so nothing can be searched: add an entry to stores in the config"
         )
     stores = list(context.stores.items())
-    found = await asyncio.gather(
+    outcomes = await asyncio.gather(
         *(_ask(store, query, collection or None, count) for _, store in stores), return_exceptions=True
     )
-    failed = {name: _reason(e) for (name, _), e in zip(stores, found, strict=True) if isinstance(e, Exception)}
+    failed = {name: _reason(e) for (name, _), e in zip(stores, outcomes, strict=True) if isinstance(e, Exception)}
     if len(failed) == len(stores):
         raise RagQueryError("the search failed: " + "; ".join(f"{name}: {text}" for name, text in failed.items()))
-    named = {name: hits for (name, _), hits in zip(stores, found, strict=True) if isinstance(hits, RetrievalHits)}
-    results = merged(named)[:count]
-    for name, hits in named.items():
+    answers = {name: hits for (name, _), hits in zip(stores, outcomes, strict=True) if isinstance(hits, RetrievalHits)}
+    results = merged(answers)[:count]
+    for name, hits in answers.items():
         used = [result for result in results if result.store == name]
         if used:
             documents, distances = tuple(r.document for r in used), tuple(r.distance for r in used)
@@ -70,11 +70,11 @@ class Result:
     distance: float
 
 
-def merged(found: Mapping[str, RetrievalHits]) -> list[Result]:
+def merged(hits_by_store: Mapping[str, RetrievalHits]) -> list[Result]:
     """Merge the results of several stores, ordered by rank, then by distance."""
     results = [
         Result(store=store, rank=rank, document=document, distance=distance)
-        for store, hits in found.items()
+        for store, hits in hits_by_store.items()
         for rank, (document, distance) in enumerate(zip(hits.documents, hits.distances, strict=True))
     ]
     return sorted(results, key=lambda result: (result.rank, result.distance))

@@ -85,24 +85,24 @@ def assistant_message(
     """
     _check_calls(answer)
     answer = sound(answer)
-    left = _calls(answer, origin, keep_ids)
+    calls = _calls(answer, origin, keep_ids)
     parts: list[AssistantPart] = []
     content: Any = answer.content
     if isinstance(content, str):
-        thought = thought_beside(answer) if with_thoughts else ""
-        parts += [ReasoningPart(text=thought)] if thought else []
+        reasoning = thought_beside(answer) if with_thoughts else ""
+        parts += [ReasoningPart(text=reasoning)] if reasoning else []
         parts += [TextPart(text=content)] if content else []
     elif isinstance(content, list):
-        parts += [part_of(block, origin, left, f"content[{at}]") for at, block in enumerate(content)]
+        parts += [part_of(block, origin, calls, f"content[{at}]") for at, block in enumerate(content)]
     else:
         raise WrongShape("content", "text or a list", content)
     refusal = text_in(_table(answer.additional_kwargs), "refusal", "additional_kwargs")  # ChatOpenAI's place for it
     parts += [RefusalPart(text=refusal)] if refusal else []
-    if not (parts or left or isinstance(answer.additional_kwargs, dict)):  # where a refusal may stand
+    if not (parts or calls or isinstance(answer.additional_kwargs, dict)):  # where a refusal may stand
         raise WrongShape("additional_kwargs", "an object", answer.additional_kwargs)
     beside = _beside(answer)
     data = ProviderData(scope=SCOPE, origin=origin, data=beside) if beside else None
-    return AssistantMessage(parts=(*parts, *left), provider_data=data)
+    return AssistantMessage(parts=(*parts, *calls), provider_data=data)
 
 
 def sound(answer: AIMessage) -> AIMessage:
@@ -126,8 +126,8 @@ def thought_beside(answer: AIMessage) -> str:
 
 def has_unreadable_end(answer: AIMessage) -> bool:
     """Return True if the finish reason is present but not a string."""
-    told = _table(answer.response_metadata)
-    ends = [told.get(key) for key in _FINISH_KEYS]
+    metadata = _table(answer.response_metadata)
+    ends = [metadata.get(key) for key in _FINISH_KEYS]
     return raw_finish(answer) is None and any(end is not None and end != "" for end in ends)
 
 
@@ -152,17 +152,17 @@ def finish_reason(answer: AIMessage, *, has_calls: bool) -> str | None:
 
 def usage_of(answer: AIMessage) -> Usage | None:
     """Return the token usage of an answer; None if the model did not report it."""
-    told = _table(answer.usage_metadata)
-    if not told:
+    counts = _table(answer.usage_metadata)
+    if not counts:
         return None
-    read, written = told.get("input_token_details"), told.get("output_token_details")
+    read, output = counts.get("input_token_details"), counts.get("output_token_details")
     return Usage(
-        input_tokens=known_count(told, "input_tokens"),
-        output_tokens=known_count(told, "output_tokens"),
-        reasoning_tokens=known_count(written, "reasoning"),
+        input_tokens=known_count(counts, "input_tokens"),
+        output_tokens=known_count(counts, "output_tokens"),
+        reasoning_tokens=known_count(output, "reasoning"),
         cache_read_tokens=known_count(read, "cache_read"),
         cache_write_tokens=known_count(read, "cache_creation"),
-        raw=plain(told),
+        raw=plain(counts),
     )
 
 
@@ -232,13 +232,13 @@ def _same(call: ToolCall) -> dict[str, Any]:
 
 def _beside(answer: AIMessage) -> dict[str, Any]:
     """Return the fields outside content and calls that have to be sent back with the answer."""
-    told, more = _table(answer.response_metadata), _table(answer.additional_kwargs)
-    metadata = {key: told[key] for key in _KEPT_METADATA if key in told}
-    kept = {
+    response, more = _table(answer.response_metadata), _table(answer.additional_kwargs)
+    metadata = {key: response[key] for key in _KEPT_METADATA if key in response}
+    fields = {
         "additional_kwargs": plain({k: v for k, v in more.items() if k not in _RAW_CALLS}),
         "response_metadata": plain(metadata),
     }
-    return {key: value for key, value in kept.items() if value}
+    return {key: value for key, value in fields.items() if value}
 
 
 def _table(value: object) -> dict[str, Any]:

@@ -84,10 +84,10 @@ def _read(block: Any) -> str:
 
 def user_content(text: str, media: Iterable[MediaPart]) -> str | list[str | dict[Any, Any]]:
     """Build the content of a user message: a string, or blocks if there are media."""
-    shown: list[str | dict[Any, Any]] = [media_block(part) for part in media]
-    if not shown:
+    blocks: list[str | dict[Any, Any]] = [media_block(part) for part in media]
+    if not blocks:
         return sendable(text)
-    return [{"type": "text", "text": sendable(text)}, *shown] if text else shown
+    return [{"type": "text", "text": sendable(text)}, *blocks] if text else blocks
 
 
 def result_content(text: str, media: Sequence[MediaPart]) -> str | list[str | dict[Any, Any]]:
@@ -205,12 +205,12 @@ def part_of(block: Any, origin: str, calls: list[ToolCall], path: str = "content
 
 
 def _reasoning_text(block: Mapping[str, Any], kind: str) -> str:
-    found = block.get(_THOUGHTS[kind])
-    if isinstance(found, Mapping):  # ChatBedrock: {"reasoning_content": {"text": …, "signature": …}}
-        found = found.get("text")
-    if not isinstance(found, str) and isinstance(summary := block.get("summary"), list):  # OpenAI's Responses
-        found = "\n".join(str(item.get("text", "")) for item in summary if isinstance(item, Mapping))
-    return found if isinstance(found, str) else ""
+    text = block.get(_THOUGHTS[kind])
+    if isinstance(text, Mapping):  # ChatBedrock: {"reasoning_content": {"text": …, "signature": …}}
+        text = text.get("text")
+    if not isinstance(text, str) and isinstance(summary := block.get("summary"), list):  # OpenAI's Responses
+        text = "\n".join(str(item.get("text", "")) for item in summary if isinstance(item, Mapping))
+    return text if isinstance(text, str) else ""
 
 
 def _call(block: Mapping[str, Any], calls: list[ToolCall], data: ProviderData) -> ToolCall | None:

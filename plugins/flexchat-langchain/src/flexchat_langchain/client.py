@@ -223,7 +223,7 @@ class LangChainClient:
             raise ChatRequestError(
                 f"the conversation contains something other than LangChain messages: {first_line}"
             ) from None
-        if self._prompt and not any(isinstance(known, SystemMessage) for known in messages):
+        if self._prompt and not any(isinstance(message, SystemMessage) for message in messages):
             return [SystemMessage(content=self._prompt), *messages]
         return messages
 
@@ -305,15 +305,15 @@ class _Dialogue:
                         await turn.sink.room()
             else:
                 whole = await model.ainvoke(sent)
-            said, result = _read(whole)
+            answer, result = _read(whole)
         except Exception as error:  # noqa: BLE001  any SDK may be below
             failure = self._client.failure(error)
             await self._report(started, error=failure)
             raise failure from None
         await self._report(started, result=result)
         turn.clock.doing = "the tool loop"
-        self._said = said
-        self._messages.append(said)
+        self._said = answer
+        self._messages.append(answer)
         turn.result = result
         return result
 
@@ -392,9 +392,9 @@ def _read(whole: Any) -> tuple[AIMessage, ChatResult]:
     whole = with_ids(whole)
     ours = assistant_message(whole, keep_ids=True)
     reason = finish_reason(whole, has_calls=bool(ours.tool_calls))
-    said = message_chunk_to_message(whole) if isinstance(whole, AIMessageChunk) else whole
-    assert isinstance(said, AIMessage)
-    return said, ChatResult(message=ours, finish_reason=reason)
+    message = message_chunk_to_message(whole) if isinstance(whole, AIMessageChunk) else whole
+    assert isinstance(message, AIMessage)
+    return message, ChatResult(message=ours, finish_reason=reason)
 
 
 def _manager(executor: Executor) -> ToolManager:

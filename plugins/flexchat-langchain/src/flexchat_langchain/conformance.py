@@ -66,9 +66,9 @@ def _chunks(reply: Mapping[str, Any]) -> Iterator[AIMessageChunk]:
     for at in range(0, len(text), 3):
         yield AIMessageChunk(content=text[at : at + 3])
     for index, call in enumerate(reply.get("tool_calls", ())):
-        written = json.dumps(call["args"])
-        yield _piece(index, call["id"], call["name"], written[:5])
-        yield _piece(index, None, None, written[5:])
+        text_of_call = json.dumps(call["args"])
+        yield _piece(index, call["id"], call["name"], text_of_call[:5])
+        yield _piece(index, None, None, text_of_call[5:])
     yield AIMessageChunk(
         content="", usage_metadata=reply["usage_metadata"], response_metadata=reply["response_metadata"]
     )
@@ -103,8 +103,8 @@ class LangChainConformance(ProviderConformance):
     def _reply(self, text: str, finish: str) -> dict[str, Any]:
         counts = {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
         usage = {**counts, "total_tokens": self.input_tokens + self.output_tokens}
-        told = {"finish_reason": finish, "model_name": self.model}
-        return {"content": text, "usage_metadata": usage, "response_metadata": told}
+        metadata = {"finish_reason": finish, "model_name": self.model}
+        return {"content": text, "usage_metadata": usage, "response_metadata": metadata}
 
     def error_reply(self, kind: str) -> tuple[int, Any] | None:
         """Return the exception the model raises."""

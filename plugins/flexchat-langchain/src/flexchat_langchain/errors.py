@@ -70,7 +70,7 @@ _KEY = (
 _OVERLOADED = ("overloaded_error", "api_error", "internal server error", "service unavailable")
 # Attributes that hold the HTTP status; Google's SDK uses ``code``.
 _STATUS = ("status_code", "status", "http_status", "code")
-_DEEPEST = 5
+_MAX_CAUSES = 5
 
 
 def provider_error(error: Exception, *, service: str, model: str | None, mask: Callable[[str], str]) -> ProviderError:
@@ -86,10 +86,10 @@ def provider_error(error: Exception, *, service: str, model: str | None, mask: C
     response = getattr(error, "response", None)
     status = _status(error) or _status(response)
     headers = _headers(response)
-    said = _message_of(error)
-    shown = _message(getattr(error, "body", None)) or said
-    text = refusal_text("a web page" if shown.lstrip().startswith("<") else shown, mask) or type(error).__name__
-    known: dict[str, Any] = {
+    message = _message_of(error)
+    detail = _message(getattr(error, "body", None)) or message
+    text = refusal_text("a web page" if detail.lstrip().startswith("<") else detail, mask) or type(error).__name__
+    fields: dict[str, Any] = {
         "provider": "langchain",
         "model": model,
         "status": status,
@@ -97,41 +97,39 @@ def provider_error(error: Exception, *, service: str, model: str | None, mask: C
         "retry_after_s": retry_after_s(headers) or None,
         "request_id": headers.get("request-id") or headers.get("x-request-id"),
     }
-    kind = _by_status(status, said.lower(), model) if status is not None else _by_class(error, said.lower())
+    kind = _by_status(status, message.lower(), model) if status is not None else _by_class(error, message.lower())
     if kind is None:
-        return ProviderRequestError(f"{service} failed with {type(error).__name__}: {text}", **known)
-    return _MADE[kind](service, text, known)
+        return ProviderRequestError(f"{service} failed with {type(error).__name__}: {text}", **fields)
+    error_class, template, more = _ERRORS[kind]
+    return error_class(f"{service}: {template.format(text=text, model=model)}", **fields, **more)
 
 
-_Make = Callable[[str, str, dict[str, Any]], ProviderError]
-_MADE: Mapping[str, _Make] = {
-    "timeout": lambda who, text, known: ProviderTimeoutError(
-        f"{who}: no answer in time: {text}", retryable=True, **known
+# The class of each kind, the text after the service's name, and further fields.
+_ERRORS: Mapping[str, tuple[type[ProviderError], str, Mapping[str, Any]]] = {
+    "timeout": (ProviderTimeoutError, "no answer in time: {text}", {"retryable": True}),
+    "auth": (
+        ProviderAuthError,
+        "the service refuses the key, or there is none (settings of this LLM in the config): {text}",
+        {},
     ),
-    "auth": lambda who, text, known: ProviderAuthError(
-        f"{who}: the service refuses the key, or there is none (settings of this LLM in the config): {text}", **known
+    "rate": (ProviderRateLimitError, "too many requests: {text}", {}),
+    "quota": (ProviderRateLimitError, "the budget at the service is used up: {text}", {"kind": "quota"}),
+    "too_long": (
+        ContextLengthError,
+        "the conversation is too long for the model: {text}; begin a new conversation, send less, or ask a model that "
+        "reads more",
+        {},
     ),
-    "rate": lambda who, text, known: ProviderRateLimitError(f"{who}: too many requests: {text}", **known),
-    "quota": lambda who, text, known: ProviderRateLimitError(
-        f"{who}: the budget at the service is used up: {text}", kind="quota", **known
+    "filtered": (ContentFilterError, "the service refused the prompt: {text}", {}),
+    "no_model": (ModelNotFoundError, "the service has no model {model}: {text}", {}),
+    "overloaded": (ProviderOverloadedError, "the service failed: {text}", {}),
+    "connection": (
+        ProviderConnectionError,
+        "the service could not be reached, or the connection broke: {text}",
+        {"retryable": True},
     ),
-    "too_long": lambda who, text, known: ContextLengthError(
-        f"{who}: the conversation is too long for the model: {text}; begin a new conversation, send less, or "
-        "ask a model that reads more",
-        **known,
-    ),
-    "filtered": lambda who, text, known: ContentFilterError(f"{who}: the service refused the prompt: {text}", **known),
-    "no_model": lambda who, text, known: ModelNotFoundError(
-        f"{who}: the service has no model {known['model']}: {text}", **known
-    ),
-    "overloaded": lambda who, text, known: ProviderOverloadedError(f"{who}: the service failed: {text}", **known),
-    "connection": lambda who, text, known: ProviderConnectionError(
-        f"{who}: the service could not be reached, or the connection broke: {text}", retryable=True, **known
-    ),
-    "protocol": lambda who, text, known: ProviderProtocolError(
-        f"{who}: the answer cannot be read (is base_url right?): {text}", **known
-    ),
-    "request": lambda who, text, known: ProviderRequestError(f"{who}: the service refused: {text}", **known),
+    "protocol": (ProviderProtocolError, "the answer cannot be read (is base_url right?): {text}", {}),
+    "request": (ProviderRequestError, "the service refused: {text}", {}),
 }
 
 
@@ -160,7 +158,7 @@ def _by_class(error: Exception, text: str) -> str | None:
     kind = next((kind for kind, classes in _CLASSES.items() if not names.isdisjoint(classes)), None)
     if kind is None and any(words in text for words in _TOO_LONG):
         return "too_long"
-    if kind in (None, "connection") and any(words in f"{text} {_said_below(error)}".lower() for words in _KEY):
+    if kind in (None, "connection") and any(words in f"{text} {_messages_of_causes(error)}".lower() for words in _KEY):
         return "auth"
     if kind is None and any(words in text for words in _OVERLOADED):
         return "overloaded"
@@ -178,8 +176,8 @@ def _status(thing: object) -> int | None:
 
 
 def _headers(response: object) -> dict[str, str]:
-    found = getattr(response, "headers", None)
-    return {str(name).lower(): str(value) for name, value in found.items()} if isinstance(found, Mapping) else {}
+    headers = getattr(response, "headers", None)
+    return {str(name).lower(): str(value) for name, value in headers.items()} if isinstance(headers, Mapping) else {}
 
 
 def _message(body: object) -> str:
@@ -189,14 +187,14 @@ def _message(body: object) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _said_below(error: BaseException) -> str:
+def _messages_of_causes(error: BaseException) -> str:
     """Join the messages of the exceptions that caused this one."""
-    said: list[str] = []
+    texts: list[str] = []
     below = error.__cause__ or error.__context__
-    while below is not None and len(said) < _DEEPEST:
-        said.append(_message_of(below))
+    while below is not None and len(texts) < _MAX_CAUSES:
+        texts.append(_message_of(below))
         below = below.__cause__ or below.__context__
-    return " ".join(said)
+    return " ".join(texts)
 
 
 def _message_of(error: BaseException) -> str:

@@ -34,8 +34,8 @@ def as_sent(messages: Sequence[Message], origin: str) -> list[lc.BaseMessage]:
     unreadable call is sent without arguments: integrations drop or reject invalid calls, which would orphan their
     results. System messages in the middle are moved to the start, because some integrations accept them only there.
     """
-    told = [message.content for message in messages if isinstance(message, SystemMessage) and message.content]
-    sent: list[lc.BaseMessage] = [lc.SystemMessage(content=sendable("\n\n".join(told)))] if told else []
+    instructions = [message.content for message in messages if isinstance(message, SystemMessage) and message.content]
+    sent: list[lc.BaseMessage] = [lc.SystemMessage(content=sendable("\n\n".join(instructions)))] if instructions else []
     ids: dict[str, str] = {}
     for message in messages:
         match message:
@@ -46,8 +46,8 @@ def as_sent(messages: Sequence[Message], origin: str) -> list[lc.BaseMessage]:
             case AssistantMessage():
                 for call in message.tool_calls:
                     ids[call.id] = _wire_id(call, origin, ids.values())
-                said = _assistant(message, origin, ids)
-                sent += [said] if said.content or said.tool_calls else []
+                answer = _assistant(message, origin, ids)
+                sent += [answer] if answer.content or answer.tool_calls else []
             case ToolMessage():
                 sent.append(
                     lc.ToolMessage(
@@ -69,10 +69,10 @@ def _nothing(part: MediaPart) -> bool:
 
 def _assistant(message: AssistantMessage, origin: str, ids: Mapping[str, str]) -> lc.AIMessage:
     blocks = [block for part in message.parts if (block := _block(part, origin, ids)) is not None]
-    kept = any("block" in _ours(part.provider_data, origin) for part in message.parts)
+    has_blocks = any("block" in _ours(part.provider_data, origin) for part in message.parts)
     beside = _ours(message.provider_data, origin)
     return lc.AIMessage(
-        content=blocks if kept else "".join(block["text"] for block in blocks),
+        content=blocks if has_blocks else "".join(block["text"] for block in blocks),
         tool_calls=[
             {
                 "type": "tool_call",
@@ -88,9 +88,9 @@ def _assistant(message: AssistantMessage, origin: str, ids: Mapping[str, str]) -
 
 
 def _block(part: AssistantPart, origin: str, ids: Mapping[str, str]) -> Any:
-    kept = _ours(part.provider_data, origin)
-    if "block" in kept:
-        block = kept["block"]
+    data = _ours(part.provider_data, origin)
+    if "block" in data:
+        block = data["block"]
         if isinstance(part, ToolCall) and ids[part.id] != part.wire_id:
             return {key: ids[part.id] if value == part.wire_id else value for key, value in block.items()}
         return block

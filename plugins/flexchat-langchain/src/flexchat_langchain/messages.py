@@ -158,8 +158,8 @@ def _carried(message: lc.AIMessage) -> AssistantMessage | None:
         return None
     if not isinstance(carried, AssistantMessage):
         return None
-    shown = ai_message(carried)
-    same = (shown.text, _call_fields(shown)) == (message.text, _call_fields(message))
+    converted = ai_message(carried)
+    same = (converted.text, _call_fields(converted)) == (message.text, _call_fields(message))
     return carried if same else None
 
 

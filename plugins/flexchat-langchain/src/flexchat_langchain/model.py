@@ -150,12 +150,12 @@ class FlexChatModel(BaseChatModel):
             raise ValueError(f"method is json_schema, json_mode or function_calling, not {method!r}")
         if kwargs:
             raise ValueError(f"with_structured_output does not know {', '.join(kwargs)}")
-        wanted = convert_to_json_schema(schema)
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", str(wanted.get("title") or "response"))[:64]
-        form = {"type": "json_schema", "json_schema": {"name": name, "schema": wanted, "strict": strict}}
+        json_schema = convert_to_json_schema(schema)
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", str(json_schema.get("title") or "response"))[:64]
+        form = {"type": "json_schema", "json_schema": {"name": name, "schema": json_schema, "strict": strict}}
         llm = self.bind(
             response_format={"type": "json_object"} if method == "json_mode" else form,
-            ls_structured_output_format={"kwargs": {"method": method}, "schema": wanted},
+            ls_structured_output_format={"kwargs": {"method": method}, "schema": json_schema},
         )
         is_class = isinstance(schema, type) and is_basemodel_subclass(schema)
         parser: OutputParserLike[Any] = PydanticOutputParser(pydantic_object=schema) if is_class else JsonOutputParser()
@@ -193,10 +193,10 @@ class FlexChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
         question = read_question(messages, self._options(stop, kwargs))
-        said = False
-        with closing(self._running.iterate(lambda chat: pieces(chat, question))) as found:
-            for piece in found:
-                chunk, said = _chunk(piece, said), True
+        has_text = False
+        with closing(self._running.iterate(lambda chat: pieces(chat, question))) as parts:
+            for piece in parts:
+                chunk, has_text = _chunk(piece, has_text), True
                 if run_manager is not None:
                     run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                 yield chunk
@@ -209,10 +209,10 @@ class FlexChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         question = read_question(messages, self._options(stop, kwargs))
-        said = False
-        async with aclosing(self._running.aiterate(lambda chat: pieces(chat, question))) as found:
-            async for piece in found:
-                chunk, said = _chunk(piece, said), True
+        has_text = False
+        async with aclosing(self._running.aiterate(lambda chat: pieces(chat, question))) as parts:
+            async for piece in parts:
+                chunk, has_text = _chunk(piece, has_text), True
                 if run_manager is not None:
                     await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                 yield chunk
@@ -227,24 +227,24 @@ def _digest(chat: FlexChat) -> str:
     return hashlib.sha256(repr((chat.config, tools)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _result(found: Answer) -> ChatResult:
+def _result(answer: Answer) -> ChatResult:
     message = AIMessage(
-        content=found.text,
+        content=answer.text,
         tool_calls=[
             {"type": "tool_call", "id": call.id, "name": call.name, "args": dict(call.arguments or {})}
-            for call in found.message.tool_calls
+            for call in answer.message.tool_calls
         ],
-        **found.fields(),
+        **answer.fields(),
     )
     return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def _chunk(piece: str | Answer, said: bool) -> ChatGenerationChunk:
+def _chunk(piece: str | Answer, has_text: bool) -> ChatGenerationChunk:
     """Convert a piece to a LangChain chunk; an Answer keeps its text only if none was streamed before it."""
     if isinstance(piece, str):
         return ChatGenerationChunk(message=AIMessageChunk(content=piece))
     message = AIMessageChunk(
-        content="" if said else piece.text,
+        content="" if has_text else piece.text,
         tool_call_chunks=[
             {
                 "type": "tool_call_chunk",

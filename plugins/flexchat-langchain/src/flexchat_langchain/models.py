@@ -44,16 +44,16 @@ def load_class(path: str, settings: Mapping[str, Any]) -> type[BaseChatModel]:
         raise ValueError(f"class_path: {module_name} cannot be imported ({error}){todo}") from None
     except Exception as error:  # noqa: BLE001  whatever a module does when it is imported
         raise ValueError(f"class_path: importing {module_name} failed: {error_name(error)}") from None
-    found = getattr(module, name, None)
-    if found is None:
+    cls = getattr(module, name, None)
+    if cls is None:
         raise ValueError(f"class_path: {module_name} has no {name}{did_you_mean(name, dir(module))}")
-    if not (isinstance(found, type) and issubclass(found, BaseChatModel)) or inspect.isabstract(found):
+    if not (isinstance(cls, type) and issubclass(cls, BaseChatModel)) or inspect.isabstract(cls):
         raise ValueError(f"class_path: {path} is not a LangChain chat model (not a BaseChatModel)")
-    known = _keys(found)
-    for key in settings.keys() - known:
-        if fields := difflib.get_close_matches(key, known, n=1, cutoff=_MISSPELT):
+    fields_of_class = _keys(cls)
+    for key in settings.keys() - fields_of_class:
+        if fields := difflib.get_close_matches(key, fields_of_class, n=1, cutoff=_MISSPELT):
             raise ValueError(f"settings: {name} has no '{key}' (did you mean '{fields[0]}'?)")
-    return found
+    return cls
 
 
 def make_model(
@@ -69,12 +69,12 @@ def make_model(
         ValueError: The class rejects the settings.
     """
     keys = _keys(cls)
-    given = {**{key: value for key, value in usual.items() if key in keys}, **settings}
+    arguments = {**{key: value for key, value in usual.items() if key in keys}, **settings}
     model_key = next((key for key in _MODEL_KEYS if key in keys), None)
     if name and model_key:
-        given = {**{key: value for key, value in given.items() if key not in _MODEL_KEYS}, model_key: name}
+        arguments = {**{key: value for key, value in arguments.items() if key not in _MODEL_KEYS}, model_key: name}
     try:
-        return cls(**given)
+        return cls(**arguments)
     except ValidationError as error:
         wrong = [": ".join((*map(str, one["loc"]), one["msg"])) for one in error.errors(include_input=False)]
     raise ValueError(f"{cls.__name__} does not take these settings: {'; '.join(wrong)}")
@@ -90,8 +90,8 @@ def dropped_settings(cls: type[BaseChatModel], settings: Mapping[str, Any]) -> l
 def _keys(cls: type[BaseChatModel]) -> set[str]:
     fields = cls.model_fields
     aliases = [field.validation_alias for field in fields.values()]
-    told = [one for alias in aliases for one in (alias.choices if isinstance(alias, AliasChoices) else [alias])]
-    return {*fields, *(one for one in told if isinstance(one, str))}
+    names = [one for alias in aliases for one in (alias.choices if isinstance(alias, AliasChoices) else [alias])]
+    return {*fields, *(one for one in names if isinstance(one, str))}
 
 
 def named_model(settings: Mapping[str, Any]) -> str:
@@ -119,14 +119,14 @@ def address_of(settings: Mapping[str, Any]) -> str:
 
 def secrets_of(settings: Mapping[str, Any]) -> set[str]:
     """Collect secrets to mask: those of the environment, and strings in settings whose name suggests a secret."""
-    found = set(secrets_of_environment())
+    secrets = set(secrets_of_environment())
 
     def walk(value: Any, is_secret: bool) -> None:
         if isinstance(value, SecretStr):
             walk(value.get_secret_value(), True)
         elif isinstance(value, str):
             if is_secret and len(value) >= _SHORTEST_SECRET and "://" not in value:
-                found.add(value)
+                secrets.add(value)
         elif isinstance(value, Mapping):
             for key, item in value.items():
                 walk(item, is_secret or bool(_SECRET.search(str(key))))
@@ -135,4 +135,4 @@ def secrets_of(settings: Mapping[str, Any]) -> set[str]:
                 walk(item, is_secret)
 
     walk(settings, False)
-    return found
+    return secrets

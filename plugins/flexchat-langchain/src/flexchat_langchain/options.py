@@ -91,23 +91,23 @@ def _changes(model: BaseChatModel, options: ChatOptions, warnings: list[str]) ->
     return changes
 
 
-def _reasoning(model: BaseChatModel, wanted: Reasoning, warnings: list[str]) -> dict[str, Any]:
+def _reasoning(model: BaseChatModel, reasoning: Reasoning, warnings: list[str]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
-    if wanted.effort is not None:
+    if reasoning.effort is not None:
         field = _field(model, _EFFORT_FIELDS)
         if _is(type(model), _THINKS_OR_NOT):
-            changes["reasoning"] = wanted.effort != "none"
+            changes["reasoning"] = reasoning.effort != "none"
         elif field is not None:
-            changes[field] = wanted.effort
+            changes[field] = reasoning.effort
         else:
             warnings.append(f"{_name(model)} has no setting for reasoning effort: reasoning.effort is left out")
-    if wanted.budget_tokens is not None:
+    if reasoning.budget_tokens is not None:
         field = _field(model, _BUDGET_FIELDS)
         if field is not None:
-            changes[field] = wanted.budget_tokens
+            changes[field] = reasoning.budget_tokens
         else:
             warnings.append(f"{_name(model)} has no reasoning budget: reasoning.budget_tokens is left out")
-    if wanted.summary is not None:
+    if reasoning.summary is not None:
         warnings.append(f"{_name(model)} cannot return its reasoning: reasoning.summary is left out")
     return changes
 
@@ -149,8 +149,8 @@ def _bound(model: BaseChatModel, options: ChatOptions, warnings: list[str]) -> R
 
 
 def _field(model: BaseChatModel, names: tuple[str, ...]) -> str | None:
-    known = type(model).model_fields
-    return next((name for name in names if name in known), None)
+    fields = type(model).model_fields
+    return next((name for name in names if name in fields), None)
 
 
 def _is(cls: type, names: frozenset[str]) -> bool:

@@ -138,8 +138,8 @@ class LangChainProvider:
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the configured model: LangChain has no way to list those of a service."""
-        named = named_model(self._config.settings)
-        return [ModelInfo(id=name) for name in dict.fromkeys([named, *self._models]) if name]
+        configured = named_model(self._config.settings)
+        return [ModelInfo(id=name) for name in dict.fromkeys([configured, *self._models]) if name]
 
     async def aclose(self) -> None:
         """Close and release the models."""
@@ -163,8 +163,8 @@ class LangChainProvider:
         raise ProviderRequestError(text, provider=self.name, model=model)
 
     def _result(self, answer: AIMessage, message: Any, warnings: tuple[str, ...]) -> ChatResult:
-        told = answer.response_metadata if isinstance(answer.response_metadata, dict) else {}
-        name = known_text(told.get("model_name")) or known_text(told.get("model"))
+        metadata = answer.response_metadata if isinstance(answer.response_metadata, dict) else {}
+        name = known_text(metadata.get("model_name")) or known_text(metadata.get("model"))
         id = known_text(answer.id)
         id = None if id is None or id.startswith(("lc_", "run-", "lc-")) else id
         return ChatResult(

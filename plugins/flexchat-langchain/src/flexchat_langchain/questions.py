@@ -57,20 +57,20 @@ def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -
         ToolDefinitionError: The name or schema of a tool is invalid in FlexChat.
     """
     read = _conversation(messages)
-    asked = next((i for i in range(len(read) - 1, -1, -1) if isinstance(read[i], UserMessage)), None)
-    if asked is None:
+    at = next((i for i in range(len(read) - 1, -1, -1) if isinstance(read[i], UserMessage)), None)
+    if at is None:
         raise ChatRequestError("the messages contain no user message (HumanMessage)")
-    question = read[asked]
+    question = read[at]
     assert isinstance(question, UserMessage)
-    shown, repairs = repair_history((question, *read[asked + 1 :]))
-    history = [*read[:asked], question] if question.media else read[:asked]  # The message of a turn cannot have images.
+    repaired, repairs = repair_history((question, *read[at + 1 :]))
+    history = [*read[:at], question] if question.media else read[:at]  # The message of a turn cannot have images.
     unused = [name for name in options if name not in _READ]
     bound, choice = _bound(options.get("tools") or (), options.get("tool_choice"))
     return TurnInput(
         message=question.content,
         history=tuple(history),
         topic=_topic(messages),
-        continuation=shown[1:],
+        continuation=repaired[1:],
         options={key: options[key] for key in RULE_OPTIONS if options.get(key) not in (None, ())},
         bound=bound,
         choice=choice,
@@ -91,8 +91,8 @@ def _bound(tools: Sequence[Mapping[str, Any]], choice: Any) -> tuple[tuple[ToolD
     name = _tool_name(choice)
     chosen = tuple(tool for tool in definitions if tool.name == name)
     if not chosen:
-        known = [tool.name for tool in definitions]
-        raise ChatRequestError(f"tool_choice names no bound tool: {name!r}{did_you_mean(str(name), known)}")
+        names = [tool.name for tool in definitions]
+        raise ChatRequestError(f"tool_choice names no bound tool: {name!r}{did_you_mean(str(name), names)}")
     return chosen, "required"
 
 
@@ -126,16 +126,16 @@ def _conversation(messages: Sequence[BaseMessage]) -> list[Message]:
     """Convert the messages, including those embedded from within turns."""
     read: list[Message] = []
     insides = [_inside(message) for message in messages]
-    shown = [_last_said(m, inside) if inside else m for m, inside in zip(messages, insides, strict=True)]
-    for inside, message in zip(insides, from_langchain(shown), strict=True):
+    reduced = [_last_said(m, inside) if inside else m for m, inside in zip(messages, insides, strict=True)]
+    for inside, message in zip(insides, from_langchain(reduced), strict=True):
         read += [*inside, message]
     return read
 
 
 def _inside(message: BaseMessage) -> list[Message]:
-    found = message.additional_kwargs.get(INSIDE) if isinstance(message, AIMessage) else None
+    items = message.additional_kwargs.get(INSIDE) if isinstance(message, AIMessage) else None
     try:
-        return [message_from_dict(item) for item in found or ()]
+        return [message_from_dict(item) for item in items or ()]
     except (TypeError, ValueError):
         return []
 
@@ -155,7 +155,7 @@ def _last_said(message: BaseMessage, inside: Iterable[Message]) -> BaseMessage:
 def _topic(messages: Iterable[BaseMessage]) -> str | None:
     for message in reversed([*messages]):
         if isinstance(message, AIMessage):
-            known = message.response_metadata.get(METADATA)
-            topic = known.get("topic") if isinstance(known, Mapping) else None
+            metadata = message.response_metadata.get(METADATA)
+            topic = metadata.get("topic") if isinstance(metadata, Mapping) else None
             return topic if isinstance(topic, str) else None
     return None

@@ -38,9 +38,9 @@ def result_message(call: ToolCall, result: ToolResult, *, max_chars: int = UNLIM
     if result.success and (pair := mcp_pair(result.result)) is not None:
         text, artifact = pair
         result = attrs.evolve(result, result=text, encoded=None)
-    shown = json.loads(for_the_model(result, max_chars))
-    wrong = "" if result.success else with_hint(shown["error"], shown.get("hint"))
-    content = _as_text(shown["result"]) if result.success else f"Error: {wrong}"
+    envelope = json.loads(for_the_model(result, max_chars))
+    wrong = "" if result.success else with_hint(envelope["error"], envelope.get("hint"))
+    content = _as_text(envelope["result"]) if result.success else f"Error: {wrong}"
     words = [*(f"{in_words(part)}: not shown, results are text here" for part in result.media), *result.left_out]
     content = "\n".join([content, *(f"[{each}]" for each in words)])
     return _answer(call.id, call.name, content, is_error=not result.success, artifact=artifact)
@@ -81,14 +81,14 @@ def pair_results(
     paired = []
     for call in calls:
         id, name = call.get("id") or new_call_id(), call.get("name") or ""
-        found = waiting.get(id)
-        if found:
-            paired.append(found.pop(0))
+        results_of_call = waiting.get(id)
+        if results_of_call:
+            paired.append(results_of_call.pop(0))
         else:
             log.warning("no result for tool %s: %s", name, why)
             paired.append(_answer(id, name, f'Error: no result for tool "{name}" ({why})', is_error=True))
-    for left in (result for found in waiting.values() for result in found):
-        log.warning("a result of tool %s belongs to no call, or is its second one: it is left out", left.name or "")
+    for surplus in (result for results_of_call in waiting.values() for result in results_of_call):
+        log.warning("a result of tool %s belongs to no call, or is its second one: it is left out", surplus.name or "")
     return paired
 
 

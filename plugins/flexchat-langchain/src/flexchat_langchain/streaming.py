@@ -155,10 +155,10 @@ class ChunkDraft:
         content = self.answer.content
         if not isinstance(content, str):
             return [_convert_part(block, self._origin) for block in content]
-        thought = thought_beside(self.answer)
-        if self._thinks is None and (thought or content):
-            self._thinks = bool(thought)
-        thoughts = [ReasoningPart(text=thought)] if thought and self._thinks else []
+        reasoning = thought_beside(self.answer)
+        if self._thinks is None and (reasoning or content):
+            self._thinks = bool(reasoning)
+        thoughts = [ReasoningPart(text=reasoning)] if reasoning and self._thinks else []
         return [*thoughts, TextPart(text=content)]
 
 
@@ -185,9 +185,9 @@ def _without(chunk: AIMessage, names: tuple[str, ...]) -> AIMessage:
     if "response_metadata" in changes:
         changes["response_metadata"] = {}
     if "additional_kwargs" in changes:
-        kept = (*THOUGHTS, "refusal")
+        keys = (*THOUGHTS, "refusal")
         changes["additional_kwargs"] = {
-            key: chunk.additional_kwargs[key] for key in kept if key in chunk.additional_kwargs
+            key: chunk.additional_kwargs[key] for key in keys if key in chunk.additional_kwargs
         }
     return chunk.model_copy(update=changes)
 

@@ -63,12 +63,12 @@ def check_names(tools: ToolManager, names: Collection[str] | None) -> None:
         UnknownNameError: A name does not belong to a tool.
     """
     registry = tools.get_registry()
-    known = registry.names()
-    available = {*known, *(f"{tool.source}/*" for tool in registry.list())}
+    tool_names = registry.names()
+    available = {*tool_names, *(f"{tool.source}/*" for tool in registry.list())}
     for name in names or ():
         if name not in available:
-            listed = ", ".join(known) or "none"
-            raise UnknownNameError(f"no tool is called '{name}'{did_you_mean(name, known)} (there are: {listed})")
+            listed = ", ".join(tool_names) or "none"
+            raise UnknownNameError(f"no tool is called '{name}'{did_you_mean(name, tool_names)} (there are: {listed})")
 
 
 class FlexChatTool(BaseTool):

@@ -53,14 +53,14 @@ class Answer:
 
     def fields(self) -> dict[str, Any]:
         """Return the AIMessage fields other than content and calls."""
-        kept: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
         is_text = all(isinstance(part, TextPart) and part.provider_data is None for part in self.message.parts)
         if self.inside or not is_text or self.message.provider_data is not None:
-            kept[CARRIED] = message_to_dict(self.message)
+            extra[CARRIED] = message_to_dict(self.message)
         if self.inside:
-            kept[INSIDE] = [message_to_dict(message) for message in self.inside]
+            extra[INSIDE] = [message_to_dict(message) for message in self.inside]
         return {
-            "additional_kwargs": kept,
+            "additional_kwargs": extra,
             "usage_metadata": _usage(self.usage),
             "response_metadata": {
                 "finish_reason": self.finish_reason,
@@ -75,8 +75,8 @@ async def answer(chat: FlexChat, question: TurnInput) -> Answer:
     if _is_plain(question):
         turn = await chat.respond(_request(question), response_format=question.response_format)
         return _ended(turn, question)
-    async with aclosing(pieces(chat, question)) as found:
-        async for piece in found:
+    async with aclosing(pieces(chat, question)) as parts:
+        async for piece in parts:
             if isinstance(piece, Answer):
                 return piece
     raise AssertionError("a turn ends with an answer")
@@ -103,42 +103,42 @@ async def pieces(chat: FlexChat, question: TurnInput) -> AsyncGenerator[str | An
     prompt = substitute_variables(rule.prompt, profile, chat.config.variables)
     tried = chat.with_rule(_rule(rule, question), tools=[*_own(chat, rule, question), *question.bound])
     start = (SystemMessage(content=prompt),) if prompt else ()
-    known = {"topic": profile.topic, "intent": profile.intent, "rule": explanation.rule}
-    asked = attrs.evolve(question, history=(*start, *question.history))
-    async with aclosing(_run_turn(tried, asked, known)) as events:
+    details = {"topic": profile.topic, "intent": profile.intent, "rule": explanation.rule}
+    continued = attrs.evolve(question, history=(*start, *question.history))
+    async with aclosing(_run_turn(tried, continued, details)) as events:
         async for piece in events:
             yield piece
 
 
 async def _run_turn(
-    chat: FlexChat, question: TurnInput, known: Mapping[str, Any] | None = None
+    chat: FlexChat, question: TurnInput, details: Mapping[str, Any] | None = None
 ) -> AsyncGenerator[str | Answer, None]:
-    said = between = False
-    progress = _Progress(chat, question, known or {})
+    has_text = between = False
+    progress = _Progress(chat, question, details or {})
     events = chat.stream(_request(question), response_format=question.response_format)
     async with aclosing(events):
         async for event in events:
             match event:
                 case TextDelta(text=text) if text and question.response_format is None:
                     yield f"\n\n{text}" if between else text
-                    said, between = True, False
+                    has_text, between = True, False
                 case AnswerEnd():
-                    between = said and not event.result.is_paused
-                    found = progress.add(event)
-                    if found is not None:
-                        yield found
+                    between = has_text and not event.result.is_paused
+                    result = progress.add(event)
+                    if result is not None:
+                        yield result
                         return  # Nothing has run yet: the tools of an answer run after its AnswerEnd.
                 case ToolFinished(record=record):
                     progress.records.append(record)
                 case TurnFinished(turn=turn):
-                    yield _ended(turn, question, known)
+                    yield _ended(turn, question, details)
 
 
 class _Progress:
     """The state of an unfinished turn."""
 
-    def __init__(self, chat: FlexChat, question: TurnInput, known: Mapping[str, Any]) -> None:
-        self._chat, self._question, self._known = chat, question, known
+    def __init__(self, chat: FlexChat, question: TurnInput, details: Mapping[str, Any]) -> None:
+        self._chat, self._question, self._known = chat, question, details
         self._names = {tool.name for tool in question.bound}
         self._last: AssistantMessage | None = None
         self._usage: Usage | None = None
@@ -156,13 +156,13 @@ class _Progress:
         self._last = result.message if is_kept else None
         if result.usage is not None:
             self._usage = result.usage if self._usage is None else self._usage + result.usage
-        wanted = [call for call in result.tool_calls if self._is_callers(call)]
-        if not wanted or result.finish_reason in ("content_filter", "refusal"):
+        callers = [call for call in result.tool_calls if self._is_callers(call)]
+        if not callers or result.finish_reason in ("content_filter", "refusal"):
             return None
-        left = [call for call in result.tool_calls if call not in wanted]
+        others = [call for call in result.tool_calls if call not in callers]
         # Calls of one answer run either in the caller or here; the model repeats the dropped ones.
-        parts = tuple(part for part in result.message.parts if part not in left)
-        left_out = [f"a call of {call.name} beside the caller's tools was left out" for call in left]
+        parts = tuple(part for part in result.message.parts if part not in others)
+        left_out = [f"a call of {call.name} beside the caller's tools was left out" for call in others]
         rule = self._chat.config.responses[0]
         model = result.model or self._chat.llms.resolve(rule.llm, rule.model)[1]
         return Answer(
@@ -242,13 +242,13 @@ def _own(chat: FlexChat, rule: ResponseRule, question: TurnInput) -> list[ToolDe
     return [tool for tool in offer.list() if offer.wire_name(tool.name) not in bound]
 
 
-def _ended(turn: Turn, question: TurnInput, known: Mapping[str, Any] | None = None) -> Answer:
+def _ended(turn: Turn, question: TurnInput, details: Mapping[str, Any] | None = None) -> Answer:
     response = turn.response
     inside = list(response.messages[1 + len(question.continuation) :])
     last = inside.pop() if inside and isinstance(inside[-1], AssistantMessage) else None
-    said = last if isinstance(last, AssistantMessage) and (last.content or "") == turn.content else None
+    message = last if isinstance(last, AssistantMessage) and (last.content or "") == turn.content else None
     return Answer(
-        message=said or AssistantMessage(parts=(TextPart(text=turn.content),)),
+        message=message or AssistantMessage(parts=(TextPart(text=turn.content),)),
         inside=tuple(inside),
         text=turn.content,
         finish_reason=response.finish_reason,
@@ -264,7 +264,7 @@ def _ended(turn: Turn, question: TurnInput, known: Mapping[str, Any] | None = No
             "citations": [citation.to_dict() for citation in turn.citations],
             "warnings": [*response.warnings, *question.warnings],
             **({"max_iterations_reached": True} if response.max_iterations_reached else {}),
-            **(known or {}),
+            **(details or {}),
         },
     )
 
@@ -273,11 +273,11 @@ def _usage(usage: Usage | None) -> dict[str, Any] | None:
     if usage is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
     read = {"cache_read": usage.cache_read_tokens, "cache_creation": usage.cache_write_tokens}
-    written = {"reasoning": usage.reasoning_tokens}
+    output = {"reasoning": usage.reasoning_tokens}
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
         "input_token_details": {key: count for key, count in read.items() if count is not None},
-        "output_token_details": {key: count for key, count in written.items() if count is not None},
+        "output_token_details": {key: count for key, count in output.items() if count is not None},
     }

@@ -129,7 +129,7 @@ def _json(value: Mapping[str, Any]) -> str:
 
 def check(settings: MockSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]) -> str | None:
     """Validate the settings; return the first contradiction, or None."""
-    given = [
+    keys = [
         name
         for name, is_given in (
             ("mock_response", settings.mock_response is not ABSENT),
@@ -138,9 +138,9 @@ def check(settings: MockSettings, tool: ToolDefinition, handlers: Mapping[tuple[
         )
         if is_given
     ]
-    if len(given) > 1:
-        return f"{' and '.join(given)} are mutually exclusive: keep one (responses may be combined with it)"
-    if not given and not settings.responses:
+    if len(keys) > 1:
+        return f"{' and '.join(keys)} are mutually exclusive: keep one (responses may be combined with it)"
+    if not keys and not settings.responses:
         return "a mock needs one of mock_response, responses, sequence and error"
     if settings.delay_ms < 0:
         return f"delay_ms must be 0 or more, got {settings.delay_ms}"
@@ -191,13 +191,12 @@ def _check_responses(schema: Mapping[str, Any] | None, answers: list[tuple[str, 
 
 
 def _check_cases(cases: tuple[MockCase, ...], tool: ToolDefinition) -> str | None:
-    known = tool.parameters.get("properties") or {}
+    parameters = tool.parameters.get("properties") or {}
     for i, case in enumerate(cases):
-        unknown = [name for name in case.when if name not in known]
-        if unknown and known:
-            return (
-                f"responses[{i}].when names '{unknown[0]}', which is not a parameter (parameters: {', '.join(known)})"
-            )
+        unknown = [name for name in case.when if name not in parameters]
+        if unknown and parameters:
+            names = ", ".join(parameters)
+            return f"responses[{i}].when names '{unknown[0]}', which is not a parameter (parameters: {names})"
         for j, earlier in enumerate(cases[:i]):
             if _fits(earlier.when, case.when):
                 return f"responses[{i}] is never used: responses[{j}] matches everything it matches"

@@ -29,13 +29,13 @@ def recorded(tool: ToolDefinition, answer: Any, mask: Mask) -> Recorded:
     Args:
         answer: JSON data.
     """
-    shown = mask.data(answer)
-    masked = tuple(_differences("$", answer, shown))
+    masked_answer = mask.data(answer)
+    masked = tuple(_differences("$", answer, masked_answer))
     promised = getattr(tool.implementation.settings, "output_schema", None)
     schema = (
-        promised if promised and not masked else shape_of(shown)
+        promised if promised and not masked else shape_of(masked_answer)
     )  # Masked values may violate the tool's output_schema.
-    implementation = {"type": "mock", "mock_response": shown, "output_schema": schema}
+    implementation = {"type": "mock", "mock_response": masked_answer, "output_schema": schema}
     entry = {
         "name": tool.name,
         "description": tool.description,

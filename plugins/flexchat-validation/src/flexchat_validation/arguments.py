@@ -65,8 +65,8 @@ def answer_problems(check: AnswerCheck, content: str) -> list[str]:
 
 def _check_problems(name: str, value: Any, check: ArgumentCheck) -> list[str]:
     problems = []
-    if check.one_of is not None and not any(json_equal(value, wanted) for wanted in check.one_of):
-        options = ", ".join(shorten(wanted, 40) for wanted in check.one_of[:10])
+    if check.one_of is not None and not any(json_equal(value, option) for option in check.one_of):
+        options = ", ".join(shorten(option, 40) for option in check.one_of[:10])
         problems.append(f"{name} is {shorten(value)}, expected one of {options}")
     if check.regex is not None:
         if not isinstance(value, str):
@@ -95,12 +95,12 @@ def _pattern_problem(pattern: str, text: str) -> str | None:
     from flexchat.host import PatternError, compile_pattern
 
     try:
-        found = compile_pattern(pattern).found_in(text[:_MAX_SEARCH])
+        is_match = compile_pattern(pattern).found_in(text[:_MAX_SEARCH])
     except PatternError as error:
         return f"and its pattern cannot be used: {error}"
-    if found is None:
+    if is_match is None:
         return "and searching it for the pattern took too long"
-    return None if found else f"expected a text with {shorten(pattern)}"
+    return None if is_match else f"expected a text with {shorten(pattern)}"
 
 
 def value_problems(name: str, value: Any, schema: Mapping[str, Any]) -> list[str]:

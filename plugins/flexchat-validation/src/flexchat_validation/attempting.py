@@ -141,12 +141,12 @@ async def _converse(
         temperature=table.temperature,
         tools=RuleTools(max_iterations=case.max_iterations),
     )
-    asked = chat.with_rule(rule, tools=tools)
+    trial = chat.with_rule(rule, tools=tools)
     history: tuple[Message, ...] = ()
     for message in [turn.message for turn in case.turns] or [case.message or ""]:
-        made = await asked.respond(message, history=history)
-        turns.append(made)
-        history += made.response.messages
+        turn = await trial.respond(message, history=history)
+        turns.append(turn)
+        history += turn.response.messages
 
 
 def is_the_models(error: Exception) -> bool:

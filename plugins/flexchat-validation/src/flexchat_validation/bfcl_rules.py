@@ -42,31 +42,31 @@ def matches(
         schemas: The parameters of each function, as JSON Schema.
     """
     expected = [next(iter(answer.items())) for answer in possible_answers]
-    found = {
-        (i, j): _call_problems(name, wanted, schemas.get(name, {}), *calls[j])
-        for i, (name, wanted) in enumerate(expected)
+    differences = {
+        (i, j): _call_problems(name, accepted, schemas.get(name, {}), *calls[j])
+        for i, (name, accepted) in enumerate(expected)
         for j in range(len(calls))
     }
-    pairs = assigned(len(expected), len(calls), lambda i, j: not found[i, j])
+    pairs = assigned(len(expected), len(calls), lambda i, j: not differences[i, j])
     if len(calls) != len(expected):
-        made = ", ".join(name for name, _ in calls[:5]) or "none"
+        names = ", ".join(name for name, _ in calls[:5]) or "none"
         return [
-            f"expected {counted(len(expected), 'call')}, {f'got {len(calls)}: {made}' if calls else 'none was made'}"
+            f"expected {counted(len(expected), 'call')}, {f'got {len(calls)}: {names}' if calls else 'none was made'}"
         ]
     if len(pairs) == len(expected):
         return []
-    left = [j for j in range(len(calls)) if j not in pairs.values()]
+    unmatched = [j for j in range(len(calls)) if j not in pairs.values()]
     problems = []
     for i, (name, _) in enumerate(expected):
         if i not in pairs:
-            nearest = min(left, key=lambda j: (calls[j][0] != name, len(found[i, j])))
-            left.remove(nearest)
-            problems += found[i, nearest]
+            nearest = min(unmatched, key=lambda j: (calls[j][0] != name, len(differences[i, j])))
+            unmatched.remove(nearest)
+            problems += differences[i, nearest]
     return problems
 
 
 def _call_problems(
-    name: str, wanted: Mapping[str, Any], schema: Mapping[str, Any], called: str, params: Mapping[str, Any] | None
+    name: str, accepted: Mapping[str, Any], schema: Mapping[str, Any], called: str, params: Mapping[str, Any] | None
 ) -> list[str]:
     if called != name:
         return [f"{name} was not called; {called} was"]
@@ -74,13 +74,13 @@ def _call_problems(
         return [f"{name}: its arguments are not a JSON object"]
     properties: Mapping[str, Any] = schema.get("properties", {})
     missing = [argument for argument in schema.get("required", ()) if argument not in params]
-    missing += [a for a, values in wanted.items() if a not in params and "" not in values and a not in missing]
+    missing += [a for a, values in accepted.items() if a not in params and "" not in values and a not in missing]
     problems = [f"{name}: {argument} is missing" for argument in missing]
     for argument, value in params.items():
-        if argument not in properties or argument not in wanted:
+        if argument not in properties or argument not in accepted:
             problems.append(f"{name}: {argument} was given, and is not expected")
-        elif not _fits(value, wanted[argument], properties[argument]):
-            values = [shorten(v, 60) for v in wanted[argument] if v != ""]
+        elif not _fits(value, accepted[argument], properties[argument]):
+            values = [shorten(v, 60) for v in accepted[argument] if v != ""]
             options = f"one of {', '.join(values[:6])}" if len(values) > 1 else ", ".join(values) or "nothing"
             problems.append(f"{name}: {argument} is {shorten(value)}, expected {options}")
     return problems
@@ -95,13 +95,13 @@ def _fits(value: Any, possible: Sequence[Any], schema: Mapping[str, Any]) -> boo
             value = float(value)
         except OverflowError:
             return False
-    named = _type_of_first(possible)
+    option_type = _type_of_first(possible)
     as_declared = type(value) is kind
     if as_declared:
         if item_kind is not None and not any(_items_fit(value, option, item_kind) for option in possible):
             return False
-        is_variable = named is not None and named is not kind
-    elif named is not None and type(value) is named:
+        is_variable = option_type is not None and option_type is not kind
+    elif option_type is not None and type(value) is option_type:
         is_variable = True
     else:
         return False
@@ -127,8 +127,8 @@ def _items_fit(value: list[Any], option: Any, kind: type) -> bool:
     """Return whether a list's items have the type in its schema, or that of the items in the ground truth."""
     if not isinstance(option, list):
         return True
-    named = _type_of_first(option)
-    return all(type(item) is kind or (named is not None and type(item) is named) for item in value)
+    option_type = _type_of_first(option)
+    return all(type(item) is kind or (option_type is not None and type(item) is option_type) for item in value)
 
 
 def _same_object(value: Mapping[str, Any], option: Any) -> bool:
@@ -138,7 +138,8 @@ def _same_object(value: Mapping[str, Any], option: Any) -> bool:
     if any(key not in value and "" not in values for key, values in option.items()):
         return False
     return all(
-        key in option and _in(_plain(inner), [_plain(wanted) for wanted in option[key]]) for key, inner in value.items()
+        key in option and _in(_plain(inner), [_plain(accepted) for accepted in option[key]])
+        for key, inner in value.items()
     )
 
 
@@ -146,7 +147,7 @@ def _same_objects(value: Sequence[Any], option: Any) -> bool:
     """Compare lists of objects, in order; an empty text in the ground truth is an empty list."""
     if len(value) != len(option):
         return False
-    return all(_same_object(inner, wanted) for inner, wanted in zip(value, option, strict=True))
+    return all(_same_object(inner, accepted) for inner, accepted in zip(value, option, strict=True))
 
 
 def _in(value: Any, options: Sequence[Any]) -> bool:

@@ -48,12 +48,12 @@ def named_files(
     problems: list[Problem] = []
     for index, pattern in enumerate(patterns):
         try:
-            found = [Path(name) for name in sorted(glob.glob(str(folder / pattern), recursive=True))]
+            matches = [Path(name) for name in sorted(glob.glob(str(folder / pattern), recursive=True))]
         except ValueError:  # no file can have this name
-            found = []
-        texts = [text for path in found if (text := _no_file(path, pattern, alone=len(found) == 1))]
-        files += [path for path in found if path.is_file()]
-        if not found:
+            matches = []
+        texts = [text for path in matches if (text := _no_file(path, pattern, alone=len(matches) == 1))]
+        files += [path for path in matches if path.is_file()]
+        if not matches:
             texts.append(f"there is no such file: {pattern}")
         place: Place = ("validation", "files", index)
         for text in texts:
@@ -74,8 +74,8 @@ def cases_in(file: Path, offered: Offered) -> tuple[list[ReadCase], list[Problem
     listed = isinstance(document.data.get("cases", []), list)
     _, wrong = structure({**document.data, **({"cases": []} if listed else {})}, CaseFile)
     problems += [document.problem(flaw.place, flaw.text, flaw.at) for flaw in wrong]
-    found, more = rows_of(document, ("cases",), offered)
-    return found, [*problems, *more]
+    cases, more = rows_of(document, ("cases",), offered)
+    return cases, [*problems, *more]
 
 
 def rows_of(document: ConfigDocument, place: Place, offered: Offered) -> tuple[list[ReadCase], list[Problem]]:
@@ -85,7 +85,7 @@ def rows_of(document: ConfigDocument, place: Place, offered: Offered) -> tuple[l
     rows: Any = document.data
     for key in place:
         rows = rows.get(key) if isinstance(rows, dict) else None
-    found: list[ReadCase] = []
+    cases: list[ReadCase] = []
     problems: list[Problem] = []
     for index, row in enumerate(rows if isinstance(rows, list) else ()):
         here = (*place, index)
@@ -96,8 +96,8 @@ def rows_of(document: ConfigDocument, place: Place, offered: Offered) -> tuple[l
             problems.append(document.problem((*here, *flaw.place), flaw.text, at))
         problems += [document.problem((*here, *flaw.place), flaw.text) for flaw in more]
         if case is not None:
-            found.append(ReadCase(case, document.problem((*here, "name"), ""), usable=not more))
-    return found, problems
+            cases.append(ReadCase(case, document.problem((*here, "name"), ""), usable=not more))
+    return cases, problems
 
 
 def read_text(file: Path) -> str:

@@ -63,47 +63,47 @@ def judge(case: Case, responses: Sequence[ChatResponse]) -> Judgement:
     problems: list[str] = []
     for index, turn in enumerate(turns):
         if index >= len(responses):
-            found = _Findings(dict.fromkeys(aspects, False), ["it was not answered"])
+            findings = _Findings(dict.fromkeys(aspects, False), ["it was not answered"])
         else:
-            found = _judged(case, turn, responses[index])
-        for aspect, held in found.aspects.items():
+            findings = _judged(case, turn, responses[index])
+        for aspect, holds in findings.aspects.items():
             if aspect in aspects:
-                aspects[aspect] &= held
+                aspects[aspect] &= holds
         place = f"message {index + 1}: " if len(turns) > 1 else ""
-        problems += [f"{place}{problem}" for problem in found.problems]
+        problems += [f"{place}{problem}" for problem in findings.problems]
     if "parallel" in aspects and problems:
         aspects["parallel"] &= aspects.get("right_arguments", True)
-    passed = not problems and all(held for aspect, held in aspects.items() if aspect != "parallel")
+    passed = not problems and all(holds for aspect, holds in aspects.items() if aspect != "parallel")
     return Judgement(passed=passed, aspects=aspects, problems=tuple(problems))
 
 
 def _judged(case: Case, turn: ExpectedTurn, response: ChatResponse) -> _Findings:
     calls = _calls(case, response)
     if case.possible_answers is not None:
-        found = _by_the_leaderboard(case, calls)
+        findings = _by_the_leaderboard(case, calls)
     elif turn.no_call:
         # A model that thought until its tokens ran out has not decided against a call. The leaderboard counts it.
         silent = not (calls or case.judge == "bfcl" or str(response.content or "").strip())
-        found = _Findings({"abstains": not calls and not silent})
+        findings = _Findings({"abstains": not calls and not silent})
         if calls:
-            found.problems.append(f"no call was expected, but it called {_format_calls(calls)}")
+            findings.problems.append(f"no call was expected, but it called {_format_calls(calls)}")
         if silent:
-            found.problems.append("the model answered nothing")
+            findings.problems.append("the model answered nothing")
     else:
-        found = _by_our_rules(case, turn, calls, str(response.content or ""))
+        findings = _by_our_rules(case, turn, calls, str(response.content or ""))
     if turn.answer is not None:
-        found.problems += answer_problems(turn.answer, str(response.content or ""))
-    return found
+        findings.problems += answer_problems(turn.answer, str(response.content or ""))
+    return findings
 
 
 def _calls(case: Case, response: ChatResponse) -> list[_Call]:
-    written = [m for m in response.messages if isinstance(m, AssistantMessage)]
-    unreadable = {call.id for message in written for call in message.tool_calls if call.arguments is None}
-    made = []
+    answers = [m for m in response.messages if isinstance(m, AssistantMessage)]
+    unreadable = {call.id for message in answers for call in message.tool_calls if call.arguments is None}
+    calls = []
     for record in response.tool_calls or ():
         readable = isinstance(record.params, Mapping) and record.call_id not in unreadable
         error = str(record.result.error or "")
-        made.append(
+        calls.append(
             _Call(
                 record.tool,
                 record.params if readable else None,
@@ -112,7 +112,7 @@ def _calls(case: Case, response: ChatResponse) -> list[_Call]:
                 refused=record.result.explained() if error.startswith(_REFUSED) else "",
             )
         )
-    return made
+    return calls
 
 
 def _failed_by_mock(case: Case, record: ToolCallRecord) -> bool:
@@ -126,11 +126,11 @@ def _by_the_leaderboard(case: Case, calls: Sequence[_Call]) -> _Findings:
     answers = case.possible_answers or ()
     schemas = {tool.name: tool.parameters for tool in case.own_tools}
     problems = matches(answers, [(call.tool, call.params) for call in calls], schemas)
-    wanted = sorted(name for answer in answers for name in answer)
-    right_tool = sorted(call.tool for call in calls) == wanted
-    found = _Findings({"right_tool": right_tool, "right_arguments": not problems}, problems)
-    found.aspects["parallel"] = not problems and len({call.iteration for call in calls}) == 1
-    return found
+    names = sorted(name for answer in answers for name in answer)
+    right_tool = sorted(call.tool for call in calls) == names
+    findings = _Findings({"right_tool": right_tool, "right_arguments": not problems}, problems)
+    findings.aspects["parallel"] = not problems and len({call.iteration for call in calls}) == 1
+    return findings
 
 
 def _by_our_rules(case: Case, turn: ExpectedTurn, calls: Sequence[_Call], content: str) -> _Findings:
@@ -139,7 +139,7 @@ def _by_our_rules(case: Case, turn: ExpectedTurn, calls: Sequence[_Call], conten
     usable = [call for call in calls if not call.failed or call.tool in hopeless]
     match = in_order if turn.order == "given" else assigned
     pairs = match(len(expected), len(usable), _fits(expected, usable))
-    named = assigned(len(expected), len(calls), lambda i, j: expected[i].tool == calls[j].tool)
+    same_name = assigned(len(expected), len(calls), lambda i, j: expected[i].tool == calls[j].tool)
     fitting = match(len(expected), len(calls), _fits(expected, calls))
     spare = [call for j, call in enumerate(usable) if j not in pairs.values() and not call.failed]
     complete = len(pairs) == len(expected)
@@ -153,7 +153,7 @@ def _by_our_rules(case: Case, turn: ExpectedTurn, calls: Sequence[_Call], conten
         problems.append("the tool failed, and the model answered nothing")
     return _Findings(
         {
-            "right_tool": len(named) == len(expected) and not strangers,
+            "right_tool": len(same_name) == len(expected) and not strangers,
             "right_arguments": len(fitting) == len(expected),
             "parallel": complete and len({call.iteration for call in tried}) <= 1,
             "recovers": complete and not silent,
@@ -163,24 +163,24 @@ def _by_our_rules(case: Case, turn: ExpectedTurn, calls: Sequence[_Call], conten
 
 
 def _fits(expected: Sequence[ExpectedCall], calls: Sequence[_Call]) -> Callable[[int, int], bool]:
-    known: dict[tuple[int, int], bool] = {}
+    results: dict[tuple[int, int], bool] = {}
 
     def fits(i: int, j: int) -> bool:
-        if (i, j) not in known:
+        if (i, j) not in results:
             call, params = calls[j], calls[j].params
             same = call.tool == expected[i].tool and params is not None and not call.refused
-            known[i, j] = same and params is not None and not argument_problems(expected[i], params)
-        return known[i, j]
+            results[i, j] = same and params is not None and not argument_problems(expected[i], params)
+        return results[i, j]
 
     return fits
 
 
 def _too_many(expected: Sequence[ExpectedCall], calls: Sequence[_Call]) -> list[_Call]:
-    left = [call.tool for call in expected]
+    names = [call.tool for call in expected]
     strangers = []
     for call in calls:
-        if call.tool in left:
-            left.remove(call.tool)
+        if call.tool in names:
+            names.remove(call.tool)
         elif not call.failed:
             strangers.append(call)
     return strangers
@@ -189,7 +189,7 @@ def _too_many(expected: Sequence[ExpectedCall], calls: Sequence[_Call]) -> list[
 def _call_problems(
     turn: ExpectedTurn, calls: Sequence[_Call], pairs: Mapping[int, int], failed: Sequence[_Call]
 ) -> list[str]:
-    """Say for each expected call that is missing what was called instead; failed: those that mocks ended."""
+    """Return a sentence for each expected call that is missing; failed: the calls that mocks ended."""
     expected = turn.calls or ()
     if len(pairs) == len(expected):
         return []
@@ -199,50 +199,50 @@ def _call_problems(
             order = ", ".join(call.tool for call in expected)
             return [f"the calls were made in another order than expected: {order}"]
         pairs = free
-    left = [call for j, call in enumerate(calls) if j not in pairs.values()]
+    unmatched = [call for j, call in enumerate(calls) if j not in pairs.values()]
     problems = []
-    for i, wanted in enumerate(expected):
+    for i, missing in enumerate(expected):
         if i in pairs:
             continue
-        same = [call for call in left if call.tool == wanted.tool]
+        same = [call for call in unmatched if call.tool == missing.tool]
         if same:
-            nearest = min(same, key=lambda call: _distance(wanted, call))
-            left.remove(nearest)
-            problems += _argument_sentences(wanted, nearest)
-        elif again := [call for call in failed if call.tool == wanted.tool]:
-            problems += _not_again(wanted, min(again, key=lambda call: _distance(wanted, call)))
+            nearest = min(same, key=lambda call: _distance(missing, call))
+            unmatched.remove(nearest)
+            problems += _argument_sentences(missing, nearest)
+        elif again := [call for call in failed if call.tool == missing.tool]:
+            problems += _not_again(missing, min(again, key=lambda call: _distance(missing, call)))
         else:
-            problems.append(f"{wanted.tool} was not called{_instead(wanted, left)}")
+            problems.append(f"{missing.tool} was not called{_instead(missing, unmatched)}")
     return problems
 
 
-def _distance(wanted: ExpectedCall, call: _Call) -> int:
-    return 1000 if call.params is None else len(argument_problems(wanted, call.params)) + bool(call.refused)
+def _distance(expected: ExpectedCall, call: _Call) -> int:
+    return 1000 if call.params is None else len(argument_problems(expected, call.params)) + bool(call.refused)
 
 
-def _argument_sentences(wanted: ExpectedCall, call: _Call) -> list[str]:
+def _argument_sentences(expected: ExpectedCall, call: _Call) -> list[str]:
     if call.params is None:
-        return [f"{wanted.tool}: its arguments are not a JSON object"]
-    problems = argument_problems(wanted, call.params) or [call.refused]
-    return [f"{wanted.tool}: {problem}" for problem in problems]
+        return [f"{expected.tool}: its arguments are not a JSON object"]
+    problems = argument_problems(expected, call.params) or [call.refused]
+    return [f"{expected.tool}: {problem}" for problem in problems]
 
 
-def _not_again(wanted: ExpectedCall, call: _Call) -> list[str]:
-    if _distance(wanted, call):
-        return _argument_sentences(wanted, call)
+def _not_again(expected: ExpectedCall, call: _Call) -> list[str]:
+    if _distance(expected, call):
+        return _argument_sentences(expected, call)
     return [f"{_format_calls([call])} failed, as the case intends, and was not called again"]
 
 
-def _instead(wanted: ExpectedCall, left: Sequence[_Call]) -> str:
-    names = [*dict.fromkeys(call.tool for call in left)]
+def _instead(expected: ExpectedCall, unmatched: Sequence[_Call]) -> str:
+    names = [*dict.fromkeys(call.tool for call in unmatched)]
     if not names:
         return ""
-    return f"; {', '.join(names[:5])} was" + did_you_mean(wanted.tool, names).replace("did you mean", "much like")
+    return f"; {', '.join(names[:5])} was" + did_you_mean(expected.tool, names).replace("did you mean", "much like")
 
 
 def _format_calls(calls: Sequence[_Call]) -> str:
-    said = [f"{call.tool}({_format_arguments(call)})" for call in calls[:3]]
-    return ", ".join(said) + (f" and {len(calls) - 3} more" if len(calls) > 3 else "")
+    texts = [f"{call.tool}({_format_arguments(call)})" for call in calls[:3]]
+    return ", ".join(texts) + (f" and {len(calls) - 3} more" if len(calls) > 3 else "")
 
 
 def _format_arguments(call: _Call) -> str:

@@ -25,10 +25,10 @@ def split_model_id(llms: Mapping[str, LLMEntry], model_id: str) -> tuple[str, st
     service, _, model = model_id.partition("/")
     entry = llms.get(service)
     if entry is None:
-        known = ", ".join(llms) or "none"
+        services = ", ".join(llms) or "none"
         raise UnknownNameError(
             f"model '{model_id}': no service is called '{service}'{did_you_mean(service, llms)}; a model "
-            f"is named LLM/MODEL, and the services are: {known}"
+            f"is named LLM/MODEL, and the services are: {services}"
         )
     if not model and not entry.default_model:
         raise ChatRequestError(f"model '{model_id}': {service} has no default_model; write {service}/MODEL")

@@ -52,8 +52,8 @@ async def estimate(
     if price is None:
         return None
     estimates = [price(_estimated_usage(chat, table, case)) for case in cases]
-    known = [cost for cost in estimates if cost is not None]
-    return sum(known) * runs if len(known) == len(estimates) else None
+    priced = [cost for cost in estimates if cost is not None]
+    return sum(priced) * runs if len(priced) == len(estimates) else None
 
 
 def _cost_of_attempt(attempt: Attempt, price: PriceOf | None) -> float | None:

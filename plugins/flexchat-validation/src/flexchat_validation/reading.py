@@ -34,9 +34,9 @@ class Cases:
             ConfigError: There is no case with that name, or none with that tag.
         """
         names, tags = tuple(names), tuple(tags)
-        known = [case.name for case in self.cases]
+        existing = [case.name for case in self.cases]
         used = {tag for case in self.cases for tag in case.tags}
-        wrong = [f"no case is called '{name}'{did_you_mean(name, known)}" for name in names if name not in known]
+        wrong = [f"no case is called '{name}'{did_you_mean(name, existing)}" for name in names if name not in existing]
         wrong += [f"no case has the tag '{tag}'{did_you_mean(tag, used)}" for tag in tags if tag not in used]
         if wrong:
             raise ConfigError([Problem(path="", text=text) for text in wrong])
@@ -100,17 +100,17 @@ def usable_cases(
     """
     table = table_of(chat_config)
     offered = Offered.of(chat_config, tools)
-    found, problems = (
+    read, problems = (
         rows_of(document, ("validation", "cases"), offered) if document is not None else _of_code(table.cases, offered)
     )
-    named, missing = named_files(table.files, folder or Path(), document)
+    paths, missing = named_files(table.files, folder or Path(), document)
     problems += missing
-    for file in dict.fromkeys([*named, *files]):
+    for file in dict.fromkeys([*paths, *files]):
         in_file, wrong = cases_in(file, offered)
-        found += in_file
+        read += in_file
         problems += wrong
-    problems += _twice(found)
-    usable = {one.case.name: one.case for one in reversed(found) if one.usable}  # of two with the same name, the first
+    problems += _twice(read)
+    usable = {one.case.name: one.case for one in reversed(read) if one.usable}  # of two with the same name, the first
     return Cases(cases=tuple(reversed(usable.values()))), tuple(problems)
 
 
@@ -136,14 +136,14 @@ def aspects_of(case: Case) -> tuple[str, ...]:
     fails = any(mock.error is not None for mock in case.mocks.values())
     several = len(answers) > 1 or any(len(turn.calls or ()) > 1 and turn.order == "any" for turn in turns)
     calls = bool(answers) or any(turn.calls for turn in turns)
-    shown = {
+    is_shown_by_aspect = {
         "right_tool": calls,
         "right_arguments": calls,
         "abstains": any(turn.no_call for turn in turns),
         "parallel": several and not fails,
         "recovers": fails,
     }
-    return tuple(aspect for aspect, is_shown in shown.items() if is_shown)
+    return tuple(aspect for aspect, is_shown in is_shown_by_aspect.items() if is_shown)
 
 
 def expects(case: Case) -> str:
@@ -168,21 +168,21 @@ def case_info(case: Case) -> dict[str, Any]:
 
 
 def _of_code(cases: Iterable[Case], offered: Offered) -> tuple[list[ReadCase], list[Problem]]:
-    found: list[ReadCase] = []
+    cases_read: list[ReadCase] = []
     problems: list[Problem] = []
     for index, case in enumerate(cases):
         path = f"validation.cases[{index}]"
         flaws = [*flaws_of(case, offered)]
-        found.append(ReadCase(case, Problem(path=path, text=""), usable=not flaws))
+        cases_read.append(ReadCase(case, Problem(path=path, text=""), usable=not flaws))
         for flaw in flaws:
             inner = spoken_path(flaw.place)
             problems.append(Problem(path=f"{path}.{inner}" if inner else path, text=flaw.text))
-    return found, problems
+    return cases_read, problems
 
 
-def _twice(found: Iterable[ReadCase]) -> Iterator[Problem]:
+def _twice(cases: Iterable[ReadCase]) -> Iterator[Problem]:
     first: dict[str, Problem] = {}
-    for one in found:
+    for one in cases:
         name = one.case.name
         if name in first:
             before = first[name]
@@ -210,11 +210,11 @@ def _arguments(arguments: Mapping[str, Any]) -> str:
 
 
 def _ground_truth(answer: Mapping[str, Any]) -> str:
-    made = []
+    calls = []
     for name, arguments in answer.items():
         first = {key: values[0] for key, values in arguments.items() if values and values[0] != ""}
-        made.append(f"{name}({_arguments(first)})")
-    return ", ".join(made)
+        calls.append(f"{name}({_arguments(first)})")
+    return ", ".join(calls)
 
 
 def cases_and_problems(
@@ -236,8 +236,8 @@ def cases_and_problems(
     if "validation" in read.document.data:
         table = read.settings(("validation",), (), ValidationTable)
         if table is None:  # the cases are read one by one below, so that the rest of the table is checked as well
-            written = read.document.data["validation"]
-            table = ValidationTable(files=_texts(written, "files"), models=_texts(written, "models"))
+            raw_table = read.document.data["validation"]
+            table = ValidationTable(files=_texts(raw_table, "files"), models=_texts(raw_table, "models"))
         core = attrs.evolve(core, tables={**core.tables, "validation": table})
     cases, problems = usable_cases(core, read.document.folder, files=files, tools=tools, document=read.document)
     of_the_table = [problem for problem in read.problems if problem.path.startswith("validation")]

@@ -57,25 +57,25 @@ def recorded_cases(
     several = len(turns) > 1
     notes = [
         f"turn {number}: {note}" if several else note
-        for number, (_, found) in enumerate(recorded, 1)
-        for note in found.notes
+        for number, (_, part) in enumerate(recorded, 1)
+        for note in part.notes
     ]
-    usable = [(turn, found, found.turn) for turn, found in recorded if found.turn is not None]
+    usable = [(turn, part, part.turn) for turn, part in recorded if part.turn is not None]
     if whole and usable:
         first, expected = usable[0][0], tuple(turn for _, _, turn in usable)
         mocks: dict[str, ToolMock] = {}
-        for _, found, _ in usable:
+        for _, part, _ in usable:
             notes += [
                 f"{tool} answered differently in a later turn; the mock answers as the first time"
-                for tool, mock in found.mocks.items()
+                for tool, mock in part.mocks.items()
                 if not _same_mock(mocks.setdefault(tool, mock), mock)
             ]
         case = Case(name=name or _name(first), turns=expected, mocks=mocks, tags=tuple(tags))
         return Imported(cases=(case,), notes=tuple(notes))
     names = _names([_name(turn) for turn, _, _ in usable], name)
     cases = [
-        Case(name=case_name, **attrs.asdict(expected, recurse=False), mocks=found.mocks, tags=tuple(tags))
-        for case_name, (_, found, expected) in zip(names, usable, strict=True)
+        Case(name=case_name, **attrs.asdict(expected, recurse=False), mocks=part.mocks, tags=tuple(tags))
+        for case_name, (_, part, expected) in zip(names, usable, strict=True)
     ]
     return Imported(cases=tuple(cases), notes=tuple(notes))
 
@@ -85,19 +85,19 @@ def _name(turn: ConversationTurn) -> str:
 
 
 def _names(titles: Sequence[str], name: str | None) -> Iterator[str]:
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for title in titles:
-        wanted = name or title
-        seen[wanted] = seen.get(wanted, 0) + 1
-        yield wanted if seen[wanted] == 1 else f"{wanted} ({seen[wanted]})"
+        case_name = name or title
+        counts[case_name] = counts.get(case_name, 0) + 1
+        yield case_name if counts[case_name] == 1 else f"{case_name} ({counts[case_name]})"
 
 
 def _recorded(turn: ConversationTurn) -> _Recorded:
     if turn.status != "done":
         return _Recorded(turn=None, mocks={}, notes=(f"left out: the turn {_ENDED[turn.status]}",))
-    said = [message for message in turn.messages if isinstance(message, UserMessage)]
-    message = "\n".join(m.content for m in said if m.content.strip())
-    notes = ["the message's pictures and files are left out"] if any(m.media for m in said) else []
+    user_messages = [message for message in turn.messages if isinstance(message, UserMessage)]
+    message = "\n".join(m.content for m in user_messages if m.content.strip())
+    notes = ["the message's pictures and files are left out"] if any(m.media for m in user_messages) else []
     if not message:
         return _Recorded(turn=None, mocks={}, notes=(*notes, "left out: the user wrote no text"))
     done = [*_calls(turn)]
@@ -148,8 +148,8 @@ def _same_mock(a: ToolMock, b: ToolMock) -> bool:
 
 def _calls(turn: ConversationTurn) -> Iterator[_Done]:
     answers = {message.tool_call_id: message for message in turn.messages if isinstance(message, ToolMessage)}
-    written = [message for message in turn.messages if isinstance(message, AssistantMessage)]
-    for index, message in enumerate(written):
+    answers_of_model = [message for message in turn.messages if isinstance(message, AssistantMessage)]
+    for index, message in enumerate(answers_of_model):
         for call in message.tool_calls:
             answer = answers.get(call.id)
             if call.arguments is None or answer is None:

@@ -153,13 +153,15 @@ class ValidationRun:
         run = await store.run(run_id)
         if run.state == "running":
             raise ChatRequestError(f"run {run.id} is still in progress")
-        known = {case.name: case for case in cases}
+        by_name = {case.name: case for case in cases}
         for name in run.cases:
-            if name not in known:
+            if name not in by_name:
                 raise ChatRequestError(
-                    f"run {run.id} tries the case '{name}', which no longer exists{did_you_mean(name, known)}"
+                    f"run {run.id} tries the case '{name}', which no longer exists{did_you_mean(name, by_name)}"
                 )
-        plan = Plan(models=_whole_ids(chat, run.models), cases=tuple(known[name] for name in run.cases), runs=run.runs)
+        plan = Plan(
+            models=_whole_ids(chat, run.models), cases=tuple(by_name[name] for name in run.cases), runs=run.runs
+        )
         keys = await model_keys(chat, plan.models)
         before = await store.attempts(run=run.id)
         run = attrs.evolve(run, state="running", ended_at=None, problem=None)
@@ -197,8 +199,8 @@ class ValidationRun:
         """Estimate the remaining time at the pace so far, minus the time waited; None once that has passed."""
         if not self._made:
             return None
-        left = self._made_s / self._made * missing - (elapsed - self._made_s)
-        return left if left > 0 else None
+        seconds = self._made_s / self._made * missing - (elapsed - self._made_s)
+        return seconds if seconds > 0 else None
 
     async def events(self) -> AsyncGenerator[Attempt | Progress, None]:
         """Make the missing attempts; yield each one when it is done, and the run's progress.
@@ -282,7 +284,7 @@ class ValidationRun:
                     return
                 task, round_ = planned
                 asked_at = time.monotonic()
-                found = await attempt_case(
+                outcome = await attempt_case(
                     self._chat,
                     task.model_id,
                     task.case,
@@ -291,14 +293,14 @@ class ValidationRun:
                     run=self.run.id,
                     repetition=task.repetition,
                 )
-                found = _with_its_cause(found, lane)
-                wait_s = self._wait_s(found, round_)
+                outcome = _with_its_cause(outcome, lane)
+                wait_s = self._wait_s(outcome, round_)
                 if wait_s is not None:
                     lane.queue.appendleft((task, round_ + 1))
-                    lane.hold(found.attempt.problems, wait_s, slower=_is_busy(found), asked_at=asked_at)
+                    lane.hold(outcome.attempt.problems, wait_s, slower=_is_busy(outcome), asked_at=asked_at)
                     queue.put_nowait(self.progress)
                     continue
-                queue.put_nowait(await self._keep(task, found))
+                queue.put_nowait(await self._keep(task, outcome))
         except Exception as error:  # noqa: BLE001  raised by events, once the others have stopped
             if self._trouble is None:
                 self._trouble = error
@@ -309,16 +311,16 @@ class ValidationRun:
         finally:
             lane.workers -= 1
 
-    def _wait_s(self, found: AttemptOutcome, round_: int) -> float | None:
+    def _wait_s(self, outcome: AttemptOutcome, round_: int) -> float | None:
         """Return the delay before an attempt is repeated, in seconds; None if it is final."""
-        error = found.error
+        error = outcome.error
         if not isinstance(error, ProviderError) or not error.retryable:
             return None
         wait_s = error.retry_after_s if error.retry_after_s is not None else self._pause_s * 2 ** (round_ - 1)
         return wait_s if round_ < ROUNDS and wait_s <= LONGEST_WAIT_S else None
 
-    async def _keep(self, task: Task, found: AttemptOutcome) -> Attempt:
-        attempt = found.attempt
+    async def _keep(self, task: Task, outcome: AttemptOutcome) -> Attempt:
+        attempt = outcome.attempt
         # One that counts has an id derived from its content: making it a second time adds nothing.
         attempt = attempt if attempt.outcome == "error" else attrs.evolve(attempt, id=self._id(task))
         await self._store.add(attempt)
@@ -326,7 +328,7 @@ class ValidationRun:
         self._made += 1
         self._made_s = time.monotonic() - self._began if self._began is not None else 0.0
         model_id = attempt.key.model_id
-        if attempt.outcome != "error" and not is_late(found.error):
+        if attempt.outcome != "error" and not is_late(outcome.error):
             self._errors_in_a_row[model_id] = 0
             return attempt
         self._last_error = " ".join(attempt.problems)
@@ -358,22 +360,22 @@ class ValidationRun:
     def _id(self, task: Task) -> str:
         """Return the id for an attempt that counts: the same for the same case, tools and model in the same run."""
         key = attrs.astuple(_for_a_case(self.keys[task.model_id]))
-        named = [self.run.id, key, task.case.name, self.hashes[task.case.name], task.repetition]
-        return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+        parts = [self.run.id, key, task.case.name, self.hashes[task.case.name], task.repetition]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def _with_its_cause(found: AttemptOutcome, lane: Lane) -> AttemptOutcome:
+def _with_its_cause(outcome: AttemptOutcome, lane: Lane) -> AttemptOutcome:
     """Replace the error of an open circuit breaker with the failure that opened it."""
-    if found.attempt.outcome != "error" or not isinstance(found.error, ProviderError):
-        return found
-    if found.error.code != CIRCUIT_OPEN:
-        lane.cause = found.attempt.problems
-    problems = lane.cause or found.attempt.problems
-    return attrs.evolve(found, attempt=attrs.evolve(found.attempt, problems=problems))
+    if outcome.attempt.outcome != "error" or not isinstance(outcome.error, ProviderError):
+        return outcome
+    if outcome.error.code != CIRCUIT_OPEN:
+        lane.cause = outcome.attempt.problems
+    problems = lane.cause or outcome.attempt.problems
+    return attrs.evolve(outcome, attempt=attrs.evolve(outcome.attempt, problems=problems))
 
 
-def _is_busy(found: AttemptOutcome) -> bool:
-    return isinstance(found.error, (ProviderRateLimitError, ProviderOverloadedError))
+def _is_busy(outcome: AttemptOutcome) -> bool:
+    return isinstance(outcome.error, (ProviderRateLimitError, ProviderOverloadedError))
 
 
 def _for_a_case(key: ModelKey) -> ModelKey:

@@ -65,8 +65,8 @@ class Verdict:
 
     def undecided(self, lacking: str) -> Verdict:
         """Return it as a verdict that proves nothing, and that no number of such tests would decide."""
-        found = _summarise(self.successes, self.tests, self.low, self.high)
-        return attrs.evolve(self, status="undecided", more=None, lacking=lacking, reason=f"{found}: {lacking}")
+        counts = _summarise(self.successes, self.tests, self.low, self.high)
+        return attrs.evolve(self, status="undecided", more=None, lacking=lacking, reason=f"{counts}: {lacking}")
 
 
 def interval(successes: float, tests: float) -> tuple[float, float]:
@@ -174,17 +174,17 @@ def _more(successes: int, tests: int, planned: int | None, first: Status) -> int
         scale = (tests + more) / tests
         return _status(successes * scale, tests * scale, None, first) != "undecided"
 
-    found = None
+    result = None
     if could_be(MOST_MORE):
         low, high = 0, MOST_MORE
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if could_be(middle) else (middle, high)
-        found = next((more for more in range(high, MOST_MORE + 1) if at(more) != "undecided"), None)
+        result = next((more for more in range(high, MOST_MORE + 1) if at(more) != "undecided"), None)
     until_planned = planned - tests if planned and planned > tests else 0
     if 0 < until_planned <= MOST_MORE and at(until_planned) != "undecided":
-        return min(found or until_planned, until_planned)
-    return found
+        return min(result or until_planned, until_planned)
+    return result
 
 
 def _lacking(successes: int, tests: int, more: int | None, *, fixed: bool) -> str:
@@ -200,10 +200,10 @@ def _lacking(successes: int, tests: int, more: int | None, *, fixed: bool) -> st
 def _reason(status: Status, successes: int, tests: int, more: int | None, lacking: str) -> str:
     if not tests:
         return "not tested"
-    found = _summarise(successes, tests, *interval(successes, tests))
+    counts = _summarise(successes, tests, *interval(successes, tests))
     if status != "undecided":
-        return f"{found}: {'above' if status == 'validated' else 'below'} the line of {_LINE}"
-    return f"{found}: {lacking}" + (f", {more} more like these would do" if more is not None else "")
+        return f"{counts}: {'above' if status == 'validated' else 'below'} the line of {_LINE}"
+    return f"{counts}: {lacking}" + (f", {more} more like these would do" if more is not None else "")
 
 
 def _summarise(successes: int, tests: int, low: float, high: float) -> str:

@@ -247,12 +247,12 @@ def _summary(
     if is_stale:
         overall, aspects = _outdated(overall), {aspect: _outdated(each) for aspect, each in aspects.items()}
     costs = [a.cost for a in counted if a.cost is not None]
-    shown = names if cases is None else cases
+    case_names = names if cases is None else cases
     return ModelSummary(
         model_id=model_id,
         verdict=overall,
         aspects=aspects,
-        cells=tuple(_cell(model_id, name, by_case.get(name, []), stale) for name in shown),
+        cells=tuple(_cell(model_id, name, by_case.get(name, []), stale) for name in case_names),
         stale=is_stale,
         stale_reasons=tuple(dict.fromkeys(reason for reasons in stale.values() for reason in reasons)),
         cases=len(names),

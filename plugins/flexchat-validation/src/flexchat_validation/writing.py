@@ -61,13 +61,13 @@ def add_cases(file: Path, cases: Sequence[Case]) -> None:
         text = _json({**before, "cases": [*rows, *map(case_data, cases)]})
     else:
         text = (old.rstrip("\n") + "\n\n" if old.strip() else "") + toml_of(cases)
-    _replace(file, text, kept={**before, "cases": rows})
+    _replace(file, text, before={**before, "cases": rows})
 
 
 def _data(value: Any) -> Any:
     if attrs.has(type(value)):
-        said = {field.name: getattr(value, field.name) for field in attrs.fields(type(value)) if _says(field, value)}
-        return {name: _data(inner) for name, inner in said.items()}
+        fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value)) if _says(field, value)}
+        return {name: _data(inner) for name, inner in fields.items()}
     if isinstance(value, Mapping):
         return {name: _data(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -127,27 +127,27 @@ def _refuse_names_twice(file: Path, rows: Sequence[Any], cases: Iterable[Case]) 
         names.add(case.name)
 
 
-def _replace(file: Path, text: str, kept: Mapping[str, Any]) -> None:
+def _replace(file: Path, text: str, before: Mapping[str, Any]) -> None:
     """Replace a file with a text, once it is on disk and reads back with everything that was there."""
     try:
         with replacing(file) as out:
             out.write(text)
             out.flush()
-            _check_kept(file, Path(out.name), kept)
+            _check_kept(file, Path(out.name), before)
     except OSError as error:
         raise failed(file, f"the file cannot be written: {error.strerror or error}") from None
 
 
-def _check_kept(file: Path, written: Path, kept: Mapping[str, Any]) -> None:
+def _check_kept(file: Path, path: Path, before: Mapping[str, Any]) -> None:
     from flexchat.host import read_document
 
     try:
-        after = read_document(written).data
+        after = read_document(path).data
     except ConfigError as error:
         reason = error.problems[0].text
         if reason.startswith("this is not TOML"):  # cases = [...] and [[cases]] in one file
             reason = "write its 'cases' as tables [[cases]]"
         raise failed(file, f"the cases cannot be added: {reason}; or name another file") from None
-    rows = after.get("cases", [])[: len(kept["cases"])]
-    if {**after, "cases": rows} != kept:
+    rows = after.get("cases", [])[: len(before["cases"])]
+    if {**after, "cases": rows} != before:
         raise failed(file, "the cases cannot be added without changing existing content; name another file")

@@ -16,9 +16,9 @@ _MOST_CHARACTERS, _MOST_TOOLS = 600, 12
 _json = functools.partial(json.dumps, ensure_ascii=False)
 
 
-def from_results(asked: Sequence[tuple[ToolCall | None, ToolMessage]], steps: Sequence[Step]) -> list[str]:
+def from_results(results: Sequence[tuple[ToolCall | None, ToolMessage]], steps: Sequence[Step]) -> list[str]:
     """Compose one sentence per result, then one per request that no tool could handle."""
-    return [*(_result(call, message) for call, message in asked), *_unmet(steps)]
+    return [*(_result(call, message) for call, message in results), *_unmet(steps)]
 
 
 def from_plan(steps: Sequence[Step], tools: Sequence[Tool], *, may_call: bool) -> list[str]:
@@ -43,19 +43,19 @@ def _unmet(steps: Sequence[Step]) -> Iterator[str]:
 
 def _result(call: ToolCall | None, message: ToolMessage) -> str:
     arguments = call.arguments if call is not None and call.arguments is not None else {}
-    spoken, failed = f"{message.name} ({_format_pairs(arguments)})" if arguments else message.name, message.is_error
+    call_text, failed = f"{message.name} ({_format_pairs(arguments)})" if arguments else message.name, message.is_error
     try:
         content = json.loads(message.content)
     except (ValueError, RecursionError):
-        return f"{spoken} {'failed' if failed else 'answered'}: {_shorten(message.content)}"
-    told = content if isinstance(content, dict) and "success" in content else {}
-    if told.get("success") is False:
-        hint = f" ({told['hint']})" if told.get("hint") else ""
-        return f"{spoken} failed: {_shorten(str(told.get('error', 'no reason given')) + hint)}"
+        return f"{call_text} {'failed' if failed else 'answered'}: {_shorten(message.content)}"
+    envelope = content if isinstance(content, dict) and "success" in content else {}
+    if envelope.get("success") is False:
+        hint = f" ({envelope['hint']})" if envelope.get("hint") else ""
+        return f"{call_text} failed: {_shorten(str(envelope.get('error', 'no reason given')) + hint)}"
     if failed:
-        return f"{spoken} failed: {_shorten(message.content)}"
-    value = _shorten(_format(_news(told.get("result", content), arguments)))
-    return f"{spoken} answered {value}" + ("" if value.endswith((".", "…")) else ".")
+        return f"{call_text} failed: {_shorten(message.content)}"
+    value = _shorten(_format(_news(envelope.get("result", content), arguments)))
+    return f"{call_text} answered {value}" + ("" if value.endswith((".", "…")) else ".")
 
 
 def _news(content: Any, arguments: Mapping[str, Any]) -> Any:

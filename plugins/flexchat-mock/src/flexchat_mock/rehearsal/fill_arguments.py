@@ -63,26 +63,26 @@ def fill_arguments(
     listed = schema.get("required")
     required = [str(name) for name in listed] if isinstance(listed, list | tuple) else []
     parameters = sorted(_parameters(schema, required), key=lambda p: p.name not in required)
-    found: dict[str, Argument] = {}
+    arguments: dict[str, Argument] = {}
     free, rest = [*values], text
     for find in (_match_option, _match_label, _take_next):
-        for parameter in (p for p in parameters if p.name not in found):
+        for parameter in (p for p in parameters if p.name not in arguments):
             if (argument := find(parameter, text, free)) is not None:
-                found[parameter.name] = argument
+                arguments[parameter.name] = argument
                 if (used := argument.uses) is not None:
                     free.remove(used)
                     rest = rest[: used.start] + " " * (used.end - used.start) + rest[used.end :]
-    empty = next((p.name for p in parameters if p.wanted and p.takes_words and p.name not in found), None)
-    if empty is not None and (left := _drop_tool_words(rest, about)):
-        found[empty] = Argument(left)
-    ordered = {p.name: found[p.name] for p in parameters if p.name in found}
-    return ordered, tuple(name for name in required if name not in found)
+    empty = next((p.name for p in parameters if p.wanted and p.takes_words and p.name not in arguments), None)
+    if empty is not None and (remainder := _drop_tool_words(rest, about)):
+        arguments[empty] = Argument(remainder)
+    ordered = {p.name: arguments[p.name] for p in parameters if p.name in arguments}
+    return ordered, tuple(name for name in required if name not in arguments)
 
 
 def _parameters(schema: Mapping[str, Any], required: Sequence[str]) -> list[_Parameter]:
     properties = schema.get("properties")
     parts = {str(name): part for name, part in properties.items()} if isinstance(properties, Mapping) else {}
-    found = []
+    parameters = []
     for name, part in parts.items():
         part = part if isinstance(part, Mapping) else {}
         forms = part.get("anyOf")  # For "anyOf: X or null", use X.
@@ -94,14 +94,14 @@ def _parameters(schema: Mapping[str, Any], required: Sequence[str]) -> list[_Par
         types, options = (list(each) if isinstance(each, list | tuple) else [] for each in (said, options))
         words = (*name_words(str(part.get("format", ""))), *name_words(name))
         kind = next((_KINDS[word] for word in words if word in _KINDS), "")
-        found.append(_Parameter(name, types or [said], options, kind, name in required or len(parts) == 1))
-    return found
+        parameters.append(_Parameter(name, types or [said], options, kind, name in required or len(parts) == 1))
+    return parameters
 
 
 def _match_option(parameter: _Parameter, text: str, free: Sequence[Value]) -> Argument | None:
     """Match one of the values of the parameter's enum."""
-    said = (o for o in parameter.options if re.search(rf"(?<!\w){re.escape(str(o))}(?!\w)", text, re.IGNORECASE))
-    return next((Argument(option, 1.0) for option in said), None)
+    options = (o for o in parameter.options if re.search(rf"(?<!\w){re.escape(str(o))}(?!\w)", text, re.IGNORECASE))
+    return next((Argument(option, 1.0) for option in options), None)
 
 
 def _match_label(parameter: _Parameter, text: str, free: Sequence[Value]) -> Argument | None:

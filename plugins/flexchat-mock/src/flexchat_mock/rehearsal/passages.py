@@ -60,11 +60,11 @@ def read_passages(prompt: str) -> tuple[Passage, ...]:
 
 def from_passages(question: str, passages: Sequence[Passage]) -> str:
     """Quote the sentence that best matches the question, with its source; or state that none matches."""
-    asked = content_stems(question)
+    stems_asked = content_stems(question)
     sentences = [(place, text) for place, passage in enumerate(passages) for text in _sentences(passage.text)]
     stems = [content_stems(text) for _, text in sentences]
-    known = Counter(word for one in stems for word in one)
-    weights = {word: math.log(1 + len(sentences) / known[word]) for word in asked if known[word]}
+    counts = Counter(word for one in stems for word in one)
+    weights = {word: math.log(1 + len(sentences) / counts[word]) for word in stems_asked if counts[word]}
     titles = [content_stems(passage.title) for passage in passages]
     best, best_score = None, 0.0
     for (place, text), own in zip(sentences, stems, strict=True):
@@ -74,8 +74,8 @@ def from_passages(question: str, passages: Sequence[Passage]) -> str:
             best, best_score = (passages[place], text), score * _AFTER_ANOTHER**place
     if best is None:
         return "The passages found share no word with the question."
-    passage, said = best
-    return f"{said} (Source: {f'{passage.title}, {passage.source}' if passage.source else passage.title})"
+    passage, sentence = best
+    return f"{sentence} (Source: {f'{passage.title}, {passage.source}' if passage.source else passage.title})"
 
 
 def _sentences(text: str) -> Iterator[str]:

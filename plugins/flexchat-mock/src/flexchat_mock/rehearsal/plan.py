@@ -104,12 +104,12 @@ def _choose(text: str, tools: Sequence[Tool]) -> Step:
     best, best_rank = Step(text), 0.0
     values, words = values_of(text), content_stems(text)
     for tool in tools:
-        found, missing = fill_arguments(tool.schema, text, values, tool.about)
-        score = sum(tool.about.get(word, 0.0) for word in words) + sum(each.evidence for each in found.values())
+        arguments, missing = fill_arguments(tool.schema, text, values, tool.about)
+        score = sum(tool.about.get(word, 0.0) for word in words) + sum(each.evidence for each in arguments.values())
         score += _NOTHING_ELSE if words and words <= tool.about.keys() else 0.0
         rank = score * (_INCOMPLETE if missing else 1.0)
         if score >= _ENOUGH and rank > best_rank:
-            best, best_rank = Step(text, tool.name, found, missing), rank
+            best, best_rank = Step(text, tool.name, arguments, missing), rank
     return best
 
 
@@ -123,6 +123,6 @@ def _again(last: Step | None, piece: str) -> Step | None:
     for name, argument in last.found.items() if is_alone else ():
         if argument.uses is not None and argument.uses.kind == value.kind:
             as_written = argument.value != argument.uses.value
-            said = piece[value.start : value.end] if as_written else value.value
-            return Step(piece, last.tool, {**last.found, name: attrs.evolve(argument, value=said, uses=value)})
+            new_value = piece[value.start : value.end] if as_written else value.value
+            return Step(piece, last.tool, {**last.found, name: attrs.evolve(argument, value=new_value, uses=value)})
     return None

@@ -72,9 +72,9 @@ def answer(messages: Sequence[Message], model: str, options: ChatOptions) -> Cha
     asked = [ToolCall.from_object(step.tool, step.arguments) for step in steps if step.tool and not step.missing]
     if asked and may_call:
         return ChatResult(message=AssistantMessage(parts=tuple(asked)), finish_reason="tool_calls", model=model)
-    shown = read_passages("\n\n".join(m.content for m in messages if isinstance(m, SystemMessage)))
-    if shown and text:
-        return _says([from_passages(text[:MAX_CHARACTERS], shown)], model)
+    passages = read_passages("\n\n".join(m.content for m in messages if isinstance(m, SystemMessage)))
+    if passages and text:
+        return _says([from_passages(text[:MAX_CHARACTERS], passages)], model)
     return _says(from_plan(steps, tools, may_call=may_call), model)
 
 

@@ -42,23 +42,23 @@ _REGIONS = ("Africa", "America", "Antarctica", "Asia", "Atlantic", "Australia", 
 
 def values_of(text: str) -> tuple[Value, ...]:
     """Find the values in a text, in order and without overlaps."""
-    found: list[Value] = []
+    values: list[Value] = []
     for value in (*_matches(text), *_zones(text), *_names(text)):
-        if all(value.end <= other.start or other.end <= value.start for other in found):
-            found.append(value)
-    return tuple(sorted(found, key=lambda value: value.start))
+        if all(value.end <= other.start or other.end <= value.start for other in values):
+            values.append(value)
+    return tuple(sorted(values, key=lambda value: value.start))
 
 
 def _matches(text: str) -> Iterator[Value]:
     for kind, pattern in _PATTERNS.items():
         for match in pattern.finditer(text):
-            said: Any = next((group for group in match.groups() if group is not None), match[0])
+            value: Any = next((group for group in match.groups() if group is not None), match[0])
             if kind == "number":
-                said = float(said) if "." in said else int(said)
+                value = float(value) if "." in value else int(value)
             elif kind == "expression":
-                said = re.sub("|".join(_SPOKEN), lambda sign: _SPOKEN[sign[0]], said)
+                value = re.sub("|".join(_SPOKEN), lambda sign: _SPOKEN[sign[0]], value)
             if kind != "expression" or _ARITHMETIC.search(match[0]):
-                yield Value(kind, said, match.start(), match.end())
+                yield Value(kind, value, match.start(), match.end())
 
 
 @functools.cache

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ..reading import Cases, Imported
 
 
-def words_of(given: Sequence[str]) -> tuple[str, ...]:
+def words_of(texts: Sequence[str]) -> tuple[str, ...]:
     """Return words separated by spaces or commas."""
-    return tuple(dict.fromkeys(word.strip() for words in given for word in words.split(",") if word.strip()))
+    return tuple(dict.fromkeys(word.strip() for words in texts for word in words.split(",") if word.strip()))
 
 
 def tags_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -31,7 +31,7 @@ def tags_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     )
 
 
-def put_out(found: Imported, context: CommandContext, out: str | None) -> None:
+def put_out(result: Imported, context: CommandContext, out: str | None) -> None:
     """Print cases, or add them to a file.
 
     Raises:
@@ -41,14 +41,14 @@ def put_out(found: Imported, context: CommandContext, out: str | None) -> None:
 
     terminal = context.terminal
     if out is not None:
-        add_cases(Path(out), found.cases)
+        add_cases(Path(out), result.cases)
     if context.json:
-        data: dict[str, Any] = {"cases": [case_data(case) for case in found.cases], "notes": list(found.notes)}
+        data: dict[str, Any] = {"cases": [case_data(case) for case in result.cases], "notes": list(result.notes)}
         terminal.json({"file": out, **data} if out else data)
     elif out is None:
-        terminal.write(toml_of(found.cases))
+        terminal.write(toml_of(result.cases))
     else:
-        terminal.out(f"{counted(len(found.cases), 'case')} added to {out}", "bold")
+        terminal.out(f"{counted(len(result.cases), 'case')} added to {out}", "bold")
 
 
 def _case_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,14 +90,14 @@ def check(context: CommandContext, files: tuple[str, ...], tags: tuple[str, ...]
     Prints everything that is wrong with them; the exit status is 2 if anything is.
     """
     terminal = context.terminal
-    found, problems = _checked(context, files)
-    cases = () if problems else found.chosen(tags=tags)
+    usable, problems = _checked(context, files)
+    cases = () if problems else usable.chosen(tags=tags)
     if context.json:
         terminal.json({"cases": len(cases), "problems": [attrs.asdict(problem) for problem in problems]})
     elif problems:
         for problem in problems:
             terminal.out(str(problem))
-        terminal.out(f"{counted(len(problems), 'problem')}; {counted(len(found.cases), 'case')} can be used", "red")
+        terminal.out(f"{counted(len(problems), 'problem')}; {counted(len(usable.cases), 'case')} can be used", "red")
     else:
         terminal.out(
             f"{counted(len(cases), 'case')}: nothing is wrong with {'it' if len(cases) == 1 else 'them'}", "bold"
@@ -123,12 +123,12 @@ def import_(
     """
     if limit is not None and limit < 1:
         raise UsageError(f"--limit is at least 1, not {limit}")
-    found = _imported(Path(file), answers, origin, limit)
-    for note in found.notes:
+    result = _imported(Path(file), answers, origin, limit)
+    for note in result.notes:
         context.terminal.say(f"note: {note}", "dim")
-    if not found.cases:
+    if not result.cases:
         raise UsageError(f"{file}: nothing in it can be imported as a case")
-    put_out(found, context, out)
+    put_out(result, context, out)
 
 
 def _cases(context: CommandContext, files: Sequence[str]) -> Cases:

@@ -56,14 +56,14 @@ def record(
     if whole and turn is not None:
         raise UsageError("--turn makes a case of one turn, --whole of all: use one of the two")
     turns, shown_id = asyncio.run(_turns(context, id, tenant))
-    found = recorded_cases(_chosen(turns, turn), name=name, tags=tags, whole=whole)
-    for note in found.notes:
+    result = recorded_cases(_chosen(turns, turn), name=name, tags=tags, whole=whole)
+    for note in result.notes:
         terminal.say(f"note: {note}", "dim")
-    if not found.cases:
+    if not result.cases:
         raise UsageError(f"conversation {shown_id} has no turn that a case can be made of")
     if not whole and len(turns) > 1 and turn != 1:
         terminal.say("note: a later turn may depend on earlier ones: --whole keeps them together", "dim")
-    put_out(found, context, out)
+    put_out(result, context, out)
 
 
 async def _turns(context: CommandContext, id: str | None, tenant: str) -> tuple[Sequence[ConversationTurn], str]:

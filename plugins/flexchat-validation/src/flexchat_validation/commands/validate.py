@@ -115,22 +115,22 @@ def validate(context: CommandContext, /, **options: Any) -> int:
 
     The exit status is 0 if --fail-on finds nothing, else 1; 130 if interrupted.
     """
-    wanted = Wanted(**options)
-    _check(wanted)
+    parsed = Wanted(**options)
+    _check(parsed)
     with contextlib.nullcontext() if context.terminal.verbose else limit_retry_notes():
-        return asyncio.run(_validate(context, wanted))
+        return asyncio.run(_validate(context, parsed))
 
 
-def store_path(named: str | None, table: ValidationTable, file: Path | None) -> Path | None:
+def store_path(option: str | None, table: ValidationTable, file: Path | None) -> Path | None:
     """Return where results are kept: --store, else validation.store, from the configuration's folder; else None."""
-    if named is not None:
-        return located(named)
+    if option is not None:
+        return located(option)
     if table.store is None:
         return None
     return located(table.store, file.parent if file else None)
 
 
-async def _validate(context: CommandContext, wanted: Wanted) -> int:
+async def _validate(context: CommandContext, options: Wanted) -> int:
     from ..store import ValidationStore
     from .validate_report import print_report, report_of, write_junit
     from .validate_watch import watch
@@ -140,11 +140,11 @@ async def _validate(context: CommandContext, wanted: Wanted) -> int:
     file = read.path if read else None
     _end_like_ctrl_c(signal.SIGTERM)
     async with context.open_chat() as chat:
-        table = _table(chat, wanted)
-        store = ValidationStore(store_path(wanted.store, table, file))
+        table = _table(chat, options)
+        store = ValidationStore(store_path(options.store, table, file))
         async with contextlib.aclosing(store):
             try:
-                run, known_cases = await _planned(chat, table, store, read, wanted)
+                run, known_cases = await _planned(chat, table, store, read, options)
             except ChatRequestError as error:
                 raise UsageError(str(error)) from None
             if not context.json:
@@ -157,10 +157,10 @@ async def _validate(context: CommandContext, wanted: Wanted) -> int:
             report = await report_of(run, store, known_cases=known_cases)
             print_report(report, terminal, as_json=context.json)
             if not report.complete:
-                terminal.say(_how_to_go_on(report, context.config, wanted.store))
-            if wanted.junit:
-                write_junit(Path(wanted.junit), report)
-            return INTERRUPTED if interrupted else _status(report, wanted.fail_on)
+                terminal.say(_how_to_go_on(report, context.config, options.store))
+            if options.junit:
+                write_junit(Path(options.junit), report)
+            return INTERRUPTED if interrupted else _status(report, options.fail_on)
 
 
 def _end_like_ctrl_c(number: int) -> None:
@@ -171,17 +171,17 @@ def _end_like_ctrl_c(number: int) -> None:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
-def _check(wanted: Wanted) -> None:
+def _check(options: Wanted) -> None:
     for option in ("runs", "concurrency"):
-        number = getattr(wanted, option)
+        number = getattr(options, option)
         if number is not None and number < 1:
             raise UsageError(f"--{option} is at least 1, not {number}")
-    if wanted.junit:
-        _check_output(Path(wanted.junit))
-    if wanted.resume is not None:
-        given = [name for name in ("model", "runs", "cases", "tag") if getattr(wanted, name)]
-        if given:
-            raise UsageError(f"--resume continues a run as it was planned: leave out --{given[0]}")
+    if options.junit:
+        _check_output(Path(options.junit))
+    if options.resume is not None:
+        conflicts = [name for name in ("model", "runs", "cases", "tag") if getattr(options, name)]
+        if conflicts:
+            raise UsageError(f"--resume continues a run as it was planned: leave out --{conflicts[0]}")
 
 
 def _check_output(path: Path) -> None:
@@ -200,20 +200,20 @@ def _check_output(path: Path) -> None:
         raise UsageError(f"--junit: '{path}' cannot be written: {error.strerror or error}") from None
 
 
-def _table(chat: FlexChat, wanted: Wanted) -> ValidationTable:
+def _table(chat: FlexChat, options: Wanted) -> ValidationTable:
     from ..cases import table_of
 
     table = table_of(chat.config)
     return attrs.evolve(
         table,
-        run_tools=table.run_tools or wanted.run_tools,
-        concurrency=wanted.concurrency or table.concurrency,
-        runs=wanted.runs or table.runs,
+        run_tools=table.run_tools or options.run_tools,
+        concurrency=options.concurrency or table.concurrency,
+        runs=options.runs or table.runs,
     )
 
 
 async def _planned(
-    chat: FlexChat, table: ValidationTable, store: ValidationStore, read: ReadConfig | None, wanted: Wanted
+    chat: FlexChat, table: ValidationTable, store: ValidationStore, read: ReadConfig | None, options: Wanted
 ) -> tuple[ValidationRun, int]:
     """Return the run, and how many cases there were to choose from."""
     from ..fingerprint import open_tools
@@ -222,17 +222,17 @@ async def _planned(
     await open_tools(chat)  # the cases are checked against their names
     file = read.path if read else None
     config = _whole_path(file)
-    if wanted.resume is not None:
-        earlier = await _unfinished(store, wanted.resume, config)
+    if options.resume is not None:
+        earlier = await _unfinished(store, options.resume, config)
         settings = earlier.settings
         table = attrs.evolve(table, run_tools=table.run_tools or bool(settings.get("run_tools")))
         known = _cases(chat, file, settings.get("files") or ()).cases
         return await ValidationRun.resume(chat, earlier.id, known, store, table=table), len(known)
-    files, names = _files_and_names(wanted.cases)
+    files, names = _files_and_names(options.cases)
     cases = _cases(chat, file, files)
     plan = Plan(
-        models=tuple(dict.fromkeys(wanted.model)) or _models(chat, table, read),
-        cases=_chosen(cases, names, wanted.tag),
+        models=tuple(dict.fromkeys(options.model)) or _models(chat, table, read),
+        cases=_chosen(cases, names, options.tag),
         runs=table.runs,
     )
     settings = {"config": config, "files": [str(path) for path in files], "run_tools": table.run_tools}
@@ -243,15 +243,15 @@ def _whole_path(file: Path | None) -> str | None:
     return os.path.realpath(file) if file else None
 
 
-async def _unfinished(store: ValidationStore, wanted: str, config: str | None) -> Run:
+async def _unfinished(store: ValidationStore, prefix: str, config: str | None) -> Run:
     runs = await store.runs(1000)
-    if wanted:
-        found = [run for run in runs if run.id.startswith(wanted)]
-        if len(found) != 1:
+    if prefix:
+        matches = [run for run in runs if run.id.startswith(prefix)]
+        if len(matches) != 1:
             raise UsageError(
-                f"--resume {wanted}: {f'{len(found)} runs start with this' if found else 'there is no such run'}"
+                f"--resume {prefix}: {f'{len(matches)} runs start with this' if matches else 'there is no such run'}"
             )
-        return found[0]
+        return matches[0]
     mine = [run for run in runs if run.settings.get("config") == config]
     open_ = [run for run in mine if run.state not in ("finished", "running")]
     if not open_:
@@ -272,9 +272,9 @@ def _cases(chat: FlexChat, file: Path | None, files: Sequence[str | Path]) -> Ca
     return read_cases(config, folder, files=[Path(path) for path in files], tools=tool_names(chat))
 
 
-def _files_and_names(given: Sequence[str]) -> tuple[list[Path], list[str]]:
-    files = [word for word in given if Path(word).suffix in (".toml", ".json", ".jsonl") or os.path.isfile(word)]
-    return [Path(os.path.realpath(word)) for word in files], [word for word in given if word not in files]
+def _files_and_names(words: Sequence[str]) -> tuple[list[Path], list[str]]:
+    files = [word for word in words if Path(word).suffix in (".toml", ".json", ".jsonl") or os.path.isfile(word)]
+    return [Path(os.path.realpath(word)) for word in files], [word for word in words if word not in files]
 
 
 def _chosen(cases: Cases, names: Sequence[str], tags: Sequence[str]) -> tuple[Case, ...]:
@@ -294,18 +294,18 @@ def _models(chat: FlexChat, table: ValidationTable, read: ReadConfig | None) -> 
         if problems:
             raise ConfigError(problems)
         return tuple(dict.fromkeys(table.models))
-    named = [chat.llms.resolve(rule.llm, rule.model) for rule in chat.config.responses if rule.llm in chat.llms]
-    found = tuple(dict.fromkeys(f"{llm.name}/{model}" for llm, model in named if model))
-    if not found:
+    resolved = [chat.llms.resolve(rule.llm, rule.model) for rule in chat.config.responses if rule.llm in chat.llms]
+    models = tuple(dict.fromkeys(f"{llm.name}/{model}" for llm, model in resolved if model))
+    if not models:
         raise UsageError("no rule names a model: choose one with --model LLM/MODEL, or in validation.models")
-    return found
+    return models
 
 
 def _how_to_go_on(report: Report, config: str | None, store: str | None) -> str:
     options = "".join(f" --{name} {value}" for name, value in (("config", config), ("store", store)) if value)
-    kept = report.progress.passed + report.progress.failed
+    number = report.progress.passed + report.progress.failed
     return (
-        f"{kept} of {report.progress.planned} attempts are kept; flexchat validate --resume{options} makes the others"
+        f"{number} of {report.progress.planned} attempts are kept; flexchat validate --resume{options} makes the others"
     )
 
 

@@ -71,13 +71,13 @@ async def report_of(run: ValidationRun, store: ValidationStore, *, known_cases: 
         place = (attempt.key.model_id, attempt.case, attempt.repetition)
         if attempt.outcome != "error" or place not in last or last[place].outcome == "error":
             last[place] = attempt
-    known = [attempt for model_id in run.plan.models for attempt in await store.attempts(model_id=model_id)]
+    all_attempts = [attempt for model_id in run.plan.models for attempt in await store.attempts(model_id=model_id)]
     return Report(
         run=run.run,
         plan=run.plan,
         progress=run.progress,
         attempts=tuple(last.values()),
-        models=summarise(known, run.keys, run.hashes, runs=await store.runs(-1)),
+        models=summarise(all_attempts, run.keys, run.hashes, runs=await store.runs(-1)),
         known_cases=known_cases,
     )
 
@@ -117,22 +117,22 @@ def print_verdicts(rows: Sequence[tuple[str, Verdict]], terminal: Terminal) -> N
     columns = [
         (
             f"  {name}",
-            found.status.replace("_", " "),
-            f"{found.successes:,} of {found.tests:,} right" if found.tests else "no tests",
-            f"{math.floor(found.low * 100)}-{math.ceil(found.high * 100)} %" if found.tests else "",
-            f"needs {found.more:,} more" if found.more else "",
+            verdict.status.replace("_", " "),
+            f"{verdict.successes:,} of {verdict.tests:,} right" if verdict.tests else "no tests",
+            f"{math.floor(verdict.low * 100)}-{math.ceil(verdict.high * 100)} %" if verdict.tests else "",
+            f"needs {verdict.more:,} more" if verdict.more else "",
         )
-        for name, found in rows
+        for name, verdict in rows
     ]
     widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
-    for (_, found), cells in zip(rows, columns, strict=True):
+    for (_, verdict), cells in zip(rows, columns, strict=True):
         line = "  ".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True))
-        terminal.out(line.rstrip(), _STYLES.get(found.status, "plain"))
+        terminal.out(line.rstrip(), _STYLES.get(verdict.status, "plain"))
 
 
 def _print_model(model: ModelSummary, report: Report, terminal: Terminal) -> None:
     terminal.out(model.model_id, "bold")
-    aspects = [(aspect.replace("_", " "), found) for aspect, found in model.aspects.items()]
+    aspects = [(aspect.replace("_", " "), verdict) for aspect, verdict in model.aspects.items()]
     rows = [("stale results" if model.stale else _tried(report), model.verdict), *aspects]
     print_verdicts(rows, terminal)
     here = sum(a.key.model_id == model.model_id and a.outcome != "error" for a in report.attempts)
@@ -154,11 +154,11 @@ def _tried(report: Report) -> str:
 
 def _lacking(rows: Sequence[tuple[str, Verdict]]) -> list[str]:
     """Explain the rows that are undecided although their interval is clear, or that no number of tests would decide."""
-    named: dict[str, list[str]] = {}
-    for name, found in rows:
-        if found.lacking and (found.more is None or found.low >= LINE or found.high < LINE):
-            named.setdefault(found.lacking, []).append(name)
-    return [f"{', '.join(names)}: {lacking}" for lacking, names in named.items()]
+    names_by_reason: dict[str, list[str]] = {}
+    for name, verdict in rows:
+        if verdict.lacking and (verdict.more is None or verdict.low >= LINE or verdict.high < LINE):
+            names_by_reason.setdefault(verdict.lacking, []).append(name)
+    return [f"{', '.join(names)}: {lacking}" for lacking, names in names_by_reason.items()]
 
 
 def _print_failures(report: Report, terminal: Terminal) -> None:
@@ -167,29 +167,29 @@ def _print_failures(report: Report, terminal: Terminal) -> None:
         return
     many = len(report.plan.models) > 1
     runs = report.plan.runs
-    shown = len(failed) if terminal.verbose else _MOST_FAILURES
+    limit = len(failed) if terminal.verbose else _MOST_FAILURES
     terminal.out(f"failed: {counted(sum(map(len, failed.values())), 'attempt')}", "bold")
-    for (model_id, case), attempts in [*failed.items()][:shown]:
+    for (model_id, case), attempts in [*failed.items()][:limit]:
         of = f" ({len(attempts)} of {runs})" if runs > 1 else ""
         terminal.out(f"  {one_line(case, 60)}{f' with {model_id}' if many else ''}{of}")
         problems = [*dict.fromkeys(text for attempt in attempts for text in attempt.problems)]
         for text in problems if terminal.verbose else problems[:_MOST_PROBLEMS]:
             terminal.paragraph(text if terminal.verbose else one_line(text, 300), indent="      ")
-    if len(failed) > shown:
-        terminal.out(f"  … and {counted(len(failed) - shown, 'case')} more: -v shows them all")
+    if len(failed) > limit:
+        terminal.out(f"  … and {counted(len(failed) - limit, 'case')} more: -v shows them all")
     terminal.out()
 
 
 def _print_errors(report: Report, terminal: Terminal) -> None:
-    found: dict[tuple[str, str], int] = {}
+    counts: dict[tuple[str, str], int] = {}
     for attempt in report.attempts:
         if attempt.outcome == "error":
             place = (attempt.key.model_id, " ".join(attempt.problems))
-            found[place] = found.get(place, 0) + 1
-    if not found:
+            counts[place] = counts.get(place, 0) + 1
+    if not counts:
         return
     terminal.out("ended in an error and is not counted:", "bold")
-    for (model_id, why), number in found.items():
+    for (model_id, why), number in counts.items():
         terminal.paragraph(f"{counted(number, 'attempt')} with {model_id}: {one_line(why, 300)}", indent="  ")
     terminal.out()
 
@@ -205,17 +205,17 @@ def _problem(report: Report) -> str:
 
 
 def _grouped(attempts: Iterable[Attempt], outcome: str) -> Mapping[tuple[str, str], Sequence[Attempt]]:
-    found: dict[tuple[str, str], list[Attempt]] = {}
+    groups: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in attempts:
         if attempt.outcome == outcome:
-            found.setdefault((attempt.key.model_id, attempt.case or ""), []).append(attempt)
-    return dict(sorted(found.items()))
+            groups.setdefault((attempt.key.model_id, attempt.case or ""), []).append(attempt)
+    return dict(sorted(groups.items()))
 
 
 def _summary(report: Report) -> str:
     progress = report.progress
-    made = progress.passed + progress.failed
-    parts = [f"run {report.run.id[:8]} {report.run.state}: {made:,} of {counted(progress.planned, 'attempt')}"]
+    done = progress.passed + progress.failed
+    parts = [f"run {report.run.id[:8]} {report.run.state}: {done:,} of {counted(progress.planned, 'attempt')}"]
     parts[0] += f" in {duration(progress.elapsed_s)}"
     if progress.input_tokens or progress.output_tokens:
         parts.append(f"{progress.input_tokens:,} tokens read, {progress.output_tokens:,} written")

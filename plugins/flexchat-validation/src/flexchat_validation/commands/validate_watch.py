@@ -40,12 +40,12 @@ async def _tick(run: ValidationRun, terminal: Terminal) -> None:
 def progress_line(progress: Progress, width: int) -> str:
     """Return a run's progress on one line: counts, a bar if there is room, the time left."""
     counts = f"{progress.done} of {progress.planned}"
-    said = [f"{progress.passed} passed", f"{progress.failed} failed"]
-    said += [counted(progress.errors, "error")] if progress.errors else []
+    parts = [f"{progress.passed} passed", f"{progress.failed} failed"]
+    parts += [counted(progress.errors, "error")] if progress.errors else []
     if progress.waiting:
-        return f"{counts}: {', '.join(said)}; waiting: {progress.waiting}"
-    said += [f"about {duration(progress.eta_s)} left"] if progress.eta_s is not None else []
-    rest = f"{counts}: {', '.join(said)}"
+        return f"{counts}: {', '.join(parts)}; waiting: {progress.waiting}"
+    parts += [f"about {duration(progress.eta_s)} left"] if progress.eta_s is not None else []
+    rest = f"{counts}: {', '.join(parts)}"
     room = min(30, width - len(rest) - 5)
     if room < 5:
         return rest

@@ -52,9 +52,9 @@ def show(context: CommandContext, model: str, store: str | None) -> None:
     with _tracker(context, store, judges=True) as tracker:
         record = tracker.get_status(model)
         if not record.tested:
-            known = [known.model_id for known in tracker.get_all_validations()]
-            there = ", ".join(known) or "none"
-            raise UsageError(f"'{model}' has not been tested{did_you_mean(model, known)}; tested are: {there}")
+            ids = [ids.model_id for ids in tracker.get_all_validations()]
+            there = ", ".join(ids) or "none"
+            raise UsageError(f"'{model}' has not been tested{did_you_mean(model, ids)}; tested are: {there}")
         if context.json:
             context.terminal.json(record.to_dict())
         else:
@@ -99,9 +99,9 @@ def _print_tests(record: ValidationRecord, terminal: Terminal) -> None:
     for test in record.test_history[-_TESTS_SHOWN:]:
         details = test.get("details") or {}
         case = details.get("case") if isinstance(details, dict) else None
-        said = ": ".join(str(part) for part in (case, test.get("error")) if part)
+        text = ": ".join(str(part) for part in (case, test.get("error")) if part)
         when = str(test["timestamp"])[:16].replace("T", " ")
-        line = f"  {when}  {'passed' if test['success'] else 'failed'}  {one_line(said, 500)}".rstrip()
+        line = f"  {when}  {'passed' if test['success'] else 'failed'}  {one_line(text, 500)}".rstrip()
         terminal.out(line if len(line) <= terminal.width else f"{line[: terminal.width - 2]} …")
     if record.test_count > _TESTS_SHOWN:
         terminal.out(f"  the last {_TESTS_SHOWN} of {record.test_count:,}; flexchat validations export writes all")

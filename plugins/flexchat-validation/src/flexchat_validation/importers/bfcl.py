@@ -93,15 +93,15 @@ def json_schema_of(schema: Any) -> Any:
     """Return parameters with JSON Schema's names for types, at every depth."""
     if not isinstance(schema, Mapping):
         return schema
-    made = dict(schema)
-    if isinstance(made.get("type"), str):
-        made["type"] = _TYPES.get(made["type"], "string")
-    if isinstance(made.get("properties"), Mapping):
-        made["properties"] = {name: json_schema_of(inner) for name, inner in made["properties"].items()}
+    converted = dict(schema)
+    if isinstance(converted.get("type"), str):
+        converted["type"] = _TYPES.get(converted["type"], "string")
+    if isinstance(converted.get("properties"), Mapping):
+        converted["properties"] = {name: json_schema_of(inner) for name, inner in converted["properties"].items()}
     for keyword in ("items", "additionalProperties"):
-        if keyword in made:
-            made[keyword] = json_schema_of(made[keyword])
-    return made
+        if keyword in converted:
+            converted[keyword] = json_schema_of(converted[keyword])
+    return converted
 
 
 class _LeftOutError(Exception):

@@ -38,11 +38,11 @@ class OldRecord:
         Args:
             there: The model's attempts that are kept already; only imported ones matter.
         """
-        known = {a.id: a for a in (*there, *self.attempts) if a.id.startswith(IMPORTED)}
-        tests = self.tests - sum(a.tests for a in known.values())
+        imported = {a.id: a for a in (*there, *self.attempts) if a.id.startswith(IMPORTED)}
+        tests = self.tests - sum(a.tests for a in imported.values())
         if tests < 1:
             return ()
-        successes = self.successes - sum(_was_success(a) for a in known.values())
+        successes = self.successes - sum(_was_success(a) for a in imported.values())
         successes = min(max(successes, 0), tests)
         return (
             Attempt(
@@ -113,17 +113,17 @@ _NEVER = "1970-01-01T00:00:00.000Z"
 
 
 def _attempts(model_id: str, history: Sequence[Mapping[str, Any]], last_tested: str) -> Iterator[Attempt]:
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for entry in history:
         text = json.dumps(entry, sort_keys=True)
-        seen[text] = seen.get(text, 0) + 1
+        counts[text] = counts.get(text, 0) + 1
         at = entry.get("timestamp")
         success = entry.get("success") is True if "success" in entry else "error" not in entry
         no_tool = success and entry.get("tools_used") == []
         error = entry.get("error")
         problems = _NO_TOOL if no_tool else "" if success else error if isinstance(error, str) else json.dumps(error)
         yield Attempt(
-            id=_id(model_id, text, seen[text]),
+            id=_id(model_id, text, counts[text]),
             key=ModelKey(model_id=model_id),
             outcome="passed" if success and not no_tool else "failed",
             at=at if isinstance(at, str) and at else last_tested or _NEVER,
@@ -147,8 +147,8 @@ def _was_success(attempt: Attempt) -> int:
 
 
 def _either(record: Mapping[str, Any], name: str, other: str, default: Any) -> Any:
-    found = record.get(name, record.get(other))
-    return default if found is None else found
+    value = record.get(name, record.get(other))
+    return default if value is None else value
 
 
 def _count(value: Any, where: str, what: str) -> int:
@@ -157,5 +157,5 @@ def _count(value: Any, where: str, what: str) -> int:
     return value
 
 
-def _id(*named: Any) -> str:
-    return IMPORTED + hashlib.sha256(json.dumps(named).encode()).hexdigest()[: 32 - len(IMPORTED)]
+def _id(*parts: Any) -> str:
+    return IMPORTED + hashlib.sha256(json.dumps(parts).encode()).hexdigest()[: 32 - len(IMPORTED)]

@@ -79,12 +79,12 @@ def _variants(
     title: str, test: Mapping[str, Any], default: Mapping[str, Any], prompts: Sequence[tuple[str | None, str]]
 ) -> Iterator[tuple[str, dict[str, Any], tuple[str | None, str]]]:
     """Yield each prompt with each combination of variables; a list in vars means one value after the other."""
-    given = {**table(default.get("vars")), **table(test.get("vars"))}
-    options = [value if isinstance(value, list) and value else [value] for value in given.values()]
+    variables = {**table(default.get("vars")), **table(test.get("vars"))}
+    options = [value if isinstance(value, list) and value else [value] for value in variables.values()]
     for index, prompt in enumerate(prompts, 1):
         for number, values in enumerate(itertools.product(*options), 1):
             name = title + (f", prompt {index}" if len(prompts) > 1 else "")
-            yield name + (f" ({number})" if number > 1 else ""), dict(zip(given, values, strict=True)), prompt
+            yield name + (f" ({number})" if number > 1 else ""), dict(zip(variables, values, strict=True)), prompt
 
 
 def _case(
@@ -101,29 +101,29 @@ def _case(
     options = table(test.get("options"))
     provider = test.get("provider", options.get("provider"))
     tools = {**tools, **_tools([options, provider], file, notes)}
-    wanted = Wanted(tools, notes=notes)
+    test_case = Wanted(tools, notes=notes)
     for assertion in [*listed(default.get("assert")), *listed(test.get("assert"))]:
-        read_assertion(_rendered_data(assertion, variables), wanted)
-    complete(wanted)
-    if not wanted.calls:
+        read_assertion(_rendered_data(assertion, variables), test_case)
+    complete(test_case)
+    if not test_case.calls:
         why = "; ".join(notes) or "it has no assertion about them"
         raise _LeftOutError(f"it does not say which tools are called ({why})")
-    answer = wanted.contains or wanted.regex
+    answer = test_case.contains or test_case.regex
     metadata = table(test.get("metadata"))
     tags = ("promptfoo", *(str(metadata[key]) for key in ("category",) if isinstance(metadata.get(key), str)))
     case = Case(
         name=name,
         message=_rendered(message, variables),
         prompt=None if prompt is None else _rendered(prompt, variables),
-        calls=tuple(wanted.calls),
-        order="given" if wanted.order else "any",
-        extra_calls=wanted.extra_calls,
-        answer=AnswerCheck(contains=tuple(wanted.contains), regex=wanted.regex) if answer else None,
+        calls=tuple(test_case.calls),
+        order="given" if test_case.order else "any",
+        extra_calls=test_case.extra_calls,
+        answer=AnswerCheck(contains=tuple(test_case.contains), regex=test_case.regex) if answer else None,
         tools=() if tools else None,
         own_tools=tuple(tools.values()),
         tags=tags,
     )
-    offered = Offered() if tools else Offered(parameters=dict.fromkeys(call.tool for call in wanted.calls))
+    offered = Offered() if tools else Offered(parameters=dict.fromkeys(call.tool for call in test_case.calls))
     wrong = next(flaws_of(case, offered), None)
     if wrong is not None:
         raise _LeftOutError(wrong.sentence())
@@ -132,28 +132,28 @@ def _case(
 
 def _tools(providers: Any, file: Path, notes: list[str]) -> dict[str, CaseTool]:
     """Return the tools that providers are configured with, in OpenAI's format."""
-    found: dict[str, CaseTool] = {}
+    tools: dict[str, CaseTool] = {}
     for provider in listed(providers):
         if not isinstance(provider, Mapping):
             continue
         inner = provider if "config" in provider else next(iter(provider.values()), None)  # {"openai:gpt-5": {config}}
         config = table(inner.get("config")) if isinstance(inner, Mapping) else {}
-        given = config.get("tools", config.get("functions"))
-        if isinstance(given, str):
-            given = _tools_of_file(given, file, notes)
-        for tool in listed(given):
+        entries = config.get("tools", config.get("functions"))
+        if isinstance(entries, str):
+            entries = _tools_of_file(entries, file, notes)
+        for tool in listed(entries):
             function = tool.get("function", tool) if isinstance(tool, Mapping) else {}
             if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
                 notes.append("a tool without a name is left out")
                 continue
             name = function["name"]
             parameters = table(function.get("parameters", function.get("input_schema")))
-            found[name] = CaseTool(
+            tools[name] = CaseTool(
                 name=name,
                 description=str(function.get("description") or name),
                 parameters={"type": "object", **parameters} if parameters else {"type": "object", "properties": {}},
             )
-    return found
+    return tools
 
 
 def _tools_of_file(reference: str, file: Path, notes: list[str]) -> Any:
@@ -182,13 +182,13 @@ def _prompts(prompts: Any, file: Path, notes: list[str]) -> Iterator[tuple[str |
             except ConfigError as error:
                 notes.append(f"prompt {index} is left out: {error}")
                 continue
-        said = _parse_prompt(raw)
-        if said is None:
+        parsed = _parse_prompt(raw)
+        if parsed is None:
             notes.append(
                 f"prompt {index} is left out: it is not a single user message, with or without a system prompt"
             )
         else:
-            yield said
+            yield parsed
 
 
 def _parse_prompt(raw: Any) -> tuple[str | None, str] | None:
@@ -201,22 +201,22 @@ def _parse_prompt(raw: Any) -> tuple[str | None, str] | None:
         messages = None
     if messages is None:
         return None, raw
-    said = [(m.get("role"), m.get("content")) for m in messages if isinstance(m, Mapping)]
-    texts = [content for _, content in said if isinstance(content, str)]
-    roles = [role for role, _ in said]
-    if len(texts) != len(said) or roles not in (["user"], ["system", "user"]):
+    parts = [(m.get("role"), m.get("content")) for m in messages if isinstance(m, Mapping)]
+    texts = [content for _, content in parts if isinstance(content, str)]
+    roles = [role for role, _ in parts]
+    if len(texts) != len(parts) or roles not in (["user"], ["system", "user"]):
         return None
     return (texts[0] if len(texts) == 2 else None), texts[-1]
 
 
 def _rendered(text: str, variables: Mapping[str, Any]) -> str:
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in variables:
-            raise _LeftOutError(f"its prompt asks for {{{{{found[1]}}}}}, and vars does not have it")
-        given = variables[found[1]]
-        if isinstance(given, str) and given.startswith("file://"):
-            raise _LeftOutError(f"its variable {found[1]} is in a file")
-        return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in variables:
+            raise _LeftOutError(f"its prompt asks for {{{{{match[1]}}}}}, and vars does not have it")
+        variable = variables[match[1]]
+        if isinstance(variable, str) and variable.startswith("file://"):
+            raise _LeftOutError(f"its variable {match[1]} is in a file")
+        return variable if isinstance(variable, str) else json.dumps(variable, ensure_ascii=False, default=str)
 
     if re.search(r"\{%|\{#", text) or len(_VARIABLE.findall(text)) != text.count("{{"):
         raise _LeftOutError("its template does more than fill in variables: {{name}}")
@@ -273,15 +273,15 @@ def _yaml(text: str, file: Path) -> Any:
         raise ConfigError([problem]) from None
 
 
-def _size(value: Any, known: dict[int, int]) -> int:
+def _size(value: Any, sizes: dict[int, int]) -> int:
     """Count the values within a value. Ten lines of nested YAML aliases can expand to gigabytes."""
     if not isinstance(value, (dict, list)):
         return 1
-    if id(value) not in known:
-        known[id(value)] = _TOO_MANY  # something that contains itself has no end
+    if id(value) not in sizes:
+        sizes[id(value)] = _TOO_MANY  # something that contains itself has no end
         inner = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_size(item, known) for item in inner)
-    return known[id(value)]
+        sizes[id(value)] = 1 + sum(_size(item, sizes) for item in inner)
+    return sizes[id(value)]
 
 
 def _beside(reference: str, file: Path) -> Path | None:

@@ -33,42 +33,42 @@ class Wanted:
     notes: list[str] = attrs.field(factory=list)
 
 
-def read_assertion(assertion: Any, wanted: Wanted) -> None:
+def read_assertion(assertion: Any, draft: Wanted) -> None:
     """Add what an assertion asks for, or a note of why it is left out."""
     if not isinstance(assertion, Mapping) or not isinstance(assertion.get("type"), str):
-        wanted.notes.append("an assertion without a type is left out")
+        draft.notes.append("an assertion without a type is left out")
         return
     kind, value = assertion["type"], assertion.get("value")
     base = kind.removeprefix("not-").partition(":")[0]
     if kind in _VALID_CALL:
-        wanted.valid = True
+        draft.valid = True
     elif kind in _READERS:
         try:
-            _READERS[kind](value, assertion, wanted)
+            _READERS[kind](value, assertion, draft)
         except (TypeError, ValueError, KeyError) as error:
-            wanted.notes.append(f"{kind} is left out: {error or 'its value is not understood'}")
+            draft.notes.append(f"{kind} is left out: {error or 'its value is not understood'}")
     elif kind == "assert-set":
         for inner in listed(assertion.get("assert")):
-            read_assertion(inner, wanted)
+            read_assertion(inner, draft)
     elif base in _CODE:
-        wanted.notes.append(f"{kind} is left out: it is code, and is not run")
+        draft.notes.append(f"{kind} is left out: it is code, and is not run")
     elif base in _GRADED:
-        wanted.notes.append(f"{kind} is left out: another model judges it")
+        draft.notes.append(f"{kind} is left out: another model judges it")
     else:
-        wanted.notes.append(f"{kind} is left out: cases have no equivalent")
+        draft.notes.append(f"{kind} is left out: cases have no equivalent")
 
 
-def _f1(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+def _f1(value: Any, assertion: Mapping[str, Any], draft: Wanted) -> None:
     names = value.split(",") if isinstance(value, str) else _names(value)
     names = [name.strip() for name in names if name.strip()]
     if not names:
         raise ValueError("it names no tool")
     if float(assertion.get("threshold", 1)) < 1:
-        wanted.notes.append("tool-call-f1: its threshold is taken as 1: all of these calls and no others")
-    _add_calls(wanted, [ExpectedCall(tool=name) for name in dict.fromkeys(names)])
+        draft.notes.append("tool-call-f1: its threshold is taken as 1: all of these calls and no others")
+    _add_calls(draft, [ExpectedCall(tool=name) for name in dict.fromkeys(names)])
 
 
-def _tool_used(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+def _tool_used(value: Any, assertion: Mapping[str, Any], draft: Wanted) -> None:
     if isinstance(value, Mapping):
         if "pattern" in value and "name" not in value and re.search(r"[*?]", str(value["pattern"])):
             raise ValueError("it names tools by a pattern")
@@ -80,66 +80,66 @@ def _tool_used(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None
         names = [name] * least
     else:
         names = [value] if isinstance(value, str) else _names(value)
-    _add_calls(wanted, [ExpectedCall(tool=name) for name in names])
-    wanted.extra_calls = True
+    _add_calls(draft, [ExpectedCall(tool=name) for name in names])
+    draft.extra_calls = True
 
 
-def _tool_arguments(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+def _tool_arguments(value: Any, assertion: Mapping[str, Any], draft: Wanted) -> None:
     value = table(value)
     name, arguments = value.get("name", value.get("tool")), value.get("args", value.get("arguments"))
     if not isinstance(name, str) or not isinstance(arguments, Mapping):
         raise ValueError("it does not name a tool and its arguments")
     exact = value.get("mode") == "exact"
-    _add_calls(wanted, [ExpectedCall(tool=name, arguments=dict(arguments), other_arguments=not exact)])
-    wanted.extra_calls = True
+    _add_calls(draft, [ExpectedCall(tool=name, arguments=dict(arguments), other_arguments=not exact)])
+    draft.extra_calls = True
 
 
-def _sequence(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+def _sequence(value: Any, assertion: Mapping[str, Any], draft: Wanted) -> None:
     steps = value.get("steps") if isinstance(value, Mapping) else value
     names = [str(step.get("name")) if isinstance(step, Mapping) else step for step in listed(steps)]
     exact = isinstance(value, Mapping) and value.get("mode") == "exact"
-    if wanted.calls and not exact:
-        wanted.extra_calls = True
-    earlier = {call.tool: call for call in wanted.calls}
-    wanted.calls = [earlier.get(name, ExpectedCall(tool=name)) for name in _names(names)]
-    wanted.order, wanted.extra_calls = True, wanted.extra_calls or not exact
+    if draft.calls and not exact:
+        draft.extra_calls = True
+    earlier = {call.tool: call for call in draft.calls}
+    draft.calls = [earlier.get(name, ExpectedCall(tool=name)) for name in _names(names)]
+    draft.order, draft.extra_calls = True, draft.extra_calls or not exact
 
 
-def _contains(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+def _contains(value: Any, assertion: Mapping[str, Any], draft: Wanted) -> None:
     texts = [str(text) for text in listed(value)]
     if not texts or any(isinstance(text, (Mapping, list)) for text in listed(value)):
         raise ValueError("its value is not a text")
-    wanted.contains += texts
+    draft.contains += texts
     if not str(assertion["type"]).startswith("i"):
-        wanted.notes.append(f"{assertion['type']}: upper and lower case count alike")
+        draft.notes.append(f"{assertion['type']}: upper and lower case count alike")
 
 
-def _contains_any(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+def _contains_any(value: Any, assertion: Mapping[str, Any], draft: Wanted) -> None:
     alternatives = "|".join(re.escape(str(text)) for text in listed(value))
     ignoring = str(assertion["type"]).startswith("i")
-    _set_regex(f"(?i:{alternatives})" if ignoring else f"(?:{alternatives})", wanted)
+    _set_regex(f"(?i:{alternatives})" if ignoring else f"(?:{alternatives})", draft)
 
 
-def _regex(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+def _regex(value: Any, assertion: Mapping[str, Any], draft: Wanted) -> None:
     if not isinstance(value, str):
         raise ValueError("its value is not a text")
-    _set_regex(value, wanted)
+    _set_regex(value, draft)
 
 
-def _equals(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+def _equals(value: Any, assertion: Mapping[str, Any], draft: Wanted) -> None:
     if not isinstance(value, str):
         raise ValueError("only texts can be compared with the answer")
-    _set_regex(f"^{re.escape(value)}$", wanted)
+    _set_regex(f"^{re.escape(value)}$", draft)
 
 
-def _starts_with(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
-    _set_regex(f"^{re.escape(str(value))}", wanted)
+def _starts_with(value: Any, assertion: Mapping[str, Any], draft: Wanted) -> None:
+    _set_regex(f"^{re.escape(str(value))}", draft)
 
 
-def _set_regex(pattern: str, wanted: Wanted) -> None:
-    if wanted.regex is not None:
+def _set_regex(pattern: str, draft: Wanted) -> None:
+    if draft.regex is not None:
         raise ValueError("a case has one pattern for the answer")
-    wanted.regex = pattern
+    draft.regex = pattern
 
 
 _READERS: Mapping[str, Callable[[Any, Mapping[str, Any], Wanted], None]] = {
@@ -159,27 +159,27 @@ _READERS: Mapping[str, Callable[[Any, Mapping[str, Any], Wanted], None]] = {
 }
 
 
-def _add_calls(wanted: Wanted, calls: Sequence[ExpectedCall]) -> None:
+def _add_calls(draft: Wanted, calls: Sequence[ExpectedCall]) -> None:
     """Add calls; one with arguments refines a call that is already expected."""
     for call in calls:
-        same = [other for other in wanted.calls if other.tool == call.tool]
+        same = [other for other in draft.calls if other.tool == call.tool]
         bare = [other for other in same if not other.arguments]
         if call.arguments and bare:
-            wanted.calls[wanted.calls.index(bare[0])] = call
+            draft.calls[draft.calls.index(bare[0])] = call
         elif call.arguments or sum(c.tool == call.tool for c in calls) > len(same):
-            wanted.calls.append(call)
+            draft.calls.append(call)
 
 
-def complete(wanted: Wanted) -> None:
+def complete(draft: Wanted) -> None:
     """Check the calls against their tools' schemas if the test asks for valid calls."""
-    if not wanted.valid:
+    if not draft.valid:
         return
-    if not wanted.calls and len(wanted.tools) == 1:
-        wanted.calls = [ExpectedCall(tool=name) for name in wanted.tools]
-        wanted.extra_calls = True
-    elif not wanted.calls:
-        wanted.notes.append("it asks for a valid call, but does not say of which tool")
-    wanted.calls = [_valid(call, wanted.tools.get(call.tool)) for call in wanted.calls]
+    if not draft.calls and len(draft.tools) == 1:
+        draft.calls = [ExpectedCall(tool=name) for name in draft.tools]
+        draft.extra_calls = True
+    elif not draft.calls:
+        draft.notes.append("it asks for a valid call, but does not say of which tool")
+    draft.calls = [_valid(call, draft.tools.get(call.tool)) for call in draft.calls]
 
 
 def _valid(call: ExpectedCall, tool: CaseTool | None) -> ExpectedCall:

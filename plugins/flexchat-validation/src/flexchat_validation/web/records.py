@@ -64,8 +64,8 @@ class Records:
 
     def store(self, chat: FlexChat) -> ValidationStore:
         """Return the store that the configuration names, opening it on first use."""
-        named = table_of(chat.config).store
-        path = located(named, self._serving.folder) if named else None
+        name = table_of(chat.config).store
+        path = located(name, self._serving.folder) if name else None
         if path not in self._stores:
             self._stores[path] = ValidationStore(path)
         return self._stores[path]

@@ -111,14 +111,14 @@ async def plan_run(call: Call) -> Reply:
             )
             for model in plan.models
         }
-    known = [cost for cost in costs.values() if cost is not None]
+    priced = [cost for cost in costs.values() if cost is not None]
     return call.web.Json(
         {
             "planned": plan.planned,
             "models": list(plan.models),
             "cases": [case.name for case in plan.cases],
             "runs": plan.runs,
-            "cost": sum(known) if known else None,
+            "cost": sum(priced) if priced else None,
             "unpriced": [model for model, cost in costs.items() if cost is None],
         }
     )

@@ -75,29 +75,29 @@ async def _events(call: Call) -> AsyncGenerator[Event, None]:
 async def _tool_test(call: Call) -> AsyncIterator[ToolTest]:
     body = call.body
     async with call.serving.chat() as chat, contextlib.AsyncExitStack() as stack:
-        wanted = body.get("record", True)
+        is_recorded = body.get("record", True)
         if "provider_config" in body:
-            asked, provider = await _inline(call, chat)
-            await stack.enter_async_context(asked)
+            tested, provider = await _inline(call, chat)
+            await stack.enter_async_context(tested)
             # The same name in the configuration means another model.
-            wanted = wanted and provider not in chat.config.llms
-            service, model, shown = INLINE, body["model"], provider
+            is_recorded = is_recorded and provider not in chat.config.llms
+            service, model, label = INLINE, body["model"], provider
         else:
-            asked = chat
+            tested = chat
             service, model = (
                 (body["llm"], body["model"]) if "llm" in body else call.web.chosen_model(chat, body["model"])
             )
             chat.llms.resolve(service, model)  # raises if there is no such service
-            shown = service
+            label = service
         rule = ResponseRule(llm=service, model=model, prompt=PROMPT, max_tokens=MAX_TOKENS, tools=RuleTools())
-        await asked.tools.ready_for(rule)  # else tools of sources that are opened later would run
-        tools = asked.tools.offer_to(rule).list()
+        await tested.tools.ready_for(rule)  # else tools of sources that are opened later would run
+        tools = tested.tools.offer_to(rule).list()
         standing_in = () if body.get("run_tools", False) else tuple(tool.name for tool in tools if not may_run(tool))
         yield ToolTest(
-            chat=asked.with_rule(rule, tools=tools_to_run(tools) if standing_in else None),
-            model_id=f"{shown}/{model}",
-            service=shown,
-            record=wanted,
+            chat=tested.with_rule(rule, tools=tools_to_run(tools) if standing_in else None),
+            model_id=f"{label}/{model}",
+            service=label,
+            record=is_recorded,
             standing_in=standing_in,
         )
 
@@ -140,23 +140,23 @@ async def _outcome(call: Call, test: ToolTest, turn: Turn) -> dict[str, Any]:
     Without record nothing was expected, so the outcome is neither success nor failure.
     """
     response = turn.response
-    made = response.tool_calls or ()
-    succeeded = bool(made) and turn.succeeded
-    iterations = max((entry.iteration for entry in made), default=0)
-    details = {"tools_used": [entry.tool for entry in made], "iterations_used": iterations}
+    calls = response.tool_calls or ()
+    succeeded = bool(calls) and turn.succeeded
+    iterations = max((entry.iteration for entry in calls), default=0)
+    details = {"tools_used": [entry.tool for entry in calls], "iterations_used": iterations}
     if call.serving.settings.tokens:  # all tenants see the history, but not what others asked
         why = f"failed: {', '.join(entry.tool for entry in turn.failed_calls)}"
     else:
         why = "; ".join(entry.result.explained() for entry in turn.failed_calls)
         details["query"] = call.body["query"]
-    why = why if made else "no tool was called"
+    why = why if calls else "no tool was called"
     status = await _recorded(call, test, succeeded=succeeded, details=details, error={**details, "error": why})
     return {
         "content": response.content,
         "model": response.model,
         "service": test.service,
-        "tool_calls": [entry.to_dict() for entry in made],
-        "not_run": sorted({entry.tool for entry in made} & {*test.standing_in}),
+        "tool_calls": [entry.to_dict() for entry in calls],
+        "not_run": sorted({entry.tool for entry in calls} & {*test.standing_in}),
         "max_iterations_reached": response.max_iterations_reached,
         "iterations": iterations,
         "succeeded": succeeded if call.body.get("record", True) else None,
@@ -178,18 +178,18 @@ async def _recorded(call: Call, test: ToolTest, *, succeeded: bool, details: Any
     async with call.serving.chat() as chat:
         tracker = await Records.of(call).tracker(chat)
     if not test.record:
-        found = await asyncio.to_thread(tracker.get_status, test.model_id)
+        result = await asyncio.to_thread(tracker.get_status, test.model_id)
     elif succeeded:
-        found = await asyncio.to_thread(tracker.record_success, test.model_id, details)
+        result = await asyncio.to_thread(tracker.record_success, test.model_id, details)
     else:
-        found = await asyncio.to_thread(tracker.record_failure, test.model_id, error)
-    return found.status()
+        result = await asyncio.to_thread(tracker.record_failure, test.model_id, error)
+    return result.status()
 
 
 def _missing(body: Any) -> str | None:
-    given = body if isinstance(body, dict) else {}
-    told = [given.get(name) for name in ("query", "model")]
-    return None if all(isinstance(value, str) and value.strip() for value in told) else MISSING
+    fields = body if isinstance(body, dict) else {}
+    values = [fields.get(name) for name in ("query", "model")]
+    return None if all(isinstance(value, str) and value.strip() for value in values) else MISSING
 
 
 _SERVICE = {

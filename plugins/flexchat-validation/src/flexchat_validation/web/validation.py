@@ -127,14 +127,14 @@ async def list_cases(call: Call) -> Reply:
 
 def _defaults(call: Call, chat: FlexChat) -> dict[str, Any]:
     """Return the defaults of a run that the configuration sets."""
-    table, written = table_of(chat.config), call.serving.written.get("validation")
+    table, own_table = table_of(chat.config), call.serving.written.get("validation")
     models = []
     for model in table.models:
         with contextlib.suppress(FlexChatError):  # check reports its problems
             models.append("/".join(split_model(chat, model)))
     return {
         "models": list(dict.fromkeys(models)),
-        "runs": table.runs if isinstance(written, Mapping) and "runs" in written else None,
+        "runs": table.runs if isinstance(own_table, Mapping) and "runs" in own_table else None,
         "run_tools": table.run_tools,
         "changing_tools": [tool.name for tool in chat.tools.get_registry().list() if tool.effect != "read"],
     }
@@ -224,8 +224,8 @@ async def export_validation(call: Call) -> Reply:
     """Return all results, so that they can be imported elsewhere."""
     tenant = call.tenant if call.serving.settings.tokens else None
     async with call.serving.chat() as chat:
-        made = await Records.of(call).encode(chat, _exported, tenant)
-    return attrs.evolve(made, headers={"content-disposition": 'attachment; filename="flexchat-validation.json"'})
+        answer = await Records.of(call).encode(chat, _exported, tenant)
+    return attrs.evolve(answer, headers={"content-disposition": 'attachment; filename="flexchat-validation.json"'})
 
 
 def _exported(results: Results, tenant: str | None) -> Any:
@@ -234,7 +234,7 @@ def _exported(results: Results, tenant: str | None) -> Any:
         own = {run["id"] for run in data["runs"] if run["tenant"] == tenant}
         data["runs"] = [run for run in data["runs"] if run["id"] in own]
         for model in data["records"]:
-            model["attempts"] = [made for made in model["attempts"] if made["run"] is None or made["run"] in own]
+            model["attempts"] = [each for each in model["attempts"] if each["run"] is None or each["run"] in own]
     return data
 
 
@@ -258,12 +258,12 @@ async def import_validation(call: Call) -> Reply:
         store = Records.of(call).store(chat)
         try:
             if call.body.is_quick:
-                made = await asyncio.to_thread(_rows_in, store, call.body)
+                rows = await asyncio.to_thread(_rows_in, store, call.body)
             else:
-                made = await call.web.Apart.of(call.serving).run(_rows_elsewhere, store.path, call.body)
+                rows = await call.web.Apart.of(call.serving).run(_rows_elsewhere, store.path, call.body)
         except ValueError as error:
             raise call.web.ApiError(422, f"nothing was imported: {error}", kind="import") from None
-        return call.web.Json({"imported": await store.add_rows(made)})
+        return call.web.Json({"imported": await store.add_rows(rows)})
 
 
 def _rows_in(store: ValidationStore, body: Unread) -> Rows:
@@ -275,7 +275,7 @@ def _rows_elsewhere(path: Path, body: Unread) -> Rows:
         return _rows_in(store, body)
 
 
-def _tagged(call: Call, found: Cases) -> tuple[Case, ...]:
+def _tagged(call: Call, cases: Cases) -> tuple[Case, ...]:
     """Return the cases with the requested tag; a tag that no case has gives an empty list, not an error."""
     tag = call.query["tag"]
-    return tuple(case for case in found.cases if not tag or tag in case.tags)
+    return tuple(case for case in cases.cases if not tag or tag in case.tags)
