@@ -14,8 +14,8 @@ from flexchat_sdk import (
     ResponseFormat,
     WireTools,
     leading_instructions,
+    option_fields,
     rewrite,
-    said,
 )
 
 from .contents import ContentsWriter
@@ -99,7 +99,7 @@ class RequestWriter:
     def _generation_config(
         self, tools: OfferedTools, model: str, options: ChatOptions, traits: ModelTraits, warnings: list[str]
     ) -> dict[str, Any]:
-        config = said(
+        config = option_fields(
             options,
             max_tokens="maxOutputTokens",
             temperature="temperature",

@@ -12,8 +12,8 @@ from flexchat_sdk import (
     PerTools,
     ProviderRequestError,
     ResponseFormat,
+    option_fields,
     rewrite,
-    said,
     to_text,
     unsaid,
 )
@@ -160,7 +160,7 @@ class RequestWriter:
         if len(stop) < len(options.stop):
             warnings.append("the Messages API takes no stop sequence of white space: left out")
         fields: dict[str, Any] = {"stop_sequences": stop} if stop else {}
-        sampling = said(options, "temperature", "top_p")
+        sampling = option_fields(options, "temperature", "top_p")
         if traits.sampling == "none":
             # A value of 1 is what a model does anyway: no loss.
             warnings += [f"{model} takes no {name}: left out" for name, value in sampling.items() if value != 1]

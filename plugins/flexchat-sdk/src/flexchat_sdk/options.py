@@ -11,7 +11,7 @@ from flexchat.domain.messages import Message, UserMessage
 _ABSENT: tuple[Any, ...] = (None, ())
 
 
-def said(options: ChatOptions, *same: str, **theirs: str) -> dict[str, Any]:
+def option_fields(options: ChatOptions, *same: str, **theirs: str) -> dict[str, Any]:
     """Convert the options that are set into fields of a request; None is unset, 0 is a value.
 
     Args:
