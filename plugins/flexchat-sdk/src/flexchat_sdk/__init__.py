@@ -3,7 +3,7 @@
 service.py    Service: the connection; a request goes out, and an answer, a refusal or JSON comes back
 body.py       Body: a request, assembled from fields and cached JSON
 history.py    History, WireTools: messages and tools in the service's format, encoded once
-options.py    said, unsaid: options as fields, and a warning for each unsupported one
+options.py    option_fields, unsupported_options: options as fields, and a warning for each unsupported one
 reading.py    AnswerReader: bytes to JSON (SSE, NDJSON, or your own framing); what an Answer is
 building.py   AnswerParts: pieces to events and a ChatResult
 text_reader.py TextReader: thoughts and tool calls that a model writes into its text

@@ -33,7 +33,7 @@ def unsaid(options: ChatOptions, *names: str) -> tuple[str, ...]:
     return tuple(f"the service does not support {name}: left out" for name in found)
 
 
-def unsaid_media(messages: Sequence[Message]) -> tuple[str, ...]:
+def unsupported_media(messages: Sequence[Message]) -> tuple[str, ...]:
     """Return a warning if a user's message contains media: the service accepts none."""
     if any(message.media for message in messages if type(message) is UserMessage):
         return ("the service does not accept pictures or files: left out",)
