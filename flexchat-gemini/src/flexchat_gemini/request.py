@@ -113,8 +113,8 @@ class RequestWriter:
             else:
                 config |= self._format(options.response_format, warnings)
         if options.reasoning is not None:
-            thinking, unsaid = thinking_config(options.reasoning, traits, model)
-            warnings += unsaid
+            thinking, unsupported_options = thinking_config(options.reasoning, traits, model)
+            warnings += unsupported_options
             if thinking:
                 config["thinkingConfig"] = thinking
         return config

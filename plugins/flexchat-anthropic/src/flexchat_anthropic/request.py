@@ -15,7 +15,7 @@ from flexchat_sdk import (
     option_fields,
     rewrite,
     to_text,
-    unsaid,
+    unsupported_options,
 )
 
 from .dialects import STRICT
@@ -155,7 +155,7 @@ class RequestWriter:
     def _sampling(
         self, model: str, options: ChatOptions, traits: ModelTraits, thinking: Thinking, warnings: list[str]
     ) -> dict[str, Any]:
-        warnings += unsaid(options, "seed")
+        warnings += unsupported_options(options, "seed")
         stop = [text for text in options.stop if text.strip()]
         if len(stop) < len(options.stop):
             warnings.append("the Messages API takes no stop sequence of white space: left out")

@@ -79,8 +79,8 @@ def thinking_for(reasoning: Reasoning | None, traits: ModelTraits, model: str, m
         config["display"] = "summarized" if reasoning.summary else "omitted"
     said = None
     if effort and traits.efforts:
-        said, unsaid = _nearest_effort(effort, traits, model)
-        warnings += unsaid
+        said, unsupported_options = _nearest_effort(effort, traits, model)
+        warnings += unsupported_options
     return Thinking(config=config, effort=said, happens=config is not None, warnings=tuple(warnings))
 
 

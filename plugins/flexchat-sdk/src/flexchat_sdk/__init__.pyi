@@ -115,7 +115,11 @@ from .http.wire_json import (
     to_text as to_text,
     utf8 as utf8,
 )
-from .options import option_fields as option_fields, unsaid as unsaid, unsupported_media as unsupported_media
+from .options import (
+    option_fields as option_fields,
+    unsupported_options as unsupported_options,
+    unsupported_media as unsupported_media,
+)
 from .prices import PriceTable as PriceTable
 from .reading import (
     Answer as Answer,

@@ -22,7 +22,7 @@ def option_fields(options: ChatOptions, *same: str, **theirs: str) -> dict[str, 
     return {field: value for name, field in names.items() if (value := getattr(options, name)) not in _ABSENT}
 
 
-def unsaid(options: ChatOptions, *names: str) -> tuple[str, ...]:
+def unsupported_options(options: ChatOptions, *names: str) -> tuple[str, ...]:
     """Return a warning for each of these options that is set, because the service does not support it.
 
     ``parallel_tool_calls`` is ignored if no tools are offered.
