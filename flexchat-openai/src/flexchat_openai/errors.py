@@ -6,7 +6,7 @@ The order is code, type, text, status: services use different statuses for the s
 from __future__ import annotations
 
 import attrs
-from flexchat_sdk import Refusals, Report, Row, read_report, said_in, word_in
+from flexchat_sdk import Refusals, Report, Row, message_in, read_report, word_in
 
 _REQUEST = (None, 400, 413, 422)
 _TOO_LONG_CODES = (
@@ -122,7 +122,7 @@ def _read(body: object) -> Report:
     if not isinstance(error, dict):
         return report
     metadata, inner = error.get("metadata"), error.get("innererror")
-    if isinstance(metadata, dict) and (raw := said_in(metadata.get("raw"))):
+    if isinstance(metadata, dict) and (raw := message_in(metadata.get("raw"))):
         report = attrs.evolve(report, text=" ".join(t for t in (report.text, raw) if t))
     if not error.get("code") and isinstance(inner, dict):
         report = attrs.evolve(report, code=word_in(inner.get("code")))

@@ -138,7 +138,7 @@ from .refusals import (
     Report as Report,
     Row as Row,
     read_report as read_report,
-    said_in as said_in,
+    message_in as message_in,
     word_in as word_in,
 )
 from .sources.differences import differences as differences

@@ -107,17 +107,17 @@ def read_report(body: object, *, code: str = "code") -> Report:
     error = body.get("error")
     if isinstance(error, dict):
         return Report(
-            text=said_in(error.get("message")),
+            text=message_in(error.get("message")),
             code=word_in(error.get(code)),
             type=word_in(error.get("type")),
             param=param if isinstance(param := error.get("param"), str) else None,
             request_id=word if isinstance(word := body.get("request_id"), str) else "",
         )
-    text = next((t for key in _TEXTS if (t := said_in(body.get(key)))), "")
+    text = next((t for key in _TEXTS if (t := message_in(body.get(key)))), "")
     return Report(text=text, code=word_in(body.get("code") or body.get("error_code")), type=word_in(body.get("type")))
 
 
-def said_in(value: object) -> str:
+def message_in(value: object) -> str:
     """Return a text, or the texts in a table or a list (FastAPI's detail, Cloudflare's errors)."""
     items = value if isinstance(value, list) else [value]
     found = [item.get("message") or item.get("msg") if isinstance(item, dict) else item for item in items]
