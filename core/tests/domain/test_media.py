@@ -4,7 +4,7 @@ import json
 
 import pytest
 from flexchat.domain import MediaPart, ToolMessage, ToolResult, WithMedia
-from flexchat.domain.media import as_shown, checked_media, in_brief, in_words, kind_of, split_media
+from flexchat.domain.media import checked_media, in_brief, in_words, kind_of, split_media, with_accepted_media
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,7 +132,7 @@ def message(*media, content=None, **rest):
 def test_a_model_that_takes_all_reads_the_message_itself():
     said = message(png())
 
-    assert as_shown(said, lambda part: True) is said
+    assert with_accepted_media(said, lambda part: True) is said
 
 
 def test_a_model_that_takes_some_reads_of_the_others():
@@ -140,22 +140,22 @@ def test_a_model_that_takes_some_reads_of_the_others():
     svg = png(b"<svg/>", mime_type="image/svg+xml")
     said = message(png(), svg)
 
-    shown = as_shown(said, lambda part: part.mime_type == "image/png")
+    shown = with_accepted_media(said, lambda part: part.mime_type == "image/png")
 
     told = json.loads(shown.content)
     assert (shown.media, shown.tool_call_id) == ((png(),), "c")
     assert told["media"] == [{"kind": "image", "mime_type": "image/png", "bytes": len(PNG)}]
     assert told["left_out"] == ["earlier", "image/svg+xml, 6 bytes: not shown, you cannot see it here"]
     assert told["result"] == [1]
-    assert as_shown(said, lambda part: part.mime_type == "image/png") is shown
-    assert "media" not in json.loads(as_shown(said, lambda part: False).content)
+    assert with_accepted_media(said, lambda part: part.mime_type == "image/png") is shown
+    assert "media" not in json.loads(with_accepted_media(said, lambda part: False).content)
 
 
 @pytest.mark.parametrize("content", ["words", "", "[1]", '{"a": 1}', '{"success": 1}', '{"success": true, "x": 1e999}'])
 def test_words_stand_behind_what_is_no_envelope(content):
     said = message(png(), content=content)
 
-    lines = as_shown(said, lambda part: False).content.splitlines()
+    lines = with_accepted_media(said, lambda part: False).content.splitlines()
 
     assert lines[:-1] == content.splitlines()
     assert lines[-1] == f"[image/png, {len(PNG)} bytes: not shown, you cannot see it here]"
@@ -163,7 +163,7 @@ def test_words_stand_behind_what_is_no_envelope(content):
 
 def test_a_failure_is_a_text():
     """Services refuse images in errors."""
-    assert as_shown(message(png(), is_error=True), lambda part: True).media == ()
+    assert with_accepted_media(message(png(), is_error=True), lambda part: True).media == ()
 
 
 def test_the_envelope_tells_of_media_without_their_bytes():

@@ -26,13 +26,13 @@ from flexchat_sdk import (
     TextPart,
     ToolMessage,
     UserMessage,
-    as_shown,
     finite,
     from_bytes,
     media_behind_results,
     sent_arguments,
     to_text,
     utf8,
+    with_accepted_media,
 )
 
 from .dialects import PARAMETERS
@@ -219,7 +219,7 @@ def _function_response(message: ToolMessage, call: object, media: bool) -> dict[
     name, wire_id = (call.name, call.wire_id) if isinstance(call, _Called) else (message.name, None)
     said: dict[str, Any] = {"id": wire_id} if wire_id else {}
     if media and message.media:
-        message = as_shown(message, fits_in_result)
+        message = with_accepted_media(message, fits_in_result)
     parts = {"parts": [_media(part, {}) for part in message.media]} if media and message.media else {}
     return {"functionResponse": {**said, "name": name, "response": _response(message), **parts}}
 

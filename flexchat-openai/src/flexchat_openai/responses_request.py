@@ -32,8 +32,8 @@ from flexchat_sdk import (
     ToolMessage,
     UserMessage,
     WireTools,
-    as_shown,
     leading_instructions,
+    with_accepted_media,
 )
 
 from .hosts import IMAGES, file_name, is_openai, own_id_at
@@ -256,7 +256,7 @@ def fits_in_result(part: MediaPart) -> bool:
 
 
 def _result_output(message: ToolMessage) -> str | list[dict[str, Any]]:
-    shown = as_shown(message, fits_in_result)
+    shown = with_accepted_media(message, fits_in_result)
     text = {"type": "input_text", "text": shown.content}
     return [text, *map(_media, shown.media)] if shown.media else shown.content
 

@@ -92,7 +92,7 @@ def checked_media(media: Iterable[Any], max_bytes: int) -> tuple[tuple[MediaPart
     return tuple(kept), tuple(words)
 
 
-def as_shown(message: ToolMessage, takes: Callable[[MediaPart], bool]) -> ToolMessage:
+def with_accepted_media(message: ToolMessage, takes: Callable[[MediaPart], bool]) -> ToolMessage:
     """Return a result with only the media that are taken; sentences in its text describe the others.
 
     The same message is returned each time, so that its memo is found again. A failure is a text.

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from ..errors import ChatRequestError
-from .media import as_shown
+from .media import with_accepted_media
 from .messages import (
     AssistantMessage,
     AssistantPart,
@@ -151,7 +151,7 @@ def to_openai(message: Message) -> dict[str, Any]:
             parts = [{"type": "text", "text": message.content}, *map(_picture, message.media)]
             return {"role": "user", "content": parts}
         case ToolMessage():
-            content = as_shown(message, lambda part: False).content  # a tool's message takes text only
+            content = with_accepted_media(message, lambda part: False).content  # a tool's message takes text only
             return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
     said: dict[str, Any] = {"role": "assistant", "content": message.content}
     if message.refusal is not None:

@@ -23,7 +23,7 @@ from ..domain import (
     TextDelta,
     ToolMessage,
 )
-from ..domain.media import as_shown
+from ..domain.media import with_accepted_media
 from ..domain.message_json import result_from_dict, value_to_dict
 from ..domain.prices import Price, price_from_dict
 from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError
@@ -226,7 +226,9 @@ def _shown(messages: tuple[Message, ...], llm: LLM, model: str) -> tuple[Message
     def taken(part: MediaPart) -> bool:
         return takes is not None and part.data is not None and bool(takes(model, part))
 
-    return tuple([as_shown(each, taken) if type(each) is ToolMessage and each.media else each for each in messages])
+    return tuple(
+        [with_accepted_media(each, taken) if type(each) is ToolMessage and each.media else each for each in messages]
+    )
 
 
 async def _answered_in_a_slot(turn: ActiveTurn, llm: LLM, *rest: Any, **choices: Any) -> ChatResult:

@@ -29,11 +29,11 @@ from flexchat_sdk import (
     TextPart,
     ToolMessage,
     UserMessage,
-    as_shown,
     replayed,
     sent_arguments,
     to_bytes,
     utf8,
+    with_accepted_media,
 )
 
 from .dialects import LOOSE
@@ -326,11 +326,11 @@ def _encoded(turn: _Turn) -> bytes:
 
 
 def _result_content(message: ToolMessage) -> str | list[dict[str, Any]]:
-    """Build the content of a result, with its media. as_shown removes media of errors, which the service rejects.
+    """Build the content of a result, with its media. with_accepted_media removes media of errors, which the service rejects.
 
     Source: 400 "all content must be type 'text' if 'is_error' is true".
     """
-    shown = as_shown(message, fits_in_result)
+    shown = with_accepted_media(message, fits_in_result)
     if not shown.media:
         return shown.content
     text = [{"type": "text", "text": shown.content}] if shown.content.strip() else []

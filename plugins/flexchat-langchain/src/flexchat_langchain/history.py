@@ -17,10 +17,10 @@ from flexchat_sdk import (
     TextPart,
     ToolMessage,
     UserMessage,
-    as_shown,
     finite,
     from_bytes,
     to_bytes,
+    with_accepted_media,
 )
 from langchain_core import messages as lc
 
@@ -51,7 +51,7 @@ def as_sent(messages: Sequence[Message], origin: str) -> list[lc.BaseMessage]:
             case ToolMessage():
                 sent.append(
                     lc.ToolMessage(
-                        content=sendable(as_shown(message, _nothing).content),
+                        content=sendable(with_accepted_media(message, _nothing).content),
                         tool_call_id=ids.get(message.tool_call_id, message.tool_call_id),
                         name=message.name,
                         status="error" if message.is_error else "success",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import attrs
-from flexchat.domain.media import as_shown, in_words
+from flexchat.domain.media import in_words, with_accepted_media
 from flexchat.domain.messages import (
     AssistantMessage,
     MediaPart,
@@ -296,7 +296,7 @@ def media_behind_results(messages: Sequence[Message], takes: Callable[[MediaPart
     waiting: list[ToolMessage] = []
     for message in messages:
         if type(message) is ToolMessage and message.media:
-            message = as_shown(message, takes)
+            message = with_accepted_media(message, takes)
             waiting += [message] if message.media else []
         elif waiting and type(message) is not ToolMessage:
             sent.append(_media_of(waiting))
