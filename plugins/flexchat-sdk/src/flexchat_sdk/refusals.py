@@ -25,7 +25,7 @@ from flexchat.errors import (
     ProviderTimeoutError,
 )
 
-from .http.refusal import LONGEST_CODE, refusal_text
+from .http.refusal import MAX_CODE_CHARS, refusal_text
 from .http.retry_after import bounded_wait, retry_after_s, should_retry
 
 _STATUS = re.compile(r"[45][0-9]{2}")
@@ -276,4 +276,4 @@ class Refusals:
 
     @staticmethod
     def _short(word: str, mask: Callable[[str], str]) -> str | None:
-        return refusal_text(word, mask, LONGEST_CODE) or None  # gateways put whole sentences there
+        return refusal_text(word, mask, MAX_CODE_CHARS) or None  # gateways put whole sentences there

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from .wire_json import from_bytes
 
 LONGEST_TEXT = 500
-LONGEST_CODE = 200
+MAX_CODE_CHARS = 200
 """How many characters of a service's error code are kept."""
 
 
