@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .wire_json import from_bytes
 
-LONGEST_TEXT = 500
+MAX_TEXT_CHARS = 500
 MAX_CODE_CHARS = 200
 """How many characters of a service's error code are kept."""
 
@@ -19,7 +19,7 @@ def refusal_data(body: bytes) -> object:
         return body.decode("utf-8", "replace")
 
 
-def refusal_text(text: str, mask: Callable[[str], str], longest: int = LONGEST_TEXT) -> str:
+def refusal_text(text: str, mask: Callable[[str], str], longest: int = MAX_TEXT_CHARS) -> str:
     """Return a service's text in one line of at most ``longest`` characters, without keys.
 
     It is masked before it is cut to that length, so that no cut goes through a key; and cut roughly before that,
