@@ -21,11 +21,11 @@ from flexchat_sdk import (
     ProviderRequestError,
     ReasoningPart,
     RefusalPart,
-    Said,
     SystemMessage,
     TextPart,
     ToolMessage,
     UserMessage,
+    WireMessage,
     finite,
     from_bytes,
     media_behind_results,
@@ -138,7 +138,7 @@ def _content(content: _Content) -> bytes:
     return _HEADS[content.role] + b",".join([part for _, part in parts]) + b"]}"
 
 
-def _encode(message: Message, ids: Ids, *, signatures: bool, media: bool) -> Said:
+def _encode(message: Message, ids: Ids, *, signatures: bool, media: bool) -> WireMessage:
     """Return a message's parts."""
     match message:
         case ToolMessage():

@@ -19,11 +19,11 @@ from flexchat_sdk import (
     ReasoningPart,
     RefusalPart,
     ResponseFormat,
-    Said,
     SystemMessage,
     TextPart,
     ToolMessage,
     UserMessage,
+    WireMessage,
     WireTools,
     media_behind_results,
 )
@@ -176,7 +176,7 @@ def _sorted(answers: list[ToolMessage], asked: AssistantMessage | None) -> list[
     return sorted(answers, key=lambda answer: order.get(answer.tool_call_id, len(order)))
 
 
-def _encode(message: Message, ids: Ids) -> Said:
+def _encode(message: Message, ids: Ids) -> WireMessage:
     match message:
         case SystemMessage():
             return {"role": "system", "content": message.content} if message.content else None
@@ -193,7 +193,7 @@ def _encode(message: Message, ids: Ids) -> Said:
             assert_never(message)
 
 
-def _assistant(message: AssistantMessage, ids: Ids) -> Said:
+def _assistant(message: AssistantMessage, ids: Ids) -> WireMessage:
     texts, thoughts, items = [], [], []
     for part in message.parts:
         match part:

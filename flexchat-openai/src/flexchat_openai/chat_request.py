@@ -19,11 +19,11 @@ from flexchat_sdk import (
     ReasoningPart,
     RefusalPart,
     ResponseFormat,
-    Said,
     SystemMessage,
     TextPart,
     ToolMessage,
     UserMessage,
+    WireMessage,
     WireTools,
     leading_instructions,
     media_behind_results,
@@ -158,7 +158,7 @@ class ChatRequestWriter:
         is_new = self._is_openai or (traits is not None and traits.efforts)
         return "max_completion_tokens" if is_new else "max_tokens"
 
-    def _encode(self, message: Message, ids: Ids) -> Said:
+    def _encode(self, message: Message, ids: Ids) -> WireMessage:
         match message:
             case SystemMessage():
                 return {"role": self._system_role, "content": message.content} if message.content else None
@@ -182,7 +182,7 @@ def _with_one_instruction(messages: Sequence[Message]) -> Sequence[Message]:
     return [SystemMessage(content=instructions), *messages[start:]]
 
 
-def _assistant(message: AssistantMessage, ids: Ids, *, needs_reasoning: bool) -> Said:
+def _assistant(message: AssistantMessage, ids: Ids, *, needs_reasoning: bool) -> WireMessage:
     said: dict[str, Any] = {"role": "assistant", "content": None}
     texts, refusals, items = [], [], []
     for part in message.parts:

@@ -26,11 +26,11 @@ from flexchat_sdk import (
     ReasoningPart,
     RefusalPart,
     ResponseFormat,
-    Said,
     SystemMessage,
     TextPart,
     ToolMessage,
     UserMessage,
+    WireMessage,
     WireTools,
     leading_instructions,
     with_accepted_media,
@@ -158,7 +158,7 @@ class ResponsesRequestWriter:
             fields[key] = {**fields[key], **value} if is_part and isinstance(value, dict) else value
         return fields, tuple(warnings)
 
-    def _encode(self, message: Message, ids: Ids) -> Said:
+    def _encode(self, message: Message, ids: Ids) -> WireMessage:
         match message:
             case SystemMessage():
                 return {"role": self._system_role, "content": message.content} if message.content else None
@@ -172,7 +172,7 @@ class ResponsesRequestWriter:
             case _:
                 assert_never(message)
 
-    def _assistant(self, message: AssistantMessage, ids: Ids) -> Said:
+    def _assistant(self, message: AssistantMessage, ids: Ids) -> WireMessage:
         items: list[_Item] = []
         for part in message.parts:
             item = self._item(part, ids, bool(items))

@@ -24,11 +24,11 @@ from flexchat_sdk import (
     ProviderRequestError,
     ReasoningPart,
     RefusalPart,
-    Said,
     SystemMessage,
     TextPart,
     ToolMessage,
     UserMessage,
+    WireMessage,
     replayed,
     sent_arguments,
     to_bytes,
@@ -178,7 +178,7 @@ def legal_id(id: str) -> str:
     return id if _LEGAL_ID.fullmatch(id) else "call_" + hashlib.sha256(utf8(id)).hexdigest()[:32]
 
 
-def _encode(message: Message, ids: Ids, *, thinking: bool) -> Said:
+def _encode(message: Message, ids: Ids, *, thinking: bool) -> WireMessage:
     """Convert a single message to blocks.
 
     Args:
@@ -250,7 +250,7 @@ def _wire_id(call: ToolCall, ids: Ids) -> str:
     return wire_id
 
 
-def _in_blocks(said: Said) -> _Blocks | None:
+def _in_blocks(said: WireMessage) -> _Blocks | None:
     """Encode a message block by block, for what comes before and behind it."""
     assert said is None or isinstance(said, Mapping)
     if said is None or not said["content"]:

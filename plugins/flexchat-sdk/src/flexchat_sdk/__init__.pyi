@@ -78,7 +78,7 @@ from .history import (
     History as History,
     Ids as Ids,
     PerTools as PerTools,
-    Said as Said,
+    WireMessage as WireMessage,
     WireTools as WireTools,
     leading_instructions as leading_instructions,
     media_behind_results as media_behind_results,

@@ -35,7 +35,7 @@ _LONGEST_ID = 40
 # What every service accepts in a history.
 LEGAL_NAME = r"[A-Za-z0-9_-]{1,64}"
 
-Said = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+WireMessage = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 """A message in a service's format: an object of the array, several of them, or None for nothing."""
 Entry = tuple[Any, Any]
 """A message in JSON, b"" for nothing (or what ``encode`` made of it), and what else that depends on: for an assistant's
@@ -49,7 +49,7 @@ def short_id(call_id: str) -> str:
     return call_id
 
 
-def replayed(said: Said) -> bytes:
+def replayed(said: WireMessage) -> bytes:
     """Encode data a service sent, to send it back; numbers that JSON lacks, such as NaN, become null."""
     if said is None:
         return b""
@@ -138,11 +138,11 @@ class History:
         self,
         scope: str,
         origin: str,
-        say: Callable[[Message, Ids], Said],
+        say: Callable[[Message, Ids], WireMessage],
         *,
         variant: str = "",
         own_id: Callable[[str], str] = short_id,
-        encode: Callable[[Said], Any] = replayed,
+        encode: Callable[[WireMessage], Any] = replayed,
         legal_name: str | None = LEGAL_NAME,
     ) -> None:
         self._legal_name = None if legal_name is None else re.compile(legal_name)
