@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from flexchat.errors import MAX_RETRY_AFTER_S
 from flexchat_gemini.errors import REFUSALS, is_about_batches, knows_no_json_schema
 from flexchat_sdk import ProviderError
 from flexchat_sdk.http.refusal import refusal_data
-from flexchat_sdk.http.retry_after import LONGEST_S
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,7 +98,8 @@ def test_a_budget_is_told_from_a_rate() -> None:
     assert (spent.retryable, spent.kind) == (False, "quota")  # type: ignore[attr-defined]
     assert error("busy", 429, {"retry-after": "3"}).retry_after_s == 3
     assert (
-        error(google("x", "RESOURCE_EXHAUSTED", 429, {"retryDelay": "9" * 400 + "s"}), 429).retry_after_s == LONGEST_S
+        error(google("x", "RESOURCE_EXHAUSTED", 429, {"retryDelay": "9" * 400 + "s"}), 429).retry_after_s
+        == MAX_RETRY_AFTER_S
     )
     for odd in ("-1s", "1 s", 3, None):
         assert error(google("x", "RESOURCE_EXHAUSTED", 429, {"retryDelay": odd}), 429).retry_after_s is None

@@ -640,6 +640,10 @@ class ForgottenAnswerError(FlexChatError):
         self.id = id
 
 
+MAX_RETRY_AFTER_S = 365 * 86_400.0
+"""A service that asks for a longer wait is taken to ask for this one, even if the number has four hundred digits."""
+
+
 class ProviderError(FlexChatError):
     """A model's service did not give an answer.
 

@@ -15,7 +15,7 @@ import attrs
 from ..config.model import LLMEntry
 from ..domain import ChatOptions, Embeddings, ModelInfo, Usage
 from ..domain.prices import Cost, ModelPrice
-from ..errors import ProviderError, ProviderOverloadedError, UnknownLLMError
+from ..errors import MAX_RETRY_AFTER_S, ProviderError, ProviderOverloadedError, UnknownLLMError
 from ..plugin.contracts import ChatProvider
 from ..plugin.threads import run_in_thread
 from ..services.breaker import CIRCUIT_OPEN, CircuitOpen, WatchedCall
@@ -25,7 +25,6 @@ from .prices import configured, known_price, takes_long
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 8.0
-YEAR_S = 365 * 86_400.0
 LONGEST_RETRY_AFTER_S = 60.0  # if a service asks for more, do not wait: the caller gets the error at once
 
 T = TypeVar("T")
@@ -211,7 +210,7 @@ class Attempts:
             return False
         wish_s = error.retry_after_s
         if wish_s is not None and wish_s > LONGEST_RETRY_AFTER_S:
-            asked = f"{wish_s:.0f} s" if wish_s < YEAR_S else "a year or longer"
+            asked = f"{wish_s:.0f} s" if wish_s < MAX_RETRY_AFTER_S else "a year or longer"
             error.args = (f"{error} (it asks to wait {asked})",)
             return False
         wait_s = random.uniform(0, min(llm.delay_s * 2**self._repeated, LONGEST_WAIT_S)) if wish_s is None else wish_s

@@ -326,7 +326,7 @@ def _encoded(turn: _Turn) -> bytes:
 
 
 def _result_content(message: ToolMessage) -> str | list[dict[str, Any]]:
-    """Build the content of a result, with its media. with_accepted_media removes media of errors, which the service rejects.
+    """Build the content of a result, with its media: those of errors, which the service rejects, were removed before.
 
     Source: 400 "all content must be type 'text' if 'is_error' is true".
     """

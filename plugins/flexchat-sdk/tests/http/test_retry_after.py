@@ -1,7 +1,8 @@
 """What a service says about asking again."""
 
 import pytest
-from flexchat_sdk.http.retry_after import LONGEST_S, retry_after_s, should_retry
+from flexchat.errors import MAX_RETRY_AFTER_S
+from flexchat_sdk.http.retry_after import retry_after_s, should_retry
 
 NOON = 1_760_011_200.0  # Thu, 09 Oct 2025 12:00:00 GMT
 
@@ -15,11 +16,11 @@ NOON = 1_760_011_200.0  # Thu, 09 Oct 2025 12:00:00 GMT
         ({"retry-after": "-3"}, 0.0),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "soon"}, None),
-        ({"retry-after": "9" * 401}, LONGEST_S),
-        ({"retry-after-ms": "9" * 401, "retry-after": "9"}, LONGEST_S),
-        ({"retry-after": "99999999999"}, LONGEST_S),
+        ({"retry-after": "9" * 401}, MAX_RETRY_AFTER_S),
+        ({"retry-after-ms": "9" * 401, "retry-after": "9"}, MAX_RETRY_AFTER_S),
+        ({"retry-after": "99999999999"}, MAX_RETRY_AFTER_S),
         ({"retry-after": "-" + "9" * 401}, 0.0),
-        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}, LONGEST_S),
+        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}, MAX_RETRY_AFTER_S),
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
         ({"retry-after-ms": "x", "retry-after": "9"}, 9.0),
         ({"retry-after": "Thu, 09 Oct 2025 12:00:30 GMT"}, 30.0),

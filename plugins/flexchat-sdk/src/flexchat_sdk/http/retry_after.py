@@ -7,12 +7,11 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-LONGEST_S = 365 * 86_400.0
-"""Longer waits count as this, even one of four hundred digits: nobody waits for a year."""
+from flexchat.errors import MAX_RETRY_AFTER_S
 
 
 def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Return the delay before a retry in seconds, from 0 to LONGEST_S; None without a usable header.
+    """Return the delay before a retry in seconds, from 0 to MAX_RETRY_AFTER_S; None without a usable header.
 
     ``retry-after-ms`` wins; ``retry-after`` is seconds, possibly with a fraction, or an HTTP date.
 
@@ -42,8 +41,8 @@ def should_retry(headers: Mapping[str, str]) -> bool | None:
 
 
 def bounded_wait(seconds: float) -> float:
-    """Return a wait in seconds, limited to 0 to LONGEST_S."""
-    return min(max(0.0, seconds), LONGEST_S)
+    """Return a wait in seconds, limited to 0 to MAX_RETRY_AFTER_S."""
+    return min(max(0.0, seconds), MAX_RETRY_AFTER_S)
 
 
 def _number(text: str | None) -> float | None:
