@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat.domain import Implementation, ToolDefinition
-from flexchat_cli.tool_text import signature, summary, type_of
+from flexchat_cli.tool_arguments import signature, summary, type_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import click
 
 COMMANDS = {
     "prompt": "flexchat ask",
-    "install": "pip install flexchat-NAME",
+    "install": "pip install flexchat-NAME, or its folder of a checkout: pip install ./plugins/flexchat-NAME",
     "uninstall": "pip uninstall flexchat-NAME",
     "templates": "flexchat prompts list; flexchat ask --save NAME makes one",
     "fragments": "flexchat ask -f FILE",
@@ -32,31 +32,23 @@ COMMANDS = {
 }
 """What llm calls otherwise: its command, and ours."""
 
-OPTIONS = {
+_EQUIVALENTS = {
     "--cid": "--conversation ID",
-    "-d": "path in [conversations]",
-    "--database": "path in [conversations]",
-    "-q": "flexchat models, and -m NAME",
-    "--query": "flexchat models, and -m NAME",
+    "-d --database": "path in [conversations]",
+    "-q --query": "flexchat models, and -m NAME",
     "--options": "-o NAME VALUE",
-    "--sf": "-s TEXT",
-    "--system-fragment": "-s TEXT",
+    "--sf --system-fragment": "-s TEXT",
     "--log": "--keep",
-    "-R": "nothing: thoughts are not shown",
-    "--hide-reasoning": "nothing: thoughts are not shown",
+    "-R --hide-reasoning": "nothing: thoughts are not shown",
     "--key": "flexchat keys set PROVIDER, or its variable",
     "--async": "nothing: every turn is asynchronous",
-    "-u": "nothing: a terminal shows the usage, --json has it",
-    "--usage": "nothing: a terminal shows the usage, --json has it",
-    "--xl": "-x",
-    "--extract-last": "-x",
-    "--cl": "-o max_iterations N",
-    "--chain-limit": "-o max_iterations N",
+    "-u --usage": "nothing: a terminal shows the usage, --json has it",
+    "--xl --extract-last": "-x",
+    "--cl --chain-limit": "-o max_iterations N",
     "--template": "-t NAME",
-    "-a": "nothing: images cannot be attached; -f FILE adds a text",
-    "--attachment": "nothing: images cannot be attached; -f FILE adds a text",
-    "--at": "nothing: images cannot be attached; -f FILE adds a text",
+    "-a --attachment --at": "nothing: images cannot be attached; -f FILE adds a text",
 }
+OPTIONS = {option: here for options, here in _EQUIVALENTS.items() for option in options.split()}
 """Options of llm's prompt and chat that are spelled otherwise, and ours."""
 
 _PAIRS = ("-o", "--option", "-p", "--param", "--var")

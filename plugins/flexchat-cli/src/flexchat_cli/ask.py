@@ -22,7 +22,7 @@ from .context import CommandContext
 from .conversations_store import NO_KEEP, Keeping, is_logged, keeping_options, open_kept
 from .opening import demo_option, report_notes, require_config
 from .parameters import TEXT, argument
-from .prompt_variables import variables_option
+from .prompts import variables_option
 from .questions import Questions
 from .terminal import Terminal
 from .transcript import show_turn

@@ -33,7 +33,7 @@ from .context import CommandContext
 from .conversations_store import open_store, tenant_option
 from .opening import demo_option, report_notes, require_config
 from .parameters import argument
-from .prompt_variables import variables_option
+from .prompts import variables_option
 from .terminal import Terminal
 from .usage import FAILED, OK
 

@@ -21,11 +21,11 @@ from .answering import Answering, answering_options
 from .context import CommandContext
 from .conversations_store import NO_KEEP, Keeping, KeptChat, is_configured, keeping_options, open_kept
 from .opening import demo_option, report_notes, require_config
-from .prompt_variables import variables_option
+from .prompts import variables_option
 from .questions import Questions
 from .standard_input import expect_utf8, saying_what_is_waited_for
 from .terminal import StreamError, Terminal, one_line
-from .tool_text import signature, summary
+from .tool_arguments import signature, summary
 from .transcript import Spending, show_turn
 from .usage import FAILED, OK, UsageError
 

@@ -1,4 +1,4 @@
-"""flexchat check: all problems of a configuration, and things only worth noting."""
+"""flexchat check and config schema: all problems of a configuration, what is worth noting, and its JSON Schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from flexchat.assembly import check_config
+from flexchat.assembly import check_config, config_schema
 from flexchat.domain.text import counted
 from flexchat.errors import ConfigError, Problem, did_you_mean
 
@@ -178,3 +178,13 @@ def _tools(config: Config, left_out: set[str]) -> str:
 
 def _as_data(problem: Problem) -> dict[str, Any]:
     return {"source": problem.source, "line": problem.line, "path": problem.path, "text": problem.text}
+
+
+@click.command
+@click.pass_obj
+def schema(context: CommandContext) -> None:
+    """Print the JSON Schema of a config.
+
+    It includes the installed plugins' parts.
+    """
+    context.terminal.json(config_schema(context.installed_plugins()))

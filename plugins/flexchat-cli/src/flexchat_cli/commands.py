@@ -63,7 +63,7 @@ OWN = {
     "aliases remove": ("model_names:aliases_remove", "remove an alias"),
     "plugins": ("plugins:plugins", "list the installed plugins"),
     "check": ("check:check", "check a configuration"),
-    "config schema": ("schema:schema", "print the JSON Schema of a config"),
+    "config schema": ("check:schema", "print the JSON Schema of a config"),
     "completion": ("completion:completion", "print a shell's completion script"),
 }
 """The module and function of each command, and what it does, as the list of commands says it."""
@@ -136,6 +136,8 @@ class CommandGroup(click.Group):
         """
         word, rest = (args[0], args[1:]) if args else ("", [])
         full = f"{self._words} {word}".strip()
+        if rest and f"{full} {rest[0]}" in COMMANDS:  # flexchat logs path: logs takes no such word
+            raise self._unknown(ctx, f"{full} {rest[0]}")
         command = self._find(ctx, full) if word else None
         if command is None and self._words in GO_ON and package_with("command", full) is None and full not in COMMANDS:
             command, word, rest = _own(self._words), self._words, args
@@ -149,9 +151,8 @@ class CommandGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the next words of the commands."""
-        own, theirs = self._inside(ctx)
         start = len(self._words) + 1 if self._words else 0
-        return [*dict.fromkeys(name[start:].split()[0] for name in (*own, *theirs))]
+        return [*dict.fromkeys(name[start:].split()[0] for name in self._names(ctx))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command or group of that next word; None if there is none."""
@@ -161,15 +162,14 @@ class CommandGroup(click.Group):
         """Return the next words that begin like this, without importing a command."""
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
-        own, theirs = self._inside(ctx)
-        summaries = {name: summary for name, (_, summary) in own.items()} | {
-            name: summary_of(entry.value) for name, entry in theirs.items()
-        }
-        return [
-            click.shell_completion.CompletionItem(word, help=summaries.get(f"{self._words} {word}".strip()))
-            for word in self.list_commands(ctx)
-            if word.startswith(incomplete)
-        ]
+        items = []
+        for word in self.list_commands(ctx):
+            if word.startswith(incomplete):
+                full = f"{self._words} {word}".strip()
+                entry = self._theirs(ctx).get(full)
+                text = OWN[full][1] if full in OWN else summary_of(entry.value) if entry is not None else None
+                items.append(click.shell_completion.CompletionItem(word, help=text))
+        return items
 
     def _find(self, ctx: click.Context, full: str) -> click.Command | None:
         if _is_group(full, OWN) or full in GO_ON:
@@ -198,14 +198,11 @@ class CommandGroup(click.Group):
         is_command = word in commands.conflicts or word in every or package_with("command", word) is not None
         return not is_command and word not in COMMANDS and not did_you_mean(word, self.list_commands(ctx))
 
-    def _inside(self, ctx: click.Context) -> tuple[dict[str, tuple[str, str]], dict[str, EntryPoint]]:
-        """Return the commands of this group by their full names: ours, and the plugins'."""
+    def _names(self, ctx: click.Context) -> list[str]:
+        """Return the full names of the commands of this group: ours, then the plugins'."""
         start = f"{self._words} " if self._words else ""
-        theirs = {name: entry for name, entry in self._theirs(ctx).items() if name not in OWN}
-        return (
-            {name: about for name, about in OWN.items() if name.startswith(start)},
-            {name: entry for name, entry in sorted(theirs.items()) if name.startswith(start)},
-        )
+        theirs = sorted(self._theirs(ctx).keys() - OWN.keys())
+        return [name for name in (*OWN, *theirs) if name.startswith(start)]
 
     def _without_command(self, ctx: click.Context, args: list[str]) -> None:
         """Say what there is if that was asked for, or nothing at all was.
@@ -224,19 +221,21 @@ class CommandGroup(click.Group):
             self._show(ctx)
         if not self._words:
             raise UsageError("a command is missing; flexchat --help lists them")
-        own, theirs = self._inside(ctx)
-        raise UsageError(f"{self._words} needs one of: {', '.join([*own, *theirs])}")
+        raise UsageError(f"{self._words} needs one of: {', '.join(self._names(ctx))}")
 
     def _show(self, ctx: click.Context) -> None:
         if not self._words:
             rehearses = is_installed(package_with("provider", "rehearsal") or "")
             self.epilog = f"{self.epilog} New here? flexchat {'demo' if rehearses else 'init openai'}"
-        own, theirs = self._inside(ctx)
-        lists = [
-            ("Commands", [(name, summary) for name, (_, summary) in own.items()]),
-            ("Commands of plugins", [(name, _summarize(entry)) for name, entry in theirs.items()]),
-        ]
-        ctx.obj.terminal.write(format_help(ctx, lists))
+        ours, theirs = [], []
+        for name in self._names(ctx):
+            if name in OWN:
+                ours.append((name, OWN[name][1]))
+                continue
+            entry = self._theirs(ctx)[name]
+            package = f"of {entry.dist.name}" if entry.dist is not None else ""
+            theirs.append((name, summary_of(entry.value) or package))
+        ctx.obj.terminal.write(format_help(ctx, [("Commands", ours), ("Commands of plugins", theirs)]))
         ctx.exit(OK)
 
     def _unknown(self, ctx: click.Context, full: str) -> UsageError:
@@ -249,8 +248,8 @@ class CommandGroup(click.Group):
             return UsageError(f"the command '{full}' comes with the package {package}: {how_to_install(package)}")
         if full in COMMANDS or first in COMMANDS:
             return UsageError(f"no command is called '{full}'; here it is: {COMMANDS.get(full) or COMMANDS[first]}")
-        own, theirs = self._inside(ctx)
-        names = [*own, *theirs, *(name.split()[0] for name in (*own, *theirs) if not self._words)]
+        names = self._names(ctx)
+        names += [name.split()[0] for name in names if not self._words]
         hint = did_you_mean(full, [*dict.fromkeys(names)])
         where = f"flexchat {self._words}".strip()
         asks = "" if self._words else f"; flexchat ask {full} asks a model"
@@ -287,8 +286,3 @@ def _loaded(name: str, entry: EntryPoint) -> click.Command:
     if not isinstance(command, click.Command):
         raise UsageError(f"the command '{name}' cannot be used: {entry.value} is no click command")
     return with_common_options(command)
-
-
-def _summarize(entry: EntryPoint) -> str:
-    package = entry.dist.name if entry.dist is not None else ""
-    return summary_of(entry.value) or (f"of {package}" if package else "")

@@ -15,7 +15,7 @@ from flexchat.turn.run import Explanation
 
 from .ask import message_options, read_message
 from .context import CommandContext
-from .prompt_variables import variables_option
+from .prompts import variables_option
 from .terminal import Terminal
 from .usage import FAILED, OK
 

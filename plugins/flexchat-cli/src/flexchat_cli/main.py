@@ -16,6 +16,7 @@ from flexchat.plugin.foreign import error_name
 from .commands import COMPLETE_VARIABLE, CommandGroup
 from .context import CommandContext
 from .log import log_to_stderr
+from .parameters import format_usage_error
 from .terminal import StreamError, Terminal
 from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError
 
@@ -93,8 +94,6 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.UsageError as error:
-        from .wording import format_usage_error
-
         raise UsageError(format_usage_error(error)) from error
     return status if isinstance(status, int) else OK
 

@@ -1,4 +1,4 @@
-"""Kinds of parameters, the options of every command, and the help of a command."""
+"""Kinds of parameters, the options of every command, the help of a command, and errors in its words."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import copy
 import functools
 import inspect
 import os
-from collections.abc import Callable, Coroutine, Iterable
+import re
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import click
 from flexchat.domain.version import __version__
+from flexchat.errors import did_you_mean
 
+from .as_in_llm import equivalent_of
 from .context import CommandContext
 from .usage import UsageError
 
@@ -112,6 +115,8 @@ class Text(click.ParamType):  # type: ignore[type-arg]  # generic in later versi
         return value
 
 
+_NO_CHOICE = re.compile(r"'(.*)' is not (?:one of )?")
+
 FILE_NAME = FileName()
 """The type of a parameter that names a file or folder: never empty."""
 
@@ -208,3 +213,51 @@ def format_help(ctx: click.Context, commands: Iterable[tuple[str, list[tuple[str
                 formatter.write_dl(rows, col_max=26)
     command.format_epilog(ctx, formatter)
     return formatter.getvalue()
+
+
+def format_usage_error(error: click.UsageError) -> str:
+    """Format a usage error of click, with the nearest name and a pointer to --help."""
+    ctx = error.ctx
+    command = ctx.command if ctx is not None else None
+    advice = f"; see {ctx.command_path} --help" if ctx is not None else ""
+    if isinstance(error, click.NoSuchOption):
+        params = command.params if command is not None else []
+        options = [name for param in params if isinstance(param, click.Option) for name in param.opts]
+        if any(param.name == "message" for param in params):
+            advice += "; write -- before a message that starts with a dash"
+        here = equivalent_of(error.option_name) if any(param.name == "prompt" for param in params) else ""
+        hint = here or _suggest_option(error.option_name, options)
+        return f"unknown option '{error.option_name}'{hint}{advice}"
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        return f"{_param_name(error.param)} is missing{advice}"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        return f"{_param_name(error.param)}: {_plain(error.message)}{_suggest_choice(error)}{advice}"
+    return f"{_plain(error.format_message())}{advice}"
+
+
+def _plain(text: str) -> str:
+    """Convert a sentence of click's to a clause without a period."""
+    for kind, expected in (("integer", "a whole number"), ("float", "a number")):
+        text = re.sub(rf"^(.+) is not a valid {kind}\.?$", rf"expected {expected}, not \1", text, flags=re.DOTALL)
+    text = text.removesuffix(".")
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]
+
+
+def _param_name(param: click.Parameter) -> str:
+    if isinstance(param, click.Option):
+        return max(param.opts, key=len)
+    return param.metavar or (param.name or "").upper()
+
+
+def _suggest_choice(error: click.BadParameter) -> str:
+    kind = error.param.type if error.param is not None else None
+    match = _NO_CHOICE.match(error.message)
+    if not isinstance(kind, click.Choice) or match is None:
+        return ""
+    return did_you_mean(match[1], [str(choice) for choice in kind.choices])
+
+
+def _suggest_option(word: str, options: Sequence[str]) -> str:
+    """Suggest the option that was probably meant; the shared dashes do not count as a similarity."""
+    names = [option.removeprefix("--") for option in options if option.startswith("--")]
+    return did_you_mean(word.lstrip("-"), names).replace("mean '", "mean '--")

@@ -1,21 +1,21 @@
-"""Named prompts of the configuration, [prompts.NAME]: -t NAME, and the commands flexchat prompts list and show."""
+"""Named prompts, [prompts.NAME]: -t NAME, -p NAME VALUE for their variables, and flexchat prompts list and show."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 import click
 from click.shell_completion import CompletionItem
 from flexchat.config.model import PromptEntry
-from flexchat.config.own_variables import OWN_NAMES
+from flexchat.config.own_variables import OWN_NAMES, variable_problem
 from flexchat.errors import ConfigError, did_you_mean
 from flexchat.turn.template import fill_in, variables_of
 
 from .context import CommandContext
-from .parameters import argument
+from .parameters import TEXT, argument
 from .terminal import one_line
 from .usage import UsageError
 
@@ -127,3 +127,46 @@ def _as_data(name: str, prompt: PromptEntry) -> dict[str, Any]:
     variables = _variables(prompt.prompt, prompt.system or "")
     needed = [one for one in variables if one != MESSAGE and one not in prompt.variables]
     return {"name": name, **fields, **({"needs": needed} if needed else {})}
+
+
+def read_variables(words: Sequence[str]) -> dict[str, Any]:
+    """Return the variables by name: a list or a table if the value is one in JSON, otherwise the text as typed.
+
+    Raises:
+        UsageError: One has no name or value, is given twice, or has a name no prompt can show.
+    """
+    variables: dict[str, Any] = {}
+    for word in words:
+        name, separator, text = word.partition("=")
+        if not separator or not name:
+            raise UsageError(f"--var {word}: NAME=VALUE is expected")
+        if name in variables:
+            raise UsageError(f'--var {name} is given twice; a list is one JSON value: {name}=\'["a", "b"]\'')
+        variables[name] = _value(text)
+        problem = variable_problem(name, variables[name])
+        if problem:
+            raise UsageError(f"--var: {problem}")
+    return variables
+
+
+def _value(text: str) -> Any:
+    if text.lstrip().startswith(("{", "[")):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass  # a text that starts with a bracket
+    return text
+
+
+variables_option = click.option(
+    "--var",
+    "-p",
+    "--param",
+    "variables",
+    metavar="NAME=VALUE",
+    type=TEXT,
+    multiple=True,
+    callback=lambda ctx, param, words: read_variables(words),
+    help="what prompts show as {{NAME}}: a text, or a list or table as JSON; also -p NAME VALUE; repeatable",
+)
+"""The option that sets prompt variables; the command gets them by name, as ``variables``."""

@@ -12,8 +12,7 @@ from flexchat.errors import did_you_mean
 from .context import CommandContext
 from .parameters import TEXT, argument, run_async
 from .questions import Questions
-from .tool_arguments import read_arguments
-from .tool_text import signature
+from .tool_arguments import read_arguments, signature
 from .usage import FAILED, OK, UsageError
 
 if TYPE_CHECKING:

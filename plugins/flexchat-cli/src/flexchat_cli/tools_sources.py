@@ -16,7 +16,7 @@ from flexchat_sdk.sources.differences import MISSING, Difference, differences
 from .context import CommandContext
 from .parameters import argument, run_async
 from .terminal import Style, Terminal
-from .tool_text import signature
+from .tool_arguments import signature
 from .usage import FAILED, OK, UsageError
 
 _MOST_PLACES = 12
