@@ -9,20 +9,21 @@ GROUPS = {
     "Use": ("routing", "tool-calls", "effects", "conversations", "documents", "http-tools", "mcp", "validation"),
     "Serve": ("http-api", "reliability"),
     "Extend": ("plugins", "hooks", "writing-*"),
-    "Inside": ("architecture", "schema-dialects", "departures", "requirements"),
+    "Contribute": ("architecture", "schema-dialects", "departures", "requirements"),
 }
-_OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#\s]*)[^)\s]*\)")
+_OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+((?!\S+\.md)[^)#\s]*|(?:CHANGELOG|CONTRIBUTING|SECURITY|README)\.md)[^)\s]*\)")
 
 
 def on_config(config: Any) -> Any:
     """Put every page into its group; one that is in none comes under "Use"."""
-    there = sorted(Path(config.docs_dir).glob("*.md"))
+    root = Path(config.docs_dir)
+    there = sorted(root.rglob("*.md"))
     nav = {
-        group: [page.name for name in names for page in there if page.match(f"{name}.md")]
+        group: [str(page.relative_to(root)) for name in names for page in there if page.match(f"{name}.md")]
         for group, names in GROUPS.items()
     }
     known = {name for pages in nav.values() for name in pages}
-    nav["Use"] += [page.name for page in there if page.name not in known]
+    nav["Use"] += [page.name for page in there if str(page.relative_to(root)) not in known]
     config.nav = [{group: pages} for group, pages in nav.items()]
     return config
 

@@ -85,6 +85,6 @@ def test_the_config_needs_nothing_but_what_the_page_installs(page, tmp_path, mon
 
 def test_links_lead_somewhere():
     """Every relative link of the README and the docs."""
-    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"

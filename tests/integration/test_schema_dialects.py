@@ -465,7 +465,7 @@ def test_what_fits_the_original_fits_what_is_sent(case):
 # ---- the page
 
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "schema-dialects.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "contributing" / "schema-dialects.md"
 
 
 def test_the_page_shows_the_dialects_as_they_are():

@@ -19,6 +19,7 @@ def effects(folder):
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_tool_is_called(chat_of, folder, era):
+    """MCP servers as sources of tools, in both eras of the protocol (TC-9, TC-128)."""
     chat = chat_of(era)
 
     found = await chat.call_tool("add", {"a": 1, "b": 2})

@@ -184,7 +184,7 @@ async def test_a_server_that_restarts_as_another_one_is_noticed(chat_of, folder)
 
 @pytest.mark.slow
 async def test_a_change_that_is_told_is_looked_at(chat_of, folder):
-    """By subscriptions/listen."""
+    """By subscriptions/listen: tools are registered while the program runs (TC-128)."""
     folder.tools(ADD)
     chat = chat_of("modern", "tell")
     await chat.call_tool("add", {"a": 1})

@@ -1,6 +1,6 @@
 """Messages and their parts, the same for every provider.
 
-Source: the neutral message model (docs/architecture.md, "The neutral model").
+Source: the neutral message model (docs/contributing/architecture.md, "The neutral model").
 """
 
 from __future__ import annotations
