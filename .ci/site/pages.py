@@ -11,7 +11,9 @@ GROUPS = {
     "Extend": ("plugins", "hooks", "writing-*"),
     "Contribute": ("architecture", "schema-dialects", "departures", "requirements"),
 }
-_OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+((?!\S+\.md)[^)#\s]*|(?:CHANGELOG|CONTRIBUTING|SECURITY|README)\.md)[^)\s]*\)")
+_OUTSIDE = re.compile(
+    r"\[([^\]]*)\]\((?:\.\./)+((?!\S+\.md)[^)#\s]*|(?:CHANGELOG|CONTRIBUTING|SECURITY|README)\.md)[^)\s]*\)"
+)
 
 
 def on_config(config: Any) -> Any:
