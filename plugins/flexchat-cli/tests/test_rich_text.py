@@ -45,8 +45,8 @@ def a_terminal(monkeypatch):
     monkeypatch.setenv("LINES", str(HEIGHT))
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(rich_text, "_SHORTEST_WAIT_S", 0)
-    monkeypatch.setattr(rich_text, "_MOST_OF_THE_TIME", 1e9)
+    monkeypatch.setattr(rich_text, "_MIN_WAIT_S", 0)
+    monkeypatch.setattr(rich_text, "_MAX_SHARE_OF_TIME", 1e9)
 
 
 def shown(*pieces):

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 from flexchat.store import AllOf, Compare, Condition
 
-_LARGEST = 2.0**53
+_MAX_EXACT = 2.0**53
 
 
 @attrs.frozen
@@ -63,7 +63,7 @@ def _equality(field: str, operator: str, value: Any) -> dict[str, Any]:
     if isinstance(value, bool | str) or not float(value).is_integer():
         return {field: {operator: value}}
     both: list[dict[str, Any]] = [{field: {operator: int(value)}}]
-    if abs(value) <= _LARGEST:
+    if abs(value) <= _MAX_EXACT:
         both.append({field: {operator: float(value)}})
     return _joined("$or" if operator == "$eq" else "$and", both) or {}
 

@@ -34,11 +34,9 @@ from .conversations_store import open_store, tenant_option
 from .opening import demo_option, report_notes, require_config
 from .parameters import argument
 from .prompts import variables_option
-from .terminal import Terminal
 from .usage import FAILED, OK
 
 _MAX_BYTES = 256 * 1024 * 1024
-_STANDARD_INPUT = "standard input"
 
 
 @click.command(cls=AskingCommand)
@@ -82,7 +80,10 @@ def batch(
     "error", …}; with --json each has the whole turn. If the batch is cut off, the same command goes on: what was
     answered is not asked again, and no tool runs twice.
     """
-    source, text = _read(file, context.terminal)
+    if file == "-":
+        source, text = "standard input", standard_input.read_text(context.terminal)
+    else:
+        source, text = file, standard_input.read_text_file(file, file, most=_MAX_BYTES)
     chat = answering.open(context)
     if answering.model is None:
         require_config(context)
@@ -276,9 +277,3 @@ def _result_fields(turn: Turn) -> dict[str, Any]:
     if turn.response.tool_calls:
         answer["tools"] = [record.tool for record in turn.response.tool_calls]
     return answer
-
-
-def _read(file: str, terminal: Terminal) -> tuple[str, str]:
-    if file == "-":
-        return _STANDARD_INPUT, standard_input.read_text(terminal)
-    return file, standard_input.read_text_file(file, file, most=_MAX_BYTES)

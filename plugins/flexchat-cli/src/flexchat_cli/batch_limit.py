@@ -15,7 +15,7 @@ from flexchat.turn.needs import needs_of, topic_model
 
 from .usage import UsageError
 
-_MOST = Decimal(1_000_000_000)
+_MAX_DOLLARS = Decimal(1_000_000_000)
 
 
 class Dollars(click.ParamType):  # type: ignore[type-arg]  # generic in later versions only
@@ -33,7 +33,7 @@ class Dollars(click.ParamType):  # type: ignore[type-arg]  # generic in later ve
             amount = Decimal(value)
         except InvalidOperation:
             amount = Decimal("NaN")
-        if not (amount.is_finite() and 0 < amount <= _MOST):
+        if not (amount.is_finite() and 0 < amount <= _MAX_DOLLARS):
             self.fail(f"'{value}' is not an amount of US dollars above 0, such as 0.50", param, ctx)
         return amount
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flexchat.config.reading import ReadConfig
     from flexchat.plugin.host import PluginHost
 
-_MOST_NAMED = 10
+_MAX_NAMED = 10
 _NOT_NEEDED = ("llms", "responses")
 """What a configuration of named prompts alone does without."""
 
@@ -152,16 +152,13 @@ def _has_search(table: ToolsTable, host: PluginHost) -> bool:
 
 def _contents(config: Config, notes: list[Problem]) -> str:
     sources = sum(map(len, config.tools.sources.values()))
-    parts = [
-        *([counted(len(config.llms), "llm")] if config.llms else ()),
-        *([_tools(config, _left_out(notes))] if config.tools.registry or (config.llms and not sources) else ()),
-        *([counted(sources, "tool source")] if sources else ()),
-        *([counted(len(config.responses), "rule")] if config.responses else ()),
-        *([counted(len(config.prompts), "named prompt")] if config.prompts else ()),
-        *([counted(len(config.stores), "document store")] if config.stores else ()),
-        *(["conversations are kept"] if config.conversations is not None else ()),
-    ]
-    return ", ".join(parts)
+    has_tools = config.tools.registry or (config.llms and not sources)
+    numbers = [(sources, "tool source"), (len(config.responses), "rule"), (len(config.prompts), "named prompt")]
+    numbers += [(len(config.stores), "document store")]
+    parts = [counted(len(config.llms), "llm")] if config.llms else []
+    parts += [_tools(config, _left_out(notes))] if has_tools else []
+    parts += [counted(number, noun) for number, noun in numbers if number]
+    return ", ".join([*parts, *(["conversations are kept"] if config.conversations is not None else [])])
 
 
 def _tools(config: Config, left_out: set[str]) -> str:
@@ -171,8 +168,8 @@ def _tools(config: Config, left_out: set[str]) -> str:
     remarks = [f"{len(left_out)} left out"] if left_out else []
     unused = _never_offered(config, left_out)
     if unused:
-        more = f" and {len(unused) - _MOST_NAMED} more" if len(unused) > _MOST_NAMED else ""
-        remarks.append(f"no rule offers {', '.join(unused[:_MOST_NAMED])}{more}")
+        more = f" and {len(unused) - _MAX_NAMED} more" if len(unused) > _MAX_NAMED else ""
+        remarks.append(f"no rule offers {', '.join(unused[:_MAX_NAMED])}{more}")
     return counted(entries - len(left_out), "tool") + (f" ({'; '.join(remarks)})" if remarks else "")
 
 

@@ -16,11 +16,11 @@ from flexchat.installing import how_to_install
 if TYPE_CHECKING:
     from dotenv.parser import Binding
 
-LARGEST = 64 * 1024
+MAX_BYTES = 64 * 1024
 """Bytes of a file: python-dotenv takes time in proportion to its square."""
-_MOST = 1024 * 1024
+_MAX_CHARS = 1024 * 1024
 """Characters of all values, with their ${…} replaced."""
-_MOST_REFERENCES = 1_000
+_MAX_REFERENCES = 1_000
 """In one value: each may be looked at up to the value's end."""
 
 _NAME = re.compile(r"[^\s=\"'#\0]+")
@@ -48,7 +48,7 @@ def read_env_file(file: str | Path) -> dict[str, str]:
             [_problem(file, f"a .env file needs a package: {how_to_install('flexchat-cli', 'dotenv')}")]
         ) from None
     try:
-        text = read_file(located(file), most=LARGEST).decode("utf-8-sig")
+        text = read_file(located(file), most=MAX_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise ConfigError([_problem(file, f"cannot be read: {error.strerror or error}")]) from None
     except UnicodeDecodeError as error:
@@ -64,19 +64,19 @@ def read_env_file(file: str | Path) -> dict[str, str]:
             problems.append(_problem(file, "has a name without a value: write NAME=value", _line(binding)))
         elif "\0" in (binding.value or ""):
             problems.append(_problem(file, "has a NUL character, which no variable can have", _line(binding)))
-        elif (binding.value or "").count("${") > _MOST_REFERENCES:
-            problems.append(_problem(file, f"has a value with more than {_MOST_REFERENCES:,} ${{", _line(binding)))
+        elif (binding.value or "").count("${") > _MAX_REFERENCES:
+            problems.append(_problem(file, f"has a value with more than {_MAX_REFERENCES:,} ${{", _line(binding)))
     if problems:
         raise ConfigError(problems)
     values: dict[str, str] = {}
-    environment, room = ChainMap(values, dict(os.environ)), _MOST
+    environment, room = ChainMap(values, dict(os.environ)), _MAX_CHARS
     for binding in bindings:
         if binding.key and binding.value is not None:
             # As python-dotenv does it, but lines that double each other do not fill the memory.
             parts = [atom.resolve(environment) for atom in variables.parse_variables(binding.value)]
             room -= sum(map(len, parts))
             if room < 0:
-                text = f"the values are larger than {_MOST // 1024 // 1024} MiB with their ${{…}} replaced"
+                text = f"the values are larger than {_MAX_CHARS // 1024 // 1024} MiB with their ${{…}} replaced"
                 raise ConfigError([_problem(file, text, _line(binding))])
             values[binding.key] = "".join(parts)
     return values

@@ -20,7 +20,7 @@ from .parameters import format_usage_error
 from .terminal import StreamError, Terminal
 from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError
 
-_MOST_PROBLEMS = 20
+_MAX_PROBLEMS = 20
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,7 +113,7 @@ def _complete(terminal: Terminal) -> int:
 def _sentences(error: FlexChatError) -> str:
     if not isinstance(error, ConfigError) or len(error.problems) == 1:
         return str(error)
-    lines = [f"  {problem}" for problem in error.problems[:_MOST_PROBLEMS]]
+    lines = [f"  {problem}" for problem in error.problems[:_MAX_PROBLEMS]]
     more = len(error.problems) - len(lines)
     of_config = any(problem.path for problem in error.problems)  # problems of another file have no path
     lines += [f"  … and {more} more{'; flexchat check lists them all' if of_config else ''}"] if more else []

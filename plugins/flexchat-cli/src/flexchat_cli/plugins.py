@@ -8,26 +8,11 @@ import attrs
 import click
 from flexchat.assembly import SLOW_LOAD_MS
 from flexchat.installing import how_to_install
-from flexchat.plugin.host import CHAT_HOOKS, PluginHost
+from flexchat.plugin.host import CHAT_HOOKS
 from flexchat.plugin.records import PluginReport, Records
 
 from .context import CommandContext
 from .terminal import Style
-
-_KINDS = (
-    "provider",
-    "implementation type",
-    "tool handler",
-    "tool source",
-    "tool",
-    "document store",
-    "reranker",
-    "conversation store",
-    "step",
-    "config table",
-    "config check",
-    "command",
-)
 
 
 @click.command
@@ -39,7 +24,9 @@ def plugins(context: CommandContext) -> None:
     """
     terminal = context.terminal
     host, commands = context.load_plugins(context.read_config()), context.installed_commands()
-    withheld = _withheld(host, commands)
+    records = [*(value for value in vars(host).values() if isinstance(value, Records)), commands]
+    kinds = sorted([*(each.kind for each in records), "step"], key=len, reverse=True)  # "tool handler" before "tool"
+    withheld = _withheld(records)
     reports = [_without(_with_commands(report, commands), withheld.get(report.name, {})) for report in host.reports]
     if context.json:
         terminal.json([report.to_dict() | {"withheld": [*withheld.get(report.name, ())]} for report in reports])
@@ -52,7 +39,7 @@ def plugins(context: CommandContext) -> None:
         for line in (
             report.reason,
             *_remarks(report),
-            *_by_kind(report.provides),
+            *_by_kind(report.provides, kinds),
             *withheld.get(report.name, {}).values(),
             *_watched(report),
         ):
@@ -62,40 +49,23 @@ def plugins(context: CommandContext) -> None:
         terminal.say(f"no plugins are installed: {how_to_install('flexchat')} installs the first ones")
 
 
-def _withheld(host: PluginHost, commands: Records) -> dict[str, dict[str, str]]:
+def _withheld(records: Iterable[Records]) -> dict[str, dict[str, str]]:
     """List, for each plugin, the names withheld because another plugin registers them as well, with a sentence each."""
     offers: dict[str, dict[str, str]] = {}
-    for records in (
-        host.providers,
-        host.implementation_types,
-        host.handlers,
-        host.tool_sources,
-        host.tools,
-        host.tool_formats,
-        host.document_stores,
-        host.rerankers,
-        host.conversation_stores,
-        host.config_tables,
-        commands,
-    ):
-        for key, rivals in records.conflicts.items():
-            offer = f"{records.kind} {key if isinstance(key, str) else ' '.join(key)}"
+    for each in records:
+        for key, rivals in each.conflicts.items():
+            offer = f"{each.kind} {key if isinstance(key, str) else ' '.join(key)}"
             for plugin in rivals:
                 others = " and ".join(f"'{name}'" for name in rivals if name != plugin) or "it, a second time,"
                 offers.setdefault(plugin, {})[offer] = f"withheld: {offer}, which {others} offers too"
-        for key, (preferred, plugin) in records.replaced.items():
-            offer = f"{records.kind} {key if isinstance(key, str) else ' '.join(key)}"
+        for key, (preferred, plugin) in each.replaced.items():
+            offer = f"{each.kind} {key if isinstance(key, str) else ' '.join(key)}"
             offers.setdefault(plugin, {})[offer] = f"withheld: {offer}, for that of '{preferred}' (plugins.prefer)"
     return offers
 
 
 def _with_commands(report: PluginReport, commands: Records) -> PluginReport:
-    names = [
-        f"{commands.kind} {name}"
-        for owner, entry in commands.by_plugin()
-        if owner == report.name
-        for name in (entry.name,)
-    ]
+    names = [f"{commands.kind} {entry.name}" for owner, entry in commands.by_plugin() if owner == report.name]
     return attrs.evolve(report, provides=(*report.provides, *names))
 
 
@@ -108,11 +78,11 @@ def _remarks(report: PluginReport) -> list[str]:
     return gate + ([f"took {report.load_ms / 1000:.1f} s to load"] if report.load_ms > SLOW_LOAD_MS else [])
 
 
-def _by_kind(provides: Iterable[str]) -> list[str]:
+def _by_kind(provides: Iterable[str], kinds: Iterable[str]) -> list[str]:
     """Format the registrations of a plugin, one line per kind: tools: calculator, echo."""
     lines: dict[str, list[str]] = {}
     for phrase in provides:
-        kind = next((kind for kind in _KINDS if phrase.startswith(f"{kind} ")), "")
+        kind = next((kind for kind in kinds if phrase.startswith(f"{kind} ")), "")
         lines.setdefault(kind, []).append(phrase.removeprefix(f"{kind} "))
     return [f"{kind}{'s' if len(names) > 1 else ''}: {', '.join(names)}" for kind, names in lines.items()]
 

@@ -20,8 +20,8 @@ from .terminal import Terminal, one_line
 from .tool_arguments import read_value
 from .usage import UsageError
 
-_LONGEST = 20_000
-_LONGEST_LINE = 64 * 1024
+_MAX_CHARS = 20_000
+_MAX_LINE = 64 * 1024
 _YES = ("y", "yes")
 
 
@@ -42,9 +42,9 @@ class Questions:
         async with self._turns:
             self._terminal.end_line()
             who = f"{question.tool} asks" if question.tool else "the tool asks"
-            self._terminal.say(f"{who}: {one_line(question.message, _LONGEST)}")
+            self._terminal.say(f"{who}: {one_line(question.message, _MAX_CHARS)}")
             if question.url:
-                self._terminal.say(f"  {one_line(question.url, _LONGEST)}")
+                self._terminal.say(f"  {one_line(question.url, _MAX_CHARS)}")
                 agreed = await self._agrees("Open that page yourself, and go on?")
                 return Reply(action="accept" if agreed else "decline")
             content = await self._filled_in(question.schema or {})
@@ -156,7 +156,7 @@ async def _typed() -> bytes:
     def read() -> None:
         if not line.done():
             try:
-                line.set_result(os.read(number, _LONGEST_LINE))  # a terminal gives a whole line
+                line.set_result(os.read(number, _MAX_LINE))  # a terminal gives a whole line
             except OSError:  # the terminal is gone
                 line.set_result(b"")
 

@@ -19,8 +19,8 @@ from rich.text import Text
 from rich.theme import Theme
 
 _THEME = Theme({"markdown.code": "cyan", "markdown.code_block": "none"})  # no background: it may be dark or light
-_SHORTEST_WAIT_S = 0.08
-_MOST_OF_THE_TIME = 0.1  # that may go into drawing what will be drawn again
+_MIN_WAIT_S = 0.08
+_MAX_SHARE_OF_TIME = 0.1  # that may go into drawing what will be drawn again
 
 
 def console_on(stream: TextIO) -> Console:
@@ -58,7 +58,7 @@ class MarkdownWriter:
         self._rest = blocks[-1]
         self._live.update(self._drawn(self._rest, most=max(self._console.height - 1, 1)), refresh=True)
         ended = time.monotonic()
-        self._due = ended + max(_SHORTEST_WAIT_S, (ended - began) / _MOST_OF_THE_TIME)
+        self._due = ended + max(_MIN_WAIT_S, (ended - began) / _MAX_SHARE_OF_TIME)
 
     def end(self) -> None:
         """Write what is left."""

@@ -20,7 +20,7 @@ from flexchat.files import located, read_file
 from .terminal import StreamError, Terminal
 from .usage import UsageError
 
-MOST_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 PATIENCE_S = 5.0
 """How long input that only adds to a message may stay silent before it is ignored."""
 
@@ -84,8 +84,8 @@ def read_text(terminal: Terminal) -> str:
             if not piece:
                 break
             content.write(piece)
-            if content.tell() > MOST_BYTES:
-                raise UsageError(f"standard input is larger than {MOST_BYTES // 1024 // 1024} MiB: too much to ask")
+            if content.tell() > MAX_BYTES:
+                raise UsageError(f"standard input is larger than {MAX_BYTES // 1024 // 1024} MiB: too much to ask")
     except OSError as error:
         raise StreamError(f"standard input cannot be read: {error.strerror or error}") from None
     return decoded(content.getvalue())

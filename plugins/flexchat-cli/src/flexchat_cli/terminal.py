@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 Style = Literal["plain", "dim", "bold", "red"]
 """How a text looks on a terminal."""
 
-_LONGEST_CELL = 2_000
-_NARROWEST = 20  # characters of the last column that are shown, however narrow the terminal is
+_MAX_CELL_CHARS = 2_000
+_MIN_COLUMNS = 20  # characters of the last column that are shown, however narrow the terminal is
 _ERASE = "\r\x1b[K"
 _CODES = {"dim": "2", "bold": "1", "red": "31"}
 
@@ -162,7 +162,7 @@ class Terminal:
         """
         used = [number for number in range(len(head)) if any(row[number] for row in rows)]
         head = [head[number] for number in used]
-        rows = [[one_line(_harmless(row[number]), _LONGEST_CELL) for number in used] for row in rows]
+        rows = [[one_line(_harmless(row[number]), _MAX_CELL_CHARS) for number in used] for row in rows]
         if rows and self._stdout is not None and self._is_rich(self._stdout):
             from .rich_text import print_table
 
@@ -174,14 +174,14 @@ class Terminal:
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
         for row in rows:
             columns = "".join(f"{text:{width}}  " for text, width in zip(row, widths, strict=False))
-            room = max(self.width - len(columns), _NARROWEST) if _is_terminal(self._stdout) else _LONGEST_CELL
+            room = max(self.width - len(columns), _MIN_COLUMNS) if _is_terminal(self._stdout) else _MAX_CELL_CHARS
             self.out((columns + one_line(row[-1], room)).rstrip())
 
     def fields(self, values: Iterable[tuple[str, object]]) -> None:
         """Write names and values to standard output, one line each, without empty values."""
         for name, value in values:
             if value:
-                self.out(f"{name + ':':14}{one_line(str(value), _LONGEST_CELL)}")
+                self.out(f"{name + ':':14}{one_line(str(value), _MAX_CELL_CHARS)}")
 
     def json(self, data: Any, *, one_line: bool = False) -> None:
         """Write data to standard output as JSON."""

@@ -19,7 +19,7 @@ from .usage import UsageError
 if TYPE_CHECKING:
     from flexchat.app import FlexChat
 
-_MOST_SHOWN = 10
+_MAX_SHOWN = 10
 
 
 def _complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -73,7 +73,7 @@ def _show(terminal: Terminal, chat: FlexChat, index: int, form: str, cost: Tools
         return
     tools = counted(len(cost.by_tool), "tool")
     terminal.out(f"{label}: {tools}, about {counted(cost.tokens, 'token')} as sent to {form}, {price}", "bold")
-    tools_shown = [*cost.by_tool.items()][: None if terminal.verbose else _MOST_SHOWN]
+    tools_shown = [*cost.by_tool.items()][: None if terminal.verbose else _MAX_SHOWN]
     width = len(f"{tools_shown[0][1]:,}")
     for name, tokens in tools_shown:
         terminal.out(f"  {tokens:{width},}  {name}")

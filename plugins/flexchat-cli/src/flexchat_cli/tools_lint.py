@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
 _STYLES: dict[str, Style] = {"refused": "red", "rewritten": "plain", "accepted": "dim"}
 _PLACES = 3  # most places named in a line
 _NO_TOOLS = "no tools: the configuration has none, or tools.enabled is false"
-
-
-@attrs.frozen(kw_only=True)
-class Unusable:
-    """An entry of a file that FlexChat itself does not accept as a tool."""
-
-    name: str
-    reason: str
 
 
 @click.command
@@ -95,53 +87,48 @@ def lint(context: CommandContext, providers: tuple[str, ...], file: str | None, 
 
 def _tools(
     context: CommandContext, file: str | None
-) -> tuple[list[ToolDefinition], list[Unusable], PluginHost, list[str]]:
-    """Return the tools, the unusable entries, the plugins, and the names of the providers the configuration uses."""
+) -> tuple[list[ToolDefinition], dict[str, str], PluginHost, list[str]]:
+    """Return the tools, why others are unusable by their names, the plugins, and the providers in the configuration."""
     if file:
         tools, unusable = _read(Path(file))
         return tools, unusable, context.installed_plugins(context.read_config()), []
     chat, host = context.open_tools()
     used = [*dict.fromkeys(entry.provider for entry in chat.config.llms.values())]
-    return chat.tools.get_registry().list(), [], host, used
+    return chat.tools.get_registry().list(), {}, host, used
 
 
-def _modes(host: PluginHost, wanted: Sequence[str], used: Sequence[str]) -> dict[str, tuple[str, SchemaDialect]]:
+def _modes(host: PluginHost, chosen: Sequence[str], used: Sequence[str]) -> dict[str, tuple[str, SchemaDialect]]:
     """Return the selected dialects by name, each with the name of its provider.
 
     Raises:
         UsageError: A name is unknown, or no installed provider declares what it accepts.
     """
-    by_provider: dict[str, dict[str, tuple[str, SchemaDialect]]] = {}
-    for name, kind in host.providers.by_name.items():
-        if kind.schema_dialects:
-            by_provider[name] = {mode: (name, dialect) for mode, dialect in kind.schema_dialects.items()}
-    everything = {mode: mode_entry for modes in by_provider.values() for mode, mode_entry in modes.items()}
+    by_provider = {
+        name: {mode: (name, dialect) for mode, dialect in kind.schema_dialects.items()}
+        for name, kind in host.providers.by_name.items()
+        if kind.schema_dialects
+    }
+    everything = {mode: entry for modes in by_provider.values() for mode, entry in modes.items()}
     if not everything:
         raise UsageError(
             f"no installed provider declares which schemas it accepts: {how_to_install('flexchat-openai')} installs one"
         )
-    if not wanted:
-        return {
-            mode: mode_entry for name in used for mode, mode_entry in by_provider.get(name, {}).items()
-        } or everything
+    if not chosen:
+        return {mode: entry for name in used for mode, entry in by_provider.get(name, {}).items()} or everything
+    choices = {mode: {mode: entry} for mode, entry in everything.items()} | by_provider | {"all": everything}
     selected: dict[str, tuple[str, SchemaDialect]] = {}
-    for name in wanted:
-        if name == "all":
-            selected |= everything
-        elif name in everything and name not in by_provider:
-            selected[name] = everything[name]
-        elif name in by_provider:
-            selected |= by_provider[name]
+    for name in chosen:
+        if name in choices:
+            selected |= choices[name]
         elif name in host.providers.by_name:
             raise UsageError(f"the provider '{name}' does not declare which schemas it accepts")
         else:
-            names = [*by_provider, *everything, "all"]
-            there = ", ".join(dict.fromkeys(names))
-            raise UsageError(f"--provider {name}: unknown{did_you_mean(name, names)}; there are: {there}")
+            names = dict.fromkeys([*by_provider, *everything, "all"])
+            raise UsageError(f"--provider {name}: unknown{did_you_mean(name, names)}; there are: {', '.join(names)}")
     return selected
 
 
-def _read(file: Path) -> tuple[list[ToolDefinition], list[Unusable]]:
+def _read(file: Path) -> tuple[list[ToolDefinition], dict[str, str]]:
     from flexchat.config.document import MAX_BYTES
 
     try:
@@ -153,28 +140,25 @@ def _read(file: Path) -> tuple[list[ToolDefinition], list[Unusable]]:
     entries = data.get("tools") if isinstance(data, dict) else data
     if not isinstance(entries, list):
         raise UsageError(f"{file} must contain a list of tools, or an object with such a list under 'tools'")
-    tools, unusable, names = [], [], set()
-    for index, entry in enumerate(entries):
-        tool = _definition(entry, f"tool {index + 1}")
-        if tool.name in names:
-            reason = (
-                tool.reason
-                if isinstance(tool, Unusable)
-                else "an earlier tool already has this name; rename one of them"
-            )
-            tool = Unusable(name=f"{tool.name} (tool {index + 1})", reason=reason)
-        names.add(tool.name)
-        if isinstance(tool, Unusable):
-            unusable.append(tool)
+    tools: dict[str, ToolDefinition] = {}
+    unusable: dict[str, str] = {}
+    for index, entry in enumerate(entries, 1):
+        name, tool, reason = _definition(entry, f"tool {index}")
+        if name in tools or name in unusable:
+            name = f"{name} (tool {index})"
+            reason = reason or "an earlier tool already has this name; rename one of them"
+        if tool is not None and not reason:
+            tools[name] = tool
         else:
-            tools.append(tool)
-    return tools, unusable
+            unusable[name] = reason
+    return [*tools.values()], unusable
 
 
-def _definition(entry: Any, otherwise: str) -> ToolDefinition | Unusable:
+def _definition(entry: Any, otherwise: str) -> tuple[str, ToolDefinition | None, str]:
+    """Return the name of an entry, and its tool or the reason why FlexChat itself does not accept it."""
     table = entry.get("function", entry) if isinstance(entry, dict) else None
     if not isinstance(table, dict):
-        return Unusable(name=otherwise, reason="a tool must be an object with name, description and parameters")
+        return otherwise, None, "a tool must be an object with name, description and parameters"
     name, description = table.get("name"), table.get("description")
     parameters = next((table[key] for key in ("parameters", "inputSchema", "input_schema") if key in table), None)
     name = name if isinstance(name, str) and name else otherwise
@@ -186,22 +170,14 @@ def _definition(entry: Any, otherwise: str) -> ToolDefinition | Unusable:
             implementation=Implementation(type="mock"),
         )
     except ToolDefinitionError as error:
-        return Unusable(name=name, reason=str(error))
-    problems = schema_problems(tool.parameters)
-    return Unusable(name=name, reason="; ".join(problems)) if problems else tool
+        return name, None, str(error)
+    return name, tool, "; ".join(schema_problems(tool.parameters))
 
 
-def _of_unusable(unusable: Iterable[Unusable], dialects: Iterable[str]) -> list[ToolFinding]:
-    return [
-        ToolFinding(
-            tool=entry.name,
-            dialect=dialect,
-            outcome="refused",
-            notes=(SchemaNote(severity="error", pointer="", keyword="", message=entry.reason),),
-        )
-        for entry in unusable
-        for dialect in dialects
-    ]
+def _of_unusable(unusable: Mapping[str, str], dialects: Iterable[str]) -> Iterator[ToolFinding]:
+    for name, reason in unusable.items():
+        note = SchemaNote(severity="error", pointer="", keyword="", message=reason)
+        yield from (ToolFinding(tool=name, dialect=each, outcome="refused", notes=(note,)) for each in dialects)
 
 
 # ---- the results

@@ -19,9 +19,9 @@ from .terminal import Style, Terminal
 from .tool_arguments import signature
 from .usage import FAILED, OK, UsageError
 
-_MOST_PLACES = 12
-_MOST_TOOLS = 50
-_LONGEST = 160
+_MAX_PLACES = 12
+_MAX_TOOLS = 50
+_MAX_CHARS = 160
 _STYLES: dict[str, Style] = {"new": "plain", "changed": "plain", "gone": "red"}
 _KINDS = ("new", "changed", "gone")
 
@@ -108,14 +108,14 @@ def _show(terminal: Terminal, name: str, state: SourceState | ToolSourceError, *
     if is_first and not state.changes:
         counts = [f"opened for the first time: {counted(len(state.tools), 'tool')} accepted"]
     terminal.out(f"{name}: {', '.join(counts) or 'as accepted'}", "bold")
-    for change in state.changes[:_MOST_TOOLS]:
+    for change in state.changes[:_MAX_TOOLS]:
         terminal.out(f"  {change.kind:7}  {change.name}", _STYLES[change.kind])
         for warning in change.warnings:
             terminal.out(f"           {_shorten(warning)}", "red")
         for line in _lines(change):
             terminal.out(f"           {line}", "dim")
-    if len(state.changes) > _MOST_TOOLS:
-        terminal.out(f"  and {len(state.changes) - _MOST_TOOLS} more; --json shows all", "dim")
+    if len(state.changes) > _MAX_TOOLS:
+        terminal.out(f"  and {len(state.changes) - _MAX_TOOLS} more; --json shows all", "dim")
     for tool, why in state.left_out.items():
         terminal.out(f"  left out {tool}: {why}", "dim")
     if state.changes:
@@ -133,10 +133,10 @@ def _lines(change: ToolChange) -> Iterator[str]:
             yield _shorten(tool.description)
     else:
         places = differences(change.accepted, change.now)
-        for each in places[:_MOST_PLACES]:
+        for each in places[:_MAX_PLACES]:
             yield from _difference(each)
-        if len(places) > _MOST_PLACES:
-            yield f"and {len(places) - _MOST_PLACES} more places; --json shows all"
+        if len(places) > _MAX_PLACES:
+            yield f"and {len(places) - _MAX_PLACES} more places; --json shows all"
         left_out = "left out until you accept this: it can no longer be called"
         yield "offered as accepted until you accept this" if change.offered else left_out
 
@@ -158,7 +158,7 @@ def _difference(difference: Difference) -> Iterator[str]:
 def _shorten(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
 
 
 def _as_data(name: str, state: SourceState | ToolSourceError) -> dict[str, Any]:

@@ -26,9 +26,9 @@ from flexchat.domain.prices import Cost
 from .terminal import Style, Terminal, one_line
 from .waiting import Waiting
 
-_LONGEST_STEP = 400
-_LONGEST_SOURCE = 80
-_MOST_SOURCES = 5
+_MAX_STEP = 400
+_MAX_SOURCE = 80
+_MAX_SOURCES = 5
 _INDENT = " " * 8  # the most a writer of steps may put before them
 
 
@@ -133,7 +133,7 @@ class Transcript:
             self.steps(f"    {one_line(line, max(len(line), 1) * 6)}", "dim")
 
     def _step(self, arrow: str, plain: str, text: str, end: str = "") -> None:
-        width = max(min(self.terminal.width, _LONGEST_STEP) - len(_INDENT), 40)
+        width = max(min(self.terminal.width, _MAX_STEP) - len(_INDENT), 40)
         sign = self.terminal.symbol(arrow, plain)
         self.steps(f"{sign} {one_line(text, width - len(end) - 3)}{end}", "dim")
 
@@ -153,8 +153,8 @@ def format_sources(citations: Sequence[Citation]) -> str:
     """Return an answer's sources: those it names or, if none, all that the model was shown."""
     cited = [citation for citation in citations if citation.named] or citations
     places = list(dict.fromkeys(map(_place, cited)))
-    more = len(places) - _MOST_SOURCES
-    return ", ".join(places[:_MOST_SOURCES]) + (f" and {more} more" if more > 0 else "")
+    more = len(places) - _MAX_SOURCES
+    return ", ".join(places[:_MAX_SOURCES]) + (f" and {more} more" if more > 0 else "")
 
 
 @attrs.frozen
@@ -195,7 +195,7 @@ def _core_of(value: Any) -> Any:
 
 
 def _place(citation: Citation) -> str:
-    title, source = (one_line(text, _LONGEST_SOURCE) for text in (citation.title, citation.source or ""))
+    title, source = (one_line(text, _MAX_SOURCE) for text in (citation.title, citation.source or ""))
     if not source or not title:
         return source or title
     return source if title == PurePath(source).name else f"{title} ({source})"

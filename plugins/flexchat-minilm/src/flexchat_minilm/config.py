@@ -6,7 +6,7 @@ import attrs
 
 MODEL = "all-MiniLM-L6-v2"
 DIMENSIONS = 384
-LONGEST = 256
+MAX_TOKENS = 256
 """Tokens the model reads, begin and end among them: ``max_seq_length`` of sentence-transformers/all-MiniLM-L6-v2."""
 
 

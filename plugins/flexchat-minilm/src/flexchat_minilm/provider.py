@@ -22,7 +22,7 @@ from flexchat_sdk import (
     error_name,
 )
 
-from .config import DIMENSIONS, LONGEST, MODEL
+from .config import DIMENSIONS, MAX_TOKENS, MODEL
 from .model import Encoded, loaded_model
 
 _THREADS = min(4, os.cpu_count() or 1)
@@ -76,7 +76,7 @@ class MiniLMProvider:
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the only model; see ChatProvider."""
-        return (ModelInfo(id=MODEL, capabilities=frozenset({"embedding"}), context_length=LONGEST),)
+        return (ModelInfo(id=MODEL, capabilities=frozenset({"embedding"}), context_length=MAX_TOKENS),)
 
     async def aclose(self) -> None:
         """Stop the threads, after the texts they are working on."""
@@ -134,4 +134,4 @@ def _warnings(encoded: Sequence[Encoded]) -> tuple[str, ...]:
     cut = sum(one.is_cut for one in encoded)
     if not cut:
         return ()
-    return (f"minilm reads {LONGEST} tokens, about 180 words: of {cut} of {len(encoded)} texts only the beginning",)
+    return (f"minilm reads {MAX_TOKENS} tokens, about 180 words: of {cut} of {len(encoded)} texts only the beginning",)

@@ -6,7 +6,7 @@ import gzip
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from .config import LONGEST
+from .config import MAX_TOKENS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -27,5 +27,5 @@ def load_tokenizer() -> Tokenizer:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[(name, ids[name]) for name in ("[CLS]", "[SEP]")]
     )
-    tokenizer.enable_truncation(LONGEST)
+    tokenizer.enable_truncation(MAX_TOKENS)
     return tokenizer

@@ -15,7 +15,7 @@ from .filters import facts
 
 UNTITLED = "Untitled"
 TITLE_FIELD, SOURCE_FIELD = "title", "source"
-LONGEST_NAME = 2000
+MAX_NAME_BYTES = 2000
 """Bytes of a name, an id or a source: an entry of an index holds some 2,700."""
 
 
@@ -77,8 +77,8 @@ def stored_name(what: str, value: str) -> str:
     name = storable(value)
     if not name:
         raise RetrievalError(f"the {what} has no name: write one")
-    if len(name.encode()) > LONGEST_NAME:
-        raise RetrievalError(f"the {what} '{name[:50]}…' is longer than {LONGEST_NAME} bytes: shorten it")
+    if len(name.encode()) > MAX_NAME_BYTES:
+        raise RetrievalError(f"the {what} '{name[:50]}…' is longer than {MAX_NAME_BYTES} bytes: shorten it")
     return name
 
 
@@ -135,8 +135,8 @@ def _row(document: Document, source: Source | None, title_field: str, source_fie
     if source is None:
         name = _text_in(document.metadata, source_field, SOURCE_FIELD) or name
     name = None if name is None else storable(name)
-    if name and len(name.encode()) > LONGEST_NAME:
-        raise RetrievalError(f"the source '{name[:50]}…' is longer than {LONGEST_NAME} bytes: shorten it")
+    if name and len(name.encode()) > MAX_NAME_BYTES:
+        raise RetrievalError(f"the source '{name[:50]}…' is longer than {MAX_NAME_BYTES} bytes: shorten it")
     id = digest if document.id is None else stored_name("document id", document.id)
     metadata, metadata_json = metadata_text(document.metadata, f"document '{id[:80]}'")
     return Row(

@@ -22,8 +22,8 @@ DEPTH = 100
 """Hits of each way that are put together; a fixed number, so that top_k changes no order."""
 EF_SEARCH = 200
 """Candidates an index looks at; pgvector's default of 40 found 81 % of the nearest ten in our measurement."""
-MOST_TERMS = 64
-LONGEST_READ = 20_000
+MAX_TERMS = 64
+MAX_QUESTION_CHARS = 20_000
 """Characters of a question in which words are looked for; PostgreSQL refuses those over a megabyte."""
 
 Filter = tuple[sql.Composable, Sequence[Any]]
@@ -136,8 +136,8 @@ async def by_words(tables: Tables, question: SearchQuery) -> Ranking:
         among = [c for c in question.collections if c.language == language]
         values = [
             language,
-            question.text[:LONGEST_READ],
-            MOST_TERMS,
+            question.text[:MAX_QUESTION_CHARS],
+            MAX_TERMS,
             [c.id for c in among],
             *parameters,
             sum(c.about.documents for c in among),

@@ -152,7 +152,7 @@ def test_notes_on_many_files_are_not_all_shown(run):
     for number in range(30):
         Path(f"docs/{number}.md").touch()
     ran = run("rag", "add", "docs")
-    assert ran.err.count("holds no text") == progress.MOST_NOTES
+    assert ran.err.count("holds no text") == progress.MAX_NOTES
     assert "there are messages about more files: --json lists them" in ran.err
     Path("docs/0.md").write_text(" ")
     assert len(data(run("rag", "add", "docs", "--json", "--chunk-size", "500"))["notes"]) == 30

@@ -10,7 +10,7 @@ import attrs
 import flexchat_rag
 import pytest
 from flexchat.store import Collection, RetrievalError, Source, UnknownCollectionError
-from flexchat_rag.ingest.pipeline import MOST_AT_ONCE, IngestOptions, add_files
+from flexchat_rag.ingest.pipeline import MAX_AT_ONCE, IngestOptions, add_files
 
 
 class TableStore:
@@ -173,11 +173,11 @@ async def test_another_way_to_read_is_a_change(store):
 
 async def test_a_large_file_comes_in_several_parts(store):
     """Only the last one says that the source is complete; a run that was killed before it is made good."""
-    write_bytes("a.jsonl", "".join(f'{{"text": "row {n}"}}\n' for n in range(2 * MOST_AT_ONCE + 1)).encode())
+    write_bytes("a.jsonl", "".join(f'{{"text": "row {n}"}}\n' for n in range(2 * MAX_AT_ONCE + 1)).encode())
     report = await fill(store, "a.jsonl")
-    assert report.passages == 2 * MOST_AT_ONCE + 1
+    assert report.passages == 2 * MAX_AT_ONCE + 1
     parts = [(source.complete, number) for source, number in store.adds]
-    assert parts == [(False, MOST_AT_ONCE), (False, MOST_AT_ONCE), (True, 1)]
+    assert parts == [(False, MAX_AT_ONCE), (False, MAX_AT_ONCE), (True, 1)]
     digest = store.adds[-1][0].digest
     store.remembered["c"]["a.jsonl"] = Source(name="a.jsonl", digest=digest, complete=False)  # killed
     assert counts(await fill(store, "a.jsonl")) == (0, 1, 0, 0, 0)

@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from flexchat_rag.ingest.fields import MOST_METADATA_CHARS, MOST_METADATA_FIELDS, FieldMapping
+from flexchat_rag.ingest.fields import MAX_METADATA_CHARS, MAX_METADATA_FIELDS, FieldMapping
 from flexchat_rag.ingest.pipeline import add_files
 from flexchat_rag.ingest.sections import Record, Trouble, UnreadableFileError
 
@@ -91,8 +91,8 @@ async def test_one_long_field_is_no_metadata_of_each_of_its_passages(write):
         assert {frozenset(d.metadata) - {"line"} for d in store.documents} == {frozenset({"n"})}
         assert max(len(d.title) for d in store.documents) <= 1_000
         assert "metadata" in report.notes[0]
-    assert MOST_METADATA_FIELDS == 100
-    assert MOST_METADATA_CHARS == 4_000
+    assert MAX_METADATA_FIELDS == 100
+    assert MAX_METADATA_CHARS == 4_000
 
 
 async def test_a_record_whose_id_is_too_long_is_a_failure(write):

@@ -28,7 +28,7 @@ NEXT_STEP = (
 )
 _TOP_K = 4
 _INDENT = "       "
-_MOST_FAILURES = 5
+_MAX_FAILURES = 5
 _PROMPT = "Answer the question from these passages, and name the source.\n\n{{rag_context}}"
 
 
@@ -101,10 +101,10 @@ def _tell_files(out: Any, report: IngestReport, embedding: str | None) -> None:
     read = report.added + report.changed
     passages = format_count(report.passages, "passage")
     out(f"Read:  {format_count(read, 'file')}, {passages}, {format_seconds(report.seconds)}")
-    for failure in report.failures[:_MOST_FAILURES]:
+    for failure in report.failures[:_MAX_FAILURES]:
         out(f"{_INDENT}left out: {failure}", "red")
-    if len(report.failures) > _MOST_FAILURES:
-        out(f"{_INDENT}… and {len(report.failures) - _MOST_FAILURES} more", "red")
+    if len(report.failures) > _MAX_FAILURES:
+        out(f"{_INDENT}… and {len(report.failures) - _MAX_FAILURES} more", "red")
     if report.passages:
         by_words = "words alone: pip install flexchat-minilm adds search by meaning, offline too"
         out(f"Found: by {f'words and meaning ({embedding}, on this machine)' if embedding else by_words}")

@@ -17,7 +17,7 @@ from .opening import format_count, format_seconds
 SECONDS_BEFORE_THE_FIRST_LINE = 2.0
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_BEATS = 0.5
-MOST_NOTES = 20
+MAX_NOTES = 20
 """Shown of one run; the others are counted."""
 
 
@@ -59,9 +59,9 @@ class Progress:
         self.report = report
         is_note = message.startswith("note: ")
         self._notes += is_note
-        if is_note and self._notes == MOST_NOTES + 1:
+        if is_note and self._notes == MAX_NOTES + 1:
             self._say("note: there are messages about more files: --json lists them")
-        elif message and not (is_note and self._notes > MOST_NOTES):
+        elif message and not (is_note and self._notes > MAX_NOTES):
             self._say(message)
         if self._bar is not None:
             self._bar.n = min(report.files, self._total)

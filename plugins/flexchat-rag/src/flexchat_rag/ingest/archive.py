@@ -12,17 +12,17 @@ from typing import Any, BinaryIO
 
 from .sections import UnreadableFileError
 
-MOST_UNPACKED = 200_000_000
+MAX_UNPACKED = 200_000_000
 """Bytes of all parts together, pictures included."""
 
-MOST_UNPACKED_XML = 50_000_000
+MAX_UNPACKED_XML = 50_000_000
 """Bytes of one XML part, which is held as a tree."""
 
-HIGHEST_RATIO = 150
+MAX_RATIO = 150
 """Unpacked to packed, where more than ``_HARMLESS`` bytes come out. Text of office files packs about 10:1, deflate
 at most 1,032:1, which is what zip bombs use."""
 
-MOST_PARTS = 10_000
+MAX_PARTS = 10_000
 
 _HARMLESS = 5_000_000
 
@@ -43,16 +43,16 @@ def check_archive(path: Path, what: str) -> None:
             parts = archive.infolist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError):
         raise UnreadableFileError(f"is not {what}") from None
-    if len(parts) > MOST_PARTS:
+    if len(parts) > MAX_PARTS:
         raise UnreadableFileError(f"has {len(parts):,} parts, which no document needs")
     unpacked, packed = sum(part.file_size for part in parts), path.stat().st_size
-    too_dense = unpacked > _HARMLESS and unpacked > HIGHEST_RATIO * packed
-    if unpacked > MOST_UNPACKED or too_dense:
+    too_dense = unpacked > _HARMLESS and unpacked > MAX_RATIO * packed
+    if unpacked > MAX_UNPACKED or too_dense:
         raise UnreadableFileError(
             f"unpacks to {unpacked:,} bytes from {packed:,}: it is a zip bomb, or too large to read"
         )
-    if any(part.file_size > MOST_UNPACKED_XML for part in parts if part.filename.endswith(".xml")):
-        raise UnreadableFileError(f"has a part of more than {MOST_UNPACKED_XML:,} bytes, too large to be read")
+    if any(part.file_size > MAX_UNPACKED_XML for part in parts if part.filename.endswith(".xml")):
+        raise UnreadableFileError(f"has a part of more than {MAX_UNPACKED_XML:,} bytes, too large to be read")
 
 
 def transitional(path: Path) -> BinaryIO:

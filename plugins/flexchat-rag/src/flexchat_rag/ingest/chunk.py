@@ -19,7 +19,7 @@ CHUNK_CHARS = 900
 OVERLAP_CHARS = 100
 """What a passage repeats of the one before: about a sentence, so that none is understood without its context."""
 
-LEAST_CHUNK_CHARS = 100
+MIN_CHUNK_CHARS = 100
 
 TITLE_SEPARATOR = " › "
 

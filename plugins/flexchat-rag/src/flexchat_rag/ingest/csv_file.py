@@ -14,7 +14,7 @@ from .encoding import TextFile
 from .fields import FieldMapping, number_or_text, record_of
 from .sections import Piece, Reading, Trouble, UnreadableFileError
 
-LONGEST_FIELD = 16_000_000
+MAX_FIELD_CHARS = 16_000_000
 """Characters. Python's own limit, 131,072, is too low for a column of articles."""
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -31,7 +31,7 @@ def read_csv(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Pi
     Raises:
         UnreadableFileError: The file is not text, or has no header row.
     """
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_FIELD_CHARS))
     with TextFile(path, reading, newline="") as file:
         first = file.readline()
         separator = _SEP.fullmatch(first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-LEAST_CHARS = 200
+MIN_CHARS = 200
 
 _DATA_URL = re.compile(r"data:[\w.+-]*(?:/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,[A-Za-z0-9+/=_%-]{40,}")
 _BLOCK = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{60,}(?:\r?\n[A-Za-z0-9+/]+)*={0,2}(?![A-Za-z0-9+/=])")
@@ -21,7 +21,7 @@ def without_base64(text: str) -> tuple[str, int]:
 
     def left_out(block: re.Match[str]) -> str:
         nonlocal blocks
-        if len(block[0]) < LEAST_CHARS or not _is_mixed(block[0][:LEAST_CHARS]):
+        if len(block[0]) < MIN_CHARS or not _is_mixed(block[0][:MIN_CHARS]):
             return block[0]
         blocks += 1
         return LEFT_OUT

@@ -13,7 +13,7 @@ import attrs
 from .guess import guessed
 from .sections import Reading, Trouble, UnreadableFileError
 
-LONGEST_LINE = 65_536
+MAX_LINE_CHARS = 65_536
 """Characters of a line that are read at once; a longer one comes in pieces."""
 
 SETTLES = "--encoding settles it"
@@ -163,13 +163,13 @@ class TextFile:
 
 
 def lines_of(path: Path, reading: Reading) -> Iterator[str | Trouble]:
-    r"""Yield the lines of a text file with their "\n", of at most LONGEST_LINE characters each, and troubles last.
+    r"""Yield the lines of a text file with their "\n", of at most MAX_LINE_CHARS characters each, and troubles last.
 
     Raises:
         UnreadableFileError: It is not text.
     """
     with TextFile(path, reading) as file:
-        while line := file.readline(LONGEST_LINE):
+        while line := file.readline(MAX_LINE_CHARS):
             yield line
         yield from file.troubles()
 

@@ -18,11 +18,11 @@ from .sections import Record, Trouble
 
 USUAL_TEXT_FIELDS = ("text", "content", "body", "page_content")
 _EXPORTED = {"id", "title", "text", "source", "metadata"}
-LONGEST_NAME = 1_000
+MAX_NAME_CHARS = 1_000
 """Characters of a title, an id or a source, which every passage of a record repeats."""
 
-MOST_METADATA_FIELDS = 100
-MOST_METADATA_CHARS = 4_000
+MAX_METADATA_FIELDS = 100
+MAX_METADATA_CHARS = 4_000
 """Of names and values together. Every passage of a record has its metadata: without a limit a long record would be
 stored as often as it has passages."""
 
@@ -118,10 +118,10 @@ def number_or_text(text: str) -> str | int | float:
 def bounded(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Limit a record's metadata to a size that each of its passages can carry, dropping the other fields."""
     carried: dict[str, Any] = {}
-    room = MOST_METADATA_CHARS
+    room = MAX_METADATA_CHARS
     for name, value in metadata.items():
         size = len(name) + (len(value) if isinstance(value, str) else 20)
-        if size <= room and len(carried) < MOST_METADATA_FIELDS:
+        if size <= room and len(carried) < MAX_METADATA_FIELDS:
             carried[name] = value
             room -= size
     return carried

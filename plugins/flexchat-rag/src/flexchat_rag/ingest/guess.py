@@ -13,7 +13,7 @@ ENCODINGS = (
     *("cp1252", "cp1250", "cp1251", "cp932", "gb18030", "cp949", "big5", "euc_jp", "koi8_r", "cp1253", "cp1254"),
     *("cp1255", "cp1256", "cp1257", "cp1258", "cp874", "iso8859_2", "iso8859_15", "mac_roman", "cp850", "cp866"),
 )
-MOST_LOOKED_AT = 1 << 16
+MAX_SAMPLE_BYTES = 1 << 16
 """Bytes."""
 
 _EQUAL_MESS, _EQUAL_LANGUAGE = 0.02, 0.03
@@ -49,7 +49,7 @@ def guessed(sample: bytes) -> Guess:
     Raises:
         UnreadableFileError: They are in none.
     """
-    readings = _readings(sample[:MOST_LOOKED_AT])
+    readings = _readings(sample[:MAX_SAMPLE_BYTES])
     if not readings:
         raise UnreadableFileError("is not text: it is neither UTF-8 nor in any other known encoding")
     least = min(mess for mess, _ in readings.values())
@@ -59,12 +59,12 @@ def guessed(sample: bytes) -> Guess:
     weights: dict[str, float] = {}
     names: dict[str, str] = {}
     for name in sorted(readings, key=ENCODINGS.index):
-        text = sample[:MOST_LOOKED_AT].decode(name, "replace")
+        text = sample[:MAX_SAMPLE_BYTES].decode(name, "replace")
         mess, language = readings[name]
         weight = (1 - mess) * (1 + language) * (_COMMONEST if name == best else 1)
         weights[text] = max(weights.get(text, 0), weight)
         names.setdefault(text, name)
-    mine = sample[:MOST_LOOKED_AT].decode(best, "replace")
+    mine = sample[:MAX_SAMPLE_BYTES].decode(best, "replace")
     certainty = min(0.99, weights[mine] / sum(weights.values()))
     others = [text for text in weights if text != mine]
     if not others:

@@ -11,10 +11,10 @@ from .encoding import SETTLES, TextFile
 from .html_page import Page
 from .sections import Piece, Reading, SectionBuilder, UnreadableFileError
 
-MOST_BYTES = 20_000_000
+MAX_BYTES = 20_000_000
 """A page is held as a tree, which takes many times its size."""
 
-DEEPEST = 5_000
+MAX_DEPTH = 5_000
 """Elements in each other: the parser's time grows with the square of it (100,000 take 20 seconds, these 0.1)."""
 
 # Void elements, and those that the next element of their kind closes, do not add depth.
@@ -38,11 +38,11 @@ def read_html(path: Path, reading: Reading) -> Iterator[Piece]:
     from selectolax.lexbor import LexborHTMLParser
 
     size = path.stat().st_size
-    if size > MOST_BYTES:
-        raise UnreadableFileError(f"has {size:,} bytes, which is more than the {MOST_BYTES:,} an HTML page may have")
+    if size > MAX_BYTES:
+        raise UnreadableFileError(f"has {size:,} bytes, which is more than the {MAX_BYTES:,} an HTML page may have")
     content = path.read_bytes()
-    if _depth(content) > DEEPEST:
-        raise UnreadableFileError(f"nests more than {DEEPEST:,} elements in each other")
+    if _depth(content) > MAX_DEPTH:
+        raise UnreadableFileError(f"nests more than {MAX_DEPTH:,} elements in each other")
     with TextFile(path, reading, label=_label(content[:4096], reading)) as file:
         tree = LexborHTMLParser(file.read())
         yield from file.troubles()
@@ -57,10 +57,10 @@ def html_sections(text: str, builder: SectionBuilder, reading: Reading) -> Itera
     """
     from selectolax.lexbor import LexborHTMLParser
 
-    if len(text) > MOST_BYTES:
-        raise UnreadableFileError(f"holds a page of more than {MOST_BYTES:,} characters")
-    if _depth(text.encode("utf-8", "replace")) > DEEPEST:
-        raise UnreadableFileError(f"nests more than {DEEPEST:,} elements in each other")
+    if len(text) > MAX_BYTES:
+        raise UnreadableFileError(f"holds a page of more than {MAX_BYTES:,} characters")
+    if _depth(text.encode("utf-8", "replace")) > MAX_DEPTH:
+        raise UnreadableFileError(f"nests more than {MAX_DEPTH:,} elements in each other")
     yield from _sections(LexborHTMLParser(text), builder, reading)
 
 

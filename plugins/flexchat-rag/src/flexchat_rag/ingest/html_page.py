@@ -14,7 +14,7 @@ from .sections import Reading, Section, SectionBuilder
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-DEEPEST_FRAME = 3
+MAX_FRAME_DEPTH = 3
 """Pages in pages (the srcdoc of an iframe)."""
 
 _NO_TEXT = {"script", "style", "head", "link", "meta", "param", "source", "track", "-comment", "rp"}
@@ -132,7 +132,7 @@ class Page:
         from selectolax.lexbor import LexborHTMLParser
 
         inner = node.attributes.get("srcdoc")
-        body = LexborHTMLParser(inner).body if inner and self._frames < DEEPEST_FRAME else None
+        body = LexborHTMLParser(inner).body if inner and self._frames < MAX_FRAME_DEPTH else None
         if body is None:
             self._reading.unread["embedded page#"] += 1
             return

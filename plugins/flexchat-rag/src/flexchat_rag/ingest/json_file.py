@@ -13,7 +13,7 @@ from .encoding import TextFile
 from .fields import FieldMapping, record_of
 from .sections import Piece, Reading, Record, Trouble, UnreadableFileError
 
-MOST_CHARS = 16_000_000
+MAX_CHARS = 16_000_000
 """Characters of one record."""
 
 _BLOCK = 1 << 16
@@ -143,8 +143,8 @@ class _Window:
                 if parsed.end < len(self._text):
                     self._at = parsed.end
                     return parsed
-            if len(self._text) - self._at > MOST_CHARS:
-                self.refuse(problem or f"a record has more than {MOST_CHARS:,} characters")
+            if len(self._text) - self._at > MAX_CHARS:
+                self.refuse(problem or f"a record has more than {MAX_CHARS:,} characters")
             if not self._more(max(_BLOCK, len(self._text) - self._at)):
                 if problem:
                     self.refuse(problem)

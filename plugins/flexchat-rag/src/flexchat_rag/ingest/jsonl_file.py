@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .encoding import TextFile
 from .fields import FieldMapping
-from .json_file import MOST_CHARS, as_pieces, parse
+from .json_file import MAX_CHARS, as_pieces, parse
 from .sections import Piece, Reading, Trouble
 
 
@@ -15,10 +15,10 @@ def read_jsonl(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[
     """Yield a record for each line. An invalid line yields a Trouble and does not stop the reading."""
     with TextFile(path, reading) as file:
         number = 0
-        while line := file.readline(MOST_CHARS):
+        while line := file.readline(MAX_CHARS):
             number += 1
-            if len(line) == MOST_CHARS and not line.endswith("\n"):
-                yield Trouble(f"line {number}: it has more than {MOST_CHARS:,} characters")
+            if len(line) == MAX_CHARS and not line.endswith("\n"):
+                yield Trouble(f"line {number}: it has more than {MAX_CHARS:,} characters")
                 while (rest := file.readline(1 << 20)) and not rest.endswith("\n"):
                     pass
                 continue

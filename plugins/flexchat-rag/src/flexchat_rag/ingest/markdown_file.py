@@ -14,7 +14,7 @@ from .encoding import lines_of
 from .fields import number_or_text
 from .sections import Piece, Reading, Section, SectionBuilder, Trouble
 
-LONGEST_FRONT_MATTER = 200
+MAX_FRONT_MATTER_LINES = 200
 """Lines. A rule of dashes at the beginning of a text is none."""
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
@@ -95,7 +95,7 @@ def _front_matter(
             if not all(_FRONT.match(line) for _, line in consumed[1:-1]):
                 break  # a text between two rules
             return _values([line for _, line in consumed[1:-1]], reading), []
-        if len(consumed) > LONGEST_FRONT_MATTER:
+        if len(consumed) > MAX_FRONT_MATTER_LINES:
             break
     return {}, consumed
 

@@ -14,7 +14,7 @@ from typing import Any
 from .sections import Piece, Reading, SectionBuilder, UnreadableFileError, check_size
 
 MAX_BYTES = 100_000_000
-LONGEST_OUTPUT = 5_000
+MAX_OUTPUT_CHARS = 5_000
 _HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*")
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -87,9 +87,9 @@ def _output(output: Any, reading: Reading) -> str:
         reading.unread["picture#"] += 1
         text = _text(data.get("text/markdown"))
     text = _ESCAPE.sub("", text).strip()
-    if len(text) > LONGEST_OUTPUT:
-        reading.unread[f"output# beyond {LONGEST_OUTPUT:,} characters"] += 1
-        text = text[:LONGEST_OUTPUT]
+    if len(text) > MAX_OUTPUT_CHARS:
+        reading.unread[f"output# beyond {MAX_OUTPUT_CHARS:,} characters"] += 1
+        text = text[:MAX_OUTPUT_CHARS]
     return f"Output:\n```\n{text}\n```\n\n" if text else ""
 
 

@@ -14,9 +14,9 @@ from .sections import ENCRYPTED, Piece, Reading, Section, Trouble, UnreadableFil
 if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
 
-MOST_PAGES = 20_000
+MAX_PAGES = 20_000
 
-_DEEPEST_FIELD = 20
+_MAX_FIELD_DEPTH = 20
 _BUTTON_IS_OFF = ("/Off", "")
 _LIGATURE = re.compile("[\ufb00-\ufb06]")
 _DIVIDED = re.compile(
@@ -113,7 +113,7 @@ def _field(widget: Any) -> str:
     names: list[str] = []
     value = kind = None
     node = widget
-    for _ in range(_DEEPEST_FIELD):
+    for _ in range(_MAX_FIELD_DEPTH):
         value = node.get("/V") if value is None else value
         kind = node.get("/FT") if kind is None else kind
         if name := _text(node.get("/TU")) or _text(node.get("/T")):
@@ -178,8 +178,8 @@ def _opened(file: object) -> tuple[PdfReader, str, int]:
             title = _title(reader)
         except DependencyError:
             raise UnreadableFileError("is encrypted: store it without a password first") from None
-    if pages > MOST_PAGES:
-        raise UnreadableFileError(f"has {pages:,} pages, which is more than {MOST_PAGES:,}")
+    if pages > MAX_PAGES:
+        raise UnreadableFileError(f"has {pages:,} pages, which is more than {MAX_PAGES:,}")
     return reader, title, pages
 
 

@@ -18,28 +18,28 @@ from flexchat.plugin import FlexChatError
 from flexchat.store import Document, DocumentStore, Source, UnknownCollectionError, error_name, run_in_thread
 
 from ..config import DEFAULT_COLLECTION
-from .chunk import CHUNK_CHARS, LEAST_CHUNK_CHARS, OVERLAP_CHARS, documents_of
+from .chunk import CHUNK_CHARS, MIN_CHUNK_CHARS, OVERLAP_CHARS, documents_of
 from .encoded import without_base64
 from .encoding import COMMON_ENCODINGS, encoding_named
-from .fields import LONGEST_NAME, FieldMapping, bounded
+from .fields import MAX_NAME_CHARS, FieldMapping, bounded
 from .kinds import Kind, kind_of
 from .sections import Reading, Record, Section, Trouble, UnreadableFileError
 from .walk import FoundFile, Walk
 
-MOST_FILE_BYTES = 100_000_000
+MAX_FILE_BYTES = 100_000_000
 
-MOST_AT_ONCE = 500
+MAX_AT_ONCE = 500
 """Passages handed to the store in one step; more of them are handed over in several."""
 
-MOST_CHARS_AT_ONCE = 4_000_000
+MAX_CHARS_AT_ONCE = 4_000_000
 
 FILES_AT_ONCE = 4
 """While a model makes vectors for one file, the next ones are read."""
 
-MOST_TROUBLES = 20
+MAX_TROUBLES = 20
 """Told of one file; the others are counted."""
 
-MOST_TOLD = 1_000
+MAX_REPORTED = 1_000
 """Failures, and notes, of one run; the others are counted."""
 
 PATIENCE = 5
@@ -72,7 +72,7 @@ class IngestOptions:
         metadata: Added to every document; metadata from the file itself takes precedence.
         encoding: Encoding of text files; None to detect it for each.
         max_file_bytes: Larger files are rejected.
-        chunk_chars: Maximum number of characters of a passage; at least LEAST_CHUNK_CHARS.
+        chunk_chars: Maximum number of characters of a passage; at least MIN_CHUNK_CHARS.
         overlap_chars: Characters repeated from the previous passage; at most a quarter of chunk_chars.
         prune: Delete documents of files that no longer exist in the given folders.
 
@@ -89,7 +89,7 @@ class IngestOptions:
     metadata: dict[str, Any] = attrs.field(factory=dict)
     chunk_chars: int = CHUNK_CHARS
     overlap_chars: int = attrs.field()
-    max_file_bytes: int = MOST_FILE_BYTES
+    max_file_bytes: int = MAX_FILE_BYTES
     prune: bool = False
 
     @overlap_chars.default
@@ -97,8 +97,8 @@ class IngestOptions:
         return min(OVERLAP_CHARS, self.chunk_chars // 4)
 
     def __attrs_post_init__(self) -> None:
-        if self.chunk_chars < LEAST_CHUNK_CHARS:
-            raise ValueError(f"chunk_chars is at least {LEAST_CHUNK_CHARS}, not {self.chunk_chars}")
+        if self.chunk_chars < MIN_CHUNK_CHARS:
+            raise ValueError(f"chunk_chars is at least {MIN_CHUNK_CHARS}, not {self.chunk_chars}")
         if not 0 <= self.overlap_chars <= self.chunk_chars // 4:
             most = self.chunk_chars // 4
             raise ValueError(f"overlap_chars is 0 to {most}, a quarter of a passage, not {self.overlap_chars}")
@@ -114,8 +114,8 @@ class IngestReport:
         passages: Number of passages in added and changed files.
         under_way: Number of passages passed to the store and not yet stored; 0 at the end.
         stored: Number of passages that were new to the store or had changed.
-        failures: One sentence per failure, at most MOST_TOLD.
-        notes: One sentence per skipped content or assumption, at most MOST_TOLD.
+        failures: One sentence per failure, at most MAX_REPORTED.
+        notes: One sentence per skipped content or assumption, at most MAX_REPORTED.
         left_out: Skipped contents of folders, counted: {".xlsx": 3, "hidden": 1}.
     """
 
@@ -141,11 +141,11 @@ class IngestReport:
         setattr(self, outcome, getattr(self, outcome) + 1)
         if failure:
             self.failed += outcome != "failed"
-            if len(self.failures) < MOST_TOLD:
+            if len(self.failures) < MAX_REPORTED:
                 self.failures.append(failure)
         if note:
             self.noted += 1
-            if len(self.notes) < MOST_TOLD:
+            if len(self.notes) < MAX_REPORTED:
                 self.notes.append(note)
 
 
@@ -313,7 +313,7 @@ class _Troubles:
 
     def add(self, trouble: Trouble) -> None:
         self.count += 1
-        if len(self._told) < MOST_TROUBLES:
+        if len(self._told) < MAX_TROUBLES:
             self._told.append(trouble.text)
 
     def __str__(self) -> str:
@@ -328,8 +328,8 @@ def _documents(
         if isinstance(piece, Trouble):
             troubles.add(piece)
             continue
-        if isinstance(piece, Record) and max(len(piece.id or ""), len(piece.source or "")) > LONGEST_NAME:
-            troubles.add(Trouble(f"an id or a source has more than {LONGEST_NAME:,} characters: {piece.id!r:.60}"))
+        if isinstance(piece, Record) and max(len(piece.id or ""), len(piece.source or "")) > MAX_NAME_CHARS:
+            troubles.add(Trouble(f"an id or a source has more than {MAX_NAME_CHARS:,} characters: {piece.id!r:.60}"))
             continue
         for document in documents_of(
             _in_bounds(piece, reading), source=file.source, size=options.chunk_chars, overlap=options.overlap_chars
@@ -351,9 +351,9 @@ def _in_bounds(piece: Section | Record, reading: Reading) -> Section | Record:
     if len(metadata) < len(piece.metadata):
         reading.unread["field# as metadata, being too long or too many"] += len(piece.metadata) - len(metadata)
         piece = attrs.evolve(piece, metadata=metadata)
-    if isinstance(piece, Record) and len(piece.title or "") > LONGEST_NAME:
-        reading.unread[f"end# of titles of more than {LONGEST_NAME:,} characters"] += 1
-        piece = attrs.evolve(piece, title=(piece.title or "")[:LONGEST_NAME])
+    if isinstance(piece, Record) and len(piece.title or "") > MAX_NAME_CHARS:
+        reading.unread[f"end# of titles of more than {MAX_NAME_CHARS:,} characters"] += 1
+        piece = attrs.evolve(piece, title=(piece.title or "")[:MAX_NAME_CHARS])
     return piece
 
 
@@ -364,7 +364,7 @@ def _take_batch(documents: Iterator[Document]) -> list[Document]:
         for document in documents:
             batch.append(document)
             size += len(document.text)
-            if len(batch) >= MOST_AT_ONCE or size >= MOST_CHARS_AT_ONCE:
+            if len(batch) >= MAX_AT_ONCE or size >= MAX_CHARS_AT_ONCE:
                 break
     except (FlexChatError, OSError):
         raise
@@ -375,7 +375,7 @@ def _take_batch(documents: Iterator[Document]) -> list[Document]:
 
 def _may_go_on(batch: Sequence[Document]) -> bool:
     """Return True if a batch ended because it was full."""
-    return len(batch) >= MOST_AT_ONCE or sum(len(document.text) for document in batch) >= MOST_CHARS_AT_ONCE
+    return len(batch) >= MAX_AT_ONCE or sum(len(document.text) for document in batch) >= MAX_CHARS_AT_ONCE
 
 
 def _digest(path: Path, kind: Kind, options: IngestOptions) -> str:

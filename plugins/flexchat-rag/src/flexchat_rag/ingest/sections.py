@@ -12,10 +12,10 @@ import attrs
 from flexchat.plugin import FlexChatError
 from flexchat.store import error_text
 
-MOST_BUFFERED = 65_536
+MAX_BUFFERED = 65_536
 """Characters after which a section is handed on at the next empty line, so that no file is held as a whole."""
 
-LONGEST_HEADING = 200
+MAX_HEADING_CHARS = 200
 
 
 ENCRYPTED = "is encrypted and needs a password: store it without one first"
@@ -135,7 +135,7 @@ class SectionBuilder:
     def heading(self, level: int, title: str, *, line: int | None = None) -> Iterator[Section]:
         """Begin a section. Level 1 is the outermost heading, 0 the title."""
         whole = " ".join(title.split())
-        title = whole[:LONGEST_HEADING]
+        title = whole[:MAX_HEADING_CHARS]
         yield from self.flush()
         if not title:
             return
@@ -145,7 +145,7 @@ class SectionBuilder:
             self._path.pop()
         self._path.append((level, title))
         self._bare, self._line = True, line
-        if len(whole) > LONGEST_HEADING:
+        if len(whole) > MAX_HEADING_CHARS:
             self.add(f"{whole}\n\n", line=line)
 
     def add(self, text: str, *, line: int | None = None) -> None:
@@ -160,12 +160,12 @@ class SectionBuilder:
     @property
     def full(self) -> bool:
         """True if the section should be flushed at the next suitable position."""
-        return self._size >= MOST_BUFFERED
+        return self._size >= MAX_BUFFERED
 
     @property
     def overfull(self) -> bool:
         """True if the section must be flushed at any position."""
-        return self._size >= 4 * MOST_BUFFERED
+        return self._size >= 4 * MAX_BUFFERED
 
     def flush(self) -> Iterator[Section]:
         """Yield the collected text as a section."""

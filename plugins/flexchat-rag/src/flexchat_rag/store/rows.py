@@ -11,11 +11,11 @@ from typing import Any
 import attrs
 from flexchat.store import Document, RetrievalError, storable
 
-LONGEST_NAME = 4096
+MAX_NAME_CHARS = 4096
 """Characters of an id, of a source, or of a collection's name; as many as Linux allows a path."""
-LONGEST_TEXT = 10_000_000
-LONGEST_METADATA = 1_000_000
-DEEPEST_METADATA = 50
+MAX_TEXT_CHARS = 10_000_000
+MAX_METADATA_CHARS = 1_000_000
+MAX_METADATA_DEPTH = 50
 UNTITLED = "Untitled"
 TITLE_FIELD, SOURCE_FIELD = "title", "source"
 SETTINGS = ("name", "description", "match_threshold", "partial_threshold", "title_field", "source_field", "metadata")
@@ -60,8 +60,8 @@ def row_of(document: Document, taken_from: str | None, title_field: str, source_
     place = f"the document {str(document.id or document.title)[:100]!r}"
     text = storable(document.text)
     title = storable(_text_in(document.metadata, title_field, TITLE_FIELD) or document.title)
-    if len(text) > LONGEST_TEXT or len(title) > LONGEST_TEXT:
-        raise RetrievalError(f"{place} has more than {LONGEST_TEXT:,} characters: split it")
+    if len(text) > MAX_TEXT_CHARS or len(title) > MAX_TEXT_CHARS:
+        raise RetrievalError(f"{place} has more than {MAX_TEXT_CHARS:,} characters: split it")
     source = document.source if document.source is not None else taken_from
     id = storable(document.id or "") or hashlib.sha256(f"{storable(source or '')}\0{text}".encode()).hexdigest()
     if taken_from is None:
@@ -84,8 +84,8 @@ def checked_name(name: str, what: str, *, empty: bool = False) -> str:
     name = storable(name)
     if not name and not empty:
         raise RetrievalError(f"{what} is empty")
-    if len(name) > LONGEST_NAME:
-        raise RetrievalError(f"{what} has {len(name):,} characters; {LONGEST_NAME:,} are the most")
+    if len(name) > MAX_NAME_CHARS:
+        raise RetrievalError(f"{what} has {len(name):,} characters; {MAX_NAME_CHARS:,} are the most")
     return name
 
 
@@ -96,8 +96,8 @@ def metadata_json(metadata: Mapping[str, Any], place: str) -> str:
         RetrievalError: The metadata are not JSON data, or too large.
     """
     text = json.dumps(_clean(metadata, place, 0), ensure_ascii=False)
-    if len(text) > LONGEST_METADATA:
-        raise RetrievalError(f"{place} have more than {LONGEST_METADATA:,} characters")
+    if len(text) > MAX_METADATA_CHARS:
+        raise RetrievalError(f"{place} have more than {MAX_METADATA_CHARS:,} characters")
     return text
 
 
@@ -107,8 +107,8 @@ def _text_in(metadata: Mapping[str, Any], field: str, usual: str) -> str | None:
 
 
 def _clean(value: Any, place: str, depth: int) -> Any:
-    if depth > DEEPEST_METADATA:
-        raise RetrievalError(f"{place} are nested more than {DEEPEST_METADATA} deep")
+    if depth > MAX_METADATA_DEPTH:
+        raise RetrievalError(f"{place} are nested more than {MAX_METADATA_DEPTH} deep")
     if isinstance(value, str):
         return storable(value)
     if value is None or isinstance(value, bool | int):

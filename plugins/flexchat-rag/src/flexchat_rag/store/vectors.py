@@ -17,7 +17,7 @@ Numbers = npt.NDArray[np.int64]
 
 _SLACK = 1.25
 """How much more is reserved than is there: memory that is not written to is not taken."""
-_FEWEST_ALIVE = 0.75
+_MIN_ALIVE = 0.75
 """Share of living vectors below which the dead ones are cleared away."""
 _ROWS = 2048
 
@@ -186,7 +186,7 @@ def _remove(matrix: _Matrix, connection: sqlite3.Connection, collection: int) ->
     there = connection.execute("SELECT number FROM vectors WHERE collection = ?", (collection,))
     remaining: Any = np.fromiter((number for (number,) in there), np.int64)
     alive = np.isin(matrix.numbers[: matrix.count], remaining)
-    if alive.sum() >= _FEWEST_ALIVE * matrix.count:
+    if alive.sum() >= _MIN_ALIVE * matrix.count:
         matrix.alive = alive
         return
     matrix.rows, matrix.numbers = matrix.rows[: matrix.count][alive], matrix.numbers[: matrix.count][alive]

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from .filters import Sql
 
-MOST_TERMS = 64
+MAX_TERMS = 64
 """Words of a question that are searched for, the first ones; enough for a long paragraph."""
 
-LONGEST_READ = 20_000
+MAX_QUESTION_CHARS = 20_000
 """Characters of a question in which words are looked for."""
 
 # Measured on Cranfield (benchmarks/retrieval_quality.py), nDCG@10: title words weighted 2 instead of 1, 0.377 to 0.387;
@@ -31,9 +31,9 @@ _STOP_WORDS = frozenset(
 
 def terms_of(question: str) -> tuple[str, ...]:
     """Return the distinct words of a question, without stop words unless it consists of them."""
-    words = dict.fromkeys(word.lower() for word in _TERM.findall(question[:LONGEST_READ]))
+    words = dict.fromkeys(word.lower() for word in _TERM.findall(question[:MAX_QUESTION_CHARS]))
     telling = [word for word in words if word not in _STOP_WORDS]
-    return tuple(telling or words)[:MOST_TERMS]
+    return tuple(telling or words)[:MAX_TERMS]
 
 
 def find_words(
