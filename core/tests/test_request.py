@@ -6,7 +6,7 @@ import attrs
 import pytest
 from flexchat import CollectionChoice
 from flexchat.domain import AssistantMessage, ChatRequest, Reasoning, UserMessage
-from flexchat.domain.message_json import request_from_dict, value_to_dict
+from flexchat.domain.codec import value_from_dict, value_to_dict
 from flexchat.errors import ChatRequestError, UnknownNameError
 from flexchat.request import Asked, read_request
 
@@ -59,7 +59,7 @@ def test_a_request_is_kept_with_its_options():
     """As the journal has it, for a turn that is resumed."""
     kept = json.loads(json.dumps(value_to_dict(attrs.evolve(WHOLE, context=None, response_format=None))))
 
-    assert request_from_dict(kept) == attrs.evolve(WHOLE, context=None, response_format=None)
+    assert value_from_dict(ChatRequest, kept) == attrs.evolve(WHOLE, context=None, response_format=None)
 
 
 def test_an_option_has_the_limits_of_a_rules_key():

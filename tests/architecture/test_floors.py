@@ -25,7 +25,7 @@ FLOORS = {**drawn(ROOT / "docs" / "contributing" / "architecture.md"), "__main__
 # Which outside package may be imported where; a prefix of the module's path below src/.
 HOMES = {
     "pluggy": ("flexchat/plugin/",),
-    "cattrs": ("flexchat/config/",),
+    "cattrs": ("flexchat/config/", "flexchat/domain/codec.py"),
     "tomli": ("flexchat/config/",),
     "tomllib": (
         "flexchat/config/",

@@ -6,8 +6,8 @@ import secrets
 from flexchat import AssistantMessage, ChatRequest, JournaledTurn, JournalEntry, Usage
 from flexchat.domain import EffectCall
 from flexchat.domain.chat import ChatResult
+from flexchat.domain.codec import value_to_dict
 from flexchat.domain.effects import arguments_digest, effect_key
-from flexchat.domain.message_json import value_to_dict
 from flexchat.domain.messages import TextPart, ToolCall
 
 DEAD = "dead"

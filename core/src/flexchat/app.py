@@ -38,10 +38,10 @@ from .domain import (
 )
 from .domain.copies import with_own_tables
 from .domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnState
-from .domain.message_json import result_to_json
 from .domain.prices import Cost, PriceSettings
 from .domain.questions import OnQuestion
 from .domain.text import scrub
+from .domain.turn_json import result_to_json
 from .domain.version import __version__
 from .errors import (
     ChatClosedError,

@@ -61,7 +61,7 @@ from .domain.journal_cost import cost_of_steps as cost_of_steps, rounds_of as ro
 from .domain.keys import key as key
 from .domain.masking import Mask as Mask, secrets_of_environment as secrets_of_environment
 from .domain.media import checked_media as checked_media, in_brief as in_brief, in_words as in_words
-from .domain.message_json import message_from_dict as message_from_dict, message_to_dict as message_to_dict
+from .domain.codec import message_from_dict as message_from_dict, message_to_dict as message_to_dict
 from .domain.text import scrub as scrub, scrub_json as scrub_json
 from .errors import (
     ForgottenEventsError as ForgottenEventsError,

@@ -6,8 +6,9 @@ from decimal import Decimal
 import pytest
 from flexchat.domain import PhaseRecord, Profile, Round, Turn, Usage
 from flexchat.domain.chat import ChatResponse
-from flexchat.domain.message_json import turn_from_json, turn_to_json
-from flexchat.domain.prices import Cost, ModelPrice, Price, dollars, price_from_dict
+from flexchat.domain.codec import value_from_dict
+from flexchat.domain.prices import Cost, ModelPrice, Price, dollars
+from flexchat.domain.turn_json import turn_from_json, turn_to_json
 from flexchat.turn.kept import conversation_turn
 from hypothesis import given
 from hypothesis import strategies as st
@@ -139,7 +140,7 @@ def test_what_is_no_rate(rate):
 @given(prices)
 def test_a_price_goes_through_json(price):
     """As text, without floats."""
-    assert price_from_dict(json.loads(json.dumps(price.to_dict()))) == price
+    assert value_from_dict(Price, json.loads(json.dumps(price.to_dict()))) == price
 
 
 @pytest.mark.parametrize(
@@ -147,8 +148,8 @@ def test_a_price_goes_through_json(price):
 )
 def test_what_is_no_price(data):
     """It is refused with a reason."""
-    with pytest.raises(ValueError, match="not a price"):
-        price_from_dict(data)
+    with pytest.raises(ValueError, match=r"expected|incomplete|dollars|at least 0"):
+        value_from_dict(Price, data)
 
 
 def test_long_requests_have_their_own_price():

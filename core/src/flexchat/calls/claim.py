@@ -20,7 +20,7 @@ from ..domain.effects import (
 )
 from ..domain.masking import Mask
 from ..domain.media import in_words
-from ..domain.message_json import result_from_json, result_to_json
+from ..domain.turn_json import result_from_json, result_to_json
 from ..errors import EffectUnknownError, StorageError, UnknownEffectError
 from ..plugin.call import Call, Rest, Stage
 from ..tools.registry import ToolRegistry

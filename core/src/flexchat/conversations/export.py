@@ -17,8 +17,8 @@ from ..domain import (
     ToolMessage,
     UserMessage,
 )
-from ..domain.message_json import turn_to_dict
 from ..domain.prices import Cost
+from ..domain.turn_json import turn_to_dict
 
 _LONGEST_RESULT = 500
 _FENCE = "```"

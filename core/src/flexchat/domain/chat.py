@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import attrs
 
-from .messages import AssistantMessage, Message, ToolCall
+from .messages import STORED, AssistantMessage, Message, ToolCall
 from .prices import Cost, Price
 from .tools import ToolCallRecord
 from .usage import Usage
@@ -98,7 +98,7 @@ class ChatResult:
         warnings: What the provider package could not honour, one sentence each.
     """
 
-    message: AssistantMessage
+    message: AssistantMessage = attrs.field(metadata={STORED: Message})
     finish_reason: str | None
     raw_finish: str | None = None
     usage: Usage | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from ..errors import did_you_mean
-from .message_json import message_from_dict, message_to_dict
+from .codec import message_from_dict, message_to_dict
 from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from .openai_form import read_assistant, read_text, read_user, refuse, to_openai
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
 from .chat import Round
+from .codec import value_from_dict
 from .journal import JournaledTurn, JournalEntry
-from .message_json import phase_from_dict, round_from_step
 from .prices import Cost
-from .turn import cost_of
+from .turn import PhaseRecord, cost_of
+from .usage import Usage
 
 
 def rounds_of(step: JournalEntry) -> tuple[Round, ...]:
     """Return the models' answers in a step; empty if it called none."""
     if step.kind == "phase":
-        return phase_from_dict(step.data["record"]).rounds
-    return (round_from_step(step.data),) if step.kind == "answer" else ()
+        return value_from_dict(PhaseRecord, step.data["record"]).rounds
+    if step.kind != "answer":
+        return ()
+    usage = step.data["result"].get("usage")
+    answer = value_from_dict(Round, step.data)
+    return (attrs.evolve(answer, usage=None if usage is None else value_from_dict(Usage, usage)),)
 
 
 def cost_of_steps(turn: JournaledTurn, steps: Sequence[JournalEntry]) -> Cost:

@@ -16,6 +16,9 @@ import attrs
 from ..errors import said_of_json
 from .text import scrub, scrub_json
 
+STORED = "stored"
+"""Key in a field's metadata: the type it has in stored data, where that is not its annotation's; see codec.py."""
+
 
 def new_call_id() -> str:
     """Return an id for a tool call: unique, and legal at every provider (at most 40 of A-Z a-z 0-9 _ -)."""
@@ -42,7 +45,7 @@ class TextPart:
     """A stretch of text."""
 
     text: str = attrs.field(converter=scrub)
-    citations: tuple[Mapping[str, Any], ...] = attrs.field(default=(), kw_only=True)
+    citations: tuple[Mapping[str, Any], ...] = attrs.field(default=(), kw_only=True, metadata={STORED: tuple[Any, ...]})
     provider_data: ProviderData | None = attrs.field(default=None, kw_only=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, TypedDict
 
@@ -202,23 +202,3 @@ def plain(number: Decimal) -> str:
     """Return a decimal number without exponent and trailing zeros."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def price_from_dict(data: Mapping[str, Any]) -> Price:
-    """Return the price that Price.to_dict wrote.
-
-    Raises:
-        ValueError: It is something else.
-    """
-    if not isinstance(data, Mapping):
-        raise ValueError("this is not a price: it is not an object")
-    try:
-        values: dict[str, Any] = {
-            name: v if name == "source" else Decimal(v) for name, v in data.items() if name in _FIELDS
-        }
-        return Price(**values)
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise ValueError(f"this is not a price: {error}") from None
-
-
-_FIELDS = frozenset(field.name for field in attrs.fields(Price))

@@ -8,8 +8,9 @@ from typing import Any, Generic, Literal
 import attrs
 
 from ..errors import TurnDataError
-from .chat import ChatResponse, Effort, Parsed, Reasoning, Round, ToolChoice
-from .messages import Message
+from .chat import ChatResponse, Effort, Parsed, Reasoning, ResponseFormat, Round, ToolChoice
+from .codec import message_to_dict, restore_media, value_from_dict, value_to_dict
+from .messages import STORED, Message
 from .prices import Cost
 from .questions import OnQuestion
 from .retrieval import Citation, Profile
@@ -83,21 +84,23 @@ class ChatRequest:
     variables: Mapping[str, Any] = attrs.field(kw_only=True, factory=dict)
     conversation: str | None = attrs.field(default=None, kw_only=True)
     tenant: str = attrs.field(default=DEFAULT_TENANT, kw_only=True)
-    context: Any = attrs.field(default=None, kw_only=True)
-    on_question: OnQuestion | None = attrs.field(default=None, kw_only=True)
+    context: Any = attrs.field(default=None, kw_only=True, metadata={STORED: None})
+    on_question: OnQuestion | None = attrs.field(default=None, kw_only=True, metadata={STORED: None})
     idempotency_key: str | None = attrs.field(default=None, kw_only=True)
     max_tokens: int | None = attrs.field(default=None, kw_only=True)
     temperature: float | None = attrs.field(default=None, kw_only=True)
     top_p: float | None = attrs.field(default=None, kw_only=True)
-    stop: str | Sequence[str] | None = attrs.field(default=None, kw_only=True)
+    stop: str | Sequence[str] | None = attrs.field(
+        default=None, kw_only=True, metadata={STORED: tuple[str, ...] | None}
+    )
     seed: int | None = attrs.field(default=None, kw_only=True)
-    reasoning: Effort | Reasoning | None = attrs.field(default=None, kw_only=True)
+    reasoning: Effort | Reasoning | None = attrs.field(default=None, kw_only=True, metadata={STORED: Reasoning | None})
     extra_body: Mapping[str, Any] | None = attrs.field(default=None, kw_only=True)
     tool_choice: ToolChoice | None = attrs.field(default=None, kw_only=True)
     parallel_tool_calls: bool | None = attrs.field(default=None, kw_only=True)
     max_iterations: int | None = attrs.field(default=None, kw_only=True)
     approve: bool = attrs.field(default=False, kw_only=True)
-    response_format: Any = attrs.field(default=None, kw_only=True)
+    response_format: Any = attrs.field(default=None, kw_only=True, metadata={STORED: ResponseFormat | None})
 
 
 @attrs.frozen(kw_only=True)
@@ -214,9 +217,34 @@ class Turn(Generic[Parsed]):
         ``parsed`` is the answer as JSON data. Only the services' own usage tables (``raw``) are left out;
         times are in whole microseconds.
         """
-        from .message_json import whole_turn_to_dict  # imports this module
-
-        return whole_turn_to_dict(self)
+        response = self.response
+        answer = response.to_dict()
+        for entry, record in zip(answer.get("tool_calls", ()), response.tool_calls or (), strict=True):
+            entry["call_id"] = record.call_id
+        return {
+            **answer,
+            "id": self.id,
+            "status": self.status,
+            **({"error": self.error} if self.error else {}),
+            "topic": self.profile.topic,
+            "intent": self.profile.intent,
+            "rule": self.rule,
+            "rule_name": self.rule_name,
+            "finish_reason": response.finish_reason,
+            "usage": response.usage.to_dict() if response.usage else None,
+            "cost": self.cost.to_dict(),
+            "rounds": [one.to_dict() for one in response.rounds],
+            "warnings": list(response.warnings),
+            "citations": [citation.to_dict() for citation in self.citations],
+            "phases": [record.to_dict() for record in self.phases],
+            "elapsed_ms": round(self.elapsed_ms, 3),
+            **({"parsed": response.data} if response.parsed is not None or response.data is not None else {}),
+            **({"conversation": self.conversation} if self.conversation else {}),
+            "replay": self.replay,
+            "is_repeat": self.is_repeat,
+            "profile": value_to_dict(self.profile),
+            "messages": [message_to_dict(message) for message in response.messages],
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Turn[Any]:
@@ -225,12 +253,35 @@ class Turn(Generic[Parsed]):
         Raises:
             TurnDataError: It is not a turn's; the text names the place. Unknown keys are ignored.
         """
-        from .message_json import whole_turn_from_dict
-
         try:
-            return whole_turn_from_dict(data)
+            return _turn_from_dict(restore_media(data))
         except ValueError as error:
             raise TurnDataError(f"this is no turn: {error}") from None
+
+
+def _turn_from_dict(data: Any) -> Turn[Any]:
+    if not isinstance(data, Mapping):
+        raise ValueError(f"a JSON object was expected, got {type(data).__name__}")
+    profile = data.get("profile", {})
+    if isinstance(profile, Mapping):
+        profile = {"topic": data.get("topic") or "", "intent": data.get("intent"), **profile}
+    calls = data.get("tool_calls")
+    response = {
+        **data,
+        "llm": data.get("service"),
+        "data": data.get("parsed"),
+        "tool_calls": [*map(_result_with_notes, calls)] if isinstance(calls, list) else calls,
+    }
+    no_response: Mapping[str, Any] = {"content": "", "llm": "", "model": ""}
+    turn: Turn[Any] = value_from_dict(Turn[Any], {**data, "profile": profile, "response": no_response})
+    return attrs.evolve(turn, response=value_from_dict(ChatResponse[Any], response))
+
+
+def _result_with_notes(entry: Any) -> Any:
+    """Move a result's notes back into it: ToolCallRecord.to_dict writes them beside it."""
+    if isinstance(entry, Mapping) and isinstance(entry.get("result"), Mapping) and "notes" in entry:
+        return {**entry, "result": {**entry["result"], "notes": entry["notes"]}}
+    return entry
 
 
 def cost_of(rounds: Sequence[Round], phases: Sequence[PhaseRecord], status: TurnStatus, rule: int | None) -> Cost:

@@ -23,9 +23,9 @@ from ..domain import (
     TextDelta,
     ToolMessage,
 )
+from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.media import with_accepted_media
-from ..domain.message_json import result_from_dict, value_to_dict
-from ..domain.prices import Price, price_from_dict
+from ..domain.prices import Price
 from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError
 from ..plugin.contracts import ChatProvider
 from ..plugin.foreign import ForeignError, contained, error_name
@@ -155,8 +155,8 @@ def _as_recorded(
 ) -> tuple[ChatResult, float, Price | None]:
     who.llm, who.model, who.fallback = recorded["llm"], recorded["model"], [*recorded["fallback"]]
     turn.asked_for_form, turn.warnings = recorded["asked_for_form"], [*recorded["warnings"]]
-    result, price = result_from_dict(recorded["result"]), recorded.get("price")  # older versions wrote none
-    return result, recorded["elapsed_ms"], None if price is None else price_from_dict(price)
+    result, price = value_from_dict(ChatResult, recorded["result"]), recorded.get("price")  # older versions wrote none
+    return result, recorded["elapsed_ms"], None if price is None else value_from_dict(Price, price)
 
 
 def request_to(

@@ -32,6 +32,7 @@ import attrs
 from ..domain import (
     AnswerEnd,
     ChatRequest,
+    ChatResult,
     ConversationTurn,
     HistoryTurn,
     ReasoningDelta,
@@ -40,20 +41,14 @@ from ..domain import (
     TextDelta,
     TextPart,
     ToolCall,
+    ToolCallRecord,
     ToolFinished,
     ToolStarted,
     TurnInfo,
 )
+from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.effects import arguments_digest
 from ..domain.journal import JournaledEvent, JournaledTurn, JournalEntry, TurnEnd, TurnState
-from ..domain.message_json import (
-    question_from_dict,
-    record_from_dict,
-    reply_from_dict,
-    request_from_dict,
-    result_from_dict,
-    value_to_dict,
-)
 from ..domain.questions import Question, Reply
 from ..errors import StorageError
 from ..plugin.call import Call
@@ -106,10 +101,10 @@ class Journal:
         for entry in recorded:
             # Entries of older versions have no place; such questions are asked again.
             if entry.kind == "question" and "place" in entry.data:
-                question = question_from_dict(entry.data["question"])
+                question = value_from_dict(Question, entry.data["question"])
                 known = replies.get(question.id)
                 place = _place_of(entry.data["place"], entry.data["call"], question)
-                recalled = question.id, None if known is None else reply_from_dict(known)
+                recalled = question.id, None if known is None else value_from_dict(Reply, known)
                 self._questions.setdefault(place, deque()).append(recalled)
                 self._asked_before.add(question.id)
 
@@ -201,7 +196,7 @@ class Journal:
         """
         for entry in self._recorded:
             if entry.kind == "answer":
-                result = result_from_dict(entry.data["result"])
+                result = value_from_dict(ChatResult, entry.data["result"])
                 for index, part in enumerate(result.message.parts):
                     if type(part) is ReasoningPart:
                         yield ReasoningDelta(index, part.text)
@@ -209,7 +204,7 @@ class Journal:
                         yield TextDelta(index, part.text)
                 yield AnswerEnd(result)
             elif entry.kind == "tool":
-                record = record_from_dict(entry.data["record"])
+                record = value_from_dict(ToolCallRecord, entry.data["record"])
                 read = record.params if record.raw_arguments is None else None
                 call = ToolCall(id=record.call_id, name=record.tool, arguments=read, raw_arguments=record.raw_arguments)
                 yield ToolStarted(info=info, call=call)
@@ -238,7 +233,7 @@ class Journal:
         """Return the names, as the model wrote them, of the calls of the last answer that have no result yet."""
         if not self._answers:
             return []
-        calls = result_from_dict(self._answers[-1]["result"]).tool_calls
+        calls = value_from_dict(ChatResult, self._answers[-1]["result"]).tool_calls
         ended = {known["record"].get("call_id") for known in self._calls.values()}
         return [call.name for call in calls if call.id not in ended]
 
@@ -329,4 +324,6 @@ def read_request(data: Mapping[str, Any]) -> ChatRequest:
     Raises:
         ValueError: It is not one.
     """
-    return request_from_dict({"idempotency_key" if name == "key" else name: value for name, value in data.items()})
+    return value_from_dict(
+        ChatRequest, {"idempotency_key" if name == "key" else name: value for name, value in data.items()}
+    )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ..calls.questions import UNANSWERED, Asking
 from ..domain import QuestionAnswered, QuestionAsked
-from ..domain.message_json import value_to_dict
+from ..domain.codec import value_to_dict
 from ..domain.questions import Question, Reply
 from ..plugin.call import Call
 from ..plugin.current import RunningCall, RunningTurn

@@ -23,7 +23,7 @@ from ..domain import (
     ToolResult,
     ToolStarted,
 )
-from ..domain.message_json import record_from_dict, value_to_dict
+from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.text import counted
 from ..plugin.call import Call
 from ..plugin.hooks import record_of
@@ -217,7 +217,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         if (known := journal.call(round_.iteration, index)) is not None:
             # Replayed from the journal: the tool does not run again.
             turn.wrote = turn.wrote or known["wrote"]
-            round_.records[index] = record_from_dict(known["record"])
+            round_.records[index] = value_from_dict(ToolCallRecord, known["record"])
             return
         if not journal.is_closed:
             await go_on(turn)

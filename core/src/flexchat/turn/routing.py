@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..config.model import Config, ResponseRule, RuleTools
-from ..domain import Profile, RagResults
+from ..domain import PhaseRecord, Profile, RagResults
+from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.masking import Mask
-from ..domain.message_json import phase_from_dict, rag_from_dict, value_to_dict
 from ..errors import StuckTurnError
 from ..plugin.contracts import Retriever
 from .active import ActiveTurn, go_on
@@ -134,7 +134,7 @@ class Router:
 
     async def _rag(self, turn: ActiveTurn, topic: Topic) -> RagResults:
         if (known := _recorded(turn, "rag collection")) is not None:
-            return rag_from_dict(known["rag"])
+            return value_from_dict(RagResults, known["rag"])
         rag, notes = turn.rag, NOT_ASKED if turn.request.collections is None else NOT_CHOSEN
         if self._wants_documents(turn):
             notes = await self._begin(turn, "rag collection")
@@ -175,7 +175,7 @@ def _recorded(turn: ActiveTurn, phase: str) -> Mapping[str, Any] | None:
     """Replay a phase from the journal, and return its entry; None if it has to be run."""
     known = None if turn.journal is None else turn.journal.phase(phase)
     if known is not None:
-        turn.log.records.append(phase_from_dict(known["record"]))
+        turn.log.records.append(value_from_dict(PhaseRecord, known["record"]))
     return known
 
 

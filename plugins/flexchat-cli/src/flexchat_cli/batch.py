@@ -16,7 +16,7 @@ import attrs
 import click
 from flexchat.app import FlexChat
 from flexchat.domain import ChatRequest, Turn
-from flexchat.domain.message_json import message_to_dict
+from flexchat.domain.codec import message_to_dict
 from flexchat.domain.prices import Cost
 from flexchat.domain.text import counted
 from flexchat.errors import FlexChatError, ProviderAuthError, UnknownConversationError

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from flexchat.domain import ConversationHistory, ConversationInfo, ConversationTurn, TurnStatus
 from flexchat.domain.journal import TurnEnd
-from flexchat.domain.message_json import history_from_json, turn_from_parts, turn_to_parts
 from flexchat.domain.prices import Cost
 from flexchat.domain.text import storable
+from flexchat.domain.turn_json import history_from_json, turn_from_parts, turn_to_parts
 from flexchat.errors import StorageError, UnknownConversationError
 from flexchat.files import data_folder, located
 

@@ -25,11 +25,9 @@ from flexchat.domain import (
     Usage,
     UserMessage,
 )
-from flexchat.domain.message_json import (
+from flexchat.domain.codec import message_from_dict, message_to_dict, value_from_dict, value_to_dict
+from flexchat.domain.turn_json import (
     history_from_json,
-    message_from_dict,
-    message_to_dict,
-    record_from_dict,
     result_from_json,
     result_to_json,
     turn_from_dict,
@@ -38,7 +36,6 @@ from flexchat.domain.message_json import (
     turn_to_dict,
     turn_to_json,
     turn_to_parts,
-    value_to_dict,
 )
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -214,7 +211,7 @@ def test_the_form_of_every_field_is_known():
 @given(records)
 def test_a_record_and_its_result_come_back_with_their_media(record):
     """As journals and the ledger keep them. A result is JSON data: no tool's infinity gets so far."""
-    assert record_from_dict(json.loads(json.dumps(value_to_dict(record)))) == record
+    assert value_from_dict(ToolCallRecord, json.loads(json.dumps(value_to_dict(record)))) == record
     assume("Infinity" not in json.dumps(record.result.result))
     assert result_from_json(result_to_json(record.result)) == record.result
 
