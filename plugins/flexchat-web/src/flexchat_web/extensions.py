@@ -45,10 +45,10 @@ def collect_operations(serving: Serving) -> Iterator[Operation]:
     """Yield the operations in the order of the documents, and set the facts that the list of models includes."""
     facts = tuple(fact for _, fact in _offers(serving, "flexchat_web_model_facts", ModelFact))
     ModelLists.of(serving).facts = facts
-    first = [operation for module in _CHATS for operation in module.OPERATIONS]
+    first = [operation for module in _CHATS for operation in module.operation.declared]
     first += models.operations(facts)
-    last = [operation for module in _SERVER for operation in module.OPERATIONS]
-    config = [operation for module in _CONFIG for operation in module.OPERATIONS]
+    last = [operation for module in _SERVER for operation in module.operation.declared]
+    config = [operation for module in _CONFIG for operation in module.operation.declared]
     taken = {(operation.method, operation.path): "FlexChat's own" for operation in (*first, *last, *config)}
     yield from map(convert_errors, first)
     hook = "flexchat_web_operations"

@@ -118,6 +118,8 @@ class Stream:
 
 
 Reply = Json | Written | Text | Stream
+Handler = Callable[[Call], Awaitable[Reply]]
+Tag = Literal["chat", "conversations", "turns", "effects", "tools", "validation", "configuration", "openai", "server"]
 
 
 @attrs.frozen(kw_only=True)
@@ -143,10 +145,8 @@ class Operation:
     path: str
     name: str
     summary: str
-    tag: Literal[
-        "chat", "conversations", "turns", "effects", "tools", "validation", "configuration", "openai", "server"
-    ]
-    handle: Callable[[Call], Awaitable[Reply]]
+    tag: Tag
+    handle: Handler
     answers: Mapping[int, Schema | None]
     body: Schema | None = None
     body_required: bool = True
@@ -163,6 +163,37 @@ class Operation:
     openai_errors: bool = False
     links: Mapping[str, Schema] = attrs.field(factory=dict)
     refusal: Callable[[Any], str | None] | None = None
+
+
+class Operations:
+    """The operations of a module. It decorates their handlers, whose names and docstrings are those of the operations.
+
+    Attributes:
+        declared: The operations, in the order of their handlers.
+    """
+
+    def __init__(self, tag: Tag) -> None:
+        self._tag = tag
+        self.declared: list[Operation] = []
+
+    def __call__(
+        self, method: str, path: str, *, name: str = "", tag: Tag | None = None, **fields: Any
+    ) -> Callable[[Handler], Handler]:
+        """Declare an operation; *fields* are those of Operation."""
+
+        def declare(handle: Handler) -> Handler:
+            known: dict[str, Any] = {
+                "method": method,
+                "path": path,
+                "tag": tag or self._tag,
+                "handle": handle,
+                **fields,
+            }
+            summary = (handle.__doc__ or "").partition("\n")[0]
+            self.declared.append(Operation(name=name or handle.__name__, summary=summary, **known))
+            return handle
+
+        return declare
 
 
 def _none_more(chat: FlexChat) -> Iterable[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flexchat import CollectionChoice, OnQuestion, Turn, read_history
 
-from ..operations import Call, Operation, Reply, Stream, Written
+from ..operations import Call, Operations, Reply, Stream, Written
 from ..pace import LongAnswers, encoded_in_pieces, paced, turn_reply
 from .errors import TURN_PROBLEMS
 from .events import turn_data
@@ -57,7 +57,42 @@ _PROMPT = {"prompt": SAID}
 _EXAMPLES = [{"prompt": "What is 2 + 2?"}]
 
 
+def _no_prompt(body: Any) -> str | None:
+    prompt = body.get("prompt") if isinstance(body, dict) else None
+    return None if isinstance(prompt, str) and prompt.strip() else NO_PROMPT
+
+
+operation = Operations("chat")
+
+
+@operation(
+    "POST",
+    "/chat/api",
+    name="chat",
+    body={
+        **body_schema(
+            _PROMPT,
+            **_ASKED,
+            options=_OPTIONS,
+            conversation=CONVERSATION_ID,
+            stream=SWITCH,
+            questions={**SWITCH, "description": "Whether the client shows questions of tools, and replies."},
+            retryCount={"description": "Not read."},
+            selectedModels={"description": "Not read."},
+        ),
+        "examples": _EXAMPLES,
+    },
+    refusal=_no_prompt,
+    max_body_bytes=4 * 1024 * 1024,
+    answers={
+        200: record({"response": TEXT, "status": TEXT, "topic": TEXT, "service": TEXT, "model": TEXT, "turn": TURN})
+    },
+    problems=TURN_PROBLEMS,
+    takes_key=True,
+    streams=True,
+)
 async def _chat(call: Call) -> Reply:
+    """Answer a message; with stream, or if the client accepts text/event-stream, as events."""
     if call.key is not None:
         return await _chat_once(call, call.key)
     if call.body.get("stream", call.wants_stream):
@@ -93,7 +128,28 @@ async def _answered(call: Call, turn: Turn, headers: Mapping[str, str]) -> Reply
     return await turn_reply(call.serving, turn, data, headers)
 
 
-async def _explain(call: Call) -> Reply:
+@operation(
+    "POST",
+    "/api/explain",
+    body={**body_schema(_PROMPT, **_ASKED), "examples": _EXAMPLES},
+    refusal=_no_prompt,
+    max_body_bytes=4 * 1024 * 1024,
+    answers={
+        200: record(
+            {
+                "rule": {**COUNT, "type": ["integer", "null"]},
+                "tools": TEXTS,
+                "profile": TABLE,
+                "verdicts": listed(record({"rule": COUNT, "fits": SWITCH, "failed": TEXTS})),
+                "phases": listed(TABLE),
+                "rules": listed(record({"llm": TEXT, "model": NULLABLE_TEXT, "match": TABLE}, name=TEXT)),
+            }
+        )
+    },
+    problems=TURN_PROBLEMS,
+)
+async def explain(call: Call) -> Reply:
+    """Show which rule would answer a message, and why."""
     async with call.serving.chat() as chat:
         found = await chat.explain(**_request_fields(call.body))
         async with LongAnswers.of(call.serving):  # of thousands of rules
@@ -158,65 +214,3 @@ def _conversation_fields(call: Call) -> dict[str, Any]:
 def _question_handler(call: Call) -> OnQuestion | None:
     """Return the handler of questions; None for a client that does not show them, and must not be waited for."""
     return Questions.of(call.serving).asking(call.tenant) if call.body.get("questions") else None
-
-
-def _no_prompt(body: Any) -> str | None:
-    prompt = body.get("prompt") if isinstance(body, dict) else None
-    return None if isinstance(prompt, str) and prompt.strip() else NO_PROMPT
-
-
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/chat/api",
-        name="chat",
-        summary="Answer a message; with stream, or if the client accepts text/event-stream, as events.",
-        tag="chat",
-        handle=_chat,
-        body={
-            **body_schema(
-                _PROMPT,
-                **_ASKED,
-                options=_OPTIONS,
-                conversation=CONVERSATION_ID,
-                stream=SWITCH,
-                questions={**SWITCH, "description": "Whether the client shows questions of tools, and replies."},
-                retryCount={"description": "Not read."},
-                selectedModels={"description": "Not read."},
-            ),
-            "examples": _EXAMPLES,
-        },
-        refusal=_no_prompt,
-        max_body_bytes=4 * 1024 * 1024,
-        answers={
-            200: record({"response": TEXT, "status": TEXT, "topic": TEXT, "service": TEXT, "model": TEXT, "turn": TURN})
-        },
-        problems=TURN_PROBLEMS,
-        takes_key=True,
-        streams=True,
-    ),
-    Operation(
-        method="POST",
-        path="/api/explain",
-        name="explain",
-        summary="Show which rule would answer a message, and why.",
-        tag="chat",
-        handle=_explain,
-        body={**body_schema(_PROMPT, **_ASKED), "examples": _EXAMPLES},
-        refusal=_no_prompt,
-        max_body_bytes=4 * 1024 * 1024,
-        answers={
-            200: record(
-                {
-                    "rule": {**COUNT, "type": ["integer", "null"]},
-                    "tools": TEXTS,
-                    "profile": TABLE,
-                    "verdicts": listed(record({"rule": COUNT, "fits": SWITCH, "failed": TEXTS})),
-                    "phases": listed(TABLE),
-                    "rules": listed(record({"llm": TEXT, "model": NULLABLE_TEXT, "match": TABLE}, name=TEXT)),
-                }
-            )
-        },
-        problems=TURN_PROBLEMS,
-    ),
-)

@@ -13,7 +13,7 @@ from flexchat import ConversationInfo, ConversationTurn, UnknownConversationErro
 from flexchat.host import cost_by_rule
 from flexchat.store import turn_to_dict
 
-from ..operations import Call, Json, Operation, Reply, Text
+from ..operations import Call, Json, Operations, Reply, Text
 from ..problems import ApiError
 from .shapes import (
     CONVERSATION_ID,
@@ -63,7 +63,56 @@ async def _own(call: Call) -> AsyncIterator[Any]:
         yield chat.conversations.of(call.tenant)
 
 
-async def _list(call: Call) -> Reply:
+_RULE = {
+    **record({"rule": TEXT, "turns": COUNT, "cost": COST}),
+    "description": "What the turns that a rule answered cost; by its name, else its number.",
+}
+_TURNS = listed(
+    record(
+        {
+            "id": TEXT,
+            "messages": listed(TABLE),
+            "at": TEXT,
+            "status": TURN_STATUS,
+            "error": TEXT,
+            "topic": TEXT,
+            "intent": NULLABLE_TEXT,
+            "rule": {**COUNT, "type": ["integer", "null"]},
+            "rule_name": NULLABLE_TEXT,
+            "service": TEXT,
+            "model": TEXT,
+            "finish_reason": NULLABLE_TEXT,
+            "max_iterations_reached": SWITCH,
+            "usage": {"type": ["object", "null"]},
+            "cost": COST,
+            "tool_calls": listed(TOOL_CALL),
+            "rounds": listed(ROUND),
+            "warnings": TEXTS,
+            "citations": listed(TABLE),
+            "phases": listed(TABLE),
+            "elapsed_ms": NUMBER,
+        },
+        parsed={},
+    )
+)
+
+
+operation = Operations("conversations")
+
+
+@operation(
+    "GET",
+    "/api/conversations",
+    query={
+        "search": {"type": "string", "default": "", "maxLength": 500},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
+        "before": {"type": "string", "maxLength": 128},
+    },
+    answers={200: record({"conversations": listed(record(_INFO))})},
+    problems=(404, 503),
+)
+async def list_conversations(call: Call) -> Reply:
+    """List conversations, most recently used first."""
     page = {"limit": call.query["limit"], "before": call.query.get("before")}
     async with _own(call) as conversations:
         words = call.query["search"].strip()
@@ -71,7 +120,14 @@ async def _list(call: Call) -> Reply:
     return Json({"conversations": [_info(info) for info in found]})
 
 
-async def _show(call: Call) -> Reply:
+@operation(
+    "GET",
+    "/api/conversations/{id}",
+    answers={200: record({**_INFO, "rules": listed(_RULE), "turns": _TURNS})},
+    problems=(404, 503),
+)
+async def show_conversation(call: Call) -> Reply:
+    """Return a conversation with its messages."""
     async with _own(call) as conversations:
         info = await conversations.get(call.path["id"])
         turns = await conversations.turns(call.path["id"])
@@ -79,19 +135,38 @@ async def _show(call: Call) -> Reply:
     return Json({**_info(info), "rules": rules, "turns": [kept_turn(turn) for turn in turns]})
 
 
-async def _rename(call: Call) -> Reply:
+@operation(
+    "PATCH",
+    "/api/conversations/{id}",
+    body=body_schema({"title": {**SAID, "maxLength": 200}}),
+    answers={200: record(_INFO)},
+    problems=(404, 503),
+)
+async def rename_conversation(call: Call) -> Reply:
+    """Rename a conversation."""
     async with _own(call) as conversations:
         await conversations.rename(call.path["id"], call.body["title"])
         return Json(_info(await conversations.get(call.path["id"])))
 
 
-async def _delete(call: Call) -> Reply:
+@operation("DELETE", "/api/conversations/{id}", answers={204: None}, problems=(404, 503))
+async def delete_conversation(call: Call) -> Reply:
+    """Delete a conversation with all its turns."""
     async with _own(call) as conversations:
         await conversations.delete(call.path["id"])
     return Text(status=204)
 
 
-async def _export(call: Call) -> Reply:
+@operation(
+    "GET",
+    "/api/conversations/{id}/export",
+    query={"format": {"type": "string", "enum": ["markdown", "json"], "default": "markdown"}},
+    answers={200: None},
+    media=("text/markdown", "application/json"),
+    problems=(404, 503),
+)
+async def export_conversation(call: Call) -> Reply:
+    """Export a conversation as a file."""
     id, as_json = call.path["id"], call.query["format"] == "json"
     async with _own(call) as conversations:
         title = (await conversations.get(id)).title
@@ -166,98 +241,3 @@ def without_provider_data(data: Any) -> Any:
             if not (isinstance(item, dict) and item.get("type") == "opaque")
         ]
     return data
-
-
-_RULE = {
-    **record({"rule": TEXT, "turns": COUNT, "cost": COST}),
-    "description": "What the turns that a rule answered cost; by its name, else its number.",
-}
-_TURNS = listed(
-    record(
-        {
-            "id": TEXT,
-            "messages": listed(TABLE),
-            "at": TEXT,
-            "status": TURN_STATUS,
-            "error": TEXT,
-            "topic": TEXT,
-            "intent": NULLABLE_TEXT,
-            "rule": {**COUNT, "type": ["integer", "null"]},
-            "rule_name": NULLABLE_TEXT,
-            "service": TEXT,
-            "model": TEXT,
-            "finish_reason": NULLABLE_TEXT,
-            "max_iterations_reached": SWITCH,
-            "usage": {"type": ["object", "null"]},
-            "cost": COST,
-            "tool_calls": listed(TOOL_CALL),
-            "rounds": listed(ROUND),
-            "warnings": TEXTS,
-            "citations": listed(TABLE),
-            "phases": listed(TABLE),
-            "elapsed_ms": NUMBER,
-        },
-        parsed={},
-    )
-)
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/api/conversations",
-        name="list_conversations",
-        summary="List conversations, most recently used first.",
-        tag="conversations",
-        handle=_list,
-        query={
-            "search": {"type": "string", "default": "", "maxLength": 500},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
-            "before": {"type": "string", "maxLength": 128},
-        },
-        answers={200: record({"conversations": listed(record(_INFO))})},
-        problems=(404, 503),
-    ),
-    Operation(
-        method="GET",
-        path="/api/conversations/{id}",
-        name="show_conversation",
-        summary="Return a conversation with its messages.",
-        tag="conversations",
-        handle=_show,
-        answers={200: record({**_INFO, "rules": listed(_RULE), "turns": _TURNS})},
-        problems=(404, 503),
-    ),
-    Operation(
-        method="PATCH",
-        path="/api/conversations/{id}",
-        name="rename_conversation",
-        summary="Rename a conversation.",
-        tag="conversations",
-        handle=_rename,
-        body=body_schema({"title": {**SAID, "maxLength": 200}}),
-        answers={200: record(_INFO)},
-        problems=(404, 503),
-    ),
-    Operation(
-        method="DELETE",
-        path="/api/conversations/{id}",
-        name="delete_conversation",
-        summary="Delete a conversation with all its turns.",
-        tag="conversations",
-        handle=_delete,
-        answers={204: None},
-        problems=(404, 503),
-    ),
-    Operation(
-        method="GET",
-        path="/api/conversations/{id}/export",
-        name="export_conversation",
-        summary="Export a conversation as a file.",
-        tag="conversations",
-        handle=_export,
-        query={"format": {"type": "string", "enum": ["markdown", "json"], "default": "markdown"}},
-        answers={200: None},
-        media=("text/markdown", "application/json"),
-        problems=(404, 503),
-    ),
-)

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 from flexchat import Effect
 
-from ..operations import Call, Json, Operation, Reply
+from ..operations import Call, Json, Operations, Reply
 from .shapes import CONVERSATION_ID, COUNT, NULLABLE_TEXT, TEXT, body_schema, listed, record
 
 _STATES = ["claimed", "done", "failed", "unknown"]
@@ -33,7 +33,23 @@ _EFFECT = {
 _WITH_RESULT = record({**_EFFECT, "result": {"description": "What the tool returned, with secrets masked, or null."}})
 
 
-async def _list(call: Call) -> Reply:
+operation = Operations("effects")
+
+
+@operation(
+    "GET",
+    "/api/effects",
+    query={
+        "state": {"type": "string", "enum": _STATES},
+        "conversation": CONVERSATION_ID,
+        "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
+        "before": {"type": "string", "maxLength": 128},
+    },
+    answers={200: record({"effects": listed(record(_EFFECT))})},
+    problems=(404, 503),
+)
+async def list_effects(call: Call) -> Reply:
+    """List what tools have changed, or may have changed, newest first."""
     state = call.query.get("state")
     async with call.serving.chat() as chat:
         found = await chat.effects(
@@ -46,12 +62,25 @@ async def _list(call: Call) -> Reply:
     return Json({"effects": [_facts(effect) for effect in found]})
 
 
-async def _show(call: Call) -> Reply:
+@operation("GET", "/api/effects/{id}", answers={200: _WITH_RESULT}, problems=(404, 503))
+async def show_effect(call: Call) -> Reply:
+    """Return an effect with its result; the beginning of its key is enough."""
     async with call.serving.chat() as chat:
         return Json(_whole(await chat.effect(call.path["id"], tenant=call.tenant)))
 
 
-async def _settle(call: Call) -> Reply:
+@operation(
+    "POST",
+    "/api/effects/{id}/settle",
+    body={
+        **body_schema({"state": {"enum": ["done", "failed"]}}, note={**TEXT, "maxLength": 2000}),
+        "examples": [{"state": "done", "note": "the bank shows it, receipt 118"}],
+    },
+    answers={200: _WITH_RESULT},
+    problems=(404, 409, 503),
+)
+async def settle_effect(call: Call) -> Reply:
+    """Say how an unknown effect ended: done if it happened, failed if it did not."""
     by = call.tenant if call.serving.settings.tokens else "web"
     async with call.serving.chat() as chat:
         effect = await chat.settle_effect(
@@ -69,47 +98,3 @@ def _facts(effect: Effect) -> dict[str, Any]:
 
 def _whole(effect: Effect) -> dict[str, Any]:
     return {**_facts(effect), "result": None if effect.result is None else json.loads(effect.result)}
-
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/api/effects",
-        name="list_effects",
-        summary="List what tools have changed, or may have changed, newest first.",
-        tag="effects",
-        handle=_list,
-        query={
-            "state": {"type": "string", "enum": _STATES},
-            "conversation": CONVERSATION_ID,
-            "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
-            "before": {"type": "string", "maxLength": 128},
-        },
-        answers={200: record({"effects": listed(record(_EFFECT))})},
-        problems=(404, 503),
-    ),
-    Operation(
-        method="GET",
-        path="/api/effects/{id}",
-        name="show_effect",
-        summary="Return an effect with its result; the beginning of its key is enough.",
-        tag="effects",
-        handle=_show,
-        answers={200: _WITH_RESULT},
-        problems=(404, 503),
-    ),
-    Operation(
-        method="POST",
-        path="/api/effects/{id}/settle",
-        name="settle_effect",
-        summary="Say how an unknown effect ended: done if it happened, failed if it did not.",
-        tag="effects",
-        handle=_settle,
-        body={
-            **body_schema({"state": {"enum": ["done", "failed"]}}, note={**TEXT, "maxLength": 2000}),
-            "examples": [{"state": "done", "note": "the bank shows it, receipt 118"}],
-        },
-        answers={200: _WITH_RESULT},
-        problems=(404, 409, 503),
-    ),
-)

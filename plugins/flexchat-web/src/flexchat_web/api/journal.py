@@ -8,7 +8,7 @@ import attrs
 from flexchat import ChatRequestError, Cost, JournalEntry
 from flexchat.host import cost_of_steps, rounds_of
 
-from ..operations import Call, Json, Operation, Reply
+from ..operations import Call, Json, Operations, Reply
 from ..problems import ApiError
 from .conversations import without_provider_data
 from .shapes import CONVERSATION_ID, COST, COUNT, TABLE, TEXT, listed, record
@@ -30,7 +30,23 @@ _TURN = {
 _STEP = record({"number": COUNT, "kind": TEXT, "data": TABLE, "at": TEXT, "cost": {**COST, "type": ["object", "null"]}})
 
 
-async def _list(call: Call) -> Reply:
+operation = Operations("turns")
+
+
+@operation(
+    "GET",
+    "/api/turns",
+    query={
+        "state": {"type": "string", "enum": _STATES},
+        "conversation": CONVERSATION_ID,
+        "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
+        "before": {"type": "string", "maxLength": 128},
+    },
+    answers={200: record({"turns": listed(record(_TURN))})},
+    problems=(404, 503),
+)
+async def list_turns(call: Call) -> Reply:
+    """List the turns of kept conversations, newest first."""
     state = call.query.get("state")
     async with call.serving.chat() as chat:
         try:
@@ -46,7 +62,14 @@ async def _list(call: Call) -> Reply:
     return Json({"turns": [attrs.asdict(turn) for turn in found]})
 
 
-async def _show(call: Call) -> Reply:
+@operation(
+    "GET",
+    "/api/turns/{id}",
+    answers={200: record({**_TURN, "cost": COST, "steps": listed(_STEP)})},
+    problems=(404, 503),
+)
+async def show_turn(call: Call) -> Reply:
+    """Return a turn with its steps: what was asked, answered and run; the beginning of its id is enough."""
     async with call.serving.chat() as chat:
         try:
             turn, steps = await chat.turn(call.path["id"], tenant=call.tenant)
@@ -64,33 +87,3 @@ def _step(step: JournalEntry) -> dict[str, Any]:
 
 def _not_kept(error: ChatRequestError) -> ApiError:
     return ApiError(404, str(error), kind="no-journal")
-
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/api/turns",
-        name="list_turns",
-        summary="List the turns of kept conversations, newest first.",
-        tag="turns",
-        handle=_list,
-        query={
-            "state": {"type": "string", "enum": _STATES},
-            "conversation": CONVERSATION_ID,
-            "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
-            "before": {"type": "string", "maxLength": 128},
-        },
-        answers={200: record({"turns": listed(record(_TURN))})},
-        problems=(404, 503),
-    ),
-    Operation(
-        method="GET",
-        path="/api/turns/{id}",
-        name="show_turn",
-        summary="Return a turn with its steps: what was asked, answered and run; the beginning of its id is enough.",
-        tag="turns",
-        handle=_show,
-        answers={200: record({**_TURN, "cost": COST, "steps": listed(_STEP)})},
-        problems=(404, 503),
-    ),
-)

@@ -15,7 +15,7 @@ import attrs
 from flexchat import FlexChat, StreamEvent, TurnCancelled, TurnFailed
 from flexchat.host import ReasoningTable, ResponseRule, RuleTools, did_you_mean
 
-from ..operations import Call, Event, Json, Operation, Reply, Stream
+from ..operations import Call, Event, Json, Operations, Reply, Stream
 from ..pace import turn_reply
 from ..problems import ApiError
 from ..serving import Serving
@@ -62,7 +62,120 @@ class Asked:
     warnings: tuple[str, ...]
 
 
-async def _complete(call: Call) -> Reply:
+_PART = {
+    "type": "object",
+    "properties": {"type": {"enum": ["text", "refusal"]}, "text": TEXT, "refusal": TEXT},
+    "anyOf": [{"properties": {"type": {"const": kind}}, "required": ["type", kind]} for kind in ("text", "refusal")],
+}
+_PARTS = {"type": "array", "items": _PART}
+_CALL = {
+    "type": "object",
+    "properties": {
+        "id": NULLABLE_TEXT,
+        "function": {
+            "type": "object",
+            "properties": {"name": {"type": "string", "minLength": 1}, "arguments": NULLABLE_TEXT},
+            "required": ["name"],
+        },
+    },
+    "required": ["function"],
+}
+_MESSAGE = {
+    "type": "object",
+    "properties": {
+        "role": {"enum": ["system", "developer", "user", "assistant", "tool"]},
+        "content": {"anyOf": [TEXT, {"type": "null"}, _PARTS]},
+        "name": NULLABLE_TEXT,
+        "tool_call_id": NULLABLE_TEXT,
+        "tool_calls": {"type": ["array", "null"], "items": _CALL},
+        "refusal": NULLABLE_TEXT,
+    },
+    "required": ["role"],
+}
+_FORM = {
+    "type": ["object", "null"],
+    "properties": {
+        "type": {"enum": ["text", "json_object", "json_schema"]},
+        "json_schema": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+                "schema": {"type": "object", "properties": {"type": {"const": "object"}}, "required": ["type"]},
+                "strict": {"type": ["boolean", "null"]},
+            },
+            "required": ["schema"],
+        },
+    },
+    "required": ["type"],
+    "if": {"type": "object", "properties": {"type": {"const": "json_schema"}}},
+    "then": {"required": ["json_schema"]},
+}
+_COMPLETIONS = {
+    "type": "object",
+    "properties": {
+        "model": {"type": "string", "minLength": 1},
+        "messages": {"type": "array", "items": _MESSAGE, "minItems": 1, "maxItems": 2_000},
+        "stream": {"type": ["boolean", "null"]},
+        "stream_options": {
+            "type": ["object", "null"],
+            "properties": {"include_usage": {"type": ["boolean", "null"]}},
+        },
+        **MODEL_OPTIONS,
+        "max_completion_tokens": TOKENS,
+        "reasoning_effort": EFFORT,
+        "response_format": _FORM,
+        "n": {"enum": [None, 1]},
+        "tools": {"type": ["array", "null"], "maxItems": 0},
+        "functions": {"type": ["array", "null"], "maxItems": 0},
+        "logprobs": {"enum": [None, False]},
+        "variables": VARIABLES,
+    },
+    "required": ["model", "messages"],
+    "examples": [{"model": PHASES, "messages": [{"role": "user", "content": "What is 2 + 2?"}]}],
+}
+_MODEL = record({"id": TEXT, "object": TEXT, "created": COUNT, "owned_by": TEXT})
+
+
+def _refusal(body: Any) -> str | None:
+    given = body if isinstance(body, dict) else {}
+    if given.get("tools") or given.get("functions"):
+        return "tools: this server's own tools run on the server, and a client cannot bring others; leave tools out"
+    if given.get("n") not in (None, 1):
+        return "n: this server gives one answer; leave n out"
+    if given.get("logprobs"):
+        return "logprobs: this server does not return probabilities; leave logprobs out"
+    return unread_part(given.get("messages"))
+
+
+operation = Operations("openai")
+
+
+@operation(
+    "POST",
+    "/v1/chat/completions",
+    body=_COMPLETIONS,
+    refusal=_refusal,
+    max_body_bytes=4 * 1024 * 1024,
+    answers={
+        200: record(
+            {
+                "id": TEXT,
+                "object": TEXT,
+                "created": COUNT,
+                "model": TEXT,
+                "choices": listed(TABLE),
+                "usage": {"type": ["object", "null"]},
+                "flexchat": TABLE,
+            }
+        )
+    },
+    problems=(404, 422, 429, 502, 503, 504),
+    streams=True,
+    takes_key=True,
+    openai_errors=True,
+)
+async def create_chat_completion(call: Call) -> Reply:
+    """Create a chat completion, as OpenAI's API does. Tools run on the server."""
     turns, warnings = Turns.of(call.serving), list[str]()
 
     def ask(chat: FlexChat) -> tuple[FlexChat, Mapping[str, Any]]:
@@ -158,14 +271,18 @@ def _no_model(name: str, known: list[str]) -> ApiError:
     return ApiError(404, text, kind="model-not-found", param="model", code="model_not_found")
 
 
-async def _models(call: Call) -> Reply:
+@operation("GET", "/v1/models", answers={200: record({"object": TEXT, "data": listed(_MODEL)})}, openai_errors=True)
+async def list_openai_models(call: Call) -> Reply:
+    """List the available models: flexchat (the six phases) and those named in the configuration."""
     async with call.serving.chat() as chat:
         return Json(
             {"object": "list", "data": [_model(call, name) for name in [PHASES, *named_models(call.serving, chat)]]}
         )
 
 
-async def _show_model(call: Call) -> Reply:
+@operation("GET", "/v1/models/{id:path}", answers={200: _MODEL}, problems=(404,), openai_errors=True)
+async def show_openai_model(call: Call) -> Reply:
+    """Return one model."""
     async with call.serving.chat() as chat:
         known = [PHASES, *named_models(call.serving, chat)]
     if call.path["id"] not in known:
@@ -176,140 +293,3 @@ async def _show_model(call: Call) -> Reply:
 def _model(call: Call, name: str) -> dict[str, Any]:
     created = int(datetime.fromisoformat(call.serving.reloaded_at).timestamp())
     return {"id": name, "object": "model", "created": created, "owned_by": "flexchat"}
-
-
-def _refusal(body: Any) -> str | None:
-    given = body if isinstance(body, dict) else {}
-    if given.get("tools") or given.get("functions"):
-        return "tools: this server's own tools run on the server, and a client cannot bring others; leave tools out"
-    if given.get("n") not in (None, 1):
-        return "n: this server gives one answer; leave n out"
-    if given.get("logprobs"):
-        return "logprobs: this server does not return probabilities; leave logprobs out"
-    return unread_part(given.get("messages"))
-
-
-_PART = {
-    "type": "object",
-    "properties": {"type": {"enum": ["text", "refusal"]}, "text": TEXT, "refusal": TEXT},
-    "anyOf": [{"properties": {"type": {"const": kind}}, "required": ["type", kind]} for kind in ("text", "refusal")],
-}
-_PARTS = {"type": "array", "items": _PART}
-_CALL = {
-    "type": "object",
-    "properties": {
-        "id": NULLABLE_TEXT,
-        "function": {
-            "type": "object",
-            "properties": {"name": {"type": "string", "minLength": 1}, "arguments": NULLABLE_TEXT},
-            "required": ["name"],
-        },
-    },
-    "required": ["function"],
-}
-_MESSAGE = {
-    "type": "object",
-    "properties": {
-        "role": {"enum": ["system", "developer", "user", "assistant", "tool"]},
-        "content": {"anyOf": [TEXT, {"type": "null"}, _PARTS]},
-        "name": NULLABLE_TEXT,
-        "tool_call_id": NULLABLE_TEXT,
-        "tool_calls": {"type": ["array", "null"], "items": _CALL},
-        "refusal": NULLABLE_TEXT,
-    },
-    "required": ["role"],
-}
-_FORM = {
-    "type": ["object", "null"],
-    "properties": {
-        "type": {"enum": ["text", "json_object", "json_schema"]},
-        "json_schema": {
-            "type": "object",
-            "properties": {
-                "name": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
-                "schema": {"type": "object", "properties": {"type": {"const": "object"}}, "required": ["type"]},
-                "strict": {"type": ["boolean", "null"]},
-            },
-            "required": ["schema"],
-        },
-    },
-    "required": ["type"],
-    "if": {"type": "object", "properties": {"type": {"const": "json_schema"}}},
-    "then": {"required": ["json_schema"]},
-}
-_COMPLETIONS = {
-    "type": "object",
-    "properties": {
-        "model": {"type": "string", "minLength": 1},
-        "messages": {"type": "array", "items": _MESSAGE, "minItems": 1, "maxItems": 2_000},
-        "stream": {"type": ["boolean", "null"]},
-        "stream_options": {
-            "type": ["object", "null"],
-            "properties": {"include_usage": {"type": ["boolean", "null"]}},
-        },
-        **MODEL_OPTIONS,
-        "max_completion_tokens": TOKENS,
-        "reasoning_effort": EFFORT,
-        "response_format": _FORM,
-        "n": {"enum": [None, 1]},
-        "tools": {"type": ["array", "null"], "maxItems": 0},
-        "functions": {"type": ["array", "null"], "maxItems": 0},
-        "logprobs": {"enum": [None, False]},
-        "variables": VARIABLES,
-    },
-    "required": ["model", "messages"],
-    "examples": [{"model": PHASES, "messages": [{"role": "user", "content": "What is 2 + 2?"}]}],
-}
-_MODEL = record({"id": TEXT, "object": TEXT, "created": COUNT, "owned_by": TEXT})
-
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/chat/completions",
-        name="create_chat_completion",
-        summary="Create a chat completion, as OpenAI's API does. Tools run on the server.",
-        tag="openai",
-        handle=_complete,
-        body=_COMPLETIONS,
-        refusal=_refusal,
-        max_body_bytes=4 * 1024 * 1024,
-        answers={
-            200: record(
-                {
-                    "id": TEXT,
-                    "object": TEXT,
-                    "created": COUNT,
-                    "model": TEXT,
-                    "choices": listed(TABLE),
-                    "usage": {"type": ["object", "null"]},
-                    "flexchat": TABLE,
-                }
-            )
-        },
-        problems=(404, 422, 429, 502, 503, 504),
-        streams=True,
-        takes_key=True,
-        openai_errors=True,
-    ),
-    Operation(
-        method="GET",
-        path="/v1/models",
-        name="list_openai_models",
-        summary="List the available models: flexchat (the six phases) and those named in the configuration.",
-        tag="openai",
-        handle=_models,
-        answers={200: record({"object": TEXT, "data": listed(_MODEL)})},
-        openai_errors=True,
-    ),
-    Operation(
-        method="GET",
-        path="/v1/models/{id:path}",
-        name="show_openai_model",
-        summary="Return one model.",
-        tag="openai",
-        handle=_show_model,
-        answers={200: _MODEL},
-        problems=(404,),
-        openai_errors=True,
-    ),
-)

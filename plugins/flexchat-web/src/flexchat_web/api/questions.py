@@ -9,7 +9,7 @@ from flexchat import OnQuestion, Question
 from flexchat import Reply as QuestionReply
 from flexchat.host import reply_problem
 
-from ..operations import Call, Json, Operation, Reply
+from ..operations import Call, Json, Operations, Reply
 from ..problems import ApiError
 from ..serving import Serving
 from .shapes import TABLE, TEXT, body_schema, record
@@ -64,25 +64,21 @@ class Questions:
         waiting.reply.set_result(reply)
 
 
-async def _reply(call: Call) -> Reply:
+operation = Operations("turns")
+
+
+@operation(
+    "POST",
+    "/api/questions/{id}/reply",
+    body={
+        **body_schema({"action": ACTION}, content={**TABLE, "type": ["object", "null"]}),
+        "examples": [{"action": "accept", "content": {"seat": "window"}}],
+    },
+    answers={200: record({"id": TEXT, "action": TEXT})},
+    problems=(404, 422),
+)
+async def reply_to_question(call: Call) -> Reply:
+    """Reply to a question that a tool asks in a turn; its event has the id."""
     reply = QuestionReply(action=call.body["action"], content=call.body.get("content") or {})
     Questions.of(call.serving).reply(call.path["id"], call.tenant, reply)
     return Json({"id": call.path["id"], "action": reply.action})
-
-
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/api/questions/{id}/reply",
-        name="reply_to_question",
-        summary="Reply to a question that a tool asks in a turn; its event has the id.",
-        tag="turns",
-        handle=_reply,
-        body={
-            **body_schema({"action": ACTION}, content={**TABLE, "type": ["object", "null"]}),
-            "examples": [{"action": "accept", "content": {"seat": "window"}}],
-        },
-        answers={200: record({"id": TEXT, "action": TEXT})},
-        problems=(404, 422),
-    ),
-)

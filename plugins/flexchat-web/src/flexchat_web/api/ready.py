@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import flexchat
 from flexchat import FlexChatError
 
-from ..operations import Call, Json, Operation, Reply
+from ..operations import Call, Json, Operations, Reply
 from .shapes import SWITCH, TABLE, TEXT, TEXTS, record
 
 if TYPE_CHECKING:
@@ -77,7 +77,19 @@ def _questions(chat: FlexChat) -> dict[str, Awaitable[Any]]:
     return found | {f"stores.{name}": store.collections() for name, store in chat.stores.items()}
 
 
-async def _health(call: Call) -> Reply:
+operation = Operations("server")
+
+
+@operation(
+    "GET",
+    "/health",
+    answers={
+        200: record({"status": TEXT}, version=TEXT, config_loaded=SWITCH, ai_providers=TEXTS, rag_providers=TEXTS)
+    },
+    open=True,
+)
+async def health(call: Call) -> Reply:
+    """Check that the process runs; what it consists of is shown to those who may use it."""
     if call.is_stranger:
         return Json({"status": "ok"})
     async with call.serving.chat() as chat:
@@ -92,34 +104,15 @@ async def _health(call: Call) -> Reply:
         )
 
 
-async def _ready(call: Call) -> Reply:
+@operation(
+    "GET",
+    "/ready",
+    answers={200: record({"status": TEXT}, stores=TABLE), 503: record({"status": TEXT}, stores=TABLE)},
+    open=True,
+)
+async def ready(call: Call) -> Reply:
+    """Check that the stores answer; which one does not is shown to those who may use the server."""
     stores = await Readiness.of(call.serving).stores()
     is_ready = not any(stores.values())
     told = {} if call.is_stranger else {"stores": {name: text or "ok" for name, text in stores.items()}}
     return Json({"status": "ready" if is_ready else "not ready", **told}, 200 if is_ready else 503)
-
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/health",
-        name="health",
-        summary="Check that the process runs; what it consists of is shown to those who may use it.",
-        tag="server",
-        handle=_health,
-        answers={
-            200: record({"status": TEXT}, version=TEXT, config_loaded=SWITCH, ai_providers=TEXTS, rag_providers=TEXTS)
-        },
-        open=True,
-    ),
-    Operation(
-        method="GET",
-        path="/ready",
-        name="ready",
-        summary="Check that the stores answer; which one does not is shown to those who may use the server.",
-        tag="server",
-        handle=_ready,
-        answers={200: record({"status": TEXT}, stores=TABLE), 503: record({"status": TEXT}, stores=TABLE)},
-        open=True,
-    ),
-)

@@ -11,7 +11,7 @@ from flexchat import RetrievalError
 
 from ..apart import Apart
 from ..markdown import QUICK, all_rendered, price
-from ..operations import Call, Json, Operation, Reply
+from ..operations import Call, Json, Operations, Reply
 from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TEXT, TEXTS, body_schema, listed, record
 
 if TYPE_CHECKING:
@@ -20,7 +20,34 @@ if TYPE_CHECKING:
 _COLLECTIONS_S = 5.0
 
 
-async def _ui_config(call: Call) -> Reply:
+operation = Operations("server")
+
+
+@operation(
+    "GET",
+    "/api/ui-config",
+    answers={
+        200: record(
+            {
+                "title": TEXT,
+                "version": TEXT,
+                "read_only": SWITCH,
+                "asks_for_token": SWITCH,
+                "config": record({"name": TEXT, "format": NULLABLE_TEXT}),
+                "llms": listed(record({"name": TEXT, "provider": TEXT, "default_model": NULLABLE_TEXT})),
+                "collections": listed(record({"service": TEXT, "name": TEXT, "count": COUNT})),
+                "keeps_conversations": SWITCH,
+                "keeps_effects": SWITCH,
+                "has_tools": SWITCH,
+                "reloaded_at": TEXT,
+                "notes": TEXTS,
+                "config_problem": {"type": ["object", "null"]},
+            }
+        )
+    },
+)
+async def ui_config(call: Call) -> Reply:
+    """Return what the page needs to start."""
     serving = call.serving
     source = serving.source if isinstance(serving.source, Path) else None
     problems = [{"path": p.path, "text": serving.mask(p.text), "line": p.line} for p in serving.config_problems]
@@ -75,50 +102,16 @@ async def _collections(chat: FlexChat) -> list[dict[str, Any]]:
     return [entry for entries in await asyncio.gather(*map(of, chat.stores)) for entry in entries]
 
 
-async def _markdown(call: Call) -> Reply:
+@operation(
+    "POST",
+    "/api/markdown",
+    body=body_schema({"texts": {"type": "array", "items": TEXT, "maxItems": 200}}),
+    max_body_bytes=2 * 1024 * 1024,
+    answers={200: record({"html": TEXTS})},
+)
+async def render_markdown(call: Call) -> Reply:
+    """Render Markdown texts as safe HTML."""
     texts = call.body["texts"]
     if sum(map(price, texts)) <= QUICK:
         return Json({"html": all_rendered(texts)})
     return Json({"html": await Apart.of(call.serving).run(all_rendered, texts)})
-
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/api/ui-config",
-        name="ui_config",
-        summary="Return what the page needs to start.",
-        tag="server",
-        handle=_ui_config,
-        answers={
-            200: record(
-                {
-                    "title": TEXT,
-                    "version": TEXT,
-                    "read_only": SWITCH,
-                    "asks_for_token": SWITCH,
-                    "config": record({"name": TEXT, "format": NULLABLE_TEXT}),
-                    "llms": listed(record({"name": TEXT, "provider": TEXT, "default_model": NULLABLE_TEXT})),
-                    "collections": listed(record({"service": TEXT, "name": TEXT, "count": COUNT})),
-                    "keeps_conversations": SWITCH,
-                    "keeps_effects": SWITCH,
-                    "has_tools": SWITCH,
-                    "reloaded_at": TEXT,
-                    "notes": TEXTS,
-                    "config_problem": {"type": ["object", "null"]},
-                }
-            )
-        },
-    ),
-    Operation(
-        method="POST",
-        path="/api/markdown",
-        name="render_markdown",
-        summary="Render Markdown texts as safe HTML.",
-        tag="server",
-        handle=_markdown,
-        body=body_schema({"texts": {"type": "array", "items": TEXT, "maxItems": 200}}),
-        max_body_bytes=2 * 1024 * 1024,
-        answers={200: record({"html": TEXTS})},
-    ),
-)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from ..operations import Call, Operation, Reply, Text
+from ..operations import Call, Operations, Reply, Text
 from ..problems import ApiError
 from ..sessions import Sessions
 from ..signing_in import cookie, tenant_of
 from .shapes import TEXT, body_schema
 
+operation = Operations("server")
 
-async def _sign_in(call: Call) -> Reply:
+
+@operation(
+    "POST",
+    "/api/session",
+    body=body_schema({"token": {**TEXT, "maxLength": 1000}}),
+    answers={204: None},
+    problems=(401, 404, 503),
+    open=True,
+)
+async def sign_in(call: Call) -> Reply:
+    """Begin a session with a token; its id is kept in a browser cookie."""
     given, tokens = call.body["token"].strip(), call.serving.settings.tokens
     if not tokens:
         raise ApiError(404, "this server does not require a token", kind="no-tokens")
@@ -24,33 +35,9 @@ async def _sign_in(call: Call) -> Reply:
     return Text(status=204, headers={"set-cookie": cookie(session, base=call.base, secure=call.secure)})
 
 
-async def _sign_out(call: Call) -> Reply:
+@operation("DELETE", "/api/session", answers={204: None}, open=True)
+async def sign_out(call: Call) -> Reply:
+    """End the browser's session."""
     if call.session:
         await Sessions.of(call.serving).end(call.session)
     return Text(status=204, headers={"set-cookie": cookie("", base=call.base, secure=call.secure)})
-
-
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/api/session",
-        name="sign_in",
-        summary="Begin a session with a token; its id is kept in a browser cookie.",
-        tag="server",
-        handle=_sign_in,
-        body=body_schema({"token": {**TEXT, "maxLength": 1000}}),
-        answers={204: None},
-        problems=(401, 404, 503),
-        open=True,
-    ),
-    Operation(
-        method="DELETE",
-        path="/api/session",
-        name="sign_out",
-        summary="End the browser's session.",
-        tag="server",
-        handle=_sign_out,
-        answers={204: None},
-        open=True,
-    ),
-)

@@ -10,7 +10,7 @@ import attrs
 from flexchat import FlexChat, SourceState, ToolChange, ToolChangedError, ToolSourceError
 from flexchat_sdk import differences
 
-from ..operations import Call, Json, Operation, Reply
+from ..operations import Call, Json, Operations, Reply
 from .errors import problem_of
 from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, body_schema, listed, record
 
@@ -69,26 +69,58 @@ _SEEN = {
 }
 
 
-async def _list(call: Call) -> Reply:
+operation = Operations("tools")
+
+
+@operation(
+    "GET", "/api/tools/sources", answers={200: record({"sources": listed(_SOURCE), "trouble": TEXT, "lock": TEXT})}
+)
+async def list_tool_sources(call: Call) -> Reply:
+    """List the tool sources, what runs behind them, and what waits to be accepted; opens none."""
     async with call.serving.chat() as chat:
         sources = chat.tools.sources
         states = [_source(call, await sources.review(name, tenant=call.tenant)) for name in sources.by_name]
         return Json(chat.mask.data({"sources": states, "trouble": sources.trouble, "lock": sources.lock_path.name}))
 
 
-async def _look(call: Call) -> Reply:
+@operation(
+    "POST",
+    "/api/tools/sources/{name}/look",
+    answers={200: record({"source": _SOURCE})},
+    problems=(404, 502, 503),
+    edits=True,
+)
+async def look_at_tool_source(call: Call) -> Reply:
+    """Open a tool source and read its tools. Accepts none."""
     async with _chat(call) as chat:
         state = await chat.tools.sources.look(call.path["name"], tenant=call.tenant, accept_first=False)
         return Json({"source": _masked(call, chat, state)})
 
 
-async def _restart(call: Call) -> Reply:
+@operation(
+    "POST",
+    "/api/tools/sources/{name}/restart",
+    answers={200: record({"source": _SOURCE})},
+    problems=(404, 502, 503),
+    edits=True,
+)
+async def restart_tool_source(call: Call) -> Reply:
+    """Start the server behind a tool source again, and read its tools. Accepts none."""
     async with _chat(call) as chat:
         state = await chat.tools.sources.restart(call.path["name"], tenant=call.tenant)
         return Json({"source": _masked(call, chat, state)})
 
 
-async def _accept(call: Call) -> Reply:
+@operation(
+    "POST",
+    "/api/tools/sources/{name}/accept",
+    body={**body_schema({"tools": _SEEN}), "examples": [{"tools": {"find": "0" * 64, "drop": None}}]},
+    answers={200: record({"accepted": TEXTS, "source": _SOURCE})},
+    problems=(404, 409, 502, 503),
+    edits=True,
+)
+async def accept_tools(call: Call) -> Reply:
+    """Accept tools of a source as they were shown; 409 if one has changed since."""
     async with _chat(call) as chat:
         accepted = await chat.tools.sources.accept(call.path["name"], seen=call.body["tools"])
         return Json({"accepted": [change.name for change in accepted], "source": await _now(call, chat)})
@@ -154,50 +186,3 @@ def _change(change: ToolChange) -> dict[str, Any]:
         "differences": found,
         "warnings": [*change.warnings],
     }
-
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/api/tools/sources",
-        name="list_tool_sources",
-        summary="List the tool sources, what runs behind them, and what waits to be accepted; opens none.",
-        tag="tools",
-        handle=_list,
-        answers={200: record({"sources": listed(_SOURCE), "trouble": TEXT, "lock": TEXT})},
-    ),
-    Operation(
-        method="POST",
-        path="/api/tools/sources/{name}/look",
-        name="look_at_tool_source",
-        summary="Open a tool source and read its tools. Accepts none.",
-        tag="tools",
-        handle=_look,
-        answers={200: record({"source": _SOURCE})},
-        problems=(404, 502, 503),
-        edits=True,
-    ),
-    Operation(
-        method="POST",
-        path="/api/tools/sources/{name}/restart",
-        name="restart_tool_source",
-        summary="Start the server behind a tool source again, and read its tools. Accepts none.",
-        tag="tools",
-        handle=_restart,
-        answers={200: record({"source": _SOURCE})},
-        problems=(404, 502, 503),
-        edits=True,
-    ),
-    Operation(
-        method="POST",
-        path="/api/tools/sources/{name}/accept",
-        name="accept_tools",
-        summary="Accept tools of a source as they were shown; 409 if one has changed since.",
-        tag="tools",
-        handle=_accept,
-        body={**body_schema({"tools": _SEEN}), "examples": [{"tools": {"find": "0" * 64, "drop": None}}]},
-        answers={200: record({"accepted": TEXTS, "source": _SOURCE})},
-        problems=(404, 409, 502, 503),
-        edits=True,
-    ),
-)

@@ -9,7 +9,7 @@ from flexchat import ToolDefinition
 from flexchat.host import BYTES_PER_TOKEN, STORED_RESULT, rule_cost
 from flexchat_sdk import lint_tools
 
-from ..operations import Call, Json, Operation, Reply
+from ..operations import Call, Json, Operations, Reply
 from .chat import REPLAYED
 from .images import with_images
 from .shapes import COST, COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, TOOL_RESULT, body_schema, listed, record
@@ -28,7 +28,26 @@ _TOOL = record(
 )
 
 
-async def _list(call: Call) -> Reply:
+operation = Operations("tools")
+
+
+@operation(
+    "GET",
+    "/api/tools/list",
+    answers={
+        200: record(
+            {
+                "tools": listed(_TOOL),
+                "count": COUNT,
+                "enabled": SWITCH,
+                "apply_globally": SWITCH,
+                "max_iterations": COUNT,
+            }
+        )
+    },
+)
+async def list_tools(call: Call) -> Reply:
+    """List the configuration's tools; none if tools are switched off."""
     async with call.serving.chat() as chat:
         enabled = chat.tools.is_enabled()
         tools = chat.tools.get_registry().list() if enabled else []
@@ -43,11 +62,24 @@ async def _list(call: Call) -> Reply:
         )
 
 
-async def _available(call: Call) -> Reply:
+@operation("GET", "/api/tools/available", answers={200: record({"tools": listed(_TOOL)})})
+async def available_tools(call: Call) -> Reply:
+    """List the ready-made tools of the installed plugins."""
     return Json({"tools": [_as_data(tool) for tool in call.serving.plugins.tools.by_name.values()]})
 
 
-async def _call(call: Call) -> Reply:
+@operation(
+    "POST",
+    "/api/tools/call",
+    body={
+        **body_schema({"name": TEXT, "arguments": TABLE}),
+        "examples": [{"name": "calculator", "arguments": {"expression": "2 + 2"}}],
+    },
+    takes_key=True,
+    answers={200: TOOL_RESULT},
+)
+async def call_tool(call: Call) -> Reply:
+    """Run a tool as a model would; errors are returned in the result."""
     async with call.serving.chat() as chat:
         name, arguments = call.body["name"], call.body["arguments"]
         result = await chat.call_tool(name, arguments, origin="api", tenant=call.tenant, idempotency_key=call.key)
@@ -56,7 +88,31 @@ async def _call(call: Call) -> Reply:
     return Json({**with_images(result), **notes}, headers=headers)
 
 
+@operation(
+    "GET",
+    "/api/tools/lint",
+    name="lint_tools",
+    answers={
+        200: record(
+            {
+                "services": TEXTS,
+                "findings": listed(
+                    record(
+                        {
+                            "tool": TEXT,
+                            "dialect": TEXT,
+                            "status": {"enum": ["accepted", "rewritten", "refused"]},
+                            "sentence": NULLABLE_TEXT,
+                            "notes": listed(TABLE),
+                        }
+                    )
+                ),
+            }
+        )
+    },
+)
 async def _lint(call: Call) -> Reply:
+    """Report whether the configured providers accept, rewrite or refuse each tool's schema."""
     async with call.serving.chat() as chat:
         tools = chat.tools.get_registry().list()
         used = [*dict.fromkeys(entry.provider for entry in chat.config.llms.values())]
@@ -77,7 +133,33 @@ async def _lint(call: Call) -> Reply:
     return Json({"services": [*dialects], "findings": findings})
 
 
-async def _cost(call: Call) -> Reply:
+@operation(
+    "GET",
+    "/api/tools/cost",
+    answers={
+        200: record(
+            {
+                "rules": listed(
+                    record(
+                        {
+                            "rule": COUNT,
+                            "name": NULLABLE_TEXT,
+                            "format": TEXT,
+                            "tokens": COUNT,
+                            "cost": COST,
+                            "tools": listed(record({"tool": TEXT, "tokens": COUNT})),
+                            "unsendable": listed(TEXT),
+                        }
+                    )
+                ),
+                "budget_tokens": COUNT,
+                "bytes_per_token": {"type": "number"},
+            }
+        )
+    },
+)
+async def tools_cost(call: Call) -> Reply:
+    """Estimate what each rule's tools cost in every request, in tokens and US dollars."""
     async with call.serving.chat() as chat:
         rules = []
         for index, rule in enumerate(chat.config.responses):
@@ -104,104 +186,3 @@ def _as_data(tool: ToolDefinition) -> dict[str, Any]:
         "timeout_ms": tool.timeout_ms,
         "source": tool.source,
     }
-
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/api/tools/list",
-        name="list_tools",
-        summary="List the configuration's tools; none if tools are switched off.",
-        tag="tools",
-        handle=_list,
-        answers={
-            200: record(
-                {
-                    "tools": listed(_TOOL),
-                    "count": COUNT,
-                    "enabled": SWITCH,
-                    "apply_globally": SWITCH,
-                    "max_iterations": COUNT,
-                }
-            )
-        },
-    ),
-    Operation(
-        method="GET",
-        path="/api/tools/available",
-        name="available_tools",
-        summary="List the ready-made tools of the installed plugins.",
-        tag="tools",
-        handle=_available,
-        answers={200: record({"tools": listed(_TOOL)})},
-    ),
-    Operation(
-        method="GET",
-        path="/api/tools/cost",
-        name="tools_cost",
-        summary="Estimate what each rule's tools cost in every request, in tokens and US dollars.",
-        tag="tools",
-        handle=_cost,
-        answers={
-            200: record(
-                {
-                    "rules": listed(
-                        record(
-                            {
-                                "rule": COUNT,
-                                "name": NULLABLE_TEXT,
-                                "format": TEXT,
-                                "tokens": COUNT,
-                                "cost": COST,
-                                "tools": listed(record({"tool": TEXT, "tokens": COUNT})),
-                                "unsendable": listed(TEXT),
-                            }
-                        )
-                    ),
-                    "budget_tokens": COUNT,
-                    "bytes_per_token": {"type": "number"},
-                }
-            )
-        },
-    ),
-    Operation(
-        method="POST",
-        path="/api/tools/call",
-        name="call_tool",
-        summary="Run a tool as a model would; errors are returned in the result.",
-        tag="tools",
-        handle=_call,
-        body={
-            **body_schema({"name": TEXT, "arguments": TABLE}),
-            "examples": [{"name": "calculator", "arguments": {"expression": "2 + 2"}}],
-        },
-        takes_key=True,
-        answers={200: TOOL_RESULT},
-    ),
-    Operation(
-        method="GET",
-        path="/api/tools/lint",
-        name="lint_tools",
-        summary="Report whether the configured providers accept, rewrite or refuse each tool's schema.",
-        tag="tools",
-        handle=_lint,
-        answers={
-            200: record(
-                {
-                    "services": TEXTS,
-                    "findings": listed(
-                        record(
-                            {
-                                "tool": TEXT,
-                                "dialect": TEXT,
-                                "status": {"enum": ["accepted", "rewritten", "refused"]},
-                                "sentence": NULLABLE_TEXT,
-                                "notes": listed(TABLE),
-                            }
-                        )
-                    ),
-                }
-            )
-        },
-    ),
-)

@@ -22,7 +22,7 @@ from flexchat import (
     UnknownTurnError,
 )
 
-from ..operations import Call, Event, Json, Operation, Reply, Stream, Text
+from ..operations import Call, Event, Json, Operations, Reply, Stream, Text
 from ..problems import ApiError
 from ..sending import encoded
 from ..serving import Serving
@@ -419,7 +419,19 @@ def _is_quiet(event: Event) -> bool:
     )
 
 
-async def _join(call: Call) -> Reply:
+operation = Operations("turns")
+
+
+@operation(
+    "GET",
+    "/api/turns/{id}/events",
+    answers={200: None, 204: None},
+    problems=(404, 409, 410, 503),
+    streams=True,
+    resumes=True,
+)
+async def join_turn(call: Call) -> Reply:
+    """Follow a turn: all its events, or those after Last-Event-ID."""
     turns, id, after = Turns.of(call.serving), call.path["id"], call.last_event_id
     if await turns.has_ended(id, call.tenant, after):
         return Text(status=204)  # an EventSource that gets it asks no more
@@ -428,7 +440,9 @@ async def _join(call: Call) -> Reply:
     return Stream(turns.events(id, call.tenant, after), stopped=INTERRUPTED if is_kept else None)
 
 
-async def _cancel(call: Call) -> Reply:
+@operation("POST", "/api/turns/{id}/cancel", answers={200: record({"turn": TURN})}, problems=(404, 409, 503))
+async def cancel_turn(call: Call) -> Reply:
+    """End a turn that runs or was interrupted, and return what there is of it, which is kept."""
     id = call.path["id"]
     turn = Turns.of(call.serving).find(id, call.tenant)
     if turn is not None:
@@ -441,46 +455,17 @@ async def _cancel(call: Call) -> Reply:
             raise unknown_turn() from None
 
 
-async def _resume(call: Call) -> Reply:
+@operation(
+    "POST",
+    "/api/turns/{id}/resume",
+    answers={202: record({"id": TEXT, "conversation": TEXT})},
+    problems=(404, 409, 503),
+)
+async def resume_turn(call: Call) -> Reply:
+    """Take up an interrupted turn, which then runs here; its events say what comes of it."""
     try:
         turn = await Turns.of(call.serving).resume(call.path["id"], call.tenant)
     except (ChatRequestError, UnknownTurnError):
         raise unknown_turn() from None
     info = turn.handle.info
     return Json({"id": info.id, "conversation": info.conversation}, status=202)
-
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/api/turns/{id}/events",
-        name="join_turn",
-        summary="Follow a turn: all its events, or those after Last-Event-ID.",
-        tag="turns",
-        handle=_join,
-        answers={200: None, 204: None},
-        problems=(404, 409, 410, 503),
-        streams=True,
-        resumes=True,
-    ),
-    Operation(
-        method="POST",
-        path="/api/turns/{id}/resume",
-        name="resume_turn",
-        summary="Take up an interrupted turn, which then runs here; its events say what comes of it.",
-        tag="turns",
-        handle=_resume,
-        answers={202: record({"id": TEXT, "conversation": TEXT})},
-        problems=(404, 409, 503),
-    ),
-    Operation(
-        method="POST",
-        path="/api/turns/{id}/cancel",
-        name="cancel_turn",
-        summary="End a turn that runs or was interrupted, and return what there is of it, which is kept.",
-        tag="turns",
-        handle=_cancel,
-        answers={200: record({"turn": TURN})},
-        problems=(404, 409, 503),
-    ),
-)

@@ -15,7 +15,7 @@ from flexchat import ConfigError, FlexChat, PluginError, Problem
 from flexchat.host import ConfigDocument, config_schema, copied, document_of, found_by_checks, read_config
 
 from ..apart import Apart
-from ..operations import Call, Json, Operation, Reply, Text
+from ..operations import Call, Json, Operations, Reply, Text
 from ..problems import ApiError
 from ..sending import encode_reply
 from ..serving import Serving
@@ -82,8 +82,49 @@ def _size(call: Call) -> int:
     return len(body.get("text", ""))
 
 
+_EXAMPLE = '[llms.robot]\nprovider = "rehearsal"\n\n[[responses]]\nllm = "robot"\nmodel = "r1"\n'
+TABLES = {"type": ["object", "null"], "description": "The text's tables; null if it cannot be read."}
+_VALIDITY = an_object({"valid": {"type": "boolean"}, "errors": FLAWS, "warnings": FLAWS, "config": TABLES})
+_RELOADED = an_object({"success": {"type": "boolean"}, "message": TEXT, "status": STATUS})
+
+
+operation = Operations("configuration")
+
+
+@operation(
+    "GET",
+    "/api/config",
+    name="getConfig",
+    answers={
+        200: an_object(
+            {
+                "name": TEXT,
+                "format": FORMAT,
+                "text": TEXT,
+                "config": TABLES,
+                "version": TEXT,
+                "others": {
+                    "type": "array",
+                    "items": TEXT,
+                    "description": "Files it includes, and its prompts' files; they are changed by hand only.",
+                },
+                "editable": {"type": "boolean"},
+                "in_force": {"type": "boolean", "description": "Whether this is the configuration in use."},
+                "problems": FLAWS,
+                "notes": FLAWS,
+            }
+        )
+    },
+    problems=(409,),
+    links={
+        "save": {
+            "operationId": "putConfig",
+            "requestBody": {"text": "$response.body#/text", "version": "$response.body#/version"},
+        }
+    },
+)
 async def show(call: Call) -> Reply:
-    """Return the file's text without its secrets."""
+    """Return the configuration's text, with secrets masked."""
     return await _elsewhere(_showing, call, _size(call))
 
 
@@ -106,13 +147,29 @@ def _showing(call: Call) -> Reply:
     )
 
 
+@operation("GET", "/api/config/schema", name="getConfigSchema", answers={200: {"type": "object"}})
 async def schema(call: Call) -> Reply:
-    """Return the JSON Schema of a configuration."""
+    """Return the JSON Schema of a configuration, including the installed plugins' parts."""
     return Json(config_schema(call.serving.plugins))
 
 
+@operation(
+    "POST",
+    "/api/config/validate",
+    name="validateConfig",
+    body={
+        "anyOf": [
+            an_object({"text": TEXT}, {"format": FORMAT}),
+            an_object({"config": {"type": "object"}}),
+        ],
+        "examples": [{"text": _EXAMPLE, "format": "toml"}],
+    },
+    answers={200: _VALIDITY, 400: _VALIDITY},
+    problems=(409,),
+    edits=True,
+)
 async def validate(call: Call) -> Reply:
-    """Say whether a configuration could be applied."""
+    """Check whether a configuration could be used: everything that is wrong with it, with lines."""
     return await _elsewhere(_validating, call, _size(call))
 
 
@@ -136,8 +193,32 @@ async def _validated(call: Call) -> Reply:
     return Json({"valid": True, "errors": [], "warnings": warnings, "config": tables})
 
 
+@operation(
+    "POST",
+    "/api/config/edit",
+    name="editConfigText",
+    body={
+        **an_object(
+            {
+                "text": TEXT,
+                "format": FORMAT,
+                "changes": {"type": "array", "items": CHANGE, "maxItems": 100},
+            }
+        ),
+        "examples": [
+            {
+                "text": _EXAMPLE,
+                "format": "toml",
+                "changes": [{"path": ["responses", 0, "model"], "value": "r2"}],
+            }
+        ],
+    },
+    answers={200: an_object({"text": TEXT, "config": TABLES})},
+    problems=(422,),
+    edits=True,
+)
 async def change(call: Call) -> Reply:
-    """Return a text with changes made; writes nothing."""
+    """Return a text with some values changed; comments and order stay. Writes nothing."""
     return await _elsewhere(_changing, call, _size(call))
 
 
@@ -150,8 +231,17 @@ def _changing(call: Call) -> Reply:
         raise ApiError(422, f"the text cannot be read: {error.problems[0].text}", flaws=error.problems) from None
 
 
+@operation(
+    "POST",
+    "/api/config/diff",
+    name="diffConfig",
+    body={**an_object({"text": TEXT}), "examples": [{"text": _EXAMPLE}]},
+    answers={200: an_object({"diff": TEXT, "secrets": {"type": "array", "items": TEXT}})},
+    problems=(409,),
+    edits=True,
+)
 async def diff(call: Call) -> Reply:
-    """Compare a posted text with the file, both without secrets."""
+    """Show how a text differs from the file, and which secrets it replaces."""
     return await _elsewhere(_differing, call, _size(call))
 
 
@@ -167,8 +257,17 @@ def _differing(call: Call) -> Reply:
     return Json({"diff": "\n".join(lines), "secrets": secrets})
 
 
+@operation(
+    "PUT",
+    "/api/config",
+    name="putConfig",
+    body=an_object({"text": TEXT, "version": TEXT}),
+    answers={200: an_object({"version": TEXT, "status": STATUS, "notes": FLAWS})},
+    problems=(409, 422),
+    edits=True,
+)
 async def replace(call: Call) -> Reply:
-    """Save a text and apply it, or neither."""
+    """Save a text and start using it, or do neither. Turns in progress finish on the old one."""
     serving = call.serving
     file = current_file(serving)
     path = file.path
@@ -198,8 +297,17 @@ async def replace(call: Call) -> Reply:
     )
 
 
+@operation(
+    "POST",
+    "/api/config/reload",
+    name="reloadConfig",
+    body={"type": "object", "examples": [{}]},
+    body_required=False,
+    answers={200: _RELOADED},
+    edits=True,
+)
 async def reload(call: Call) -> Reply:
-    """Apply the file again, or a configuration sent with the request, in memory only."""
+    """Reload the file; or, with a configuration as the body, use that one, in memory only."""
     serving = call.serving
     try:
         if call.body:
@@ -217,8 +325,17 @@ async def reload(call: Call) -> Reply:
     return Json({"success": True, "message": message, "status": await _status(serving)})
 
 
+@operation(
+    "GET",
+    "/api/config/export",
+    name="exportConfig",
+    query={"format": {"type": "string", "enum": ["toml", "yaml", "json"]}},
+    answers={200: None},
+    media=("application/toml", "application/yaml", "application/json"),
+    problems=(409,),
+)
 async def export(call: Call) -> Reply:
-    """Return the configuration without its secrets, for a file."""
+    """Export the configuration as a file, with secrets masked."""
     return await _elsewhere(_exporting, call, _size(call))
 
 
@@ -383,149 +500,3 @@ def _from_folder(serving: Serving, problem: Problem) -> Problem:
 
 def _count(flaws: Any) -> str:
     return "the configuration has 1 problem" if len(flaws) == 1 else f"the configuration has {len(flaws)} problems"
-
-
-_EXAMPLE = '[llms.robot]\nprovider = "rehearsal"\n\n[[responses]]\nllm = "robot"\nmodel = "r1"\n'
-TABLES = {"type": ["object", "null"], "description": "The text's tables; null if it cannot be read."}
-_VALIDITY = an_object({"valid": {"type": "boolean"}, "errors": FLAWS, "warnings": FLAWS, "config": TABLES})
-_RELOADED = an_object({"success": {"type": "boolean"}, "message": TEXT, "status": STATUS})
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/api/config",
-        name="getConfig",
-        summary="Return the configuration's text, with secrets masked.",
-        tag="configuration",
-        handle=show,
-        answers={
-            200: an_object(
-                {
-                    "name": TEXT,
-                    "format": FORMAT,
-                    "text": TEXT,
-                    "config": TABLES,
-                    "version": TEXT,
-                    "others": {
-                        "type": "array",
-                        "items": TEXT,
-                        "description": "Files it includes, and its prompts' files; they are changed by hand only.",
-                    },
-                    "editable": {"type": "boolean"},
-                    "in_force": {"type": "boolean", "description": "Whether this is the configuration in use."},
-                    "problems": FLAWS,
-                    "notes": FLAWS,
-                }
-            )
-        },
-        problems=(409,),
-        links={
-            "save": {
-                "operationId": "putConfig",
-                "requestBody": {"text": "$response.body#/text", "version": "$response.body#/version"},
-            }
-        },
-    ),
-    Operation(
-        method="GET",
-        path="/api/config/schema",
-        name="getConfigSchema",
-        summary="Return the JSON Schema of a configuration, including the installed plugins' parts.",
-        tag="configuration",
-        handle=schema,
-        answers={200: {"type": "object"}},
-    ),
-    Operation(
-        method="POST",
-        path="/api/config/validate",
-        name="validateConfig",
-        summary="Check whether a configuration could be used: everything that is wrong with it, with lines.",
-        tag="configuration",
-        handle=validate,
-        body={
-            "anyOf": [
-                an_object({"text": TEXT}, {"format": FORMAT}),
-                an_object({"config": {"type": "object"}}),
-            ],
-            "examples": [{"text": _EXAMPLE, "format": "toml"}],
-        },
-        answers={200: _VALIDITY, 400: _VALIDITY},
-        problems=(409,),
-        edits=True,
-    ),
-    Operation(
-        method="POST",
-        path="/api/config/edit",
-        name="editConfigText",
-        summary="Return a text with some values changed; comments and order stay. Writes nothing.",
-        tag="configuration",
-        handle=change,
-        body={
-            **an_object(
-                {
-                    "text": TEXT,
-                    "format": FORMAT,
-                    "changes": {"type": "array", "items": CHANGE, "maxItems": 100},
-                }
-            ),
-            "examples": [
-                {
-                    "text": _EXAMPLE,
-                    "format": "toml",
-                    "changes": [{"path": ["responses", 0, "model"], "value": "r2"}],
-                }
-            ],
-        },
-        answers={200: an_object({"text": TEXT, "config": TABLES})},
-        problems=(422,),
-        edits=True,
-    ),
-    Operation(
-        method="POST",
-        path="/api/config/diff",
-        name="diffConfig",
-        summary="Show how a text differs from the file, and which secrets it replaces.",
-        tag="configuration",
-        handle=diff,
-        body={**an_object({"text": TEXT}), "examples": [{"text": _EXAMPLE}]},
-        answers={200: an_object({"diff": TEXT, "secrets": {"type": "array", "items": TEXT}})},
-        problems=(409,),
-        edits=True,
-    ),
-    Operation(
-        method="PUT",
-        path="/api/config",
-        name="putConfig",
-        summary="Save a text and start using it, or do neither. Turns in progress finish on the old one.",
-        tag="configuration",
-        handle=replace,
-        body=an_object({"text": TEXT, "version": TEXT}),
-        answers={200: an_object({"version": TEXT, "status": STATUS, "notes": FLAWS})},
-        problems=(409, 422),
-        edits=True,
-    ),
-    Operation(
-        method="POST",
-        path="/api/config/reload",
-        name="reloadConfig",
-        summary="Reload the file; or, with a configuration as the body, use that one, in memory only.",
-        tag="configuration",
-        handle=reload,
-        body={"type": "object", "examples": [{}]},
-        body_required=False,
-        answers={200: _RELOADED},
-        edits=True,
-    ),
-    Operation(
-        method="GET",
-        path="/api/config/export",
-        name="exportConfig",
-        summary="Export the configuration as a file, with secrets masked.",
-        tag="configuration",
-        handle=export,
-        query={"format": {"type": "string", "enum": ["toml", "yaml", "json"]}},
-        answers={200: None},
-        media=("application/toml", "application/yaml", "application/json"),
-        problems=(409,),
-    ),
-)

@@ -25,7 +25,7 @@ from flexchat.host import (
 from flexchat.store import DocumentStoreContext, Retriever
 from flexchat_sdk import ChatProvider
 
-from ..operations import Call, Json, Operation, Reply
+from ..operations import Call, Json, Operations, Reply
 from ..problems import ApiError
 from .answers import TEXT, an_object
 from .permitted import refused
@@ -37,11 +37,57 @@ Kind = Literal["llm", "rag"]
 _SECTIONS = {"llm": "llms", "rag": "stores"}
 
 
+_NAME = {"type": "string", "minLength": 1, "maxLength": 200}
+_CONFIG = {"type": "object", "description": "The entry's settings, as in the configuration."}
+_ROBOT = {"provider": "rehearsal", "config": {}}
+_LISTED = {
+    "type": "array",
+    "items": an_object({"name": TEXT, "summary": TEXT, "package": TEXT}),
+}
+_RESULT = an_object(
+    {"success": {"type": "boolean"}, "message": TEXT, "elapsed_ms": {"type": "integer"}},
+    {"models": {"type": "integer"}, "collections": {"type": "integer"}, "error": TEXT},
+)
+_MODELS = an_object(
+    {
+        "provider": TEXT,
+        "count": {"type": "integer"},
+        "models": {
+            "type": "array",
+            "items": an_object(
+                {
+                    "id": TEXT,
+                    "name": TEXT,
+                    "capabilities": {"type": "array", "items": TEXT},
+                    "context_length": {"type": ["integer", "null"]},
+                }
+            ),
+        },
+    }
+)
+
+
+operation = Operations("configuration")
+
+
+@operation(
+    "GET",
+    "/api/connections/providers",
+    name="listProviders",
+    answers={200: an_object({"llm": _LISTED, "rag": _LISTED})},
+)
 async def providers(call: Call) -> Reply:
-    """Return the installed kinds of service."""
+    """List the installed kinds of LLM and document store."""
     return Json({"llm": _kinds(call, "llm"), "rag": _kinds(call, "rag")})
 
 
+@operation(
+    "GET",
+    "/api/connections/providers/{name}/schema",
+    name="getProviderSchema",
+    query={"type": {"type": "string", "enum": ["llm", "rag"], "default": "llm"}},
+    answers={200: {"type": "object"}},
+)
 async def provider_schema(call: Call) -> Reply:
     """Return the JSON Schema of a kind's settings."""
     kind: Kind = call.query["type"]
@@ -58,8 +104,22 @@ async def provider_schema(call: Call) -> Reply:
     return Json({**branch, "type": "object", "properties": properties, "required": required, "$defs": whole["$defs"]})
 
 
+@operation(
+    "POST",
+    "/api/connections/test",
+    name="testConnection",
+    body={
+        "anyOf": [
+            an_object({"name": _NAME}),
+            an_object({"type": {"enum": ["llm", "rag"]}, "provider": _NAME}, {"config": _CONFIG}),
+        ],
+        "examples": [{"type": "llm", **_ROBOT}],
+    },
+    answers={200: _RESULT, 400: _RESULT},
+    problems=(404, 422),
+)
 async def test(call: Call) -> Reply:
-    """Ask a service for something small: its models or collections."""
+    """List the models or collections of an LLM or store, from the configuration or described in the body."""
     began = time.monotonic()
     try:
         async with asyncio.timeout(TEST_SECONDS):
@@ -74,13 +134,31 @@ async def test(call: Call) -> Reply:
     return Json(told, status=200 if told["success"] else 400)
 
 
+@operation(
+    "POST",
+    "/api/connections/providers/{name}/models",
+    name="listProviderModels",
+    body=an_object({}, {"config": _CONFIG}),
+    answers={200: _MODELS},
+    problems=(422,),
+    edits=True,
+)
 async def provider_models(call: Call) -> Reply:
-    """Return the models of a service that is described in the request."""
+    """List the models of an LLM described in the body."""
     return await _models(call, call.path["name"])
 
 
+@operation(
+    "POST",
+    "/api/connections/llm/discovery/models",
+    name="discoverModels",
+    body={**an_object({"provider": _NAME}, {"config": _CONFIG}), "examples": [_ROBOT]},
+    answers={200: _MODELS},
+    problems=(404, 422),
+    edits=True,
+)
 async def discovered_models(call: Call) -> Reply:
-    """Do the same for the Node original's page."""
+    """The same, under the Node original's name."""
     return await _models(call, call.body["provider"])
 
 
@@ -216,96 +294,3 @@ def _type_of(call: Call, kind: Kind, name: str) -> Any:
 
 def _counted(count: int, what: str) -> str:
     return f"1 {what}" if count == 1 else f"{count} {what}s"
-
-
-_NAME = {"type": "string", "minLength": 1, "maxLength": 200}
-_CONFIG = {"type": "object", "description": "The entry's settings, as in the configuration."}
-_ROBOT = {"provider": "rehearsal", "config": {}}
-_LISTED = {
-    "type": "array",
-    "items": an_object({"name": TEXT, "summary": TEXT, "package": TEXT}),
-}
-_RESULT = an_object(
-    {"success": {"type": "boolean"}, "message": TEXT, "elapsed_ms": {"type": "integer"}},
-    {"models": {"type": "integer"}, "collections": {"type": "integer"}, "error": TEXT},
-)
-_MODELS = an_object(
-    {
-        "provider": TEXT,
-        "count": {"type": "integer"},
-        "models": {
-            "type": "array",
-            "items": an_object(
-                {
-                    "id": TEXT,
-                    "name": TEXT,
-                    "capabilities": {"type": "array", "items": TEXT},
-                    "context_length": {"type": ["integer", "null"]},
-                }
-            ),
-        },
-    }
-)
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/api/connections/providers",
-        name="listProviders",
-        summary="List the installed kinds of LLM and document store.",
-        tag="configuration",
-        handle=providers,
-        answers={200: an_object({"llm": _LISTED, "rag": _LISTED})},
-    ),
-    Operation(
-        method="GET",
-        path="/api/connections/providers/{name}/schema",
-        name="getProviderSchema",
-        summary="Return the JSON Schema of a kind's settings.",
-        tag="configuration",
-        handle=provider_schema,
-        query={"type": {"type": "string", "enum": ["llm", "rag"], "default": "llm"}},
-        answers={200: {"type": "object"}},
-    ),
-    Operation(
-        method="POST",
-        path="/api/connections/test",
-        name="testConnection",
-        summary="List the models or collections of an LLM or store, from the configuration or described in the body.",
-        tag="configuration",
-        handle=test,
-        body={
-            "anyOf": [
-                an_object({"name": _NAME}),
-                an_object({"type": {"enum": ["llm", "rag"]}, "provider": _NAME}, {"config": _CONFIG}),
-            ],
-            "examples": [{"type": "llm", **_ROBOT}],
-        },
-        answers={200: _RESULT, 400: _RESULT},
-        problems=(404, 422),
-    ),
-    Operation(
-        method="POST",
-        path="/api/connections/providers/{name}/models",
-        name="listProviderModels",
-        summary="List the models of an LLM described in the body.",
-        tag="configuration",
-        handle=provider_models,
-        body=an_object({}, {"config": _CONFIG}),
-        answers={200: _MODELS},
-        problems=(422,),
-        edits=True,
-    ),
-    Operation(
-        method="POST",
-        path="/api/connections/llm/discovery/models",
-        name="discoverModels",
-        summary="The same, under the Node original's name.",
-        tag="configuration",
-        handle=discovered_models,
-        body={**an_object({"provider": _NAME}, {"config": _CONFIG}), "examples": [_ROBOT]},
-        answers={200: _MODELS},
-        problems=(404, 422),
-        edits=True,
-    ),
-)
