@@ -14,8 +14,7 @@ from flexchat.plugin import hookimpl
 from flexchat_sdk import ProviderType
 from flexchat_testing import ScriptedProvider
 from flexchat_web.app import create_app
-from flexchat_web.commands.protocol import HeadTimeoutProtocol
-from flexchat_web.commands.server import Server
+from flexchat_web.commands.server import HeadTimeoutProtocol, Server
 from flexchat_web.serving import Settings
 
 TOML = """\

@@ -26,8 +26,7 @@ from .page_files import STATIC, PageFiles
 from .problems import ApiError
 from .sending import Send, SlowReaderError, Streams, ended, send_problem, send_reply
 from .serving import Serving, Settings
-from .sessions import Sessions
-from .signing_in import is_secure, session_of
+from .sessions import Sessions, is_secure, session_of
 
 if TYPE_CHECKING:
     from flexchat.host import PluginHost, ReadConfig

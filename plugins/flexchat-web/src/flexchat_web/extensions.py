@@ -16,7 +16,6 @@ from .api import (
     models,
     openai,
     questions,
-    ready,
     server,
     session,
     tool_sources,
@@ -24,7 +23,7 @@ from .api import (
     turns,
 )
 from .api.errors import convert_errors
-from .api.model_lists import ModelLists
+from .api.models import ModelLists
 from .config import configuration, connections
 from .operations import ModelFact, Operation, Page
 from .serving import Serving
@@ -35,7 +34,7 @@ PAGES = ("chat", "activity", "tools", "config", "explain")
 """Ours, as static/js/main.js names them."""
 
 _CHATS = (chat, conversations, journal, turns, questions, effects, tools, tool_sources)
-_SERVER = (openai, ready, server, session)
+_SERVER = (openai, server, session)
 _CONFIG = (configuration, connections)
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from flexchat.store import PathError
 from .problems import ApiError
 from .sending import Send, send_problem
 from .serving import Settings
-from .signing_in import bearer_of, cookie, is_secure, session_of, tenant_of
+from .sessions import bearer_of, cookie, is_secure, session_of, tenant_of
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The sessions of browsers that have signed in: a cookie has a random id, and what is stored does not reveal it."""
+"""Tokens and sessions: the cookie of a browser has a random id, and what is stored does not reveal it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,52 @@ from flexchat_sqlite import Database
 
 if TYPE_CHECKING:
     from .serving import Serving
+
+
+COOKIE = "flexchat_session"
+
+
+def tenant_of(given: str, tokens: Mapping[str, str]) -> str | None:
+    """Return a token's tenant; None if it has none."""
+    found = None
+    for token, tenant in tokens.items():  # all of them, so that the time reveals nothing
+        if hmac.compare_digest(token.encode(), given.encode("utf-8", "replace")):
+            found = tenant
+    return found
+
+
+def bearer_of(headers: Mapping[str, str]) -> str:
+    """Return the token in the header Authorization; empty if none."""
+    kind, _, bearer = headers.get("authorization", "").partition(" ")
+    return bearer.strip() if kind.lower() == "bearer" else ""
+
+
+def session_of(headers: Mapping[str, str]) -> str:
+    """Return the id of a session in the header Cookie; empty if none."""
+    for part in headers.get("cookie", "").split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE:
+            return value[:200]
+    return ""
+
+
+def is_secure(scope: Mapping[str, Any], headers: Mapping[str, str]) -> bool:
+    """Return whether a browser uses TLS, to this server or to a proxy, by the Origin header, which has been checked."""
+    return scope.get("scheme") == "https" or headers.get("origin", "").startswith("https://")
+
+
+def cookie(session: str, *, base: str, secure: bool) -> str:
+    """Return the header Set-Cookie that keeps a session's id, out of reach of scripts and of other sites' pages.
+
+    Args:
+        session: Empty forgets the one that is kept.
+        base: Path under which the application is mounted.
+        secure: Whether the browser may send it by https only.
+    """
+    age = "" if session else "; Max-Age=0"
+    flags = f"HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
+    return f"{COOKIE}={session}; Path={base or '/'}{age}; {flags}"
+
 
 MAX_AGE_S = 30 * 86_400
 """After which a browser signs in again."""

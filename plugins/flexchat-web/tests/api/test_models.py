@@ -54,7 +54,7 @@ async def test_a_service_that_does_not_answer_is_told_and_hides_nothing(told):
 
 async def test_a_service_that_hangs_does_not_hang_the_list(told, monkeypatch):
     """Each service has some seconds."""
-    monkeypatch.setattr("flexchat_web.api.model_lists.LIST_S", 0.05)
+    monkeypatch.setattr("flexchat_web.api.models.LIST_S", 0.05)
     lists(told.says("x"), asyncio.Event().wait)
     found = (await (await told.client()).get("/api/models/list")).json()
     assert found["errors"] == [{"llm": "robot", "error": "the list of models did not arrive within 0.05 s"}]

@@ -42,7 +42,7 @@ async def test_probes_are_answered_by_address_and_show_strangers_nothing(told, p
 
 async def test_ready_asks_the_stores(told, tmp_path, monkeypatch):
     """A process whose database is gone runs, and is not ready."""
-    monkeypatch.setattr("flexchat_web.api.ready.FRESH_S", 0)
+    monkeypatch.setattr("flexchat_web.api.server.FRESH_S", 0)
     client = await told.client()
     good = await client.get("/ready")
     (tmp_path / "conversations.db").unlink()

@@ -19,15 +19,14 @@ from .shapes import (
     CONVERSATION_ID,
     COST,
     COUNT,
-    NULLABLE_TEXT,
-    NUMBER,
-    ROUND,
+    NULLABLE_TABLE,
+    PAGE,
     SAID,
     SWITCH,
     TABLE,
     TEXT,
-    TEXTS,
     TOOL_CALL,
+    TURN_FIELDS,
     TURN_STATUS,
     body_schema,
     listed,
@@ -40,14 +39,10 @@ NOT_KEPT = "conversations are not kept; add a [conversations] table to the confi
 _NO_FILE_NAME = re.compile(r"[\x00-\x1f\x7f<>:\"/\\|?*\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 _INFO = {
-    "id": TEXT,
-    "title": TEXT,
+    **dict.fromkeys(("id", "title", "topic", "created_at", "updated_at"), TEXT),
     "turns": COUNT,
-    "topic": TEXT,
     "status": TURN_STATUS,
-    "created_at": TEXT,
-    "updated_at": TEXT,
-    "cost": {**COST, "type": ["object", "null"]},
+    "cost": {**COST, **NULLABLE_TABLE},
 }
 
 
@@ -70,27 +65,11 @@ _RULE = {
 _TURNS = listed(
     record(
         {
-            "id": TEXT,
+            **TURN_FIELDS,
+            **dict.fromkeys(("at", "error"), TEXT),
             "messages": listed(TABLE),
-            "at": TEXT,
-            "status": TURN_STATUS,
-            "error": TEXT,
-            "topic": TEXT,
-            "intent": NULLABLE_TEXT,
-            "rule": {**COUNT, "type": ["integer", "null"]},
-            "rule_name": NULLABLE_TEXT,
-            "service": TEXT,
-            "model": TEXT,
-            "finish_reason": NULLABLE_TEXT,
             "max_iterations_reached": SWITCH,
-            "usage": {"type": ["object", "null"]},
-            "cost": COST,
             "tool_calls": listed(TOOL_CALL),
-            "rounds": listed(ROUND),
-            "warnings": TEXTS,
-            "citations": listed(TABLE),
-            "phases": listed(TABLE),
-            "elapsed_ms": NUMBER,
         },
         parsed={},
     )
@@ -103,11 +82,7 @@ operation = Operations("conversations")
 @operation(
     "GET",
     "/api/conversations",
-    query={
-        "search": {"type": "string", "default": "", "maxLength": 500},
-        "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
-        "before": {"type": "string", "maxLength": 128},
-    },
+    query={"search": {"type": "string", "default": "", "maxLength": 500}, **PAGE},
     answers={200: record({"conversations": listed(record(_INFO))})},
     problems=(404, 503),
 )

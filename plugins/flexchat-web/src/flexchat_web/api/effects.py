@@ -9,26 +9,17 @@ import attrs
 from flexchat import Effect
 
 from ..operations import Call, Json, Operations, Reply
-from .shapes import CONVERSATION_ID, COUNT, NULLABLE_TEXT, TEXT, body_schema, listed, record
+from .shapes import COUNT, NULLABLE_TEXT, TEXT, body_schema, listed, listing, record
 
 _STATES = ["claimed", "done", "failed", "unknown"]
 
 _EFFECT = {
-    "key": TEXT,
+    **dict.fromkeys(("key", "tool", "digest", "tenant", "turn", "place", "owner", "settled_by", "note"), TEXT),
+    **dict.fromkeys(("claimed_at", "ended_at"), TEXT),
     "state": {"enum": _STATES},
-    "tool": TEXT,
     "arguments": {"type": "string", "description": "JSON, with secrets masked; cut if it is long."},
-    "digest": TEXT,
-    "tenant": TEXT,
     "conversation": NULLABLE_TEXT,
-    "turn": TEXT,
-    "place": TEXT,
-    "owner": TEXT,
     "fence": COUNT,
-    "claimed_at": TEXT,
-    "ended_at": TEXT,
-    "settled_by": TEXT,
-    "note": TEXT,
 }
 _WITH_RESULT = record({**_EFFECT, "result": {"description": "What the tool returned, with secrets masked, or null."}})
 
@@ -39,12 +30,7 @@ operation = Operations("effects")
 @operation(
     "GET",
     "/api/effects",
-    query={
-        "state": {"type": "string", "enum": _STATES},
-        "conversation": CONVERSATION_ID,
-        "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
-        "before": {"type": "string", "maxLength": 128},
-    },
+    query=listing(_STATES),
     answers={200: record({"effects": listed(record(_EFFECT))})},
     problems=(404, 503),
 )

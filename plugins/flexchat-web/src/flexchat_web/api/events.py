@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
@@ -19,6 +20,7 @@ from flexchat import (
     TextDelta,
     ToolFinished,
     ToolProgress,
+    ToolResult,
     ToolStarted,
     Turn,
     TurnCancelled,
@@ -32,7 +34,23 @@ from flexchat_sdk import ToolCallDelta, ToolCallStart
 from ..operations import Event
 from ..problems import ApiError
 from .conversations import kept_turn
-from .images import with_images
+
+SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Types a page shows: pixels only, as SVG and HTML are programs."""
+MOST_BYTES = 2 * 1024 * 1024
+"""Of the images of one result, together; others are told of without their data, so that events stay small."""
+
+
+def with_images(result: ToolResult) -> dict[str, Any]:
+    """Return the result's envelope, in which each image that is shown has its ``data``, in Base64."""
+    told = result.to_dict()
+    left = MOST_BYTES
+    for entry, part in zip(told.get("media", ()), result.media, strict=True):
+        data = part.data or b""
+        if part.mime_type in SHOWN and len(data) <= left:
+            left -= len(data)
+            entry["data"] = base64.b64encode(data).decode()
+    return told
 
 
 async def events_of(

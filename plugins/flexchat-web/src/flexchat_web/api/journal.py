@@ -11,23 +11,17 @@ from flexchat.host import cost_of_steps, rounds_of
 from ..operations import Call, Json, Operations, Reply
 from ..problems import ApiError
 from .conversations import without_provider_data
-from .shapes import CONVERSATION_ID, COST, COUNT, TABLE, TEXT, listed, record
+from .shapes import COST, COUNT, NULLABLE_TABLE, TABLE, TEXT, listed, listing, record
 
 _STATES = ["running", "done", "failed", "cancelled", "interrupted"]
 
 _TURN = {
-    "id": TEXT,
-    "tenant": TEXT,
-    "conversation": TEXT,
+    **dict.fromkeys(("id", "tenant", "conversation", "owner", "began_at", "ended_at", "error"), TEXT),
     "state": {"enum": _STATES},
     "message": {"type": "string", "description": "The beginning of the user's message."},
-    "owner": TEXT,
     "fence": COUNT,
-    "began_at": TEXT,
-    "ended_at": TEXT,
-    "error": TEXT,
 }
-_STEP = record({"number": COUNT, "kind": TEXT, "data": TABLE, "at": TEXT, "cost": {**COST, "type": ["object", "null"]}})
+_STEP = record({"number": COUNT, "kind": TEXT, "data": TABLE, "at": TEXT, "cost": {**COST, **NULLABLE_TABLE}})
 
 
 operation = Operations("turns")
@@ -36,12 +30,7 @@ operation = Operations("turns")
 @operation(
     "GET",
     "/api/turns",
-    query={
-        "state": {"type": "string", "enum": _STATES},
-        "conversation": CONVERSATION_ID,
-        "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
-        "before": {"type": "string", "maxLength": 128},
-    },
+    query=listing(_STATES),
     answers={200: record({"turns": listed(record(_TURN))})},
     problems=(404, 503),
 )

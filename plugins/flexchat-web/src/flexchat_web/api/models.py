@@ -1,15 +1,100 @@
-"""The available models, and what is known about each."""
+"""The available models: those that LLMs list, and those that the configuration names; and what is known about each."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from flexchat import ModelInfo, ProviderError
+from flexchat import FlexChat, ModelInfo, ProviderError
+from flexchat.host import UnknownNameError, did_you_mean
 
-from ..operations import Call, Json, ModelFact, Operation, Reply
-from .model_lists import ModelLists, listed_models, named_models
+from ..operations import Call, Json, Lists, ModelFact, Operation, Reply
+from ..serving import Serving
 from .shapes import NULLABLE_TEXT, SWITCH, TEXT, TEXTS, listed, record
+
+LIST_S = 5.0
+"""Seconds an LLM has to list its models."""
+
+FRESH_S = 60.0
+"""Seconds for which a list of models is cached."""
+
+
+class ModelLists:
+    """What is known about models, for all requests of a server.
+
+    Attributes:
+        facts: Facts that plugins add to each model.
+    """
+
+    def __init__(self) -> None:
+        self.facts: tuple[ModelFact, ...] = ()
+        self._lists: WeakKeyDictionary[FlexChat, tuple[float, Lists]] = WeakKeyDictionary()
+        self._listing = asyncio.Lock()
+
+    @classmethod
+    def of(cls, serving: Serving) -> ModelLists:
+        """Return a server's instance."""
+        return serving.shared(cls, cls)
+
+    async def list(self, chat: FlexChat, *, refresh: bool) -> Lists:
+        """Return the models of each LLM, or why it does not list them; a minute old at most."""
+        async with self._listing:
+            cached = self._lists.get(chat)
+            if refresh or cached is None or time.monotonic() - cached[0] > FRESH_S:
+                cached = self._lists[chat] = time.monotonic(), await chat.list_models(timeout_s=LIST_S)
+            return cached[1]
+
+
+async def listed_models(serving: Serving, chat: FlexChat, *, refresh: bool = False) -> Lists:
+    """Return the models of each LLM, or why it does not list them; a minute old at most."""
+    return await ModelLists.of(serving).list(chat, refresh=refresh)
+
+
+def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
+    """Return service and model of "LLM/MODEL" or "LLM:MODEL", split at the first sign after a service (C14).
+
+    A model without a service belongs to the only one there is.
+
+    Raises:
+        UnknownNameError: No configured service is meant.
+    """
+    services = chat.llms
+    for service in sorted(services, key=len, reverse=True):
+        rest = named.removeprefix(service)
+        if rest != named and rest[:1] in ("/", ":") and rest[1:]:
+            return service, rest[1:]
+    if named in services and services[named].default_model:
+        return named, services.resolve(named)[1]
+    if len(services) == 1 and named:
+        return next(iter(services)), named
+    start = named.replace(":", "/").partition("/")[0]
+    raise UnknownNameError(
+        f"the model '{named[:200]}' names no LLM of the configuration{did_you_mean(start, services)}; write "
+        f"LLM/MODEL (services: {', '.join(services) or 'none'})"
+    )
+
+
+def named_models(serving: Serving, chat: FlexChat) -> dict[str, tuple[str, str]]:
+    """Return the models that rules, services and facts of plugins name: service and model by "LLM/MODEL"."""
+    found: dict[str, tuple[str, str]] = {}
+
+    def add(service: str, model: str | None) -> None:
+        if service in chat.llms:
+            model = chat.llms.resolve(service, model)[1]
+            if model:
+                found.setdefault(f"{service}/{model}", (service, model))
+
+    for rule in chat.config.responses:
+        add(rule.llm, rule.model)
+    for service in chat.config.llms:
+        add(service, None)
+    for fact in ModelLists.of(serving).facts:
+        for model_id in fact.named(chat):
+            add(*model_id.partition("/")[::2])
+    return found
 
 
 async def _list(call: Call) -> Reply:

@@ -20,7 +20,7 @@ from ..pace import turn_reply
 from ..problems import ApiError
 from ..serving import Serving
 from .chat import REPLAYED
-from .model_lists import named_models
+from .models import named_models
 from .openai_chunks import chunks, completion
 from .openai_messages import read_messages, unread_part
 from .openai_repeats import Repeats

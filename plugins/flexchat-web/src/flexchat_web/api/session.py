@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ..operations import Call, Operations, Reply, Text
 from ..problems import ApiError
-from ..sessions import Sessions
-from ..signing_in import cookie, tenant_of
+from ..sessions import Sessions, cookie, tenant_of
 from .shapes import TEXT, body_schema
 
 operation = Operations("server")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flexchat.host import NOT_BLANK
@@ -16,6 +16,8 @@ COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER: Schema = {"type": "number"}
 SWITCH: Schema = {"type": "boolean"}
 TABLE: Schema = {"type": "object"}
+NULLABLE_COUNT: Schema = {"type": ["integer", "null"], "minimum": 0}
+NULLABLE_TABLE: Schema = {"type": ["object", "null"]}
 VARIABLES: Schema = {
     "type": ["object", "null"],
     "description": "Values for {{name}} in prompts, besides the profile's fields; they override the configuration's.",
@@ -43,6 +45,11 @@ def listed(item: Schema) -> Schema:
 def record(required: Mapping[str, Schema], **optional: Schema) -> Schema:
     """Return the schema of an object in an answer: these keys, and others as they come."""
     return {"type": "object", "properties": {**required, **optional}, "required": [*required]}
+
+
+def listing(states: Sequence[str]) -> Mapping[str, Schema]:
+    """Return the parameters of a list of a conversation's parts, each of which is in a state."""
+    return {"state": {"type": "string", "enum": [*states]}, "conversation": CONVERSATION_ID, **PAGE}
 
 
 def body_schema(required: Mapping[str, Schema], **optional: Schema) -> Schema:
@@ -80,36 +87,35 @@ ROUND = record(
         "elapsed_ms": NUMBER,
         "finish_reason": NULLABLE_TEXT,
         "reasoning": TEXT,
-        "usage": {"type": ["object", "null"]},
+        "usage": NULLABLE_TABLE,
         "cost": COST,
     }
 )
+TURN_FIELDS: Mapping[str, Schema] = {
+    **dict.fromkeys(("id", "service", "model", "topic"), TEXT),
+    **dict.fromkeys(("intent", "rule_name", "finish_reason"), NULLABLE_TEXT),
+    **dict.fromkeys(("citations", "phases"), listed(TABLE)),
+    "status": TURN_STATUS,
+    "rule": NULLABLE_COUNT,
+    "usage": NULLABLE_TABLE,
+    "cost": COST,
+    "rounds": listed(ROUND),
+    "warnings": TEXTS,
+    "elapsed_ms": NUMBER,
+}
 TURN = record(
-    {
-        "content": TEXT,
-        "service": TEXT,
-        "model": TEXT,
-        "id": TEXT,
-        "status": TURN_STATUS,
-        "topic": TEXT,
-        "intent": NULLABLE_TEXT,
-        "rule": {**COUNT, "type": ["integer", "null"]},
-        "rule_name": NULLABLE_TEXT,
-        "finish_reason": NULLABLE_TEXT,
-        "usage": {"type": ["object", "null"]},
-        "cost": COST,
-        "rounds": listed(ROUND),
-        "warnings": TEXTS,
-        "citations": listed(TABLE),
-        "phases": listed(TABLE),
-        "elapsed_ms": NUMBER,
-    },
+    {"content": TEXT, **TURN_FIELDS},
     tool_calls=listed(TOOL_CALL),
     max_iterations_reached=SWITCH,
     conversation=TEXT,
     parsed={},
 )
 CONVERSATION_ID: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,128}$"}
+PAGE: Mapping[str, Schema] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
+    "before": {"type": "string", "maxLength": 128},
+}
+"""Parameters of a list that is read in parts."""
 MESSAGES: Schema = {
     "type": "array",
     "maxItems": 2_000,

@@ -11,7 +11,7 @@ from flexchat_sdk import lint_tools
 
 from ..operations import Call, Json, Operations, Reply
 from .chat import REPLAYED
-from .images import with_images
+from .events import with_images
 from .shapes import COST, COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, TOOL_RESULT, body_schema, listed, record
 
 _TOOL = record(

@@ -15,25 +15,32 @@ from flexchat import ConfigError, FlexChat, PluginError, Problem
 from flexchat.host import ConfigDocument, config_schema, copied, document_of, found_by_checks, read_config
 
 from ..apart import Apart
+from ..api.shapes import COUNT, SWITCH, TEXT, TEXTS, body_schema, listed, record
 from ..operations import Call, Json, Operations, Reply, Text
 from ..problems import ApiError
 from ..sending import encode_reply
 from ..serving import Serving
-from .answers import FLAWS, FORMAT, STATUS, TEXT, an_object, flaws_as_data, status_of
 from .differences import unified_diff
 from .editing import edit, set_values
-from .file import ConfigFile, changed_meanwhile, current_file, save, written_as
+from .file import ConfigFile, changed_meanwhile, current_file, save, tables_of, written_as
 from .permitted import refused
 from .secrets import behind_masks, changed_secrets, mask_secrets, shown_unread, with_comments
-from .tables import tables_of
 
-PATH = {"type": "array", "items": {"anyOf": [TEXT, {"type": "integer", "minimum": 0}]}, "minItems": 1, "maxItems": 20}
+FORMAT = {"enum": ["toml", "yaml", "json"]}
+FLAWS = listed(
+    {
+        **record({"path": TEXT, "text": TEXT, "line": {"type": ["integer", "null"]}}),
+        "description": "A problem or note, with its place.",
+    }
+)
+STATUS = record({"config_loaded": SWITCH, "ai_providers": TEXTS, "rag_providers": TEXTS})
+PATH = {"type": "array", "items": {"anyOf": [TEXT, COUNT]}, "minItems": 1, "maxItems": 20}
 CHANGE = {
     "anyOf": [
-        an_object({"path": PATH, "value": {}}),
-        an_object({"path": PATH, "remove": {"const": True}}),
-        an_object({"path": PATH, "insert": {}}, {"before": {"type": "integer", "minimum": 0}}),
-        an_object({"path": PATH, "move_to": {"type": "integer", "minimum": 0}}),
+        body_schema({"path": PATH, "value": {}}),
+        body_schema({"path": PATH, "remove": {"const": True}}),
+        body_schema({"path": PATH, "insert": {}}, before=COUNT),
+        body_schema({"path": PATH, "move_to": COUNT}),
     ]
 }
 
@@ -84,8 +91,8 @@ def _size(call: Call) -> int:
 
 _EXAMPLE = '[llms.robot]\nprovider = "rehearsal"\n\n[[responses]]\nllm = "robot"\nmodel = "r1"\n'
 TABLES = {"type": ["object", "null"], "description": "The text's tables; null if it cannot be read."}
-_VALIDITY = an_object({"valid": {"type": "boolean"}, "errors": FLAWS, "warnings": FLAWS, "config": TABLES})
-_RELOADED = an_object({"success": {"type": "boolean"}, "message": TEXT, "status": STATUS})
+_VALIDITY = body_schema({"valid": SWITCH, "errors": FLAWS, "warnings": FLAWS, "config": TABLES})
+_RELOADED = body_schema({"success": SWITCH, "message": TEXT, "status": STATUS})
 
 
 operation = Operations("configuration")
@@ -96,7 +103,7 @@ operation = Operations("configuration")
     "/api/config",
     name="getConfig",
     answers={
-        200: an_object(
+        200: body_schema(
             {
                 "name": TEXT,
                 "format": FORMAT,
@@ -108,7 +115,7 @@ operation = Operations("configuration")
                     "items": TEXT,
                     "description": "Files it includes, and its prompts' files; they are changed by hand only.",
                 },
-                "editable": {"type": "boolean"},
+                "editable": SWITCH,
                 "in_force": {"type": "boolean", "description": "Whether this is the configuration in use."},
                 "problems": FLAWS,
                 "notes": FLAWS,
@@ -141,8 +148,8 @@ def _showing(call: Call) -> Reply:
             "others": call.serving.others,
             "editable": call.may_edit and file.path is not None,
             "in_force": _serves(call.serving, file),
-            "problems": flaws_as_data(problems or _placed(call.serving, call.serving.config_problems)),
-            "notes": flaws_as_data(_placed(call.serving, call.serving.notes)),
+            "problems": _flaws_as_data(problems or _placed(call.serving, call.serving.config_problems)),
+            "notes": _flaws_as_data(_placed(call.serving, call.serving.notes)),
         }
     )
 
@@ -159,8 +166,8 @@ async def schema(call: Call) -> Reply:
     name="validateConfig",
     body={
         "anyOf": [
-            an_object({"text": TEXT}, {"format": FORMAT}),
-            an_object({"config": {"type": "object"}}),
+            body_schema({"text": TEXT}, format=FORMAT),
+            body_schema({"config": {"type": "object"}}),
         ],
         "examples": [{"text": _EXAMPLE, "format": "toml"}],
     },
@@ -183,11 +190,11 @@ async def _validated(call: Call) -> Reply:
         posted = _posted(call, call.body)
         chat = await _built(call, posted)
     except ConfigError as error:
-        flaws = flaws_as_data(_placed(call.serving, error.problems))
+        flaws = _flaws_as_data(_placed(call.serving, error.problems))
         return Json({"valid": False, "errors": flaws, "warnings": [], "config": tables}, status=400)
     await chat.aclose()
     warnings = [
-        *flaws_as_data(_problems_for_client(call.serving, chat.notes)),
+        *_flaws_as_data(_problems_for_client(call.serving, chat.notes)),
         *await asyncio.to_thread(_of_checks, call.serving, posted),
     ]
     return Json({"valid": True, "errors": [], "warnings": warnings, "config": tables})
@@ -198,7 +205,7 @@ async def _validated(call: Call) -> Reply:
     "/api/config/edit",
     name="editConfigText",
     body={
-        **an_object(
+        **body_schema(
             {
                 "text": TEXT,
                 "format": FORMAT,
@@ -213,7 +220,7 @@ async def _validated(call: Call) -> Reply:
             }
         ],
     },
-    answers={200: an_object({"text": TEXT, "config": TABLES})},
+    answers={200: body_schema({"text": TEXT, "config": TABLES})},
     problems=(422,),
     edits=True,
 )
@@ -235,8 +242,8 @@ def _changing(call: Call) -> Reply:
     "POST",
     "/api/config/diff",
     name="diffConfig",
-    body={**an_object({"text": TEXT}), "examples": [{"text": _EXAMPLE}]},
-    answers={200: an_object({"diff": TEXT, "secrets": {"type": "array", "items": TEXT}})},
+    body={**body_schema({"text": TEXT}), "examples": [{"text": _EXAMPLE}]},
+    answers={200: body_schema({"diff": TEXT, "secrets": TEXTS})},
     problems=(409,),
     edits=True,
 )
@@ -261,8 +268,8 @@ def _differing(call: Call) -> Reply:
     "PUT",
     "/api/config",
     name="putConfig",
-    body=an_object({"text": TEXT, "version": TEXT}),
-    answers={200: an_object({"version": TEXT, "status": STATUS, "notes": FLAWS})},
+    body=body_schema({"text": TEXT, "version": TEXT}),
+    answers={200: body_schema({"version": TEXT, "status": STATUS, "notes": FLAWS})},
     problems=(409, 422),
     edits=True,
 )
@@ -292,7 +299,7 @@ async def replace(call: Call) -> Reply:
         {
             "version": current_file(serving).version,
             "status": await _status(serving),
-            "notes": flaws_as_data(_placed(serving, serving.notes)),
+            "notes": _flaws_as_data(_placed(serving, serving.notes)),
         }
     )
 
@@ -468,8 +475,10 @@ def _tables(call: Call) -> Any:
 
 
 async def _status(serving: Serving) -> dict[str, Any]:
+    """List the names of the current configuration's services."""
     async with serving.chat() as chat:
-        return status_of(chat)
+        config = chat.config
+    return {"config_loaded": True, "ai_providers": [*config.llms], "rag_providers": [*config.stores]}
 
 
 def _problems_for_client(serving: Serving, problems: Iterable[Problem]) -> list[Problem]:
@@ -496,6 +505,11 @@ def _is_shown(serving: Serving, source: str) -> bool:
 
 def _from_folder(serving: Serving, problem: Problem) -> Problem:
     return attrs.evolve(problem, source=os.path.relpath(problem.source, serving.folder))
+
+
+def _flaws_as_data(problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    """Return problems as JSON data."""
+    return [{"path": each.path, "text": each.text, "line": each.line} for each in problems]
 
 
 def _count(flaws: Any) -> str:

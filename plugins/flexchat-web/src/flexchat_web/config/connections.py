@@ -25,9 +25,9 @@ from flexchat.host import (
 from flexchat.store import DocumentStoreContext, Retriever
 from flexchat_sdk import ChatProvider
 
+from ..api.shapes import COUNT, TEXT, body_schema
 from ..operations import Call, Json, Operations, Reply
 from ..problems import ApiError
-from .answers import TEXT, an_object
 from .permitted import refused
 from .secrets import MASKED
 
@@ -42,19 +42,21 @@ _CONFIG = {"type": "object", "description": "The entry's settings, as in the con
 _ROBOT = {"provider": "rehearsal", "config": {}}
 _LISTED = {
     "type": "array",
-    "items": an_object({"name": TEXT, "summary": TEXT, "package": TEXT}),
+    "items": body_schema({"name": TEXT, "summary": TEXT, "package": TEXT}),
 }
-_RESULT = an_object(
+_RESULT = body_schema(
     {"success": {"type": "boolean"}, "message": TEXT, "elapsed_ms": {"type": "integer"}},
-    {"models": {"type": "integer"}, "collections": {"type": "integer"}, "error": TEXT},
+    models=COUNT,
+    collections=COUNT,
+    error=TEXT,
 )
-_MODELS = an_object(
+_MODELS = body_schema(
     {
         "provider": TEXT,
         "count": {"type": "integer"},
         "models": {
             "type": "array",
-            "items": an_object(
+            "items": body_schema(
                 {
                     "id": TEXT,
                     "name": TEXT,
@@ -74,7 +76,7 @@ operation = Operations("configuration")
     "GET",
     "/api/connections/providers",
     name="listProviders",
-    answers={200: an_object({"llm": _LISTED, "rag": _LISTED})},
+    answers={200: body_schema({"llm": _LISTED, "rag": _LISTED})},
 )
 async def providers(call: Call) -> Reply:
     """List the installed kinds of LLM and document store."""
@@ -110,8 +112,8 @@ async def provider_schema(call: Call) -> Reply:
     name="testConnection",
     body={
         "anyOf": [
-            an_object({"name": _NAME}),
-            an_object({"type": {"enum": ["llm", "rag"]}, "provider": _NAME}, {"config": _CONFIG}),
+            body_schema({"name": _NAME}),
+            body_schema({"type": {"enum": ["llm", "rag"]}, "provider": _NAME}, config=_CONFIG),
         ],
         "examples": [{"type": "llm", **_ROBOT}],
     },
@@ -138,7 +140,7 @@ async def test(call: Call) -> Reply:
     "POST",
     "/api/connections/providers/{name}/models",
     name="listProviderModels",
-    body=an_object({}, {"config": _CONFIG}),
+    body=body_schema({}, config=_CONFIG),
     answers={200: _MODELS},
     problems=(422,),
     edits=True,
@@ -152,7 +154,7 @@ async def provider_models(call: Call) -> Reply:
     "POST",
     "/api/connections/llm/discovery/models",
     name="discoverModels",
-    body={**an_object({"provider": _NAME}, {"config": _CONFIG}), "examples": [_ROBOT]},
+    body={**body_schema({"provider": _NAME}, config=_CONFIG), "examples": [_ROBOT]},
     answers={200: _MODELS},
     problems=(404, 422),
     edits=True,

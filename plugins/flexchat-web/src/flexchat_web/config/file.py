@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any, Literal
 
 import attrs
 import tomlkit
+from flexchat import ConfigError
 from flexchat.host import MAX_BYTES, ConfigDocument, dumped_yaml, parse_document, read_file
 from flexchat.store import replacing
 
@@ -123,3 +125,19 @@ def _without_null(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _without_null(item) for key, item in value.items() if item is not None}
     return [_without_null(item) for item in value if item is not None] if isinstance(value, (list, tuple)) else value
+
+
+def tables_of(text: str, format: str) -> Any:
+    """Return a text as JSON data, with references to the environment unexpanded; None if it cannot be read."""
+    try:
+        return _json_data(parse_document(text, f"flexchat.{format}").data)
+    except ConfigError:
+        return None
+
+
+def _json_data(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _json_data(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_json_data(item) for item in value]
+    return value.isoformat() if isinstance(value, (datetime.date, datetime.time)) else value
