@@ -158,6 +158,9 @@ class SocketLaws(ProviderKit):
                     await reader.read()
             except (OSError, EOFError):
                 pass  # the client hung up first
+            except asyncio.CancelledError:
+                # Ended below. asyncio of Python 3.11 logs a handler that ends as cancelled.
+                pass
             finally:
                 writer.close()
 
