@@ -25,15 +25,9 @@ from flexchat.domain import (
 )
 from flexchat.domain.prices import Cost, Price
 from flexchat.errors import StorageError, UnknownConversationError
-from flexchat_sqlite.conversations import (
-    _MIGRATIONS,
-    _TABLES,
-    APPLICATION_ID,
-    SqliteConversations,
-    SqliteSettings,
-    sqlite_conversations,
-)
+from flexchat_sqlite.conversations import _MIGRATIONS, _TABLES, APPLICATION_ID, SqliteConversations
 from flexchat_sqlite.database import Database
+from flexchat_sqlite.plugin import SqliteSettings, create_conversations
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -238,8 +232,8 @@ async def test_a_turn_that_is_no_json_data_is_refused_and_nothing_of_it_kept(sto
 def test_the_path_is_meant_from_the_configs_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("FLEXCHAT_DATA", str(tmp_path / "data"))
 
-    assert sqlite_conversations(SqliteSettings(path="a/b.db"), tmp_path).path == tmp_path / "a" / "b.db"
-    assert sqlite_conversations(SqliteSettings(), tmp_path).path == tmp_path / "data" / "conversations.db"
+    assert create_conversations(SqliteSettings(path="a/b.db"), tmp_path).path == tmp_path / "a" / "b.db"
+    assert create_conversations(SqliteSettings(), tmp_path).path == tmp_path / "data" / "conversations.db"
     assert not (tmp_path / "data").exists()  # nothing is touched before it is used
 
 
@@ -330,13 +324,7 @@ test_the_store_and_a_dict_never_disagree = pytest.mark.slow(AgainstADict.TestCas
 
 APPENDING = """
 import asyncio, sys
-from flexchat_sqlite.conversations import (
-    _TABLES,
-    APPLICATION_ID,
-    SqliteConversations,
-    SqliteSettings,
-    sqlite_conversations,
-)
+from flexchat_sqlite.conversations import _TABLES, APPLICATION_ID, SqliteConversations
 from flexchat_sqlite.database import Database
 from flexchat.domain import ConversationTurn, UserMessage
 

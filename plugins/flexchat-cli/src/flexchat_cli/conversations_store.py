@@ -134,8 +134,7 @@ def conversation_store(context: CommandContext) -> ConversationStore:
         ConfigError: The table [conversations] has problems; the rest of the configuration does not matter.
     """
     from flexchat.conversations import opening  # imports sqlite3: not every command needs it
-    from flexchat_sqlite.config import SqliteSettings
-    from flexchat_sqlite.conversations import sqlite_conversations
+    from flexchat_sqlite.plugin import SqliteSettings, create_conversations
 
     loaded = context.read_config()
     if loaded is not None:
@@ -149,7 +148,7 @@ def conversation_store(context: CommandContext) -> ConversationStore:
             if store is not None:
                 return store
             raise ConfigError([problem for problem in config.problems if problem.path.startswith("conversations")])
-    return sqlite_conversations(SqliteSettings(), None)
+    return create_conversations(SqliteSettings(), None)
 
 
 def short_id(info: ConversationInfo) -> str:

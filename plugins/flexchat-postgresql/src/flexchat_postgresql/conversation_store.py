@@ -7,7 +7,7 @@ import builtins
 import contextlib
 import datetime
 from collections.abc import Iterator, Sequence
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from flexchat.store import (
     ConversationHistory,
@@ -296,8 +296,6 @@ def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
-def _info(row: tuple[object, ...]) -> ConversationInfo:
-    fields = ("id", "title", "turns", "started_at", "used_at", "topic", "status")
-    *known, paid, unpriced = row
-    cost = Cost.of_turns(paid, unpriced)  # type: ignore[arg-type]  # the columns' types
-    return ConversationInfo(**dict(zip(fields, known, strict=True)), cost=cost)  # type: ignore[arg-type]
+def _info(row: tuple[Any, ...]) -> ConversationInfo:
+    names = ("id", "title", "turns", "started_at", "used_at", "topic", "status")
+    return ConversationInfo(**dict(zip(names, row, strict=False)), cost=Cost.of_turns(*row[len(names) :]))

@@ -8,23 +8,20 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from flexchat.domain import ConversationHistory, ConversationInfo, ConversationTurn, TurnStatus
+from flexchat.domain import ConversationHistory, ConversationInfo, ConversationTurn
 from flexchat.domain.journal import TurnEnd
 from flexchat.domain.prices import Cost
 from flexchat.domain.text import storable
 from flexchat.domain.turn_json import history_from_json, turn_from_parts, turn_to_parts
 from flexchat.errors import StorageError, UnknownConversationError
-from flexchat.files import data_folder, located
 
-from . import keys as sqlite_keys
 from . import ledger as sqlite_ledger
-from .config import SqliteSettings
 from .database import Database
-from .journal import EVENT_TABLES, SqliteJournal, delete_turns_of, end_writer
+from .journal import EVENT_TABLES, KEY_TABLES, SqliteJournal, delete_turns_of, end_writer
 from .journal import TABLES as JOURNAL_TABLES
 
-FILE_NAME = "conversations.db"
 APPLICATION_ID = 0x666C7863  # "flxc"
 
 # Ordered by last_turn rather than by a time: clocks go back, and two turns may share a millisecond.
@@ -73,7 +70,7 @@ _MIGRATIONS = (
     sqlite_ledger.TABLES,
     JOURNAL_TABLES,
     EVENT_TABLES,
-    sqlite_keys.TABLES,
+    KEY_TABLES,
     _COST,
     sqlite_ledger.HANDLE,
     sqlite_ledger.HONOURS_KEY,
@@ -245,16 +242,6 @@ class SqliteConversations:
         await self.database.aclose()
 
 
-def default_ledger() -> sqlite_ledger.SqliteLedger:
-    """Create a ledger in the default file, for a program with another conversation store or none."""
-    return sqlite_ledger.SqliteLedger(SqliteConversations(data_folder() / FILE_NAME).database, closes=True)
-
-
-def default_journal() -> SqliteJournal:
-    """Create a journal in the default file, for a conversation store that has none."""
-    return SqliteJournal(SqliteConversations(data_folder() / FILE_NAME).database, closes=True)
-
-
 def _turn_writer(conversation: str, turn: ConversationTurn, tenant: str) -> Callable[[sqlite3.Connection], None]:
     """Prepare appending a turn to a conversation; the function returned does so in the caller's transaction.
 
@@ -292,13 +279,6 @@ def _turn_writer(conversation: str, turn: ConversationTurn, tenant: str) -> Call
             )
 
     return add
-
-
-def sqlite_conversations(settings: SqliteSettings, folder: Path | None) -> SqliteConversations:
-    """Create the store that *settings* describe; without a path, in the user's data folder."""
-    if settings.path is None:
-        return SqliteConversations(data_folder() / FILE_NAME)
-    return SqliteConversations(located(settings.path, folder))
 
 
 # One statement, so that a deletion cannot come in between: the turn of the version, without its text, and all after it;
@@ -346,18 +326,9 @@ def _find(database: sqlite3.Connection, key: tuple[str, ...]) -> ConversationInf
     return _info(row)
 
 
-def _info(row: tuple[str, str, int, str, str, str, TurnStatus, int | None, int]) -> ConversationInfo:
-    id, title, turns, started_at, used_at, topic, status, cost, unpriced = row
-    return ConversationInfo(
-        id=id,
-        title=title,
-        turns=turns,
-        started_at=started_at,
-        used_at=used_at,
-        topic=topic,
-        status=status,
-        cost=Cost.of_turns(cost, unpriced),
-    )
+def _info(row: tuple[Any, ...]) -> ConversationInfo:
+    names = ("id", "title", "turns", "started_at", "used_at", "topic", "status")
+    return ConversationInfo(**dict(zip(names, row, strict=False)), cost=Cost.of_turns(*row[len(names) :]))
 
 
 def _refuse_none(changed: sqlite3.Cursor, conversation: str) -> None:

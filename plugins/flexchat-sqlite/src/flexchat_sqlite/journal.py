@@ -7,6 +7,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import attrs
 from flexchat.conversations.effect_rows import seconds_since_boot
@@ -14,7 +15,6 @@ from flexchat.domain.journal import JournaledEvent, JournaledTurn, JournalEntry,
 from flexchat.domain.text import storable
 from flexchat.errors import LostTurnError, StorageError, TurnNotWaitingError, UnknownTurnError
 
-from . import keys as sqlite_keys
 from .database import Database
 from .ledger import renew
 
@@ -54,6 +54,21 @@ CREATE TABLE journal_events (
 ) WITHOUT ROWID;
 """
 
+KEY_TABLES = """
+CREATE TABLE turn_keys (
+    tenant TEXT NOT NULL,
+    key TEXT NOT NULL,
+    turn TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    begun INTEGER NOT NULL,
+    bound_at TEXT NOT NULL,
+    PRIMARY KEY (tenant, key)
+) WITHOUT ROWID;
+CREATE INDEX turn_keys_by_age ON turn_keys (bound_at);
+ALTER TABLE journal_turns ADD COLUMN key TEXT NOT NULL DEFAULT '';
+"""
+
+_FIELDS = tuple(field.name for field in attrs.fields(JournaledTurn))
 _STATE = (
     "CASE WHEN state = 'running' AND NOT EXISTS (SELECT 1 FROM owners WHERE owners.owner = journal_turns.owner "
     "AND renewed <= :now AND renewed + lease > :now) THEN 'interrupted' ELSE state END"
@@ -70,6 +85,10 @@ _INTERRUPTED = (
 )
 _THERE = "(conversation != '' OR now_state != 'interrupted')"
 _ENDED = "FROM journal_turns WHERE ended_at != '' AND ended_at < ?"
+_BIND = (
+    "INSERT INTO turn_keys VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT DO UPDATE SET turn = excluded.turn, "
+    "digest = excluded.digest, begun = 0, bound_at = excluded.bound_at WHERE turn = ? AND begun = ? RETURNING 1"
+)
 
 
 class SqliteJournal:
@@ -99,9 +118,20 @@ class SqliteJournal:
     ) -> TurnKey:
         """Bind an idempotency key to a turn; see TurnJournal."""
         new = TurnKey(key=key, tenant=tenant, turn=turn, digest=digest, bound_at=_now())
-        return await self._database.write(
-            lambda database: sqlite_keys.bind(database, new, free_before=_ago(keep_s), instead_of=instead_of)
-        )
+        # Compare and swap: the binding is replaced only while it is the one the caller has seen. Comparing with NULL is
+        # never true, so that without instead_of an existing binding always stays.
+        seen = (None, None) if instead_of is None else (instead_of.turn, instead_of.begun)
+
+        def bind(database: sqlite3.Connection) -> TurnKey:
+            database.execute("DELETE FROM turn_keys WHERE bound_at <= ?", (_ago(keep_s),))
+            values = (tenant, key, turn, digest, new.bound_at, *seen)
+            if database.execute(_BIND, values).fetchall():
+                return new
+            asked = "SELECT turn, digest, begun, bound_at FROM turn_keys WHERE tenant = ? AND key = ?"
+            bound, its_digest, begun, bound_at = database.execute(asked, (tenant, key)).fetchone()
+            return attrs.evolve(new, turn=bound, digest=its_digest, begun=bool(begun), bound_at=bound_at)
+
+        return await self._database.write(bind)
 
     async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
         """Acquire an interrupted turn; see TurnJournal."""
@@ -324,7 +354,9 @@ def _begin_or_check(
         renew(database, turn.owner, lease_s)
     if entries and entries[0].number == 1:
         after = entries[0].data.get("after")
-        is_kept = is_apart or after is None or _has_turn(database, turn, after)
+        asked = "SELECT 1 FROM turns WHERE tenant = ? AND conversation = ? AND id = ?"
+        values = (turn.tenant, turn.conversation, after)
+        is_kept = is_apart or after is None or database.execute(asked, values).fetchone() is not None
         ids = turn.id, turn.tenant, turn.conversation if is_kept else ""
         database.execute(
             "INSERT INTO journal_turns (id, tenant, conversation, state, message, owner, fence, began_at, key) "
@@ -332,7 +364,9 @@ def _begin_or_check(
             (*ids, storable(turn.message), turn.owner, turn.fence, turn.began_at or _now(), turn.key),
         )
         if turn.key:
-            sqlite_keys.begin(database, turn)
+            asked = "UPDATE turn_keys SET begun = 1 WHERE tenant = ? AND key = ? AND turn = ?"
+            if not database.execute(asked, (turn.tenant, turn.key, turn.id)).rowcount:
+                raise LostTurnError(turn.id)  # the key has since been bound to another turn
         return is_kept
     row = database.execute(
         "SELECT conversation FROM journal_turns WHERE id = ? AND fence = ? AND state = 'running'", (turn.id, turn.fence)
@@ -340,13 +374,6 @@ def _begin_or_check(
     if row is None:
         raise LostTurnError(turn.id)
     return bool(row[0])
-
-
-def _has_turn(database: sqlite3.Connection, turn: JournaledTurn, id: str) -> bool:
-    found = database.execute(
-        "SELECT 1 FROM turns WHERE tenant = ? AND conversation = ? AND id = ?", (turn.tenant, turn.conversation, id)
-    )
-    return found.fetchone() is not None
 
 
 def _row(turn: str, entry: JournalEntry) -> tuple[str, int, str, str, str]:
@@ -378,21 +405,8 @@ def _find(database: sqlite3.Connection, id: str, tenant: str) -> JournaledTurn:
     return _turn(rows[0])
 
 
-def _turn(row: tuple[str, str, str, TurnState, str, str, int, str, str, str, str]) -> JournaledTurn:
-    id, tenant, conversation, state, message, owner, fence, began_at, ended_at, error, key = row
-    return JournaledTurn(
-        id=id,
-        tenant=tenant,
-        conversation=conversation,
-        state=state,
-        message=message,
-        owner=owner,
-        fence=fence,
-        began_at=began_at,
-        ended_at=ended_at,
-        error=error,
-        key=key,
-    )
+def _turn(row: tuple[Any, ...]) -> JournaledTurn:
+    return JournaledTurn(**dict(zip(_FIELDS, row, strict=True)))
 
 
 def _now() -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
+from flexchat.files import data_folder, located
 from flexchat.plugin import hookimpl
 from flexchat.plugin.contracts import ConversationStoreType
-
-from .config import SqliteSettings
 
 if TYPE_CHECKING:
     from .conversations import SqliteConversations
@@ -19,25 +19,39 @@ if TYPE_CHECKING:
 FLEXCHAT_API = (0, 1)
 
 
+@attrs.frozen(kw_only=True)
+class SqliteSettings:
+    """[conversations] with provider "sqlite"."""
+
+    path: str | None = attrs.field(
+        default=None,
+        metadata={
+            "help": "The file, relative to the config's folder; :memory: for none. "
+            "Default: conversations.db in your data folder."
+        },
+    )
+
+
 def create_conversations(settings: SqliteSettings, folder: Path | None) -> SqliteConversations:
     """Create the conversation store described by ``[conversations]``; relative paths start at *folder*."""
-    from .conversations import sqlite_conversations
+    from .conversations import SqliteConversations
 
-    return sqlite_conversations(settings, folder)
+    default = data_folder() / "conversations.db"
+    return SqliteConversations(default if settings.path is None else located(settings.path, folder))
 
 
 def create_ledger() -> SqliteLedger:
-    """Create a ledger in the default file."""
-    from .conversations import default_ledger
+    """Create a ledger in the default file, for a program with another conversation store or none."""
+    from .ledger import SqliteLedger
 
-    return default_ledger()
+    return SqliteLedger(create_conversations(SqliteSettings(), None).database, closes=True)
 
 
 def create_journal() -> SqliteJournal:
-    """Create a journal in the default file."""
-    from .conversations import default_journal
+    """Create a journal in the default file, for a conversation store that has none."""
+    from .journal import SqliteJournal
 
-    return default_journal()
+    return SqliteJournal(create_conversations(SqliteSettings(), None).database, closes=True)
 
 
 @hookimpl
