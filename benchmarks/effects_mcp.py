@@ -190,4 +190,4 @@ def watch_calls(kill):
         return answer
 
     Server.ask = watched
-    tasks.SHORTEST_PAUSE_S = 0.01
+    tasks.MIN_PAUSE_S = 0.01

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from flexchat_mcp.lines import MOST_MESSAGES, NONSENSE_BYTES, FloodError, Lines, Oversized
+from flexchat_mcp.lines import MAX_MESSAGES, NONSENSE_BYTES, FloodError, Lines, Oversized
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,13 +92,13 @@ def test_many_short_messages_are_a_flood():
     """Each takes the time of a message; an answer, or time, makes it wait again."""
     now = 0.0
     reading = Lines(1_024, clock=lambda: now)
-    for number in range(3 * MOST_MESSAGES):
-        if number % MOST_MESSAGES == 0:
+    for number in range(3 * MAX_MESSAGES):
+        if number % MAX_MESSAGES == 0:
             reading.answered()
         reading.understood()
     now = 11.0
     list(reading.feed(b"x"))
-    for _ in range(MOST_MESSAGES):
+    for _ in range(MAX_MESSAGES):
         reading.understood()
     with pytest.raises(FloodError, match="20,000 messages"):
         reading.understood()

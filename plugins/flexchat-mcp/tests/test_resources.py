@@ -6,7 +6,7 @@ import pytest
 from flexchat import FlexChat, Reply
 from flexchat.plugin import ToolSourceError
 from flexchat_cli.main import main
-from flexchat_mcp.resources import LIST, MOST_LISTED, READ, resource_tools
+from flexchat_mcp.resources import LIST, MAX_LISTED, READ, resource_tools
 from flexchat_mcp.settings import McpConfig
 from flexchat_testing import ScriptedProvider, calls, says
 
@@ -127,7 +127,7 @@ async def test_a_long_list_comes_in_parts_and_can_be_searched(readable, folder):
     chat, uris, start = readable(), [], 0
     while start is not None:
         part = (await chat.call_tool(LIST, {"start": start})).result
-        assert len(part["resources"]) + len(part["templates"]) <= MOST_LISTED
+        assert len(part["resources"]) + len(part["templates"]) <= MAX_LISTED
         uris += [one["uri"] for one in part["resources"]]
         start = part.get("next_start")
     found = (await chat.call_tool(LIST, {"find": "N11"})).result
@@ -148,7 +148,7 @@ async def test_a_list_without_end_ends(readable, era):
     found = (await readable(era, "endless resources").call_tool(LIST, {})).result
 
     assert found["total"] == 201
-    assert found["next_start"] == MOST_LISTED
+    assert found["next_start"] == MAX_LISTED
 
 
 async def test_a_server_that_does_not_know_templates_has_none(readable):

@@ -1,9 +1,9 @@
 """What counts as parts of a message, however they are nested."""
 
 import pytest
-from flexchat_mcp.swollen import MOST_PARTS, is_swollen
+from flexchat_mcp.swollen import MAX_PARTS, is_swollen
 
-MANY = [0] * MOST_PARTS
+MANY = [0] * MAX_PARTS
 
 
 @pytest.mark.parametrize(
@@ -12,8 +12,8 @@ MANY = [0] * MOST_PARTS
         ({}, False),
         ({"content": MANY[1:]}, False),
         ({"content": MANY}, True),
-        ({"content": [{"annotations": {"audience": MANY[: MOST_PARTS // 50]}}] * 60}, True),
-        ({"capabilities": {"experimental": dict.fromkeys(map(str, range(MOST_PARTS)))}}, True),
+        ({"content": [{"annotations": {"audience": MANY[: MAX_PARTS // 50]}}] * 60}, True),
+        ({"capabilities": {"experimental": dict.fromkeys(map(str, range(MAX_PARTS)))}}, True),
         ({"result": {"content": [[[MANY]]]}}, True),
         ({"content": [], "structuredContent": {"rows": [MANY] * 3}, "_meta": {"x": MANY}}, False),
         ({"tools": [{"inputSchema": {"enum": MANY}}]}, False),

@@ -31,8 +31,8 @@ READS = {"look": "read", "peek": "read"}
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch):
     """Polls follow each other fast."""
-    monkeypatch.setattr(tasks, "SHORTEST_PAUSE_S", 0.01)
-    monkeypatch.setattr(tasks, "USUAL_PAUSE_S", 0.01)
+    monkeypatch.setattr(tasks, "MIN_PAUSE_S", 0.01)
+    monkeypatch.setattr(tasks, "DEFAULT_PAUSE_S", 0.01)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ async def _when_called(chat, folder, plan, number):
 @pytest.mark.parametrize("era", ERAS)
 async def test_but_not_for_ever(folder, long_of, era, monkeypatch):
     """What it may have done is unknown, and can be asked for later."""
-    monkeypatch.setattr(tasks, "MOST_TROUBLES", 3)
+    monkeypatch.setattr(tasks, "MAX_TROUBLES", 3)
     chat = long_of(era)
     result = await called(chat, folder, {"broken": 6, "after": 6}, idempotency_key="k")
     assert "it cannot be asked about its task: Internal error" in result.error

@@ -19,10 +19,10 @@ Send = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 
 ANSWER_S = 20.0
 """How long it may take to answer."""
-_MOST_BYTES = 128 * 1024
-_LONGEST_TOKEN = 16 * 1024
-_LONGEST_LIFE_S = 10 * 365 * 86_400
-_LONGEST_REASON = 200
+_MAX_BYTES = 128 * 1024
+_MAX_TOKEN_CHARS = 16 * 1024
+_MAX_LIFE_S = 10 * 365 * 86_400
+_MAX_REASON_CHARS = 200
 
 
 class AuthorityError(OAuthFlowError):
@@ -46,8 +46,8 @@ class Authority:
             return
         here = parts.scheme == "http" and _is_loopback(parts.hostname)
         if not here or not _is_loopback(urlsplit(self.server_url).hostname):
-            shown = f"{parts.scheme}://{parts.netloc}"[:_LONGEST_REASON]
-            raise AuthorityError(f"{shown} is not https: codes and tokens could be read on the way")
+            origin = f"{parts.scheme}://{parts.netloc}"[:_MAX_REASON_CHARS]
+            raise AuthorityError(f"{origin} is not https: codes and tokens could be read on the way")
 
     async def ask(self, request: httpx2.Request, send: Send) -> httpx2.Response:
         """Send a request and read the whole answer. No log shows them.
@@ -75,7 +75,7 @@ class Authority:
         except httpx2.HTTPError:
             raise AuthorityError(f"the answer of {host} broke off") from None
         if body is None:
-            raise AuthorityError(f"{host} answered with more than {_MOST_BYTES:,} bytes")
+            raise AuthorityError(f"{host} answered with more than {_MAX_BYTES:,} bytes")
         return httpx2.Response(response.status_code, headers=response.headers, content=body, request=request)
 
 
@@ -92,11 +92,11 @@ def token_in(response: httpx2.Response) -> OAuthToken:
         wrong = ".".join(map(str, error.errors(include_input=False)[0]["loc"])) or "JSON"
         raise AuthorityError(f"the answer of {host} is not a token: its {wrong} cannot be used") from None
     for text in (token.access_token, token.refresh_token or "-"):
-        if not (text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= _LONGEST_TOKEN):
+        if not (text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= _MAX_TOKEN_CHARS):
             raise AuthorityError(f"the answer of {host} has a token that cannot be sent")
     if token.expires_in is not None:
         # A life of 10**300 s would overflow the time at which it ends.
-        token.expires_in = min(max(token.expires_in, 0), _LONGEST_LIFE_S)
+        token.expires_in = min(max(token.expires_in, 0), _MAX_LIFE_S)
     return token
 
 
@@ -117,20 +117,20 @@ class Refusal:
     @classmethod
     def of(cls, response: httpx2.Response) -> Refusal:
         """Read an answer."""
-        said: dict[str, str] = {}
+        texts: dict[str, str] = {}
         try:
-            found = json.loads(response.content)
-            said = {name: found[name] for name in ("error", "error_description") if isinstance(found.get(name), str)}
+            data = json.loads(response.content)
+            texts = {name: data[name] for name in ("error", "error_description") if isinstance(data.get(name), str)}
         except (ValueError, AttributeError, RecursionError):
             pass
-        code = said.get("error", "")[:_LONGEST_REASON]
+        code = texts.get("error", "")[:_MAX_REASON_CHARS]
         text = f"{response.request.url.host} answered {response.status_code}"
-        reason = ": ".join(said.values())
+        reason = ": ".join(texts.values())
         # Some servers repeat the code or the refresh token in their error.
         for sent in parse_qs(response.request.content.decode("utf-8", "replace")).values():
             reason = reason.replace(sent[0], "***") if len(sent[0]) > 20 else reason
         if reason:
-            text += f": {' '.join(reason.split())[:_LONGEST_REASON]}"
+            text += f": {' '.join(reason.split())[:_MAX_REASON_CHARS]}"
         return cls(code=code, text=text, is_final=response.status_code in _DECIDED and code not in _UNDECIDED)
 
 
@@ -143,7 +143,7 @@ async def _read(response: httpx2.Response) -> bytes | None:
     pieces, size = [], 0
     async for piece in response.aiter_bytes():
         size += len(piece)
-        if size > _MOST_BYTES:
+        if size > _MAX_BYTES:
             return None
         pieces.append(piece)
     return b"".join(pieces)

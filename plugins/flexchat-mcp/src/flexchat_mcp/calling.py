@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .tasks import Task
 
-_MOST_ERROR_CHARS = 8_000
+_MAX_ERROR_CHARS = 8_000
 
 
 async def run(settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
@@ -216,7 +216,7 @@ def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bo
         ToolError: The tool failed, or its structured content does not fit its outputSchema.
     """
     if result.get("isError"):
-        raise ToolError(error_of(result)[:_MOST_ERROR_CHARS] or "the tool failed and does not say why")
+        raise ToolError(error_of(result)[:_MAX_ERROR_CHARS] or "the tool failed and does not say why")
     # What has changed something is not turned into a failure; a text alone is an answer as well.
     if settings.output is not None and not is_write and "structuredContent" in result:
         try:

@@ -20,7 +20,7 @@ REFUSED = 7_807
 UNCLEAR = 7_805
 """A call was answered with something that is no answer of MCP: the server may have done what it was asked."""
 
-MOST_ERRORS = 1_000
+MAX_ERRORS = 1_000
 """Errors of pydantic in one answer: it takes seconds to tell more of them."""
 
 

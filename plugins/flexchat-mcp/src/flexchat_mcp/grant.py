@@ -47,7 +47,7 @@ class Person(Protocol):
             OAuthFlowError: They refused, or did not come back.
         """
 
-    async def answer(self, asked: types.ElicitRequestParams) -> types.ElicitResult:
+    async def answer(self, question: types.ElicitRequestParams) -> types.ElicitResult:
         """Answer a question of the server in the middle of a call, or decline it."""
 
 
@@ -109,9 +109,9 @@ class Grant(OAuthClientProvider):
         # One renewal for all requests: a server may revoke the refresh token at its first use, so that a second renewal
         # would sign the user out. A task of its own, because a caller may be cancelled after the request was sent.
         if self._renewing is None or self._renewing.done():
-            made = asyncio.get_running_loop().create_task(self._renew(stale, send), context=contextvars.Context())
-            made.add_done_callback(lambda task: task.cancelled() or task.exception())  # all callers may have left
-            self._renewing = made
+            task = asyncio.get_running_loop().create_task(self._renew(stale, send), context=contextvars.Context())
+            task.add_done_callback(lambda task: task.cancelled() or task.exception())  # all callers may have left
+            self._renewing = task
         renewing = self._renewing
         await asyncio.wait({renewing})
         renewing.result()
@@ -131,16 +131,16 @@ class Grant(OAuthClientProvider):
         if refused.status_code == 401:
             context.clear_tokens()
         context.token_expiry_time = None  # else the SDK renews it, alone or not
-        wanted, client = set((extract_scope_from_www_auth(refused) or "").split()), context.client_info
-        if client is not None and client.scope is not None and not wanted <= set(client.scope.split()):
+        scopes, client = set((extract_scope_from_www_auth(refused) or "").split()), context.client_info
+        if client is not None and client.scope is not None and not scopes <= set(client.scope.split()):
             context.client_info = self._registered()  # it may only ask for what it was registered with
         # The SDK's flow is driven by hand: its requests to the authorization server go through the guard, and the
         # refused request is not sent by it.
         async with contextlib.aclosing(self.async_auth_flow(request)) as flow:
             await anext(flow)
-            asked = await flow.asend(refused)
-            while asked is not request:
-                asked = await flow.asend(await self._authority.ask(asked, send))
+            step = await flow.asend(refused)
+            while step is not request:
+                step = await flow.asend(await self._authority.ask(step, send))
 
     async def aclose(self) -> None:
         """Wait for a token that is being renewed: it would be lost."""
@@ -173,14 +173,14 @@ class Grant(OAuthClientProvider):
         state = self._file.state
         if state == self._seen:
             return
-        kept = await run_in_thread(self._file.read)
+        data = await run_in_thread(self._file.read)
         self._seen = state
         context = self.context
-        context.current_tokens = _read(OAuthToken, kept.get("tokens"))
-        context.client_info = _read(OAuthClientInformationFull, kept.get("client"))
-        context.oauth_metadata = _read(OAuthMetadata, kept.get("server"))
-        context.protected_resource_metadata = _read(ProtectedResourceMetadata, kept.get("resource"))
-        expires_at, issuer = kept.get("expires_at"), kept.get("issuer")
+        context.current_tokens = _read(OAuthToken, data.get("tokens"))
+        context.client_info = _read(OAuthClientInformationFull, data.get("client"))
+        context.oauth_metadata = _read(OAuthMetadata, data.get("server"))
+        context.protected_resource_metadata = _read(ProtectedResourceMetadata, data.get("resource"))
+        expires_at, issuer = data.get("expires_at"), data.get("issuer")
         context.token_expiry_time = expires_at if isinstance(expires_at, (int, float)) else None
         context.auth_server_url = issuer if isinstance(issuer, str) else None
         if (registered := self._registered()) is not None:
@@ -197,7 +197,7 @@ class Grant(OAuthClientProvider):
             token.refresh_token = token.refresh_token or (before.refresh_token if before else None)
             context.current_tokens = token
             context.update_token_expiry(token)
-        kept: dict[str, Any] = {"expires_at": context.token_expiry_time, "issuer": context.auth_server_url}
+        data: dict[str, Any] = {"expires_at": context.token_expiry_time, "issuer": context.auth_server_url}
         for name, value in (
             ("tokens", context.current_tokens),
             ("client", context.client_info),
@@ -205,9 +205,9 @@ class Grant(OAuthClientProvider):
             ("resource", context.protected_resource_metadata),
         ):
             if value is not None:
-                kept[name] = value.model_dump(mode="json", exclude_none=True)
+                data[name] = value.model_dump(mode="json", exclude_none=True)
         # In a thread: fsync may take long, and the event loop serves other turns.
-        await run_in_thread(self._file.write, kept)
+        await run_in_thread(self._file.write, data)
         self._seen = self._file.state
 
     async def _initialize(self) -> None:

@@ -44,7 +44,7 @@ _REMEDIES = {
 _BROKEN = "the server or a proxy before it is broken or busy: try again later"
 MAX_BODY_CHARS = 200
 """Characters of a refusal's body that are shown."""
-_LONGEST_S = 24 * 3_600.0
+_MAX_WAIT_S = 24 * 3_600.0
 """Until headers arrive, some servers work: how long a call may take is said elsewhere."""
 
 
@@ -95,8 +95,8 @@ def answered(error: BaseException) -> str:
     if not isinstance(error, httpx2.HTTPStatusError):
         return ""
     try:
-        said = error.response.json()["error"]
-        if said["code"] in (
+        details = error.response.json()["error"]
+        if details["code"] in (
             NOT_SENT,
             NO_SESSION,
             LOST,
@@ -105,7 +105,7 @@ def answered(error: BaseException) -> str:
             UNCLEAR,
             REFUSED,
         ):  # in the server's place, by the transport below
-            return str(said["message"])
+            return str(details["message"])
     except (ValueError, TypeError, KeyError, httpx2.StreamError):
         pass
     return f"it answered {error.response.status_code} {error.response.reason_phrase}".rstrip()
@@ -224,13 +224,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             repeatable=False,
             confidential=is_confidential,
         )
-        opening = self._fetcher.stream(sent, timeout_s=_LONGEST_S)
+        opening = self._fetcher.stream(sent, timeout_s=_MAX_WAIT_S)
         answer = await opening.__aenter__()
-        kept = {name: value for name, value in answer.headers.items() if name not in _OF_THE_CONNECTION}
+        received = {name: value for name, value in answer.headers.items() if name not in _OF_THE_CONNECTION}
         # A stream of events has no end to wait for; the SDK limits each event of it. The answer of an authorization
         # server is limited by its reader.
         if is_confidential or answer.headers.get("content-type", "").startswith("text/event-stream"):
-            return httpx2.Response(answer.status, headers=kept, stream=_Pieces(opening, answer), request=request)
+            return httpx2.Response(answer.status, headers=received, stream=_Pieces(opening, answer), request=request)
         pieces, size = [], 0
         try:
             async for piece in answer.pieces:
@@ -240,7 +240,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 pieces.append(piece)
         finally:
             await opening.__aexit__(None, None, None)
-        return httpx2.Response(answer.status, headers=kept, content=b"".join(pieces), request=request)
+        return httpx2.Response(answer.status, headers=received, content=b"".join(pieces), request=request)
 
 
 # The fetcher has decoded the body, so these no longer describe it.
@@ -292,10 +292,10 @@ def _kind(response: httpx2.Response) -> str:
 def _request_message(request: httpx2.Request) -> Mapping[str, Any]:
     """Return the message of a request."""
     try:
-        asked = json.loads(request.content)
+        message = json.loads(request.content)
     except (ValueError, RecursionError):
         return {}
-    return asked if isinstance(asked, dict) else {}
+    return message if isinstance(message, dict) else {}
 
 
 def _failed(request: httpx2.Request, code: int, error: Exception, status: int = 502) -> httpx2.Response:

@@ -90,19 +90,19 @@ def findings(tools: Iterable[Mapping[str, Any]], *, others: Mapping[str, Iterabl
         tools: As the server lists them: name, title, description, inputSchema, outputSchema, annotations.
         others: Names of the tools that exist besides, by what has them: "docs", "tools.registry".
     """
-    found: list[Finding] = []
-    seen: dict[str, str] = {}
-    taken = [(owner, other, skeleton(other)) for owner, names in (others or {}).items() for other in names]
+    results: list[Finding] = []
+    looks: dict[str, str] = {}
+    foreign = [(owner, other, skeleton(other)) for owner, names in (others or {}).items() for other in names]
     for tool in tools:
         name = str(tool.get("name", ""))
         for place, text in texts(tool):
-            found += [Finding(tool=name, place=place, what=what) for what in _of_text(place, text)]
+            results += [Finding(tool=name, place=place, what=what) for what in _of_text(place, text)]
         look = skeleton(name)
-        if look in seen and seen[look] != name:
-            found.append(Finding(tool=name, place="name", what=f"looks like '{seen[look]}' of the same server"))
-        seen.setdefault(look, name)
-        found += [Finding(tool=name, place="name", what=what) for what in _imitated(name, look, taken)]
-    return found
+        if look in looks and looks[look] != name:
+            results.append(Finding(tool=name, place="name", what=f"looks like '{looks[look]}' of the same server"))
+        looks.setdefault(look, name)
+        results += [Finding(tool=name, place="name", what=what) for what in _imitated(name, look, foreign)]
+    return results
 
 
 def texts(tool: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -143,9 +143,9 @@ def _of_text(place: str, text: str) -> Iterator[str]:
     if unseen:
         codes = ", ".join(dict.fromkeys(f"U+{ord(char):04X}" for char in unseen[:8]))
         secret = "".join(chr(ord(char) - 0xE0000) for char in unseen if 0xE0020 <= ord(char) < 0xE007F)
-        said = f", which spell: {_short(secret)}" if secret else ""
+        spelling = f", which spell: {_short(secret)}" if secret else ""
         characters = "1 character" if len(unseen) == 1 else f"{len(unseen)} characters"
-        yield f"has {characters} that nobody sees ({codes}){said}"
+        yield f"has {characters} that nobody sees ({codes}){spelling}"
     plain = " ".join(unicodedata.normalize("NFKC", visible(text)).split())[:_MAX_READ]
     look = plain.translate(_LOOK_ALIKES)
     for pattern, why in _ORDERS:
@@ -171,8 +171,8 @@ def _ordered(pattern: re.Pattern[str], text: str, why: str) -> re.Match[str] | N
     return match
 
 
-def _imitated(name: str, look: str, taken: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-    for owner, other, others_look in taken:
+def _imitated(name: str, look: str, others: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    for owner, other, others_look in others:
         if other == name:
             yield f"is also the name of a tool of '{owner}': give the server a prefix"
         elif others_look == look:

@@ -88,7 +88,7 @@ def prctl(option: int, value: int) -> None:
 
 def reaped(child: int) -> int | None:
     """Collect processes that have ended; return the command's exit code if it is among them."""
-    found = None
+    exit_code = None
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -96,8 +96,8 @@ def reaped(child: int) -> int | None:
                 break
             if pid == child:
                 code = os.waitstatus_to_exitcode(status)
-                found = code if code >= 0 else 128 - code
-    return found
+                exit_code = code if code >= 0 else 128 - code
+    return exit_code
 
 
 def end_all() -> None:
@@ -112,8 +112,8 @@ def end_all() -> None:
         if not children():
             return
         time.sleep(0.01)
-    while found := children():  # killing one may make us the parent of others
-        for pid in found:
+    while remaining := children():  # killing one may make us the parent of others
+        for pid in remaining:
             send(pid, signal.SIGKILL)
         time.sleep(0.005)
         reaped(0)
@@ -132,7 +132,7 @@ def send(pid: int, number: int) -> None:
 
 def children() -> list[int]:
     """Return the ids of our child processes that have not been collected; elsewhere than on Linux, of none."""
-    found = []
+    pids = []
     own = str(os.getpid()).encode()
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc"):
@@ -140,8 +140,8 @@ def children() -> list[int]:
                 with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
                     state, parent = file.read().rpartition(b")")[2].split()[:2]
                     if parent == own and state not in (b"Z", b"X"):
-                        found.append(int(name))
-    return found
+                        pids.append(int(name))
+    return pids
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ NONSENSE_BYTES = 2**18
 WINDOW_S = 10.0
 """The length of the window in which at most _FLOOD × max_bytes (at least of 1 MiB) may arrive without an answer."""
 _FLOOD = 16
-MOST_MESSAGES = 20_000
+MAX_MESSAGES = 20_000
 """How many messages may arrive in the window without an answer: each costs time, however short it is."""
 
 _ID = rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,64}")'
@@ -67,9 +67,9 @@ class Lines:
         *whole, rest = chunk.split(b"\n")
         for line in whole:
             self._keep(line)
-            made = self._line()
-            if made:
-                yield made
+            message = self._line()
+            if message:
+                yield message
         self._keep(rest)
 
     def answered(self) -> None:
@@ -84,8 +84,8 @@ class Lines:
         """
         self._nonsense = 0
         self._messages += 1
-        if self._messages > MOST_MESSAGES:
-            raise FloodError(f"it sent more than {MOST_MESSAGES:,} messages in {WINDOW_S:g} s without an answer")
+        if self._messages > MAX_MESSAGES:
+            raise FloodError(f"it sent more than {MAX_MESSAGES:,} messages in {WINDOW_S:g} s without an answer")
 
     def nonsense(self, size: int) -> None:
         """Note that a line was none.
@@ -122,8 +122,8 @@ class Lines:
         if size <= self._max:
             return line
         ends = line[:_END] + line[_END:][-_END:]
-        found = _FIRST.match(ends) or _LAST.match(ends)
-        if found is None:
+        match = _FIRST.match(ends) or _LAST.match(ends)
+        if match is None:
             return Oversized(None)
-        text = found[1].decode("ascii", "replace")
+        text = match[1].decode("ascii", "replace")
         return Oversized(text.strip('"') if text.startswith('"') else int(text))

@@ -18,13 +18,13 @@ from .settings import McpConfig
 if TYPE_CHECKING:
     from mcp import Client
 
-MOST_PAGES, MOST_TOOLS = 200, 2_000
+MAX_PAGES, MAX_TOOLS = 200, 2_000
 """A longer list is refused: it never ends, or no model can use it."""
-MOST_ENTRIES = 2_000
+MAX_ENTRIES = 2_000
 """Other lists are read no further."""
-USUAL_LIFE_S = 300.0
+DEFAULT_LIFE_S = 300.0
 """How long a list counts as fresh if its server does not say."""
-SHORTEST_LIFE_S = 10.0
+MIN_LIFE_S = 10.0
 """A list is asked for no more often, whatever the server says."""
 
 _HEADERS = "its inputSchema has an x-mcp-header that the protocol does not allow"
@@ -70,55 +70,55 @@ async def listed(client: Client) -> Listing:
     tools: list[Mapping[str, Any]] = []
     left_out: dict[str, str] = {}
     cursor: str | None = None
-    seen: set[str] = set()
+    cursors: set[str] = set()
     lives: list[float] = []
     has_resources = client.server_capabilities.resources is not None
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         try:
             page = await client.list_tools(cursor=cursor)
         except MCPError as error:
             # Some servers have tools and do not declare it; only one that refuses the list has none.
             if error.code != METHOD_NOT_FOUND or client.server_capabilities.tools is not None:
                 raise
-            return Listing([], time.monotonic() + USUAL_LIFE_S, has_resources=has_resources)
-        found = (page.meta or {})[LISTED]
+            return Listing([], time.monotonic() + DEFAULT_LIFE_S, has_resources=has_resources)
+        repaired = (page.meta or {})[LISTED]
         usable = {tool.name for tool in page.tools}  # the SDK leaves out those with headers that may not be sent
-        left_out |= {tool["name"]: _HEADERS for tool in found["tools"] if tool["name"] not in usable}
-        tools += [tool for tool in found["tools"] if tool["name"] in usable]
-        left_out |= found["left_out"]
-        if len(tools) > MOST_TOOLS:
-            raise ToolSourceError(f"it lists more than {MOST_TOOLS:,} tools")
+        left_out |= {tool["name"]: _HEADERS for tool in repaired["tools"] if tool["name"] not in usable}
+        tools += [tool for tool in repaired["tools"] if tool["name"] in usable]
+        left_out |= repaired["left_out"]
+        if len(tools) > MAX_TOOLS:
+            raise ToolSourceError(f"it lists more than {MAX_TOOLS:,} tools")
         if "ttl_ms" in page.model_fields_set:
-            lives.append(max(page.ttl_ms / 1000, SHORTEST_LIFE_S))
+            lives.append(max(page.ttl_ms / 1000, MIN_LIFE_S))
         cursor = page.next_cursor
         if cursor is None:
-            until = time.monotonic() + min([*lives, USUAL_LIFE_S])
+            until = time.monotonic() + min([*lives, DEFAULT_LIFE_S])
             return Listing(tools, until, has_resources=has_resources, left_out=left_out)
         # A server that repeats a cursor would be asked for ever.
-        if cursor in seen:
+        if cursor in cursors:
             break
-        seen.add(cursor)
+        cursors.add(cursor)
     raise ToolSourceError("its list of tools does not end: a page leads back, or there are too many")
 
 
 async def pages(fetch: Callable[..., Awaitable[Any]], field: str) -> list[dict[str, Any]]:
-    """Return the entries of a list of the SDK's client, as the protocol writes them: the first MOST_ENTRIES.
+    """Return the entries of a list of the SDK's client, as the protocol writes them: the first MAX_ENTRIES.
 
     Args:
         fetch: Returns a page, given its cursor.
         field: Where the SDK has a page's entries.
     """
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     cursor: str | None = None
-    seen: set[str] = set()
-    for _ in range(MOST_PAGES):
+    cursors: set[str] = set()
+    for _ in range(MAX_PAGES):
         page = await fetch(cursor=cursor)
-        found += [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in getattr(page, field)]
+        entries += [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in getattr(page, field)]
         cursor = page.next_cursor
-        if cursor is None or cursor in seen or len(found) >= MOST_ENTRIES:
+        if cursor is None or cursor in cursors or len(entries) >= MAX_ENTRIES:
             break
-        seen.add(cursor)
-    return found[:MOST_ENTRIES]
+        cursors.add(cursor)
+    return entries[:MAX_ENTRIES]
 
 
 def select_tools(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[Mapping[str, Any]]:
@@ -137,15 +137,15 @@ def select_tools(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[
 def remarks(listing: Listing, config: McpConfig) -> list[str]:
     """List the settings without effect, given the tools that a server lists, one sentence each."""
     names = [tool["name"] for tool in listing.tools]
-    found = [f"'{pattern}' fits no tool{did_you_mean(pattern, names)}" for pattern in unused(listing.tools, config)]
+    notes = [f"'{pattern}' fits no tool{did_you_mean(pattern, names)}" for pattern in unused(listing.tools, config)]
     if config.resources and not listing.has_resources:
-        found.append("resources = true has no effect: it has no resources")
+        notes.append("resources = true has no effect: it has no resources")
     for tool in listing.tools:
         if "outputSchema" in tool and (problem := _output_problem(tool)):
-            found.append(
+            notes.append(
                 f"'{tool['name']}': its results are not checked, because its outputSchema is unusable: {problem}"
             )
-    return found
+    return notes
 
 
 def _output_problem(tool: Mapping[str, Any]) -> str | None:
@@ -187,13 +187,13 @@ def sourced(tool: Mapping[str, Any], config: McpConfig) -> SourcedTool:
 def configured(config: McpConfig, accepted: SourcedTool, _: SourcedTool | None) -> SourcedTool:
     """Return an accepted tool with what the configuration decides about it now."""
     if accepted.settings.get("resources"):
-        made = attrs.evolve(accepted, timeout_ms=config.call_timeout_ms)
+        changed = attrs.evolve(accepted, timeout_ms=config.call_timeout_ms)
     else:
-        known = {"name": accepted.settings.get("tool"), "annotations": accepted.settings.get("annotations") or {}}
-        effect = effect_of(known, config.effects)
+        tool = {"name": accepted.settings.get("tool"), "annotations": accepted.settings.get("annotations") or {}}
+        effect = effect_of(tool, config.effects)
         honours_key = config.idempotency_meta is not None and effect == "write"
-        made = attrs.evolve(accepted, effect=effect, honours_key=honours_key, timeout_ms=config.call_timeout_ms)
-    return accepted if made == accepted else made
+        changed = attrs.evolve(accepted, effect=effect, honours_key=honours_key, timeout_ms=config.call_timeout_ms)
+    return accepted if changed == accepted else changed
 
 
 def digest(tool: Mapping[str, Any]) -> str:

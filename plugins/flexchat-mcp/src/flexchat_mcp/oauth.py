@@ -105,13 +105,13 @@ class SignIn:
 
 _TROUBLE = (OAuthFlowError, ValueError, httpx2.HTTPError, httpx2.InvalidURL)
 """What the SDK raises for what an authorization server says."""
-_LONGEST_REASON = 500
+_MAX_REASON_CHARS = 500
 _RENEWALS = 2
 """How often a request is sent again with another token: the first may be one that another program got a while ago."""
 
 
 def _reason(error: Exception) -> str:
-    return str(error).partition("\n")[0][:_LONGEST_REASON] or type(error).__name__
+    return str(error).partition("\n")[0][:_MAX_REASON_CHARS] or type(error).__name__
 
 
 async def _sent(request: httpx2.Request, token: str | None, send: Send) -> httpx2.Response:

@@ -17,19 +17,19 @@ class PersonBehind:
         self._context = context
         self._unanswered = ""
 
-    async def answer(self, asked: types.ElicitRequestParams) -> types.ElicitResult:
+    async def answer(self, question: types.ElicitRequestParams) -> types.ElicitResult:
         """Return the person's answer; see questions.Answer."""
         import mcp_types as types
 
         schema: Any = None
-        if not isinstance(asked, types.ElicitRequestURLParams):
-            schema = asked.requested_schema
+        if not isinstance(question, types.ElicitRequestURLParams):
+            schema = question.requested_schema
             if not isinstance(schema, dict):
                 schema = schema.model_dump(mode="json", by_alias=True, exclude_none=True)
-        url = asked.url if isinstance(asked, types.ElicitRequestURLParams) else ""
-        reply = await self._context.ask(asked.message, schema, url=url)
+        url = question.url if isinstance(question, types.ElicitRequestURLParams) else ""
+        reply = await self._context.ask(question.message, schema, url=url)
         if reply.why:
-            self._unanswered = f"the tool asked: {asked.message[:500]} It got no answer: {reply.why}"
+            self._unanswered = f"the tool asked: {question.message[:500]} It got no answer: {reply.why}"
         is_filled_in = reply.action == "accept" and not url
         return types.ElicitResult(action=reply.action, content=dict(reply.content) if is_filled_in else None)
 

@@ -95,13 +95,13 @@ class ServerProcess:
         """Why it is no longer there, for people: exit code or signal, and its last words."""
         code = self.process.returncode
         if code is None:
-            said = "it closed its stdout"
+            reason = "it closed its stdout"
         elif code > 128 or code < 0:
             number = code - 128 if code > 128 else -code
-            said = f"it was ended by signal {_signal_name(number)}"
+            reason = f"it was ended by signal {_signal_name(number)}"
         else:
-            said = f"it ended with exit code {code}"
-        return f"{said}; its last words: {self.stderr[-1]}" if self.stderr else said
+            reason = f"it ended with exit code {code}"
+        return f"{reason}; its last words: {self.stderr[-1]}" if self.stderr else reason
 
     async def settled(self) -> None:
         """Wait until it has ended and its stderr was read, for a moment."""
@@ -187,10 +187,10 @@ def _program(name: str, path: str | None, cwd: Path) -> str:
     if not cwd.is_dir():
         raise ServerUnusableError(f"cwd is not a folder: {cwd}")
     if "/" in name:
-        found = cwd / Path(name).expanduser()
-        if not found.is_file():
-            raise ServerUnusableError(f"there is no program {found}")
-        return str(found)
+        path_of_program = cwd / Path(name).expanduser()
+        if not path_of_program.is_file():
+            raise ServerUnusableError(f"there is no program {path_of_program}")
+        return str(path_of_program)
     where = shutil.which(name, path=path)
     if where is None:
         raise ServerUnusableError(f"there is no program '{name}' on the PATH")

@@ -11,7 +11,7 @@ from typing import Any
 import mcp_types as types
 from flexchat.plugin import ToolError
 
-MOST_ROUNDS = 10
+MAX_ROUNDS = 10
 """How often one call may ask."""
 
 Answer = Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult]]

@@ -39,11 +39,11 @@ def repair_list(result: dict[str, Any], version: str) -> dict[str, Any]:
     tools: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
     for index, item in enumerate(items):
-        found = _tool(item)
-        if isinstance(found, dict):
-            tools.append(found)
+        tool = _tool(item)
+        if isinstance(tool, dict):
+            tools.append(tool)
         else:
-            left_out[_name_of(item, index)] = found
+            left_out[_name_of(item, index)] = tool
     for_sdk = [_for_sdk(tool, version) for tool in tools]
     meta = result["_meta"] if isinstance(result.get("_meta"), Mapping) else {}
     repaired = {**result, "tools": for_sdk, "_meta": {**meta, LISTED: {"tools": tools, "left_out": left_out}}}
@@ -83,12 +83,12 @@ def _parts(parts: list[Any], version: str) -> list[Any]:
     repaired: list[Any] = []
     is_made = False  # texts made in a row are one part, as the model reads them: the SDK takes long over many parts
     for index, part in enumerate(there):
-        made = _part(part, version if index < MAX_TRIED else None)
-        was_made, is_made = is_made, made is not part
+        repaired_part = _part(part, version if index < MAX_TRIED else None)
+        was_made, is_made = is_made, repaired_part is not part
         if was_made and is_made:
-            repaired[-1].append(made["text"])
+            repaired[-1].append(repaired_part["text"])
         else:
-            repaired.append([made["text"]] if is_made else part)
+            repaired.append([repaired_part["text"]] if is_made else part)
     return [{"type": "text", "text": "\n".join(part)} if isinstance(part, list) else part for part in repaired]
 
 
@@ -102,19 +102,19 @@ def _tool(item: Any) -> dict[str, Any] | str:
     """Return a tool without the keys whose values are of no use, or the reason it cannot be one."""
     if not isinstance(item, Mapping):
         return f"it is {_kind(item)}, and not an object"
-    kept = {str(key): value for key, value in item.items() if value is not None}
-    if not isinstance(kept.get("name"), str) or not kept["name"]:
+    fields = {str(key): value for key, value in item.items() if value is not None}
+    if not isinstance(fields.get("name"), str) or not fields["name"]:
         return "it has no name"
-    if "inputSchema" not in kept:
+    if "inputSchema" not in fields:
         return "it has no inputSchema"
-    if not isinstance(kept["inputSchema"], Mapping):
-        return f"its inputSchema is {_kind(kept['inputSchema'])}, and not an object"
+    if not isinstance(fields["inputSchema"], Mapping):
+        return f"its inputSchema is {_kind(fields['inputSchema'])}, and not an object"
     for _ in range(3):  # unchanged; without the invalid parts; only the required parts
         try:
-            tool = types.Tool.model_validate(kept, by_name=False)
+            tool = types.Tool.model_validate(fields, by_name=False)
             return tool.model_dump(mode="json", by_alias=True, exclude_none=True)
         except ValidationError as error:
-            kept = _without(kept, _places(error))
+            fields = _without(fields, _places(error))
     return "it is not what MCP says"
 
 
@@ -126,15 +126,15 @@ def _without(tool: Mapping[str, Any], places: Sequence[Sequence[int | str]]) -> 
     """
     if not places:
         return {key: tool[key] for key in _NEEDED if isinstance(tool.get(key), (str, Mapping))}
-    kept = dict(tool)
+    fields = dict(tool)
     for place in places:
         key = str(place[0])
-        annotations = kept.get(key)
+        annotations = fields.get(key)
         if key == "annotations" and len(place) > 1 and isinstance(annotations, Mapping):
-            kept[key] = {name: value for name, value in annotations.items() if name != place[1]}
+            fields[key] = {name: value for name, value in annotations.items() if name != place[1]}
         else:
-            kept.pop(key, None)
-    return kept
+            fields.pop(key, None)
+    return fields
 
 
 def _places(error: ValidationError) -> list[tuple[int | str, ...]]:

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from flexchat.host import cleaned, did_you_mean
 from flexchat.plugin import SourcedTool, ToolError
 
-from .listing import MOST_ENTRIES, digest, pages
+from .listing import MAX_ENTRIES, digest, pages
 from .settings import McpConfig
 
 if TYPE_CHECKING:
     from mcp import Client
 
 LIST, READ = "list_resources", "read_resource"
-MOST_LISTED = 50
+MAX_LISTED = 50
 """Entries in one answer of the tool."""
 
-_LONGEST_ABOUT = 200
+_MAX_ABOUT_CHARS = 200
 _METHOD_NOT_FOUND = -32601
 _UNKNOWN = (-32602, -32002)  # a URI that the server does not know: by 2026-07-28, and by the revisions before
 
@@ -138,17 +138,17 @@ def _part(
     entries = [told for each in (*resources, *templates) if (told := _describe(each)) is not None]
     if find:
         entries = [told for told in entries if any(find.casefold() in str(text).casefold() for text in told.values())]
-    part = entries[start : start + MOST_LISTED]
-    found: dict[str, Any] = {
+    part = entries[start : start + MAX_LISTED]
+    page: dict[str, Any] = {
         "resources": [told for told in part if "uri" in told],
         "templates": [told for told in part if "uriTemplate" in told],
         "total": len(entries),
     }
     if start + len(part) < len(entries):
-        found["next_start"] = start + len(part)
-    if len(resources) == MOST_ENTRIES or len(templates) == MOST_ENTRIES:
-        found["note"] = f"no more than {MOST_ENTRIES:,} are listed; others can be read by their URIs"
-    return found
+        page["next_start"] = start + len(part)
+    if len(resources) == MAX_ENTRIES or len(templates) == MAX_ENTRIES:
+        page["note"] = f"no more than {MAX_ENTRIES:,} are listed; others can be read by their URIs"
+    return page
 
 
 def _describe(entry: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -156,10 +156,10 @@ def _describe(entry: Mapping[str, Any]) -> dict[str, Any] | None:
     audience = (entry.get("annotations") or {}).get("audience")
     if audience and "assistant" not in audience:
         return None
-    told = {key: entry[key] for key in ("uri", "uriTemplate") if key in entry}
+    description = {key: entry[key] for key in ("uri", "uriTemplate") if key in entry}
     texts = {"name": entry.get("title") or entry.get("name"), "description": entry.get("description")}
     for key, text in texts.items():
         about = " ".join(cleaned(text or "").split())
-        if about and about not in told.values():
-            told[key] = about if len(about) <= _LONGEST_ABOUT else about[: _LONGEST_ABOUT - 1] + "…"
-    return told | {key: entry[key] for key in ("mimeType", "size") if key in entry}
+        if about and about not in description.values():
+            description[key] = about if len(about) <= _MAX_ABOUT_CHARS else about[: _MAX_ABOUT_CHARS - 1] + "…"
+    return description | {key: entry[key] for key in ("mimeType", "size") if key in entry}

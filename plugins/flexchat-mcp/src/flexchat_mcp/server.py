@@ -225,9 +225,9 @@ class Server:
         if self._opening is not None:
             await asyncio.wait([self._opening], timeout=2)
         # Detached before closing, so that a connection that ends meanwhile is not closed twice.
-        left = [*self._dropped, *([self._connection] if self._connection is not None else [])]
+        connections = [*self._dropped, *([self._connection] if self._connection is not None else [])]
         self._connection, self._dropped = None, set()
-        await asyncio.gather(*(connection.aclose() for connection in left))
+        await asyncio.gather(*(connection.aclose() for connection in connections))
         if self._closing:
             await asyncio.wait(self._closing)
 

@@ -131,8 +131,8 @@ class McpConfig:
     def secrets(self) -> list[str]:
         """List the values that must not be shown: headers and variables of the config, except short words."""
         auth = self.auth or McpAuth()
-        given = [one for one in (auth.bearer, auth.client_secret) if one]
-        return [*given, *self.headers.values(), *self.env.values(), *secrets_in(self.argv, self.url)]
+        credentials = [one for one in (auth.bearer, auth.client_secret) if one]
+        return [*credentials, *self.headers.values(), *self.env.values(), *secrets_in(self.argv, self.url)]
 
 
 @attrs.frozen(kw_only=True)

@@ -15,7 +15,7 @@ import attrs
 from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import SourcedTool, SourceServer, ToolError, ToolSourceContext, ToolSourceError
 
-from .errors import MOST_ERRORS, REFUSED, UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError
+from .errors import MAX_ERRORS, REFUSED, UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from .inspect import findings
 from .listing import Listing, listed, remarks, select_tools, sourced
 from .resources import Resources, resource_tools
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_CHARS = 250_000
+MAX_CHARS = 250_000
 """Characters of definitions that are searched for what is suspicious: about a second's work."""
 
 
@@ -116,18 +116,18 @@ class McpSource:
         """
         # One request for all calls that find the list out of date; those that waited use its answer.
         async with self._asking:
-            known = self._listing
-            if fresh or known is None or not self._is_fresh(known):
+            current = self._listing
+            if fresh or current is None or not self._is_fresh(current):
                 try:
-                    known = await self.server.ask(listed, may_repeat=True, is_call=False)
+                    current = await self.server.ask(listed, may_repeat=True, is_call=False)
                 except (ServerUnusableError, AnswerLostError, AnswerTooLargeError) as error:
                     raise ToolSourceError(str(error)) from None
                 except ToolSourceError:
                     raise
                 except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
                     raise ToolSourceError(f"its tools cannot be listed: {describe_invalid(error)}") from None
-                self._listing = known = attrs.evolve(known, connection=self.server.connections)
-            return known
+                self._listing = current = attrs.evolve(current, connection=self.server.connections)
+            return current
 
     async def check(self, tool: str, accepted: str) -> Mapping[str, Any]:
         """Compare a tool with the accepted definition, as far as the server lists it; return its current entry.
@@ -139,11 +139,11 @@ class McpSource:
             ToolError: It is not, and may not be called.
             ToolSourceError: As tools.
         """
-        known = self._listing
-        if known is None or not self._is_fresh(known):
-            known = await self.listing()
-        now = known.hashes.get(tool)
-        definition = next((each for each in known.tools if each["name"] == tool), {})
+        listing = self._listing
+        if listing is None or not self._is_fresh(listing):
+            listing = await self.listing()
+        now = listing.hashes.get(tool)
+        definition = next((each for each in listing.tools if each["name"] == tool), {})
         if now == accepted:
             return definition
         self._changed()
@@ -187,20 +187,20 @@ class McpSource:
 
     def warnings(self, tools: Sequence[SourcedTool], others: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         """Inspect tools in the server's form for suspicious content."""
-        waiting, left = {tool.name for tool in tools}, MOST_CHARS
-        read, rest, told = [], [], collections.defaultdict[str, list[str]](list)
+        waiting, budget = {tool.name for tool in tools}, MAX_CHARS
+        read, rest, texts = [], [], collections.defaultdict[str, list[str]](list)
         for tool in self._chosen:
             name = tool["name"]
-            left -= len(json.dumps(tool)) if name in waiting else 0
-            if name in waiting and left >= 0:
+            budget -= len(json.dumps(tool)) if name in waiting else 0
+            if name in waiting and budget >= 0:
                 read.append(tool)
                 continue
             rest.append(name)
             if name in waiting:
-                told[name].append(f"there is too much to search here: flexchat mcp inspect {self.name}")
-        for found in findings(read, others={**others, self.name: rest}):
-            told[found.tool].append(f"{found.place} {found.what}")
-        return told
+                texts[name].append(f"there is too much to search here: flexchat mcp inspect {self.name}")
+        for finding in findings(read, others={**others, self.name: rest}):
+            texts[finding.tool].append(f"{finding.place} {finding.what}")
+        return texts
 
     async def aclose(self) -> None:
         """End the server, and those of other tenants."""
@@ -230,8 +230,8 @@ class McpSource:
 def _why_none(listing: Listing) -> str:
     if listing.tools:
         return "include and exclude leave no tools"
-    broken = [f"{name}: {reason}" for name, reason in listing.left_out.items()]
-    return f"it has no tools that can be used: {'; '.join(broken[:5])}" if broken else "it has no tools"
+    reasons = [f"{name}: {reason}" for name, reason in listing.left_out.items()]
+    return f"it has no tools that can be used: {'; '.join(reasons[:5])}" if reasons else "it has no tools"
 
 
 def _nothing() -> None:
@@ -250,7 +250,7 @@ def describe_invalid(error: Exception) -> str:
         text = error.message.partition("\n")[0] if error.code == PARSE_ERROR else error.message  # pydantic's go on
         return f"{text} ({error.code})"
     if isinstance(error, ValidationError):
-        if error.error_count() > MOST_ERRORS:
+        if error.error_count() > MAX_ERRORS:
             return f"its answer is not what MCP says, in {error.error_count():,} places"
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))

@@ -42,7 +42,7 @@ async def stdio_transport(
     write_stream, from_session = anyio.create_memory_object_stream[SessionMessage](_WAITING)
 
     async def read() -> None:
-        lines, said, why = Lines(max_bytes), False, ""
+        lines, has_warned, why = Lines(max_bytes), False, ""
         stdout = process.process.stdout
         assert stdout is not None
         # Its buffer has no room, so a message is read only when the SDK has taken the one before; a server that floods
@@ -56,9 +56,9 @@ async def stdio_transport(
                         if message is None:
                             if isinstance(line, Oversized):
                                 raise FloodError(f"it sent a message of more than {max_bytes:,} bytes")
-                            if not said:
+                            if not has_warned:
                                 log.warning("MCP server '%s' prints on its stdout, which is for messages", name)
-                            said = True
+                            has_warned = True
                             lines.nonsense(len(line))
                             continue
                         lines.understood()

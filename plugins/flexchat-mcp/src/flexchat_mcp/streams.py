@@ -19,7 +19,7 @@ from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 from .errors import TOO_LARGE
 from .repair import repair_call, repair_list
-from .swollen import MOST_PARTS, is_swollen
+from .swollen import MAX_PARTS, is_swollen
 
 MAX_WAITING = 10_000
 """Requests whose answers are repaired when they come; of more, the oldest answers are passed on unchanged."""
@@ -83,9 +83,9 @@ class _Read:
     async def _next(self, receive: Callable[[], Awaitable[SessionMessage | Exception]]) -> SessionMessage | Exception:
         while True:
             item = await receive()
-            found = self._usable(item) if isinstance(item, SessionMessage) else item
-            if found is not None:
-                return found
+            usable = self._usable(item) if isinstance(item, SessionMessage) else item
+            if usable is not None:
+                return usable
 
     def _usable(self, item: SessionMessage) -> SessionMessage | None:
         """Return a message in a form the SDK can use; None for one it must not read."""
@@ -95,7 +95,7 @@ class _Read:
                 # An answer does not name its method, so the request's is looked up by the id.
                 method = self._waiting.pop(message.id, "")
                 if is_swollen(message.result):
-                    error = ErrorData(code=TOO_LARGE, message=f"its answer has more than {MOST_PARTS:,} parts")
+                    error = ErrorData(code=TOO_LARGE, message=f"its answer has more than {MAX_PARTS:,} parts")
                     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
                 if method:
                     message.result = _REPAIRS[method](message.result, self._version())

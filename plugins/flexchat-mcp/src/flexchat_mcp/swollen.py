@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-MOST_PARTS = 100_000
+MAX_PARTS = 100_000
 """Values in a message, those aside that are handed on as they are: the SDK takes half a second for so many."""
 
 _HANDED_ON = {"structuredContent", "inputSchema", "outputSchema", "_meta"}
 
 
 def is_swollen(message: Any) -> bool:
-    """Whether a message has more than MOST_PARTS."""
-    left, waiting = MOST_PARTS, [message]
+    """Whether a message has more than MAX_PARTS."""
+    budget, waiting = MAX_PARTS, [message]
     while waiting:
         part = waiting.pop()
-        left -= len(part)
-        if left < 0:
+        budget -= len(part)
+        if budget < 0:
             return True
         if isinstance(part, dict):
             waiting += [each for name, each in part.items() if name not in _HANDED_ON and isinstance(each, dict | list)]

@@ -21,8 +21,8 @@ from mcp.client.extension import ClaimContext, ClientExtension, NotificationBind
 from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
-from .errors import MOST_ERRORS, AnswerLostError, ServerUnusableError, TaskGoneError
-from .questions import MOST_ROUNDS, Answer, answered
+from .errors import MAX_ERRORS, AnswerLostError, ServerUnusableError, TaskGoneError
+from .questions import MAX_ROUNDS, Answer, answered
 from .repair import repair_call
 from .settings import MODERN
 
@@ -30,20 +30,20 @@ Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 RELATED_TASK = "io.modelcontextprotocol/related-task"
-MOST_ID_CHARS = 1_000
+MAX_ID_CHARS = 1_000
 """A longer id is refused."""
-USUAL_PAUSE_S, SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 0.1, 30.0
+DEFAULT_PAUSE_S, MIN_PAUSE_S, MAX_PAUSE_S = 1.0, 0.1, 30.0
 """Between two polls: if the server says nothing, and whatever it says."""
 POLL_S = 10.0
 """How long the answer to a poll may take."""
 PATIENCE_S = 30.0
 """How long a server that runs a task may be away."""
-MOST_TROUBLES = 50
+MAX_TROUBLES = 50
 """How often asking about one task may fail."""
-_LONGEST_TROUBLE_S = 5.0
+_MAX_TROUBLE_S = 5.0
 _TTL_MS = 24 * 3_600_000
 """How long a server is asked to keep a task of the older era: a turn may be resumed much later."""
-_MOST_ERROR_CHARS = 2_000
+_MAX_ERROR_CHARS = 2_000
 _UNANSWERABLE = "its task asks something that cannot be answered here"
 _RAW: Any = TypeAdapter(dict[str, Any])
 
@@ -56,10 +56,10 @@ class Task:
         status: The last reported one; empty before the first, and while it is requested.
     """
 
-    def __init__(self, id: str, seen: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, id: str, state: Mapping[str, Any] | None = None) -> None:
         self.id, self.status = id, ""
-        self._seen = seen
-        self._pause_s = USUAL_PAUSE_S
+        self._seen = state
+        self._pause_s = DEFAULT_PAUSE_S
         self._heard_at = time.monotonic()
         self._stirred = asyncio.Event()
         self._said, self._reports = "", 0
@@ -136,26 +136,26 @@ class Task:
         """
         self._troubles += 1
         # Limited by time and number: a server that accepts connections but never answers would be polled for ever.
-        if time.monotonic() - self._heard_at > PATIENCE_S or self._troubles > MOST_TROUBLES:
+        if time.monotonic() - self._heard_at > PATIENCE_S or self._troubles > MAX_TROUBLES:
             raise TaskGoneError(f"it cannot be asked about its task: {error}")
         # Exponential, so that a server that restarts is not flooded by the polls of all its tasks.
-        await asyncio.sleep(min(SHORTEST_PAUSE_S * 2.0**self._troubles, _LONGEST_TROUBLE_S))
+        await asyncio.sleep(min(MIN_PAUSE_S * 2.0**self._troubles, _MAX_TROUBLE_S))
 
     async def _note(self, state: Mapping[str, Any], report: Report | None) -> None:
         self._heard_at = time.monotonic()
         wish_ms = state.get("pollIntervalMs", state.get("pollInterval"))
         if isinstance(wish_ms, int | float) and not isinstance(wish_ms, bool) and math.isfinite(wish_ms):
-            self._pause_s = min(max(wish_ms / 1000, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
-        said = state.get("statusMessage")
+            self._pause_s = min(max(wish_ms / 1000, MIN_PAUSE_S), MAX_PAUSE_S)
+        text = state.get("statusMessage")
         # Only changes are reported: servers repeat their message in every poll.
-        if report is not None and isinstance(said, str) and said and said != self._said:
-            self._said, self._reports = said, self._reports + 1
-            await report(self._reports, None, said)
+        if report is not None and isinstance(text, str) and text and text != self._said:
+            self._said, self._reports = text, self._reports + 1
+            await report(self._reports, None, text)
 
     async def _pause(self) -> None:
-        await asyncio.sleep(SHORTEST_PAUSE_S)  # however often it announces changes
+        await asyncio.sleep(MIN_PAUSE_S)  # however often it announces changes
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._pause_s - SHORTEST_PAUSE_S):
+            async with asyncio.timeout(self._pause_s - MIN_PAUSE_S):
                 await self._stirred.wait()
         # After the wait: an announcement that arrives during a poll ends the next pause at once, instead of being lost.
         self._stirred.clear()
@@ -169,8 +169,8 @@ class Task:
         new = {name: asked for name, asked in open.items() if name not in self._replies}
         if new:
             self._rounds += 1
-            if self._rounds > MOST_ROUNDS:
-                raise TaskGoneError(f"its task asked {MOST_ROUNDS} times without coming to a result", is_left=True)
+            if self._rounds > MAX_ROUNDS:
+                raise TaskGoneError(f"its task asked {MAX_ROUNDS} times without coming to a result", is_left=True)
             try:
                 replies, _ = await answered({"resultType": "input_required", "inputRequests": new}, answer)
             except (ToolError, ValidationError):
@@ -229,7 +229,7 @@ async def outcome(
         except MCPError as error:
             # Which request was refused decides: tasks/result of a failed task reports the tool's own error.
             if task.status == "failed":
-                raise ToolError(f"the tool failed: {error.message[:_MOST_ERROR_CHARS]} ({error.code})") from None
+                raise ToolError(f"the tool failed: {error.message[:_MAX_ERROR_CHARS]} ({error.code})") from None
             if task.status == "completed" or (not task.status and error.code == types.INVALID_PARAMS):
                 text = f"it no longer has the task's result: {error.message} ({error.code})"
                 raise TaskGoneError(text, is_forgotten=True) from None
@@ -260,7 +260,7 @@ def task_metadata(client: Client, tool: Mapping[str, Any], *, is_write: bool) ->
 
 def made_of(error: ValidationError) -> dict[str, Any] | None:
     """Return the answer of the older era that the SDK takes for a broken result, because it is a task."""
-    if error.error_count() > MOST_ERRORS:
+    if error.error_count() > MAX_ERRORS:
         return None  # a task lacks little
     for each in error.errors(include_url=False):
         answer = each["input"]
@@ -269,13 +269,13 @@ def made_of(error: ValidationError) -> dict[str, Any] | None:
     return None
 
 
-class _Claimed(types.Result):
+class _TaskAnswer(types.Result):
     """An answer that is a task."""
 
     result_type: Literal["task"] = Field(alias="resultType")
 
 
-class _Told(types.NotificationParams):
+class _TaskNotification(types.NotificationParams):
     """A server's notification about a task."""
 
     task_id: str = ""
@@ -296,19 +296,21 @@ class TasksExtension(ClientExtension):
     def claims(self) -> list[ResultClaim[Any]]:
         """Return one claim: without it, the extension would be declared to servers of the older era as well."""
 
-        async def resolve(claimed: _Claimed, context: ClaimContext) -> types.CallToolResult:
+        async def resolve(claimed: _TaskAnswer, context: ClaimContext) -> types.CallToolResult:
             raise NotImplementedError("calls are made without the SDK's call_tool")
 
-        return [ResultClaim(result_type="task", model=_Claimed, resolve=resolve)]
+        return [ResultClaim(result_type="task", model=_TaskAnswer, resolve=resolve)]
 
     def notifications(self) -> list[NotificationBinding[Any]]:
         """Return the notifications of changed tasks."""
 
-        async def on_status(told: _Told) -> None:
-            self._changed(told.task_id)
+        async def on_status(notification: _TaskNotification) -> None:
+            self._changed(notification.task_id)
 
         methods = ("notifications/tasks", "notifications/tasks/status")
-        return [NotificationBinding(method=method, params_type=_Told, handler=on_status) for method in methods]
+        return [
+            NotificationBinding(method=method, params_type=_TaskNotification, handler=on_status) for method in methods
+        ]
 
 
 class _TaskRequest(types.Request[dict[str, Any], str]):
@@ -324,7 +326,7 @@ async def _ask(client: Client, method: str, id: str, **rest: Any) -> dict[str, A
 
 
 def _is_id(id: object) -> TypeGuard[str]:
-    return isinstance(id, str) and 0 < len(id) <= MOST_ID_CHARS
+    return isinstance(id, str) and 0 < len(id) <= MAX_ID_CHARS
 
 
 def _result(result: Any, version: str) -> dict[str, Any]:
@@ -336,17 +338,17 @@ def _result(result: Any, version: str) -> dict[str, Any]:
     if isinstance(result, dict):
         result = repair_call(result, version)
     types.CallToolResult.model_validate(result, by_name=False)
-    found: dict[str, Any] = result
-    return found
+    checked: dict[str, Any] = result
+    return checked
 
 
 def _failure(state: Mapping[str, Any]) -> str:
     error = state.get("error")
     if not isinstance(error, Mapping) or not isinstance(error.get("message"), str):
         return f"the tool failed{_why(state)}"
-    return f"the tool failed: {error['message'][:_MOST_ERROR_CHARS]} ({error.get('code')!s:.20})"
+    return f"the tool failed: {error['message'][:_MAX_ERROR_CHARS]} ({error.get('code')!s:.20})"
 
 
 def _why(state: Mapping[str, Any]) -> str:
-    said = state.get("statusMessage")
-    return f": {said[:_MOST_ERROR_CHARS]}" if isinstance(said, str) and said else ""
+    text = state.get("statusMessage")
+    return f": {text[:_MAX_ERROR_CHARS]}" if isinstance(text, str) and text else ""

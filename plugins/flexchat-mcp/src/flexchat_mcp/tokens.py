@@ -19,7 +19,7 @@ from .lock import take_lock
 
 LOCK_S = 40.0
 """How long one waits for whoever renews the tokens: longer than that may take."""
-_MOST_BYTES = 2 * 2**20
+_MAX_BYTES = 2 * 2**20
 
 
 class TokensError(FlexChatError):
@@ -41,8 +41,8 @@ class TokenFile:
     def __init__(self, url: str, tenant: str = DEFAULT_TENANT) -> None:
         self._whose = {"url": url} if tenant in ("", DEFAULT_TENANT) else {"url": url, "tenant": tenant}
         # No URL and no two names give the same bytes: NUL is in no URL, and surrogatepass keeps apart what is not text.
-        named = "\0".join(self._whose.values()).encode("utf-8", "surrogatepass")
-        self.path = data_folder() / "mcp" / f"{hashlib.sha256(named).hexdigest()[:32]}.json"
+        identity = "\0".join(self._whose.values()).encode("utf-8", "surrogatepass")
+        self.path = data_folder() / "mcp" / f"{hashlib.sha256(identity).hexdigest()[:32]}.json"
 
     def read(self) -> dict[str, Any]:
         """Read the stored tokens; empty without a file, or for another server or tenant.
@@ -59,14 +59,14 @@ class TokenFile:
             with os.fdopen(number, "rb") as file:
                 # Checked on the open file: the path may lead to another one by now.
                 self._refuse_unsafe(os.fstat(number))
-                content = file.read(_MOST_BYTES)
+                content = file.read(_MAX_BYTES)
         with contextlib.suppress(ValueError):
-            found = json.loads(content)
-            if isinstance(found, dict) and {k: found[k] for k in ("url", "tenant") if k in found} == self._whose:
-                return found
+            data = json.loads(content)
+            if isinstance(data, dict) and {k: data[k] for k in ("url", "tenant") if k in data} == self._whose:
+                return data
         return {}
 
-    def write(self, kept: dict[str, Any]) -> None:
+    def write(self, data: dict[str, Any]) -> None:
         """Replace the stored tokens atomically; the file is never readable by other users.
 
         Raises:
@@ -79,7 +79,7 @@ class TokenFile:
                 # A new file, private from its creation, then renamed: readers see the old tokens or the new.
                 number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 with os.fdopen(number, "w", encoding="utf-8") as file:
-                    json.dump({**kept, **self._whose}, file)
+                    json.dump({**data, **self._whose}, file)
                     file.flush()
                     os.fsync(number)
                 part.replace(self.path)
@@ -134,10 +134,10 @@ class TokenFile:
     def state(self) -> tuple[int, ...]:
         """Changes with each write; empty if there is no file."""
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError:
             return ()
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
     def _refuse_unsafe(self, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):

@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.shared.dispatcher import ProgressFnT
 from pydantic import TypeAdapter, ValidationError
 
-from .questions import MOST_ROUNDS, Answer, answered
+from .questions import MAX_ROUNDS, Answer, answered
 from .tasks import made_of, task_metadata
 
 _RAW: Any = TypeAdapter(dict[str, Any])
@@ -48,7 +48,7 @@ async def call_tool(
     responses: types.InputResponses | None = None
     state: str | None = None
     task = task_metadata(client, definition or {}, is_write=is_write)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         params = types.CallToolRequestParams(
             name=name,
             arguments=dict(arguments),
@@ -62,13 +62,13 @@ async def call_tool(
         try:
             result: dict[str, Any] = await client.session.send_request(request, _RAW, progress_callback=progress)
         except ValidationError as error:
-            if (made := made_of(error)) is None:
+            if (task_answer := made_of(error)) is None:
                 raise
-            return made
+            return task_answer
         if result.get("resultType") == "task":
             return result
         if result.get("resultType") != "input_required":
             types.CallToolResult.model_validate(result, by_name=False)
             return result
         responses, state = await answered(result, answer)
-    raise ToolError(f"the tool asked {MOST_ROUNDS} times without coming to a result")
+    raise ToolError(f"the tool asked {MAX_ROUNDS} times without coming to a result")

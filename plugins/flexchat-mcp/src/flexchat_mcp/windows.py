@@ -50,14 +50,14 @@ async def windows_transport(
         to_session, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
 
         async def read() -> None:
-            said = False
+            has_warned = False
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 async for item in from_server:
                     if isinstance(item, SessionMessage):
                         await to_session.send(item)
-                    elif not said:
+                    elif not has_warned:
                         log.warning("MCP server '%s' prints on its stdout, which is for messages", name)
-                        said = True
+                        has_warned = True
             to_session.close()
             ended("it has ended")
 

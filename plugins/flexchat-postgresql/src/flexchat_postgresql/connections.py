@@ -217,8 +217,8 @@ class Connections:
 
     async def _version(self, connection: Connection) -> int:
         try:
-            asked = self.sql("SELECT version FROM {s}.versions WHERE part = %s")
-            row = await (await connection.execute(asked, (self._part,))).fetchone()
+            query = self.sql("SELECT version FROM {s}.versions WHERE part = %s")
+            row = await (await connection.execute(query, (self._part,))).fetchone()
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             return 0
         return int(row[0]) if row else 0
@@ -226,11 +226,11 @@ class Connections:
     async def _migrate(self, connection: Connection) -> None:
         async with connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            made = await (
+            existing = await (
                 await connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self._config.schema,))
             ).fetchone()
             # CREATE SCHEMA IF NOT EXISTS requires the CREATE privilege even if the schema exists.
-            if made is None:
+            if existing is None:
                 await connection.execute(self.sql("CREATE SCHEMA {s}"))
             await connection.execute(
                 self.sql("CREATE TABLE IF NOT EXISTS {s}.versions (part text PRIMARY KEY, version int NOT NULL)")

@@ -30,7 +30,7 @@ from .ledger import PostgresqlLedger, forget_texts
 from .owners import Renewer, extend
 from .tables import CONVERSATIONS
 
-LONGEST_KEY = 800
+MAX_KEY_BYTES = 800
 """Bytes of a tenant's name or an id: an entry of an index holds three of them, and some 2,700 bytes."""
 
 _INFO = """
@@ -88,7 +88,7 @@ class PostgresqlConversations:
         who, which, id = _key("tenant", tenant), _key("conversation", conversation), _key("turn", turn.id)
         now = _now()
         try:
-            written = turn_to_parts(turn)
+            encoded = turn_to_parts(turn)
         except ValueError as error:
             raise StorageError(f"conversations: {error}") from error
 
@@ -101,7 +101,7 @@ class PostgresqlConversations:
             # The end before the turn: it fails on a lost fence, before a conversation shows a turn run elsewhere.
             is_kept = end is None or await self.journal.end(connection, end, now, is_again=is_again)
             if is_kept:  # what an earlier run has added is not added again
-                await self._add(connection, who, which, id, turn, written, at, turns=turns)
+                await self._add(connection, who, which, id, turn, encoded, at, turns=turns)
             else:
                 await connection.execute(self.connections.sql(_DELETE_EMPTY), (who, which))
             return is_kept
@@ -121,8 +121,8 @@ class PostgresqlConversations:
             if row is not None:
                 return int(row[0])
             # Another append may create it, and a deletion delete it again, between the two statements.
-            given = (who, which, title, title.casefold(), at, at)
-            await connection.execute(self.connections.sql(_BEGIN), given)
+            values = (who, which, title, title.casefold(), at, at)
+            await connection.execute(self.connections.sql(_BEGIN), values)
 
     async def _add(
         self,
@@ -131,7 +131,7 @@ class PostgresqlConversations:
         which: str,
         id: str,
         turn: ConversationTurn,
-        written: tuple[str, str],
+        encoded: tuple[str, str],
         at: str,
         *,
         turns: int,
@@ -139,9 +139,9 @@ class PostgresqlConversations:
         added = """
             INSERT INTO {s}.turns (tenant, conversation, number, id, folded_text, history, turn, status)
             VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""
-        given = (who, which, turns + 1, id, turn.text.casefold(), *written, turn.status)
+        values = (who, which, turns + 1, id, turn.text.casefold(), *encoded, turn.status)
         # No row is inserted if an earlier attempt was committed: its cost must not be added twice.
-        if (await connection.execute(self.connections.sql(added), given)).rowcount:
+        if (await connection.execute(self.connections.sql(added), values)).rowcount:
             used = """
                 UPDATE {s}.conversations SET turns = turns + 1, used_at = %s, topic = %s,
                     cost = CASE WHEN %s::bigint IS NULL THEN cost
@@ -149,20 +149,20 @@ class PostgresqlConversations:
                     used = nextval(%s::regclass) WHERE tenant = %s AND id = %s"""
             sequence = self.connections.sql("{s}.conversation_uses").as_string(connection)
             cost, gap = turn.cost.summand
-            told = (at, storable(turn.topic), cost, cost, gap, sequence, who, which)
-            await connection.execute(self.connections.sql(used), told)
+            update = (at, storable(turn.topic), cost, cost, gap, sequence, who, which)
+            await connection.execute(self.connections.sql(used), update)
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
         """Return the turns, oldest first; only the newest *last* of them if given."""
         who, which = _key("tenant", tenant), _key("conversation", conversation)
         async with self.connections.transaction() as connection:
-            asked = self.connections.sql(
+            query = self.connections.sql(
                 """
                 SELECT history, turn FROM {s}.turns WHERE tenant = %s AND conversation = %s
                 ORDER BY number DESC LIMIT %s"""
             )
             limit = None if last is None else max(last, 0)
-            rows = await (await connection.execute(asked, (who, which, limit))).fetchall()
+            rows = await (await connection.execute(query, (who, which, limit))).fetchall()
             if not rows:
                 await self._check_exists(connection, who, which)
         with _explained(conversation):
@@ -196,10 +196,10 @@ class PostgresqlConversations:
 
     async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
         """Return a conversation's title, counts, times and cost; see ConversationStore."""
-        given = (_key("tenant", tenant), _key("conversation", conversation))
+        key = (_key("tenant", tenant), _key("conversation", conversation))
         async with self.connections.transaction() as connection:
-            asked = self.connections.sql(_INFO + " AND id = %s")
-            row = await (await connection.execute(asked, given)).fetchone()
+            query = self.connections.sql(_INFO + " AND id = %s")
+            row = await (await connection.execute(query, key)).fetchone()
         if row is None:
             raise UnknownConversationError(conversation)
         return _info(row)
@@ -217,51 +217,51 @@ class PostgresqlConversations:
             UnknownConversationError: The conversation *before* does not exist.
         """
         statement = _INFO
-        given: list[object] = [_key("tenant", tenant)]
+        values: list[object] = [_key("tenant", tenant)]
         words = ["%" + _escaped(word) + "%" for word in storable(search or "").casefold().split()]
         if words:
             statement += """ AND (folded_title LIKE ALL(%s) OR EXISTS (
                 SELECT FROM {s}.turns t
                 WHERE t.tenant = c.tenant AND t.conversation = c.id AND t.folded_text LIKE ALL(%s)
             ))"""
-            given += [words, words]
+            values += [words, words]
         async with self.connections.transaction() as connection:
             if before is not None:
-                asked = self.connections.sql("SELECT used FROM {s}.conversations WHERE tenant = %s AND id = %s")
-                key = (given[0], _key("conversation", before))
-                used = await (await connection.execute(asked, key)).fetchone()
+                query = self.connections.sql("SELECT used FROM {s}.conversations WHERE tenant = %s AND id = %s")
+                key = (values[0], _key("conversation", before))
+                used = await (await connection.execute(query, key)).fetchone()
                 if used is None:
                     raise UnknownConversationError(before)
                 statement += " AND used < %s"
-                given += used
+                values += used
             statement += " ORDER BY used DESC LIMIT %s"
-            given.append(max(limit, 0))
-            rows = await (await connection.execute(self.connections.sql(statement), given)).fetchall()
+            values.append(max(limit, 0))
+            rows = await (await connection.execute(self.connections.sql(statement), values)).fetchall()
         return [_info(row) for row in rows]
 
     async def rename(self, conversation: str, title: str, *, tenant: str) -> None:
         """Replace a conversation's title."""
         renamed = "UPDATE {s}.conversations SET title = %s, folded_title = %s WHERE tenant = %s AND id = %s"
-        kept = storable(title)
-        given = (kept, kept.casefold(), _key("tenant", tenant), _key("conversation", conversation))
+        text = storable(title)
+        values = (text, text.casefold(), _key("tenant", tenant), _key("conversation", conversation))
         async with self.connections.transaction(write=True) as connection:
-            if not (await connection.execute(self.connections.sql(renamed), given)).rowcount:
+            if not (await connection.execute(self.connections.sql(renamed), values)).rowcount:
                 raise UnknownConversationError(conversation)
 
     async def delete(self, conversation: str, *, tenant: str) -> None:
         """Delete a conversation with its turns, their steps and the texts of its effects; see ConversationStore."""
         deleted = "DELETE FROM {s}.conversations WHERE tenant = %s AND id = %s"
-        given = (_key("tenant", tenant), _key("conversation", conversation))
+        key = (_key("tenant", tenant), _key("conversation", conversation))
 
         async def delete(connection: Connection, is_again: bool) -> None:
             # First the conversation, then the journal, as append does: the opposite order would deadlock. Turns that
             # begin in it wait for its row, and find it gone.
-            if not (await connection.execute(self.connections.sql(deleted), given)).rowcount:
+            if not (await connection.execute(self.connections.sql(deleted), key)).rowcount:
                 if is_again:
                     return  # an earlier attempt was committed
                 raise UnknownConversationError(conversation)
-            await self.journal.delete_of(connection, *given)
-            await forget_texts(self.connections, connection, *given)
+            await self.journal.delete_of(connection, *key)
+            await forget_texts(self.connections, connection, *key)
 
         await self.connections.repeated(delete)
 
@@ -272,10 +272,10 @@ class PostgresqlConversations:
 
 
 def _key(what: str, name: str) -> str:
-    if not name or name != storable(name) or len(name.encode()) > LONGEST_KEY:
+    if not name or name != storable(name) or len(name.encode()) > MAX_KEY_BYTES:
         raise StorageError(
-            f"conversations: {name[:50]!r} cannot name a {what}: a name has 1 to {LONGEST_KEY} bytes, without NUL and "
-            "halves of surrogate pairs"
+            f"conversations: {name[:50]!r} cannot name a {what}: a name has 1 to {MAX_KEY_BYTES} bytes, without NUL "
+            "and halves of surrogate pairs"
         )
     return name
 

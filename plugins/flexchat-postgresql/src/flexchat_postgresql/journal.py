@@ -118,8 +118,8 @@ class PostgresqlJournal:
     ) -> TurnKey:
         """Bind a caller's idempotency key to a turn; see TurnJournal."""
         now = datetime.now(UTC)
-        seen = (None, None) if instead_of is None else (instead_of.turn, instead_of.begun)
-        new = (tenant, key, turn, digest, _text(now), *seen)
+        expected = (None, None) if instead_of is None else (instead_of.turn, instead_of.begun)
+        new = (tenant, key, turn, digest, _text(now), *expected)
 
         async def bind(connection: Connection, is_again: bool) -> TurnKey:
             # Expired keys go first: otherwise one that has just expired would still block its reuse.
@@ -138,17 +138,17 @@ class PostgresqlJournal:
         token = secrets.token_hex(8)
 
         async def take(connection: Connection, is_again: bool) -> JournaledTurn:
-            found, _ = await self._find(connection, id, tenant)
+            waiting, _ = await self._find(connection, id, tenant)
             # Read the turn again under the lock: another process may have acquired it while this one waited.
-            await self._execute(connection, _LOCKED, (found.id,))
-            found, its_token = await self._find(connection, found.id, tenant)
+            await self._execute(connection, _LOCKED, (waiting.id,))
+            waiting, its_token = await self._find(connection, waiting.id, tenant)
             if is_again and its_token == token:
-                return found  # An earlier attempt was committed.
-            if found.state != "interrupted":
-                raise TurnNotWaitingError(found.id, found.state)
+                return waiting  # An earlier attempt was committed.
+            if waiting.state != "interrupted":
+                raise TurnNotWaitingError(waiting.id, waiting.state)
             await extend(self._connections, connection, owner, lease_s)
-            await self._execute(connection, _TAKE, (owner, token, found.id))
-            return attrs.evolve(found, owner=owner, fence=found.fence + 1, state="running", error="")
+            await self._execute(connection, _TAKE, (owner, token, waiting.id))
+            return attrs.evolve(waiting, owner=owner, fence=waiting.fence + 1, state="running", error="")
 
         return await self._connections.repeated(take)
 
@@ -187,21 +187,21 @@ class PostgresqlJournal:
 
     async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[JournaledEvent]]:
         """Return a turn and its events after number *after*; see TurnJournal."""
-        asked = """
+        query = """
             SELECT number, name, data FROM {s}.journal_events WHERE turn = %s AND number > %s ORDER BY number"""
         async with self._connections.transaction() as connection:
             turn, _ = await self._find(connection, id, tenant)
             if turn.id != id:
                 raise UnknownTurnError(id)
-            rows = await (await self._execute(connection, asked, (id, after))).fetchall()
+            rows = await (await self._execute(connection, query, (id, after))).fetchall()
         return turn, [JournaledEvent(*row) for row in rows]
 
     async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
         """Return a turn with its steps; see TurnJournal."""
         async with self._connections.transaction() as connection:
             turn, _ = await self._find(connection, id, tenant)
-            asked = "SELECT number, kind, data, at FROM {s}.journal_entries WHERE turn = %s ORDER BY number"
-            rows = await (await self._execute(connection, asked, (turn.id,))).fetchall()
+            query = "SELECT number, kind, data, at FROM {s}.journal_entries WHERE turn = %s ORDER BY number"
+            rows = await (await self._execute(connection, query, (turn.id,))).fetchall()
         try:
             return turn, [JournalEntry(number=n, kind=kind, data=json.loads(data), at=at) for n, kind, data, at in rows]
         except ValueError as error:
@@ -220,19 +220,19 @@ class PostgresqlJournal:
         statement: LiteralString = (
             f"SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE tenant = %(tenant)s AND {_THERE}"
         )
-        given: dict[str, object] = {"tenant": tenant, "limit": max(limit, 0)}
+        values: dict[str, object] = {"tenant": tenant, "limit": max(limit, 0)}
         if states is not None:
             statement += f" AND {_STATE} = ANY(%(states)s)"
-            given["states"] = [*states]
+            values["states"] = [*states]
         if conversation is not None:
             statement += " AND conversation = %(conversation)s"
-            given["conversation"] = conversation
+            values["conversation"] = conversation
         async with self._connections.transaction() as connection:
             if before is not None:
                 statement += " AND number < (SELECT number FROM {s}.journal_turns WHERE id = %(before)s)"
-                given["before"] = (await self._find(connection, before, tenant))[0].id
+                values["before"] = (await self._find(connection, before, tenant))[0].id
             statement += " ORDER BY number DESC LIMIT %(limit)s"
-            return [_turn(row) for row in await (await self._execute(connection, statement, given)).fetchall()]
+            return [_turn(row) for row in await (await self._execute(connection, statement, values)).fetchall()]
 
     async def waiting(self, conversation: str, *, tenant: str) -> Sequence[str]:
         """Return the ids of a conversation's interrupted turns, oldest first; see TurnJournal."""
@@ -253,10 +253,10 @@ class PostgresqlJournal:
         until, until_told = (_text(now - timedelta(seconds=each)) for each in (older_than_s, events_older_than_s))
 
         async def forget(connection: Connection, is_again: bool) -> int:
-            told = """
+            events = """
                 DELETE FROM {s}.journal_events
                 WHERE turn IN (SELECT id FROM {s}.journal_turns WHERE ended_at <> '' AND ended_at < %s)"""
-            await self._execute(connection, told, (until_told,))
+            await self._execute(connection, events, (until_told,))
             await self._execute(connection, _DELETE_DEAD, ())
             old = "DELETE FROM {s}.journal_turns WHERE ended_at <> '' AND ended_at < %s"
             discarded = await self._execute(connection, f"{old} AND conversation = ''", (until_told,))
@@ -278,9 +278,9 @@ class PostgresqlJournal:
         rows = [_row(turn.id, entry) for entry in end.entries]
         if is_again:
             # State, fence and time together identify this attempt: another owner would have a higher fence.
-            found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
-            if found is not None and (found[0], found[1], found[3]) == (end.state, turn.fence, at):
-                return bool(found[4])  # an earlier run was committed
+            row = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
+            if row is not None and (row[0], row[1], row[3]) == (end.state, turn.fence, at):
+                return bool(row[4])  # an earlier run was committed
         is_kept = await self._add(connection, turn, rows, after=_after(end.entries))
         if not is_kept:
             await self._execute(connection, "DELETE FROM {s}.journal_entries WHERE turn = %s", (turn.id,))
@@ -313,23 +313,23 @@ class PostgresqlJournal:
             StorageError: A lost step is no longer in memory.
         """
         first = rows[0][1] if rows else None
-        found = await self._begin(connection, turn, after) if first == 1 else None
-        if found is None:
-            found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
+        row = await self._begin(connection, turn, after) if first == 1 else None
+        if row is None:
+            row = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
         again = self._remembered(turn.id)
         # The row is gone though it was committed: restore it, but only with all its steps, from the first one on.
-        if found is None and again and again[0][1] == 1:
+        if row is None and again and again[0][1] == 1:
             await self._begin(connection, turn, json.loads(again[0][3]).get("after"))
-            found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
-        if found is None or found[:3] != ("running", turn.fence, turn.owner):
+            row = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
+        if row is None or row[:3] != ("running", turn.fence, turn.owner):
             raise LostTurnError(turn.id)
-        last = found[5]
-        written = [*(row for row in again if row[1] > last and (first is None or row[1] < first)), *rows]
-        if written:
-            if written[0][1] > last + 1:
+        last = row[5]
+        missing = [*(row for row in again if row[1] > last and (first is None or row[1] < first)), *rows]
+        if missing:
+            if missing[0][1] > last + 1:
                 raise StorageError(f"turns: step {last + 1} of {turn.id} is missing: the database has lost it")
-            await self._execute(connection, _ENTRIES, tuple(map(list, zip(*written, strict=True))))
-        return bool(found[4])
+            await self._execute(connection, _ENTRIES, tuple(map(list, zip(*missing, strict=True))))
+        return bool(row[4])
 
     async def _begin(self, connection: Connection, turn: JournaledTurn, after: str | None) -> tuple[Any, ...] | None:
         """Insert a turn's row and return what _LOCKED would find; None if there was one, from an earlier attempt."""
@@ -339,8 +339,8 @@ class PostgresqlJournal:
             if await had.fetchone() is None:
                 turn = attrs.evolve(turn, conversation="")
         began_at = turn.began_at or _text(datetime.now(UTC))
-        given = (turn.id, turn.tenant, turn.conversation, storable(turn.message), turn.owner, turn.fence, began_at)
-        inserted = await self._execute(connection, _BEGIN, (*given, turn.key))
+        values = (turn.id, turn.tenant, turn.conversation, storable(turn.message), turn.owner, turn.fence, began_at)
+        inserted = await self._execute(connection, _BEGIN, (*values, turn.key))
         if turn.key:
             begun = await self._execute(connection, _KEY_BEGUN, (turn.tenant, turn.key, turn.id))
             if not begun.rowcount:
@@ -352,8 +352,8 @@ class PostgresqlJournal:
         # Turns acquired by other processes never end here, so their steps have to expire.
         if len(self._recent) > 1000:
             self._recent = {id: rows for id, rows in self._recent.items() if rows[-1][0] > now - _LOST_WITHIN_S}
-        kept = [(at, row) for at, row in self._recent.get(turn, ()) if at > now - _LOST_WITHIN_S]
-        self._recent[turn] = kept + [(now, row) for row in rows]
+        recent = [(at, row) for at, row in self._recent.get(turn, ()) if at > now - _LOST_WITHIN_S]
+        self._recent[turn] = recent + [(now, row) for row in rows]
 
     def _remembered(self, turn: str) -> Sequence[_Row]:
         return [row for _, row in self._recent.get(turn, ())]
@@ -366,16 +366,16 @@ class PostgresqlJournal:
         """
         if not id or id != storable(id):
             raise UnknownTurnError(id)
-        given = {"tenant": tenant, "id": id, "end": id + "g"}  # ids are hexadecimal
-        rows = await (await self._execute(connection, _FIND, given)).fetchall()
+        values = {"tenant": tenant, "id": id, "end": id + "g"}  # ids are hexadecimal
+        rows = await (await self._execute(connection, _FIND, values)).fetchall()
         if not rows:
             raise UnknownTurnError(id)
         if len(rows) > 1 and rows[0][0] != id:
             raise UnknownTurnError(id, several=True)
         return _turn(rows[0]), rows[0][-1]
 
-    async def _execute(self, connection: Connection, statement: LiteralString, given: Any) -> Any:
-        return await connection.execute(self._connections.sql(statement), given)
+    async def _execute(self, connection: Connection, statement: LiteralString, values: Any) -> Any:
+        return await connection.execute(self._connections.sql(statement), values)
 
 
 def _row(turn: str, entry: JournalEntry) -> _Row:

@@ -91,8 +91,8 @@ class PostgresqlLedger:
         values = {**_values(new), "token": token, **lease(owner, lease_s)}
 
         async def claim_new(connection: Connection, is_again: bool) -> bool:
-            made: int = (await self._execute(connection, _CLAIM, values)).rowcount
-            return made > 0
+            count: int = (await self._execute(connection, _CLAIM, values)).rowcount
+            return count > 0
 
         async def claim(connection: Connection, is_again: bool) -> Claim:
             inserted = await self._execute(connection, _INSERT, values)
@@ -100,10 +100,10 @@ class PostgresqlLedger:
                 await extend(self._connections, connection, owner, lease_s)
                 return Claim("yours", new)
             await self._execute(connection, _LOCK, (call.key,))
-            found = await (await self._execute(connection, _ROW, (call.key,))).fetchone()
-            if found is None:
+            stored = await (await self._execute(connection, _ROW, (call.key,))).fetchone()
+            if stored is None:
                 raise _GoneError
-            row, (its_token, *its_lease) = _effect(found), found[len(_FIELDS) :]
+            row, (its_token, *its_lease) = _effect(stored), stored[len(_FIELDS) :]
             # The token identifies the attempt that wrote the row. Without it, a claim whose COMMIT was not confirmed
             # would count as another owner's, and the call would end as "unknown" though it never ran.
             if its_token == token and row.state == "claimed":
@@ -130,11 +130,11 @@ class PostgresqlLedger:
 
     async def remember(self, key: str, fence: int, *, handle: str) -> bool:
         """Store the handle of an external job with a claim; see EffectLedger."""
-        given = {"handle": handle, "key": key, "fence": fence}
+        values = {"handle": handle, "key": key, "fence": fence}
 
         async def remember(connection: Connection, is_again: bool) -> bool:
-            written: int = (await self._execute(connection, _REMEMBER, given)).rowcount
-            return written > 0  # Idempotent: a retry updates the same row to the same value.
+            count: int = (await self._execute(connection, _REMEMBER, values)).rowcount
+            return count > 0  # Idempotent: a retry updates the same row to the same value.
 
         return await self._connections.repeated(remember, alone=True)
 
@@ -142,13 +142,13 @@ class PostgresqlLedger:
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
     ) -> bool:
         """Record how a claim ended; see EffectLedger."""
-        given = {"state": state, "result": result, "note": storable(note)}
-        return await self._end(_FINISH, {**given, "key": key, "fence": fence, "at": effect_rows.now_text()})
+        values = {"state": state, "result": result, "note": storable(note)}
+        return await self._end(_FINISH, {**values, "key": key, "fence": fence, "at": effect_rows.now_text()})
 
     async def release(self, key: str, fence: int, *, note: str) -> bool:
         """Release a claim whose call has not run; see EffectLedger."""
-        given = {"state": "failed", "note": storable(note)}
-        return await self._end(_RELEASE, {**given, "key": key, "fence": fence, "at": effect_rows.now_text()})
+        values = {"state": "failed", "note": storable(note)}
+        return await self._end(_RELEASE, {**values, "key": key, "fence": fence, "at": effect_rows.now_text()})
 
     async def settle(
         self,
@@ -192,29 +192,29 @@ class PostgresqlLedger:
     ) -> Sequence[Effect]:
         """Return effects, newest first; see EffectLedger."""
         statement = f"SELECT {_COLUMNS}, {LIVES} FROM {{s}}.effects e WHERE tenant = %(tenant)s"
-        given: dict[str, object] = {"tenant": tenant, "limit": max(limit, 0)}
+        values: dict[str, object] = {"tenant": tenant, "limit": max(limit, 0)}
         if states is not None:
             # The first condition can use an index; the second treats a claim of a dead owner as unknown.
             statement += f" AND (state = ANY(%(states)s) OR state = 'claimed') AND {_TOLD_STATE} = ANY(%(states)s)"
-            given["states"] = [*states]
+            values["states"] = [*states]
         if conversation is not None:
             statement += " AND conversation = %(conversation)s"
-            given["conversation"] = conversation
+            values["conversation"] = conversation
         async with self._connections.transaction() as connection:
             if before is not None:
                 statement += " AND number < (SELECT number FROM {s}.effects WHERE key = %(before)s)"
-                given["before"] = (await self._find(connection, before, tenant))[0].key
+                values["before"] = (await self._find(connection, before, tenant))[0].key
             statement += " ORDER BY number DESC LIMIT %(limit)s"
-            rows: builtins.list[Any] = await (await self._execute(connection, statement, given)).fetchall()
+            rows: builtins.list[Any] = await (await self._execute(connection, statement, values)).fetchall()
         return [effect_rows.told(_effect(row), row[-1]) for row in rows]
 
     async def forget(self, *, older_than_s: float) -> None:
         """Delete the texts and rows of effects that ended long ago; see EffectLedger."""
-        given = {"texts": _ago(older_than_s), "rows": _ago(max(older_than_s, _DAY_S))}
+        values = {"texts": _ago(older_than_s), "rows": _ago(max(older_than_s, _DAY_S))}
 
         async def forget(connection: Connection, is_again: bool) -> None:
             for statement in (_FORGET_TEXTS, _FORGET_ROWS, _FORGET_OWNERS):
-                await self._execute(connection, statement, given)
+                await self._execute(connection, statement, values)
 
         await self._connections.repeated(forget)
 
@@ -229,12 +229,12 @@ class PostgresqlLedger:
     async def aclose(self) -> None:
         """Do nothing: the store owns the connections."""
 
-    async def _end(self, statement: LiteralString, given: dict[str, object]) -> bool:
+    async def _end(self, statement: LiteralString, values: dict[str, object]) -> bool:
         async def end(connection: Connection, is_again: bool) -> bool:
-            if (await self._execute(connection, statement, given)).rowcount:
+            if (await self._execute(connection, statement, values)).rowcount:
                 return True
             # An earlier attempt may have been committed: then the row holds its values, to the millisecond.
-            return is_again and (await self._execute(connection, _IS_WRITTEN, given)).rowcount > 0
+            return is_again and (await self._execute(connection, _IS_WRITTEN, values)).rowcount > 0
 
         return await self._connections.repeated(end, alone=True)
 
@@ -247,8 +247,8 @@ class PostgresqlLedger:
         prefix = storable(key)
         if not prefix or prefix != key:
             raise UnknownEffectError(key)
-        given = {"key": prefix, "end": prefix + "g", "tenant": tenant}  # keys are hexadecimal
-        rows: builtins.list[Any] = await (await self._execute(connection, _FIND, given)).fetchall()
+        values = {"key": prefix, "end": prefix + "g", "tenant": tenant}  # keys are hexadecimal
+        rows: builtins.list[Any] = await (await self._execute(connection, _FIND, values)).fetchall()
         if len(rows) != 1:
             raise UnknownEffectError(key, [row[0] for row in rows])
         return _effect(rows[0]), rows[0][-1]
@@ -257,8 +257,8 @@ class PostgresqlLedger:
         renewals, lease_s, has_expired = row
         return renewals is not None and not self._watch.is_dead(owner, renewals, lease_s, has_expired=has_expired)
 
-    async def _execute(self, connection: Connection, statement: LiteralString, given: Any) -> Any:
-        return await connection.execute(self._connections.sql(statement), given)
+    async def _execute(self, connection: Connection, statement: LiteralString, values: Any) -> Any:
+        return await connection.execute(self._connections.sql(statement), values)
 
 
 async def forget_texts(connections: Connections, connection: Connection, tenant: str, conversation: str) -> None:

@@ -104,8 +104,8 @@ class Renewer:
             self._execute(self._connection, owner, lease_s)
 
     def _execute(self, connection: psycopg.Connection[tuple[Any, ...]], owner: str, lease_s: float) -> None:
-        given = {"owner": owner, "for_s": lease_s, "lease_s": lease_s}
-        connection.execute(self._connections.sql(_LEASE, where=self._connections.sql("")), given)
+        values = {"owner": owner, "for_s": lease_s, "lease_s": lease_s}
+        connection.execute(self._connections.sql(_LEASE, where=self._connections.sql("")), values)
 
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         # An unresponsive server must not block the thread, which renews the leases of other turns.

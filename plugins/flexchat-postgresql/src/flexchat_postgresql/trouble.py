@@ -43,17 +43,17 @@ class Place:
     def of(cls, dsn: str) -> Place | None:
         """Parse a connection string; None if it is invalid."""
         try:
-            found = conninfo_to_dict(dsn)
+            parts = conninfo_to_dict(dsn)
         except psycopg.Error:
             return None
-        if "@" in f"{found.get('host')}{found.get('user')}{found.get('dbname')}":
+        if "@" in f"{parts.get('host')}{parts.get('user')}{parts.get('dbname')}":
             # An @ in the password that is not written as %40 ends the password early: the rest would be shown.
             return None
-        host, port = found.get("host") or found.get("hostaddr") or "local", found.get("port") or 5432
-        user = f"{found['user']}@" if found.get("user") else ""
-        password = found.get("password")
+        host, port = parts.get("host") or parts.get("hostaddr") or "local", parts.get("port") or 5432
+        user = f"{parts['user']}@" if parts.get("user") else ""
+        password = parts.get("password")
         return cls(
-            f"PostgreSQL at {user}{host}:{port}/{found.get('dbname') or ''}", str(password) if password else None
+            f"PostgreSQL at {user}{host}:{port}/{parts.get('dbname') or ''}", str(password) if password else None
         )
 
     def explained(self, error: Exception) -> str:
@@ -71,21 +71,21 @@ def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "did not answer within connect_timeout_s: is the server running, and the address in dsn right?"
     code = getattr(error, "sqlstate", None) or ""
-    said = " ".join(str(error).split())[:300]
-    if "vector" in said and (code in ("0A000", "58P01") or (code == "42704" and '"vector"' in said)):
+    message = " ".join(str(error).split())[:300]
+    if "vector" in message and (code in ("0A000", "58P01") or (code == "42704" and '"vector"' in message)):
         return _NO_VECTOR
-    if code == "42704" and "text search configuration" in said:
-        return f"does not know this language: {said} (SELECT cfgname FROM pg_ts_config lists those it knows)"
-    for known in (code, code[:3], code[:2]):
-        if known in _REASONS:
-            return f"{_REASONS[known]} ({said})"
+    if code == "42704" and "text search configuration" in message:
+        return f"does not know this language: {message} (SELECT cfgname FROM pg_ts_config lists those it knows)"
+    for prefix in (code, code[:3], code[:2]):
+        if prefix in _REASONS:
+            return f"{_REASONS[prefix]} ({message})"
     if isinstance(error, psycopg.OperationalError) and not code:
         # Without an SQLSTATE the error is libpq's own, which includes failed logins: it drops their code.
-        if "authentication failed" in said or "no password supplied" in said:
-            return f"{_REASONS['28']} ({said})"
-        if "does not exist" in said and "database" in said:
-            return f"{_REASONS['3D000']} ({said})"
-        if "too many clients" in said or "remaining connection slots" in said:
-            return f"{_REASONS['53300']} ({said})"
-        return f"cannot be reached: is the server running, and the address in dsn right? ({said})"
-    return f"refused: {said}"
+        if "authentication failed" in message or "no password supplied" in message:
+            return f"{_REASONS['28']} ({message})"
+        if "does not exist" in message and "database" in message:
+            return f"{_REASONS['3D000']} ({message})"
+        if "too many clients" in message or "remaining connection slots" in message:
+            return f"{_REASONS['53300']} ({message})"
+        return f"cannot be reached: is the server running, and the address in dsn right? ({message})"
+    return f"refused: {message}"

@@ -34,14 +34,14 @@ def file_id(path: Path) -> FileId | None:
     return status.st_dev, status.st_ino
 
 
-def put_aside(path: Path, seen: FileId | None, application_id: int) -> Path | None:
+def put_aside(path: Path, damaged: FileId | None, application_id: int) -> Path | None:
     """Rename a damaged database together with its log; return the new path, or None if the file must stay.
 
     The file stays if another process has already renamed it, if its application id is another program's, or if it
     neither starts like a database nor is named like one: then the path in the config is wrong, not the file.
 
     Args:
-        seen: The file in which the damage was detected.
+        damaged: The file in which the damage was detected.
 
     Raises:
         OSError: The file cannot be renamed.
@@ -50,7 +50,7 @@ def put_aside(path: Path, seen: FileId | None, application_id: int) -> Path | No
         # Read after the lock is held: a process that waited for it sees the file that another one has already renamed.
         head = file.read(100)
         owner_id = int.from_bytes(head[68:72], "big") if head.startswith(MAGIC) and len(head) == 100 else 0
-        if file_id(path) != seen or owner_id not in (0, application_id):
+        if file_id(path) != damaged or owner_id not in (0, application_id):
             return None
         if not head.startswith(MAGIC) and path.suffix.casefold() not in _NAMES:
             return None

@@ -457,8 +457,8 @@ _REASONS = {
 
 def _explain(error: sqlite3.Error) -> str:
     name = getattr(error, "sqlite_errorname", "")
-    for known, reason in _REASONS.items():
-        if name.startswith(known):
+    for code, reason in _REASONS.items():
+        if name.startswith(code):
             return reason
     return f"refused: {error}"
 

@@ -120,15 +120,15 @@ class SqliteJournal:
         new = TurnKey(key=key, tenant=tenant, turn=turn, digest=digest, bound_at=_now())
         # Compare and swap: the binding is replaced only while it is the one the caller has seen. Comparing with NULL is
         # never true, so that without instead_of an existing binding always stays.
-        seen = (None, None) if instead_of is None else (instead_of.turn, instead_of.begun)
+        expected = (None, None) if instead_of is None else (instead_of.turn, instead_of.begun)
 
         def bind(database: sqlite3.Connection) -> TurnKey:
             database.execute("DELETE FROM turn_keys WHERE bound_at <= ?", (_ago(keep_s),))
-            values = (tenant, key, turn, digest, new.bound_at, *seen)
+            values = (tenant, key, turn, digest, new.bound_at, *expected)
             if database.execute(_BIND, values).fetchall():
                 return new
-            asked = "SELECT turn, digest, begun, bound_at FROM turn_keys WHERE tenant = ? AND key = ?"
-            bound, its_digest, begun, bound_at = database.execute(asked, (tenant, key)).fetchone()
+            query = "SELECT turn, digest, begun, bound_at FROM turn_keys WHERE tenant = ? AND key = ?"
+            bound, its_digest, begun, bound_at = database.execute(query, (tenant, key)).fetchone()
             return attrs.evolve(new, turn=bound, digest=its_digest, begun=bool(begun), bound_at=bound_at)
 
         return await self._database.write(bind)
@@ -137,16 +137,16 @@ class SqliteJournal:
         """Acquire an interrupted turn; see TurnJournal."""
 
         def take(database: sqlite3.Connection) -> JournaledTurn:
-            found = _find(database, id, tenant)
-            if found.state != "interrupted":
-                raise TurnNotWaitingError(found.id, found.state)
+            turn = _find(database, id, tenant)
+            if turn.state != "interrupted":
+                raise TurnNotWaitingError(turn.id, turn.state)
             # Check, lease and fence are one transaction: of two processes that resume a turn, one gets it. The fence
             # refuses later writes of the previous owner, which may be alive but was too slow to renew its lease.
             renew(database, owner, lease_s)
             database.execute(
-                "UPDATE journal_turns SET owner = ?, fence = fence + 1, error = '' WHERE id = ?", (owner, found.id)
+                "UPDATE journal_turns SET owner = ?, fence = fence + 1, error = '' WHERE id = ?", (owner, turn.id)
             )
-            return attrs.evolve(found, owner=owner, fence=found.fence + 1, state="running", error="")
+            return attrs.evolve(turn, owner=owner, fence=turn.fence + 1, state="running", error="")
 
         return await self._database.write(take)
 
@@ -189,14 +189,14 @@ class SqliteJournal:
         """Return a turn and its events; see TurnJournal."""
 
         def read(database: sqlite3.Connection) -> tuple[JournaledTurn, builtins.list[JournaledEvent]]:
-            found = _find(database, id, tenant)
-            if found.id != id:
+            turn = _find(database, id, tenant)
+            if turn.id != id:
                 raise UnknownTurnError(id)
             rows = database.execute(
                 "SELECT number, name, data FROM journal_events WHERE turn = ? AND number > ? ORDER BY number",
                 (id, after),
             )
-            return found, [JournaledEvent(*row) for row in rows]
+            return turn, [JournaledEvent(*row) for row in rows]
 
         return await self._database.read(read)
 
@@ -204,11 +204,11 @@ class SqliteJournal:
         """Return a turn with its steps; see TurnJournal."""
 
         def read(database: sqlite3.Connection) -> tuple[JournaledTurn, list[tuple[int, str, str, str]]]:
-            found = _find(database, id, tenant)
+            turn = _find(database, id, tenant)
             rows = database.execute(
-                "SELECT number, kind, data, at FROM journal_entries WHERE turn = ? ORDER BY number", (found.id,)
+                "SELECT number, kind, data, at FROM journal_entries WHERE turn = ? ORDER BY number", (turn.id,)
             )
-            return found, rows.fetchall()
+            return turn, rows.fetchall()
 
         turn, rows = await self._database.read(read)
         try:
@@ -354,9 +354,9 @@ def _begin_or_check(
         renew(database, turn.owner, lease_s)
     if entries and entries[0].number == 1:
         after = entries[0].data.get("after")
-        asked = "SELECT 1 FROM turns WHERE tenant = ? AND conversation = ? AND id = ?"
+        query = "SELECT 1 FROM turns WHERE tenant = ? AND conversation = ? AND id = ?"
         values = (turn.tenant, turn.conversation, after)
-        is_kept = is_apart or after is None or database.execute(asked, values).fetchone() is not None
+        is_kept = is_apart or after is None or database.execute(query, values).fetchone() is not None
         ids = turn.id, turn.tenant, turn.conversation if is_kept else ""
         database.execute(
             "INSERT INTO journal_turns (id, tenant, conversation, state, message, owner, fence, began_at, key) "
@@ -364,8 +364,8 @@ def _begin_or_check(
             (*ids, storable(turn.message), turn.owner, turn.fence, turn.began_at or _now(), turn.key),
         )
         if turn.key:
-            asked = "UPDATE turn_keys SET begun = 1 WHERE tenant = ? AND key = ? AND turn = ?"
-            if not database.execute(asked, (turn.tenant, turn.key, turn.id)).rowcount:
+            query = "UPDATE turn_keys SET begun = 1 WHERE tenant = ? AND key = ? AND turn = ?"
+            if not database.execute(query, (turn.tenant, turn.key, turn.id)).rowcount:
                 raise LostTurnError(turn.id)  # the key has since been bound to another turn
         return is_kept
     row = database.execute(

@@ -175,14 +175,14 @@ class SqliteLedger:
         before: str | None = None,
     ) -> Sequence[Effect]:
         """Return effects, the newest first; see EffectLedger."""
-        shown = None if states is None else [*states]
+        requested = None if states is None else [*states]
         conditions: builtins.list[str] = ["tenant = ?"]
         values: builtins.list[object] = [tenant]
-        if shown is not None:
-            marks, now = ", ".join("?" * len(shown)), seconds_since_boot()
+        if requested is not None:
+            marks, now = ", ".join("?" * len(requested)), seconds_since_boot()
             # The first condition can use an index; the second counts a claim whose owner is dead as unknown.
             conditions.append(f"(state IN ({marks}) OR state = 'claimed') AND {_REPORTED_STATE} IN ({marks})")
-            values += [*shown, now, now, *shown]
+            values += [*requested, now, now, *requested]
         if conversation is not None:
             conditions.append("conversation = ?")
             values.append(conversation)

@@ -18,7 +18,7 @@ from ..secrets_in import hidden, is_secret, secrets_in
 from .entries import Entry, toml_of
 from .first_list import accept_first
 
-_LONGEST = 500
+_MAX_NOTE_CHARS = 500
 
 
 def add(context: CommandContext, entries: Sequence[Entry], *, is_agreed: bool, starts: bool) -> int:
@@ -35,10 +35,10 @@ def add(context: CommandContext, entries: Sequence[Entry], *, is_agreed: bool, s
     path = config.path if config is not None else None
     if config is None or path is None:
         raise UsageError("no configuration: flexchat init writes one, --config names one")
-    known = _names_in(config.document.data)
-    new = [entry for entry in entries if entry.name not in known]
+    names = _names_in(config.document.data)
+    new = [entry for entry in entries if entry.name not in names]
     for entry in entries:
-        if entry.name in known:
+        if entry.name in names:
             terminal.say(f"{entry.name} is left out: {path.name} has a server of that name")
     if not new:
         terminal.say("nothing to add")
@@ -65,18 +65,18 @@ def add(context: CommandContext, entries: Sequence[Entry], *, is_agreed: bool, s
 
 def _show(context: CommandContext, entry: Entry) -> None:
     terminal = context.terminal
-    given = {**entry.table.get("env", {}), **entry.table.get("headers", {})}
-    secret = {name: value for name, value in given.items() if is_secret(name)}
+    values = {**entry.table.get("env", {}), **entry.table.get("headers", {})}
+    secret = {name: value for name, value in values.items() if is_secret(name)}
     in_runs = secrets_in(entry.table.get("command", ()), entry.table.get("url"))
     secrets = [*in_runs, *(value for value in secret.values() if value and "${" not in value)]
     what = "reaches" if "url" in entry.table else "runs on this machine, with your rights"
     terminal.out(f"{entry.name} {what}:", "bold")
     terminal.out(f"  {escaped(hidden(entry.runs, secrets))}")
-    for name in given:
-        value = "***" if name in secret and "${" not in secret[name] else hidden(given[name], secrets)
+    for name in values:
+        value = "***" if name in secret and "${" not in secret[name] else hidden(values[name], secrets)
         terminal.out(f"  {escaped(name)} = {escaped(value)}")
     for note in entry.notes:
-        terminal.out(f"  {one_line(escaped(note), _LONGEST)}")
+        terminal.out(f"  {one_line(escaped(note), _MAX_NOTE_CHARS)}")
     if in_runs:
         terminal.out("  *** will stand in the config; ${NAME} takes it from the environment")
     literal = [name for name, value in secret.items() if "${" not in value]
@@ -118,22 +118,22 @@ def _with(entries: Sequence[Entry], text: str, path: Path) -> str:
         tools = data.setdefault("tools", {})
         tools.setdefault("mcp", []).extend(copied({"mcp": tables})["mcp"])
 
-    wanted = copied(parse_document(text, path).data)
+    target = copied(parse_document(text, path).data)
     try:
-        add_to(wanted)
-        whole = _changed(text, path.suffix.lower(), entries, wanted, add_to)
+        add_to(target)
+        whole = _changed(text, path.suffix.lower(), entries, target, add_to)
     except (AttributeError, TypeError, ValueError, RecursionError):
         whole = ""
-    if not whole or parse_document(whole, path).data != wanted:
+    if not whole or parse_document(whole, path).data != target:
         why = "its tools.mcp is not a list, or an alias (*) stands there"
         raise UsageError(f"{path.name} cannot be changed in place: {why}; add the servers by hand")
     return whole
 
 
-def _changed(text: str, suffix: str, entries: Sequence[Entry], wanted: Any, add_to: Any) -> str:
+def _changed(text: str, suffix: str, entries: Sequence[Entry], target: Any, add_to: Any) -> str:
     if suffix == ".json":
         line = next((line for line in text.splitlines()[1:] if line.strip()), "")
-        return json.dumps(wanted, indent=len(line) - len(line.lstrip(" ")) or 2, ensure_ascii=False) + "\n"
+        return json.dumps(target, indent=len(line) - len(line.lstrip(" ")) or 2, ensure_ascii=False) + "\n"
     if suffix in (".yaml", ".yml"):
         return changed_yaml(text, add_to)
     return text + ("" if text.endswith("\n") or not text else "\n") + "".join("\n" + toml_of(each) for each in entries)

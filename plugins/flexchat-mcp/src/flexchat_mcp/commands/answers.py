@@ -13,7 +13,7 @@ from flexchat_cli import Questions, Terminal, UsageError, fields_of, one_line, r
 from ..listing import sourced
 from ..settings import McpConfig
 
-_LONGEST = 2_000
+_MAX_NOTE_CHARS = 2_000
 
 
 class Answers:
@@ -31,15 +31,15 @@ class Answers:
         self._person = Questions(terminal)
         self.problem = ""
 
-    async def answer(self, asked: types.ElicitRequestParams) -> types.ElicitResult:
+    async def answer(self, question: types.ElicitRequestParams) -> types.ElicitResult:
         """Return the answer to a question; one that does not fit it cancels it."""
-        message = one_line(asked.message, _LONGEST)
-        if isinstance(asked, types.ElicitRequestURLParams):
-            reply = await self._person(Question(message=asked.message, url=asked.url))
+        message = one_line(question.message, _MAX_NOTE_CHARS)
+        if isinstance(question, types.ElicitRequestURLParams):
+            reply = await self._person(Question(message=question.message, url=question.url))
             if reply is None:
-                self._terminal.say(f"the tool asks: {message} (declined)\n  {one_line(asked.url, _LONGEST)}")
+                self._terminal.say(f"the tool asks: {message} (declined)\n  {one_line(question.url, _MAX_NOTE_CHARS)}")
             return types.ElicitResult(action="decline" if reply is None else reply.action)
-        schema = asked.requested_schema
+        schema = question.requested_schema
         schema = (
             schema if isinstance(schema, dict) else schema.model_dump(mode="json", by_alias=True, exclude_none=True)
         )
@@ -58,19 +58,19 @@ class Answers:
     async def _from_person(self, message: str, schema: Mapping[str, Any]) -> types.ElicitResult:
         reply = await self._person(Question(message=message, schema=schema))
         if reply is None:
-            wanted = f"; asked for: {', '.join(fields_of(schema))}" if fields_of(schema) else ""
-            why = f"declined: --answer KEY=VALUE answers it{wanted}"
-            self._terminal.say(f"the tool asks: {message} ({one_line(why, _LONGEST)})", "dim")
+            fields = f"; asked for: {', '.join(fields_of(schema))}" if fields_of(schema) else ""
+            why = f"declined: --answer KEY=VALUE answers it{fields}"
+            self._terminal.say(f"the tool asks: {message} ({one_line(why, _MAX_NOTE_CHARS)})", "dim")
             return types.ElicitResult(action="decline")
         content = {**reply.content} if reply.action == "accept" else None
         return types.ElicitResult(action=reply.action, content=content)
 
     def _read(self, schema: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
         properties = fields_of(schema)
-        asked = {"name": "answer", "description": "What the tool asks.", "inputSchema": {**schema, "type": "object"}}
+        tool = {"name": "answer", "description": "What the tool asks.", "inputSchema": {**schema, "type": "object"}}
         mine = [word for word in words if word.partition("=")[0] in properties or word.lstrip().startswith("{")]
         if words and not mine:
             name = words[0].partition("=")[0]
-            known = ", ".join(properties) or "nothing"
-            raise UsageError(f"--answer {name}: not asked for{did_you_mean(name, properties)}; asked for: {known}")
-        return read_arguments(mine, sourced(asked, self._config).definition("any"))
+            names = ", ".join(properties) or "nothing"
+            raise UsageError(f"--answer {name}: not asked for{did_you_mean(name, properties)}; asked for: {names}")
+        return read_arguments(mine, sourced(tool, self._config).definition("any"))

@@ -17,7 +17,7 @@ from ..tokens import TokenFile
 
 WAIT_S = 600.0
 """How long a person may take to sign in."""
-_MOST_BYTES = 16_384
+_MAX_BYTES = 16_384
 _READ_S = 10.0
 
 
@@ -62,18 +62,18 @@ class Browser:
     def _came(self, target: str) -> tuple[str, str]:
         """Take what the browser brings; return the status and the text of the page."""
         parts = urlsplit(target)
-        given = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if parts.path != "/callback" or self._answer is None or self._answer.done():
             return "404 Not Found", "There is nothing here."
-        if given.get("state") != self._state:
+        if query.get("state") != self._state:
             return "400 Bad Request", "This does not belong to the page that FlexChat opened."
-        if "error" in given:
-            why = given.get("error_description") or given["error"]
+        if "error" in query:
+            why = query.get("error_description") or query["error"]
             self._answer.set_exception(OAuthFlowError(f"it was refused: {why[:300]}"))
             return "200 OK", "You are not signed in. You can close this window."
-        if "code" not in given:
+        if "code" not in query:
             return "400 Bad Request", "The code is missing."
-        result = AuthorizationCodeResult(code=given["code"], state=given.get("state"), iss=given.get("iss"))
+        result = AuthorizationCodeResult(code=query["code"], state=query.get("state"), iss=query.get("iss"))
         self._answer.set_result(result)
         return "200 OK", "You are signed in. You can close this window."
 
@@ -97,15 +97,15 @@ async def browser(
         assert person is not None
         await person.answer(reader, writer)
 
-    told = 0 if port or file is None else _port_in(file)
+    last_port = 0 if port or file is None else _port_in(file)
     try:
-        listener = await asyncio.start_server(answer, "127.0.0.1", port or told, limit=_MOST_BYTES)
+        listener = await asyncio.start_server(answer, "127.0.0.1", port or last_port, limit=_MAX_BYTES)
     except OSError as error:
         if port or file is None:
             text = f"port {port} of 127.0.0.1, where the browser comes back to, cannot be used: {error.strerror}"
             raise UsageError(f"{text}; end what uses it, or change auth.redirect_port") from None
         await file.forget()
-        listener = await asyncio.start_server(answer, "127.0.0.1", 0, limit=_MOST_BYTES)
+        listener = await asyncio.start_server(answer, "127.0.0.1", 0, limit=_MAX_BYTES)
     async with listener:
         person = Browser(terminal, listener.sockets[0].getsockname()[1], opens=opens)
         yield person

@@ -115,8 +115,8 @@ async def _called(
     async with chat, opened(chat, name, terminal, answers, tenant=tenant) as source:
         tools = {each["name"]: each for each in (await source.listing()).tools}
         if tool not in tools:
-            known = ", ".join(tools) or "none"
-            raise UsageError(f"{name} has no tool '{tool}'{did_you_mean(tool, tools)}; it has: {known}")
+            names = ", ".join(tools) or "none"
+            raise UsageError(f"{name} has no tool '{tool}'{did_you_mean(tool, tools)}; it has: {names}")
         arguments = read_arguments(words, sourced(tools[tool], source.config).definition(name))
         from ..tasks import cancel, outcome, task_of
         from ..tool_call import call_tool

@@ -29,13 +29,13 @@ def doctor(context: CommandContext, server: str | None, tenant: str | None) -> i
     No tool is called. The exit status is 1 if something does not work.
     """
     terminal, chat = context.terminal, context.open_tools()[0]
-    found = asyncio.run(_examined(chat, chosen(chat, server, tenant), tenant))
+    reports = asyncio.run(_examined(chat, chosen(chat, server, tenant), tenant))
     if context.json:
-        terminal.json(found)
+        terminal.json(reports)
     else:
-        for each in found:
+        for each in reports:
             _show(terminal, each)
-    return FAILED if any(each["trouble"] for each in found) else OK
+    return FAILED if any(each["trouble"] for each in reports) else OK
 
 
 async def _examined(chat: FlexChat, names: list[str], tenant: str | None) -> list[dict[str, Any]]:
@@ -69,16 +69,16 @@ async def _examine(chat: FlexChat, name: str, tenant: str | None) -> dict[str, A
         }
 
 
-def _show(terminal: Terminal, found: dict[str, Any]) -> None:
-    if found["trouble"]:
-        terminal.out(f"{found['server']}: {found['trouble']}", "red")
-        is_url = found["runs"].startswith(("http://", "https://"))
-        terminal.out(f"  {'it is at' if is_url else 'it runs'}: {found['runs']}")
+def _show(terminal: Terminal, report: dict[str, Any]) -> None:
+    if report["trouble"]:
+        terminal.out(f"{report['server']}: {report['trouble']}", "red")
+        is_url = report["runs"].startswith(("http://", "https://"))
+        terminal.out(f"  {'it is at' if is_url else 'it runs'}: {report['runs']}")
     else:
-        tools = "1 tool" if found["tools"] == 1 else f"{found['tools']} tools"
-        terminal.out(f"{found['server']}: works; {tools}, MCP {found['version']}, after {found['took_ms']:,} ms")
-    for note in found["notes"]:
+        tools = "1 tool" if report["tools"] == 1 else f"{report['tools']} tools"
+        terminal.out(f"{report['server']}: works; {tools}, MCP {report['version']}, after {report['took_ms']:,} ms")
+    for note in report["notes"]:
         terminal.out(f"  {note}")
-    if found["trouble"] or terminal.verbose:
-        for line in found["stderr"][-_LAST_LINES:]:
+    if report["trouble"] or terminal.verbose:
+        for line in report["stderr"][-_LAST_LINES:]:
             terminal.out(f"  stderr: {line}", "dim")

@@ -78,8 +78,8 @@ def _servers(data: Any) -> Mapping[str, Any] | None:
     if not isinstance(data, Mapping):
         return None
     places = [data, data["mcp"]] if isinstance(data.get("mcp"), Mapping) else [data]
-    found = (place.get(key) for place in places for key in ("mcpServers", "servers"))
-    return next((each for each in found if isinstance(each, Mapping)), None)
+    tables = (place.get(key) for place in places for key in ("mcpServers", "servers"))
+    return next((each for each in tables if isinstance(each, Mapping)), None)
 
 
 def _entry(name: str, value: Any) -> Entry:
@@ -93,12 +93,12 @@ def _entry(name: str, value: Any) -> Entry:
     table: dict[str, Any] = {}
     command, url = value.get("command"), value.get("url") or value.get("serverUrl")
     if isinstance(command, str) and command:
-        taken = {"command", "args", "env", "cwd"}
+        used = {"command", "args", "env", "cwd"}
         table["command"] = [command, *_texts(value.get("args", []), "args")]
         table |= {"env": env} if (env := _table(value.get("env"), "env")) else {}
         table |= {"cwd": value["cwd"]} if isinstance(value.get("cwd"), str) else {}
     elif isinstance(url, str) and url.startswith(("http://", "https://")):
-        taken = {"url", "serverUrl", "headers"}
+        used = {"url", "serverUrl", "headers"}
         table["url"] = url
         table |= {"transport": "sse"} if value.get("type") == "sse" else {}
         table |= {"headers": headers} if (headers := _table(value.get("headers"), "headers")) else {}
@@ -108,12 +108,12 @@ def _entry(name: str, value: Any) -> Entry:
         raise EntriesError("its url does not begin with http:// or https://")
     else:
         raise EntriesError("it has neither a command nor a url")
-    if found := _OF_AN_EDITOR.search(json.dumps(table)):
-        raise EntriesError(f"only an editor knows what {found[0]} stands for; write it out in the file, and try again")
-    asked: set[str] = set()
-    table = _with_variables(table, asked)
-    notes = [f"set {name} in the environment: the other program asks a person for it" for name in sorted(asked)]
-    if others := sorted(str(key) for key in value.keys() - taken - _MEANS_NOTHING):
+    if match := _OF_AN_EDITOR.search(json.dumps(table)):
+        raise EntriesError(f"only an editor knows what {match[0]} stands for; write it out in the file, and try again")
+    variables: set[str] = set()
+    table = _with_variables(table, variables)
+    notes = [f"set {name} in the environment: the other program asks a person for it" for name in sorted(variables)]
+    if others := sorted(str(key) for key in value.keys() - used - _MEANS_NOTHING):
         notes.append(f"not taken over: {', '.join(others)}")
     return Entry(name=name, table=table, notes=tuple(notes))
 
@@ -132,17 +132,17 @@ def _table(value: Any, key: str) -> dict[str, str]:
     return {str(name): str(item) for name, item in value.items()}
 
 
-def _with_variables(value: Any, asked: set[str]) -> Any:
+def _with_variables(value: Any, variables: set[str]) -> Any:
     """Return a value with the references of other programs as references of ours."""
     if isinstance(value, Mapping):
-        return {key: _with_variables(item, asked) for key, item in value.items()}
+        return {key: _with_variables(item, variables) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_variables(item, asked) for item in value]
+        return [_with_variables(item, variables) for item in value]
 
-    def substitute(found: re.Match[str]) -> str:
-        variable = re.sub(r"[^A-Z0-9]+", "_", found[1].upper()).strip("_") or "INPUT"
+    def substitute(match: re.Match[str]) -> str:
+        variable = re.sub(r"[^A-Z0-9]+", "_", match[1].upper()).strip("_") or "INPUT"
         variable = variable if variable[0].isalpha() else f"_{variable}"
-        asked.add(variable)
+        variables.add(variable)
         return f"${{{variable}}}"
 
     return _INPUT.sub(substitute, _ENV.sub(r"${\1}", value))
@@ -151,8 +151,8 @@ def _with_variables(value: Any, asked: set[str]) -> Any:
 def _without_comments(text: str) -> str:
     """Return JSON as VS Code writes it without its comments, those in texts aside, and commas before an end."""
     pattern = r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/'
-    plain = re.sub(pattern, lambda found: found[1] or " ", text.removeprefix("\ufeff"), flags=re.DOTALL)
-    return re.sub(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', lambda found: found[1] or "", plain, flags=re.DOTALL)
+    plain = re.sub(pattern, lambda match: match[1] or " ", text.removeprefix("\ufeff"), flags=re.DOTALL)
+    return re.sub(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', lambda match: match[1] or "", plain, flags=re.DOTALL)
 
 
 def _value(value: Any) -> str:

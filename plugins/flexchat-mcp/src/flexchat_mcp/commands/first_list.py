@@ -67,10 +67,10 @@ async def _accepted(chat: FlexChat, name: str, terminal: Terminal) -> bool:
     if suspicious:
         terminal.say(f"none of its tools were accepted; if they are as they should be: flexchat tools accept {name}")
         return False
-    shown = {tool["name"]: sourced(tool, config).digest for tool in tools}
+    digests = {tool["name"]: sourced(tool, config).digest for tool in tools}
     state = await sources.look(name, accept_first=False)
     now = {change.name: change.now.digest for change in state.changes if change.now is not None}
-    if any(shown.get(tool) != digest for tool, digest in now.items()):
+    if any(digests.get(tool) != digest for tool, digest in now.items()):
         raise ToolSourceError("it lists something else than it did a moment ago, so nothing was accepted")
     await sources.accept(name, seen=now)
     for tool, why in state.left_out.items():

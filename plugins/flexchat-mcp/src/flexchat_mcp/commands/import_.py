@@ -11,7 +11,7 @@ from flexchat_cli import FILE_NAME, CommandContext, UsageError, argument
 from .adding import add, escaped
 from .entries import EntriesError, read_entries
 
-_MOST_BYTES = 4 * 2**20
+_MAX_BYTES = 4 * 2**20
 
 
 @click.command
@@ -27,7 +27,7 @@ def import_(context: CommandContext, file: str, only: tuple[str, ...], yes: bool
     once, to list its tools.
     """
     try:
-        text = read_file(Path(file), most=_MOST_BYTES).decode("utf-8-sig")
+        text = read_file(Path(file), most=_MAX_BYTES).decode("utf-8-sig")
         entries, left_out = read_entries(text)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
@@ -35,8 +35,8 @@ def import_(context: CommandContext, file: str, only: tuple[str, ...], yes: bool
         raise UsageError(f"{file}: it is not UTF-8") from None
     except EntriesError as error:
         raise UsageError(f"{file}: {error}") from None
-    for said in left_out:
-        context.terminal.say(escaped(said))
+    for reason in left_out:
+        context.terminal.say(escaped(reason))
     unknown = [name for name in only if name not in {entry.name for entry in entries}]
     if unknown:
         raise UsageError(f"{file} has no server '{unknown[0]}'; it has: {', '.join(e.name for e in entries) or 'none'}")

@@ -17,7 +17,7 @@ from ..listing import effect_of, select_tools
 from ..settings import McpConfig
 from .opening import chosen, complete_server, opened, tenant_option
 
-_LONGEST = 110
+_MAX_NOTE_CHARS = 110
 
 
 @click.command
@@ -34,21 +34,21 @@ def inspect_(context: CommandContext, server: str | None, tenant: str | None) ->
     """
     terminal, chat = context.terminal, context.open_tools()[0]
     names = chosen(chat, server, tenant)
-    looked = asyncio.run(_look_all(chat, names, tenant))
+    inspected = asyncio.run(_look_all(chat, names, tenant))
     data, failed = [], False
     for name in names:
-        found = looked[name]
-        if isinstance(found, FlexChatError):
+        results = inspected[name]
+        if isinstance(results, FlexChatError):
             failed = True
-            terminal.error(f"{name}: {found}")
-            data.append({"server": name, "error": str(found)})
+            terminal.error(f"{name}: {results}")
+            data.append({"server": name, "error": str(results)})
             continue
         config = chat.tools.sources.by_name[name].settings
-        suspicious = findings(found, others=_others(chat, name, looked))
+        suspicious = findings(results, others=_others(chat, name, inspected))
         failed = failed or bool(suspicious)
-        data.append(_as_data(name, found, config, suspicious))
+        data.append(_as_data(name, results, config, suspicious))
         if not context.json:
-            show(terminal, name, found, config, suspicious)
+            show(terminal, name, results, config, suspicious)
     if context.json:
         terminal.json(data)
     return FAILED if failed else OK
@@ -69,31 +69,31 @@ async def _look_all(chat: FlexChat, names: Sequence[str], tenant: str | None) ->
         return dict(zip(names, await asyncio.gather(*map(look, names)), strict=True))
 
 
-def _others(chat: FlexChat, name: str, looked: Looked) -> dict[str, list[str]]:
+def _others(chat: FlexChat, name: str, inspected: Looked) -> dict[str, list[str]]:
     """Return ToolSources.others with what the other servers have now in place of what was accepted of them."""
     sources = chat.tools.sources
     prefix, others = sources.state(name).prefix, sources.others(name)
-    for other, found in looked.items():
-        if other != name and not isinstance(found, FlexChatError):
-            called = [sources.state(other).prefix + tool["name"] for tool in found]
+    for other, other_tools in inspected.items():
+        if other != name and not isinstance(other_tools, FlexChatError):
+            called = [sources.state(other).prefix + tool["name"] for tool in other_tools]
             others[other] = [each.removeprefix(prefix) for each in called if each.startswith(prefix)]
     return others
 
 
 def _as_data(
-    name: str, tools: Sequence[Mapping[str, Any]], config: McpConfig, found: Sequence[Finding]
+    name: str, tools: Sequence[Mapping[str, Any]], config: McpConfig, results: Sequence[Finding]
 ) -> dict[str, Any]:
     return {
         "server": name,
         "tools": [
             {"name": tool["name"], "effect": effect_of(tool, config.effects), "definition": tool} for tool in tools
         ],
-        "findings": [{"tool": each.tool, "place": each.place, "what": each.what} for each in found],
+        "findings": [{"tool": each.tool, "place": each.place, "what": each.what} for each in results],
     }
 
 
 def show(
-    terminal: Terminal, name: str, tools: Sequence[Mapping[str, Any]], config: McpConfig, found: Sequence[Finding]
+    terminal: Terminal, name: str, tools: Sequence[Mapping[str, Any]], config: McpConfig, results: Sequence[Finding]
 ) -> None:
     """Print a server's tools, and what is suspicious about them."""
     terminal.out(f"{name}: {len(tools)} tools" if len(tools) != 1 else f"{name}: 1 tool", "bold")
@@ -101,8 +101,8 @@ def show(
     for tool in tools:
         about = " ".join(cleaned(tool.get("description") or "").split())
         line = f"  {tool['name']:{width}}  {effect_of(tool, config.effects):10}  {about}"
-        terminal.out(line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…")
-    for each in found:
+        terminal.out(line if len(line) <= _MAX_NOTE_CHARS else line[: _MAX_NOTE_CHARS - 1] + "…")
+    for each in results:
         terminal.out(f"  {each.tool}: {each.place} {each.what}", "red")
-    if not found:
+    if not results:
         terminal.say("nothing suspicious was found, which proves nothing about what the server does", "dim")

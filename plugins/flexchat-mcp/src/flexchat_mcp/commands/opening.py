@@ -35,16 +35,16 @@ def chosen(chat: FlexChat, name: str | None, tenant: str | None = None) -> list[
     Raises:
         UsageError: There is none, or none of that name.
     """
-    known = servers(chat)
-    if not known:
+    names = servers(chat)
+    if not names:
         raise UsageError(NOT_CONFIGURED)
-    own = known if tenant is None else [each for each in known if chat.tools.sources.by_name[each].settings.per_tenant]
+    own = names if tenant is None else [each for each in names if chat.tools.sources.by_name[each].settings.per_tenant]
     if name is None and own:
         return own
     if name is None:
         raise UsageError("no MCP server has per_tenant = true, so all tenants share them; leave out --tenant")
-    if name not in known:
-        raise UsageError(f"no MCP server is called '{name}'{did_you_mean(name, known)}; configured: {', '.join(known)}")
+    if name not in names:
+        raise UsageError(f"no MCP server is called '{name}'{did_you_mean(name, names)}; configured: {', '.join(names)}")
     if name not in own:
         raise UsageError(f"{name} has no per_tenant = true, so all tenants share it; leave out --tenant")
     return [name]

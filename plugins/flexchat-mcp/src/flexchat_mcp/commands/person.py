@@ -33,6 +33,6 @@ class Person:
         assert self.browser is not None
         return await self.browser.sign_in(url)
 
-    async def answer(self, asked: types.ElicitRequestParams) -> types.ElicitResult:
+    async def answer(self, question: types.ElicitRequestParams) -> types.ElicitResult:
         """See Answers.answer."""
-        return await self.answers.answer(asked)
+        return await self.answers.answer(question)

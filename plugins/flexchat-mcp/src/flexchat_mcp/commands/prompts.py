@@ -31,17 +31,17 @@ def prompts(
 
     A prompt is text by strangers: read it before you send it to a model.
     """
-    given = _read_arguments(arguments)
+    values = _read_arguments(arguments)
 
     async def ask(client: Client) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
         there = [] if client.server_capabilities.prompts is None else await pages(client.list_prompts, "prompts")
         if name is None:
             return there, None
-        known = [one["name"] for one in there]
-        if name not in known:
-            has = ", ".join(known) or "none"
-            raise UsageError(f"{server} has no prompt '{name}'{did_you_mean(name, known)}; it has: {has}")
-        result = await client.get_prompt(name, given)
+        names = [one["name"] for one in there]
+        if name not in names:
+            has = ", ".join(names) or "none"
+            raise UsageError(f"{server} has no prompt '{name}'{did_you_mean(name, names)}; it has: {has}")
+        result = await client.get_prompt(name, values)
         return there, result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     there, filled = ask_server(context, server, ask, tenant=tenant)
@@ -58,20 +58,20 @@ def prompts(
 
 
 def _read_arguments(words: tuple[str, ...]) -> dict[str, str]:
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for word in words:
         key, separator, text = word.partition("=")
         if not separator or not key:
             raise UsageError(f"'{word}' is not key=value")
-        if key in given:
+        if key in values:
             raise UsageError(f"'{key}' is given twice")
-        given[key] = text
-    return given
+        values[key] = text
+    return values
 
 
 def _format_prompt(one: Mapping[str, Any]) -> str:
-    wanted = [each["name"] + ("" if each.get("required") else "?") for each in one.get("arguments") or ()]
-    return f"{one['name']} {' '.join(f'{each}=…' for each in wanted)}".strip()
+    arguments = [each["name"] + ("" if each.get("required") else "?") for each in one.get("arguments") or ()]
+    return f"{one['name']} {' '.join(f'{each}=…' for each in arguments)}".strip()
 
 
 def _about(one: Mapping[str, Any]) -> str:

@@ -54,11 +54,11 @@ def resources(context: CommandContext, server: str, uri: str | None, save: str |
 
 
 def _list(context: CommandContext, server: str, tenant: str | None) -> None:
-    found, templates = ask_server(context, server, resources_of, tenant=tenant)
+    resources, templates = ask_server(context, server, resources_of, tenant=tenant)
     if context.json:
-        context.terminal.json({"resources": found, "resourceTemplates": templates})
+        context.terminal.json({"resources": resources, "resourceTemplates": templates})
         return
-    rows = [(one["uri"], _about(one)) for one in found] + [(one["uriTemplate"], _about(one)) for one in templates]
+    rows = [(one["uri"], _about(one)) for one in resources] + [(one["uriTemplate"], _about(one)) for one in templates]
     context.terminal.table(("uri", "about"), rows)
     if not rows:
         context.terminal.say(f"{server} has no resources", "dim")
