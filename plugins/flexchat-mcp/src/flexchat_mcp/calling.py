@@ -8,15 +8,22 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from flexchat.host import UncheckedError, value_problem
-from flexchat.plugin import EffectUnknownError, ToolContext, ToolError, ToolSourceError, run_in_thread
+from flexchat.plugin import (
+    EffectUnknownError,
+    ToolContext,
+    ToolError,
+    ToolSourceError,
+    WithMedia,
+    run_in_thread,
+)
 
 from .errors import UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
-from .person_behind import PersonBehind
 from .results import error_of, value_of
 from .settings import McpToolSettings
 from .source import McpSource, describe_invalid
 
 if TYPE_CHECKING:
+    import mcp_types as types
     from mcp import Client
 
     from .tasks import Task
@@ -31,7 +38,7 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
         ToolError: The server or the tool refused or failed, or the definition is no longer the accepted one.
         EffectUnknownError: The tool changes something, and its answer was lost.
     """
-    person = PersonBehind(context)
+    person = _PersonBehind(context)
     call = _Call(settings, params, context, person)
     try:
         return await _outcome(call, person, settings, context)
@@ -42,7 +49,7 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
         raise EffectUnknownError(text, hint=error.hint or "") from None
 
 
-async def _outcome(call: _Call, person: PersonBehind, settings: McpToolSettings, context: ToolContext) -> Any:
+async def _outcome(call: _Call, person: _PersonBehind, settings: McpToolSettings, context: ToolContext) -> Any:
     is_write, is_again = context.tool.effect == "write", context.handle is not None
     if context.source is None:
         text = "this tool belongs to an MCP server that the configuration no longer has"
@@ -102,7 +109,7 @@ class _Call:
     """
 
     def __init__(
-        self, settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext, person: PersonBehind
+        self, settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext, person: _PersonBehind
     ) -> None:
         self._settings, self._params, self._context, self._person = settings, params, context, person
         self._whose = context.turn_id or context.call_id
@@ -207,6 +214,42 @@ class _Call:
 
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
         await self._context.report_progress(progress, total, message or "")
+
+
+class _PersonBehind:
+    """Answers the questions of one call, and remembers which had no answer, for the model to read."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._unanswered = ""
+
+    async def answer(self, question: types.ElicitRequestParams) -> types.ElicitResult:
+        """Return the person's answer; see questions.Answer."""
+        import mcp_types as types
+
+        schema: Any = None
+        if not isinstance(question, types.ElicitRequestURLParams):
+            schema = question.requested_schema
+            if not isinstance(schema, dict):
+                schema = schema.model_dump(mode="json", by_alias=True, exclude_none=True)
+        url = question.url if isinstance(question, types.ElicitRequestURLParams) else ""
+        reply = await self._context.ask(question.message, schema, url=url)
+        if reply.why:
+            self._unanswered = f"the tool asked: {question.message[:500]} It got no answer: {reply.why}"
+        is_filled_in = reply.action == "accept" and not url
+        return types.ElicitResult(action=reply.action, content=dict(reply.content) if is_filled_in else None)
+
+    def annotate(self, value: Any) -> Any:
+        """Return a result, with the question that had no answer: the model would take it for the user's decision."""
+        if not self._unanswered:
+            return value
+        if isinstance(value, WithMedia):
+            return WithMedia(self.annotate(value.value), value.media)
+        return {"result": value, "note": self._unanswered}
+
+    def told_error(self, error: ToolError) -> ToolError:
+        """Return an error, with the question that had no answer as its hint."""
+        return ToolError(str(error), hint=self._unanswered) if self._unanswered else error
 
 
 def _value(result: Mapping[str, Any], settings: McpToolSettings, *, is_write: bool) -> Any:

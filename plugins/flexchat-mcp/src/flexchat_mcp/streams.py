@@ -19,10 +19,14 @@ from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 from .errors import TOO_LARGE
 from .repair import repair_call, repair_list
-from .swollen import MAX_PARTS, is_swollen
 
 MAX_WAITING = 10_000
 """Requests whose answers are repaired when they come; of more, the oldest answers are passed on unchanged."""
+
+MAX_PARTS = 100_000
+"""Values in a message, except those passed on unchanged. The SDK checks each: 1 MB of wrong ones takes 2 s and 1 GB."""
+
+_HANDED_ON = {"structuredContent", "inputSchema", "outputSchema", "_meta"}
 
 _REPAIRS: Mapping[str, Callable[[dict[str, Any], str], dict[str, Any]]] = {
     "tools/list": repair_list,
@@ -135,3 +139,18 @@ class _Write:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         return await self._stream.__aexit__(kind, error, trace)
+
+
+def is_swollen(message: Any) -> bool:
+    """Whether a message has more than MAX_PARTS."""
+    budget, waiting = MAX_PARTS, [message]
+    while waiting:
+        part = waiting.pop()
+        budget -= len(part)
+        if budget < 0:
+            return True
+        if isinstance(part, dict):
+            waiting += [each for name, each in part.items() if name not in _HANDED_ON and isinstance(each, dict | list)]
+        else:
+            waiting += [each for each in part if isinstance(each, dict | list)]
+    return False

@@ -1,4 +1,4 @@
-"""What a person at a terminal, or in the words of a command, answers to the questions of a server."""
+"""The person who runs a command: answers a server's questions, at a terminal or in the command, and signs in."""
 
 from __future__ import annotations
 
@@ -9,27 +9,42 @@ import mcp_types as types
 from flexchat import Question
 from flexchat.host import UncheckedError, did_you_mean, value_problem
 from flexchat_cli import Questions, Terminal, UsageError, fields_of, one_line, read_arguments
+from mcp.client.auth import AuthorizationCodeResult
 
 from ..listing import sourced
 from ..settings import McpConfig
+from .browser import Browser
 
 _MAX_NOTE_CHARS = 2_000
 
 
 class Answers:
-    """Answers questions from the command line or at the terminal; otherwise declines them with a note.
+    """Answers questions from the command line or at the terminal, or declines them with a note; see grant.Person.
 
     Args:
         words: KEY=VALUE, for any question; None: there are none, so the person is asked.
 
     Attributes:
         problem: Why an answer did not fit its question, which was then cancelled; empty if all did.
+        browser: Signs in; set if the server may ask for that.
     """
 
     def __init__(self, terminal: Terminal, config: McpConfig, words: Sequence[str] | None) -> None:
         self._terminal, self._config, self._words = terminal, config, words
         self._person = Questions(terminal)
         self.problem = ""
+        self.browser: Browser | None = None
+
+    @property
+    def redirect_uri(self) -> str:
+        """Where the browser comes back to."""
+        assert self.browser is not None
+        return self.browser.redirect_uri
+
+    async def sign_in(self, url: str) -> AuthorizationCodeResult:
+        """See Browser.sign_in."""
+        assert self.browser is not None
+        return await self.browser.sign_in(url)
 
     async def answer(self, question: types.ElicitRequestParams) -> types.ElicitResult:
         """Return the answer to a question; one that does not fit it cancels it."""

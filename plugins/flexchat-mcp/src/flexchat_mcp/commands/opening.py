@@ -81,13 +81,12 @@ async def opened(
         if terminal is not None:
             from .answers import Answers  # these load the SDK
             from .browser import WAIT_S, browser
-            from .person import Person
 
-            person = Person(Answers(terminal, config, answers))
+            person = Answers(terminal, config, answers)
             if config.auth is not None and config.auth.oauth:
                 file = TokenFile(config.url or "", whose)
                 opening = browser(terminal, port=config.auth.redirect_port, file=file)
-                person = attrs.evolve(person, browser=await stack.enter_async_context(opening))
+                person.browser = await stack.enter_async_context(opening)
                 config = attrs.evolve(config, start_ms=config.start_ms + round(WAIT_S * 1000))
         source = McpSource(config, context, person, whose)
         stack.push_async_callback(source.aclose)

@@ -1,7 +1,7 @@
 """What counts as parts of a message, however they are nested."""
 
 import pytest
-from flexchat_mcp.swollen import MAX_PARTS, is_swollen
+from flexchat_mcp.streams import MAX_PARTS, is_swollen
 
 MANY = [0] * MAX_PARTS
 
