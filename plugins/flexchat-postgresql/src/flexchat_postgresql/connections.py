@@ -70,6 +70,10 @@ class Connections:
                 self._statements[text] = statement
         return statement
 
+    async def execute(self, connection: Connection, text: LiteralString, values: Any = None) -> Any:
+        """Execute a statement, replacing {s} with the schema, and return its cursor."""
+        return await connection.execute(self.sql(text), values)
+
     @contextlib.asynccontextmanager
     async def transaction(self, *, write: bool = False) -> AsyncIterator[Connection]:
         """Acquire a connection for one transaction: committed on exit, rolled back on an exception.

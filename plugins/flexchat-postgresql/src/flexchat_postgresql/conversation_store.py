@@ -103,7 +103,7 @@ class PostgresqlConversations:
             if is_kept:  # what an earlier run has added is not added again
                 await self._add(connection, who, which, id, turn, encoded, at, turns=turns)
             else:
-                await connection.execute(self.connections.sql(_DELETE_EMPTY), (who, which))
+                await self.connections.execute(connection, _DELETE_EMPTY, (who, which))
             return is_kept
 
         is_kept = await self.connections.repeated(append)
@@ -117,12 +117,12 @@ class PostgresqlConversations:
         """Lock a conversation, which is created if it does not exist, and return how many turns it has."""
         # The row lock serializes appends, so turn numbers have neither gaps nor duplicates.
         while True:
-            row = await (await connection.execute(self.connections.sql(_LOCK), (who, which))).fetchone()
+            row = await (await self.connections.execute(connection, _LOCK, (who, which))).fetchone()
             if row is not None:
                 return int(row[0])
             # Another append may create it, and a deletion delete it again, between the two statements.
             values = (who, which, title, title.casefold(), at, at)
-            await connection.execute(self.connections.sql(_BEGIN), values)
+            await self.connections.execute(connection, _BEGIN, values)
 
     async def _add(
         self,
@@ -141,7 +141,7 @@ class PostgresqlConversations:
             VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""
         values = (who, which, turns + 1, id, turn.text.casefold(), *encoded, turn.status)
         # No row is inserted if an earlier attempt was committed: its cost must not be added twice.
-        if (await connection.execute(self.connections.sql(added), values)).rowcount:
+        if (await self.connections.execute(connection, added, values)).rowcount:
             used = """
                 UPDATE {s}.conversations SET turns = turns + 1, used_at = %s, topic = %s,
                     cost = CASE WHEN %s::bigint IS NULL THEN cost
@@ -150,33 +150,32 @@ class PostgresqlConversations:
             sequence = self.connections.sql("{s}.conversation_uses").as_string(connection)
             cost, gap = turn.cost.summand
             update = (at, storable(turn.topic), cost, cost, gap, sequence, who, which)
-            await connection.execute(self.connections.sql(used), update)
+            await self.connections.execute(connection, used, update)
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
         """Return the turns, oldest first; only the newest *last* of them if given."""
         who, which = _key("tenant", tenant), _key("conversation", conversation)
         async with self.connections.transaction() as connection:
-            query = self.connections.sql(
-                """
+            query = """
                 SELECT history, turn FROM {s}.turns WHERE tenant = %s AND conversation = %s
                 ORDER BY number DESC LIMIT %s"""
-            )
             limit = None if last is None else max(last, 0)
-            rows = await (await connection.execute(query, (who, which, limit))).fetchall()
+            rows = await (await self.connections.execute(connection, query, (who, which, limit))).fetchall()
             if not rows:
                 await self._check_exists(connection, who, which)
         with _explained(conversation):
             return [turn_from_parts(history, rest) for history, rest in reversed(rows)]
 
     async def history(self, conversation: str, *, tenant: str, after: str | None = None) -> ConversationHistory:
-        """Return what later turns read of a conversation's turns; see HistoryStore."""
+        """List the messages of a conversation's turns for later turns; see HistoryStore."""
         who, which = _key("tenant", tenant), _key("conversation", conversation)
         serial, _, id = (after or "").partition(" ")
         known = (int(serial) if serial.isdecimal() and len(serial) < 19 else -1, id if id == storable(id) else "")
         values = (who, which, *known, who, which)
 
         async def read(connection: Connection, is_again: bool) -> builtins.list[tuple[int, str, str | None]]:
-            rows = await (await connection.execute(self.connections.sql(_NEW_HISTORY), values)).fetchall()
+            cursor = await self.connections.execute(connection, _NEW_HISTORY, values)
+            rows: builtins.list[tuple[int, str, str | None]] = await cursor.fetchall()
             if not rows:
                 await self._check_exists(connection, who, which)
             return rows
@@ -190,16 +189,15 @@ class PostgresqlConversations:
         return ConversationHistory(turns=turns, version=version, is_whole=is_whole, size=sum(map(len, texts)))
 
     async def _check_exists(self, connection: Connection, who: str, which: str) -> None:
-        there = self.connections.sql("SELECT 1 FROM {s}.conversations WHERE tenant = %s AND id = %s")
-        if await (await connection.execute(there, (who, which))).fetchone() is None:
+        there = "SELECT 1 FROM {s}.conversations WHERE tenant = %s AND id = %s"
+        if await (await self.connections.execute(connection, there, (who, which))).fetchone() is None:
             raise UnknownConversationError(which)
 
     async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
         """Return a conversation's title, counts, times and cost; see ConversationStore."""
         key = (_key("tenant", tenant), _key("conversation", conversation))
         async with self.connections.transaction() as connection:
-            query = self.connections.sql(_INFO + " AND id = %s")
-            row = await (await connection.execute(query, key)).fetchone()
+            row = await (await self.connections.execute(connection, _INFO + " AND id = %s", key)).fetchone()
         if row is None:
             raise UnknownConversationError(conversation)
         return _info(row)
@@ -227,16 +225,16 @@ class PostgresqlConversations:
             values += [words, words]
         async with self.connections.transaction() as connection:
             if before is not None:
-                query = self.connections.sql("SELECT used FROM {s}.conversations WHERE tenant = %s AND id = %s")
+                query = "SELECT used FROM {s}.conversations WHERE tenant = %s AND id = %s"
                 key = (values[0], _key("conversation", before))
-                used = await (await connection.execute(query, key)).fetchone()
+                used = await (await self.connections.execute(connection, query, key)).fetchone()
                 if used is None:
                     raise UnknownConversationError(before)
                 statement += " AND used < %s"
                 values += used
             statement += " ORDER BY used DESC LIMIT %s"
             values.append(max(limit, 0))
-            rows = await (await connection.execute(self.connections.sql(statement), values)).fetchall()
+            rows = await (await self.connections.execute(connection, statement, values)).fetchall()
         return [_info(row) for row in rows]
 
     async def rename(self, conversation: str, title: str, *, tenant: str) -> None:
@@ -245,7 +243,7 @@ class PostgresqlConversations:
         text = storable(title)
         values = (text, text.casefold(), _key("tenant", tenant), _key("conversation", conversation))
         async with self.connections.transaction(write=True) as connection:
-            if not (await connection.execute(self.connections.sql(renamed), values)).rowcount:
+            if not (await self.connections.execute(connection, renamed, values)).rowcount:
                 raise UnknownConversationError(conversation)
 
     async def delete(self, conversation: str, *, tenant: str) -> None:
@@ -256,7 +254,7 @@ class PostgresqlConversations:
         async def delete(connection: Connection, is_again: bool) -> None:
             # First the conversation, then the journal, as append does: the opposite order would deadlock. Turns that
             # begin in it wait for its row, and find it gone.
-            if not (await connection.execute(self.connections.sql(deleted), key)).rowcount:
+            if not (await self.connections.execute(connection, deleted, key)).rowcount:
                 if is_again:
                     return  # an earlier attempt was committed
                 raise UnknownConversationError(conversation)

@@ -44,7 +44,7 @@ _ENTRIES: LiteralString = """
     INSERT INTO {s}.journal_entries (turn, number, kind, data, at)
     SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
 _END: LiteralString = "UPDATE {s}.journal_turns SET state = %s, ended_at = %s, error = %s WHERE id = %s"
-# A turn without a conversation is one whose conversation was deleted while it ran: it ends, and is never taken up.
+# A turn without a conversation is one whose conversation was deleted while it ran: it ends, and is never resumed.
 _THERE: LiteralString = f"(conversation <> '' OR {_STATE} <> 'interrupted')"
 _FIND: LiteralString = f"""
     SELECT {_COLUMNS}, token FROM {{s}}.journal_turns e
@@ -97,6 +97,7 @@ class PostgresqlJournal:
 
     def __init__(self, connections: Connections, renewer: Renewer) -> None:
         self._connections, self._renewer = connections, renewer
+        self._execute = connections.execute
         self._recent: dict[str, builtins.list[tuple[float, _Row]]] = {}
 
     async def write(self, turn: JournaledTurn, entries: Sequence[JournalEntry], *, lease_s: float | None) -> None:
@@ -285,7 +286,9 @@ class PostgresqlJournal:
         if not is_kept:
             await self._execute(connection, "DELETE FROM {s}.journal_entries WHERE turn = %s", (turn.id,))
             await self._execute(connection, _DISCARD, (turn.id,))
-        await self._execute(connection, _END, (end.state, at, storable(end.error) if is_kept else "", turn.id))
+        await self._connections.execute(
+            connection, _END, (end.state, at, storable(end.error) if is_kept else "", turn.id)
+        )
         return is_kept
 
     def ended(self, turn: JournaledTurn) -> None:
@@ -373,9 +376,6 @@ class PostgresqlJournal:
         if len(rows) > 1 and rows[0][0] != id:
             raise UnknownTurnError(id, several=True)
         return _turn(rows[0]), rows[0][-1]
-
-    async def _execute(self, connection: Connection, statement: LiteralString, values: Any) -> Any:
-        return await connection.execute(self._connections.sql(statement), values)
 
 
 def _row(turn: str, entry: JournalEntry) -> _Row:

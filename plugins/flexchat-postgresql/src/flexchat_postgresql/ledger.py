@@ -15,16 +15,8 @@ from .connections import Connection, Connections
 from .owners import LIVES, WITH_CLAIM, Renewer, Watch, extend, lease
 
 _FIELDS = tuple(field.name for field in attrs.fields(Effect))
-_COLUMNS: LiteralString = (
-    "key, tenant, conversation, turn, place, tool, digest, arguments, honours_key, "
-    "state, owner, fence, result, claimed_at, ended_at, settled_by, note, handle"
-)
-_VALUES: LiteralString = (
-    "%(key)s, %(tenant)s, %(conversation)s, %(turn)s, %(place)s, %(tool)s, %(digest)s, %(arguments)s, "
-    "%(honours_key)s, "
-    "%(state)s, %(owner)s, %(fence)s, %(result)s, %(claimed_at)s, %(ended_at)s, %(settled_by)s, %(note)s, "
-    "%(handle)s"
-)
+_COLUMNS = ", ".join(_FIELDS)
+_VALUES = ", ".join(f"%({name})s" for name in _FIELDS)
 _INSERT: LiteralString = f"""
     INSERT INTO {{s}}.effects ({_COLUMNS}, token) VALUES ({_VALUES}, %(token)s) ON CONFLICT (key) DO NOTHING"""
 _CLAIM: LiteralString = f"WITH made AS ({_INSERT} RETURNING 1), renewed AS ({WITH_CLAIM}) SELECT FROM made"
@@ -81,6 +73,7 @@ class PostgresqlLedger:
 
     def __init__(self, connections: Connections, renewer: Renewer) -> None:
         self._connections, self._renewer = connections, renewer
+        self._execute = connections.execute
         self._watch = Watch()
 
     async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
@@ -257,13 +250,10 @@ class PostgresqlLedger:
         renewals, lease_s, has_expired = row
         return renewals is not None and not self._watch.is_dead(owner, renewals, lease_s, has_expired=has_expired)
 
-    async def _execute(self, connection: Connection, statement: LiteralString, values: Any) -> Any:
-        return await connection.execute(self._connections.sql(statement), values)
-
 
 async def forget_texts(connections: Connections, connection: Connection, tenant: str, conversation: str) -> None:
     """Delete the texts of a conversation's effects in the caller's transaction."""
-    await connection.execute(connections.sql(_FORGET_CONVERSATION), (tenant, conversation))
+    await connections.execute(connection, _FORGET_CONVERSATION, (tenant, conversation))
 
 
 class _GoneError(Exception):

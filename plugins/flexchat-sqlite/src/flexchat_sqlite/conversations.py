@@ -147,7 +147,7 @@ class SqliteConversations:
             return [turn_from_parts(*each) for each in reversed(texts)]
 
     async def history(self, conversation: str, *, tenant: str, after: str | None = None) -> ConversationHistory:
-        """Return what later turns read of a conversation's turns; see HistoryStore."""
+        """List the messages of a conversation's turns for later turns; see HistoryStore."""
         whose, which = _key(tenant, conversation)
         number, _, id = (after or "").partition(" ")
         values = {"tenant": whose, "conversation": which, "number": number, "id": id}

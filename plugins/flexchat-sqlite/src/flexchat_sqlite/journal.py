@@ -78,7 +78,7 @@ _WAITING = (
     f"AND {_STATE} = 'interrupted' ORDER BY number"
 )
 _COLUMNS = f"id, tenant, conversation, {_STATE} AS now_state, message, owner, fence, began_at, ended_at, error, key"
-# A turn without a conversation is one whose conversation was deleted while it ran: it ends, and is never taken up.
+# A turn without a conversation is one whose conversation was deleted while it ran: it ends, and is never resumed.
 _INTERRUPTED = (
     f"SELECT {_COLUMNS} FROM journal_turns WHERE state = 'running' AND error = '' AND now_state = 'interrupted' "
     "AND conversation != '' ORDER BY number LIMIT :limit"
