@@ -97,282 +97,265 @@ class ConversationStoreConformance(Conformance):
                 require(came == wanted, f"turns with last={last} are {wanted}, got {came}")
 
     @law()
-    async def test_turns_come_back_whole(self) -> None:
+    async def test_turns_come_back_whole(self, store: ConversationStore) -> None:
         """Nothing of a turn is lost or changed: opaque data, signatures, unreadable arguments, bytes, any text."""
-        async with self.opened() as store:
-            for one in hard_turns():
-                await store.append(one.id, one, tenant="t")
-                (came,) = await store.turns(one.id, tenant="t")
-                for field in attrs.fields(ConversationTurn):
-                    was, now = getattr(one, field.name), getattr(came, field.name)
-                    require(was == now, f"turn {one.id}: {field.name} was {show(was)} and came back as {show(now)}")
-                same = canonical(turn_to_dict(one)) == canonical(turn_to_dict(came))
-                require(same, f"turn {one.id} came back changed: {show(turn_to_dict(came))}")
+        for one in hard_turns():
+            await store.append(one.id, one, tenant="t")
+            (came,) = await store.turns(one.id, tenant="t")
+            for field in attrs.fields(ConversationTurn):
+                was, now = getattr(one, field.name), getattr(came, field.name)
+                require(was == now, f"turn {one.id}: {field.name} was {show(was)} and came back as {show(now)}")
+            same = canonical(turn_to_dict(one)) == canonical(turn_to_dict(came))
+            require(same, f"turn {one.id} came back changed: {show(turn_to_dict(came))}")
 
     @law()
-    async def test_a_turn_is_added_once(self) -> None:
+    async def test_a_turn_is_added_once(self, store: ConversationStore) -> None:
         """A turn whose id is stored is not added again, so that an append with an unknown outcome can be retried."""
-        async with self.opened() as store:
-            await store.append("c", turn("1", "first", topic="a"), tenant="t")
-            await store.append("c", turn("2", "second", topic="b"), tenant="t")
-            await store.append("d", turn("1", "other"), tenant="t")
-            before = await store.get("c", tenant="t")
-            await store.append("c", turn("1", "again", topic="c"), tenant="t")
-            said = [_user_text(t) for t in await store.turns("c", tenant="t")]
-            require(said == ["first", "second"], f"a turn that is there was added again or replaced: {said}")
-            after = await store.get("c", tenant="t")
-            require(after == before, f"adding it again changes nothing: was {before}, is {after}")
-            first = (await store.list(tenant="t"))[0].id
-            require(first == "d", "adding it again is not a use of the conversation: it must not come first in list")
-            said = [_user_text(t) for t in await store.turns("d", tenant="t")]
-            require(said == ["other"], f"turns of two conversations may have one id, got {said}")
+        await store.append("c", turn("1", "first", topic="a"), tenant="t")
+        await store.append("c", turn("2", "second", topic="b"), tenant="t")
+        await store.append("d", turn("1", "other"), tenant="t")
+        before = await store.get("c", tenant="t")
+        await store.append("c", turn("1", "again", topic="c"), tenant="t")
+        said = [_user_text(t) for t in await store.turns("c", tenant="t")]
+        require(said == ["first", "second"], f"a turn that is there was added again or replaced: {said}")
+        after = await store.get("c", tenant="t")
+        require(after == before, f"adding it again changes nothing: was {before}, is {after}")
+        first = (await store.list(tenant="t"))[0].id
+        require(first == "d", "adding it again is not a use of the conversation: it must not come first in list")
+        said = [_user_text(t) for t in await store.turns("d", tenant="t")]
+        require(said == ["other"], f"turns of two conversations may have one id, got {said}")
 
     @law()
-    async def test_a_conversation_tells_about_itself(self) -> None:
+    async def test_a_conversation_tells_about_itself(self, store: ConversationStore) -> None:
         """Title and start are of its first turn, topic and last use of its last; get and list agree."""
-        async with self.opened() as store:
-            first = turn("1", "What is\nthis?", topic="old", at="2026-01-01T00:00:00.000+00:00")
-            await store.append("c", first, tenant="t")
-            await store.append("c", turn("2", topic="new", at="2026-01-02T00:00:00.000+00:00"), tenant="t")
-            info = await store.get("c", tenant="t")
-            for field, wanted in (
-                ("id", "c"),
-                ("title", "What is this?"),
-                ("turns", 2),
-                ("topic", "new"),
-                ("started_at", first.at),
-                ("used_at", "2026-01-02T00:00:00.000+00:00"),
-            ):
-                came = getattr(info, field)
-                require(came == wanted, f"{field} must be {wanted!r}, got {came!r}")
-            (listed,) = await store.list(tenant="t")
-            require(listed == info, f"list says {listed}, and get {info}")
-            await store.append("d", turn("1"), tenant="t")
-            timed = await store.get("d", tenant="t")
-            require(timed.started_at and timed.used_at, f"a turn without a time is given that of now, got {timed}")
+        first = turn("1", "What is\nthis?", topic="old", at="2026-01-01T00:00:00.000+00:00")
+        await store.append("c", first, tenant="t")
+        await store.append("c", turn("2", topic="new", at="2026-01-02T00:00:00.000+00:00"), tenant="t")
+        info = await store.get("c", tenant="t")
+        for field, wanted in (
+            ("id", "c"),
+            ("title", "What is this?"),
+            ("turns", 2),
+            ("topic", "new"),
+            ("started_at", first.at),
+            ("used_at", "2026-01-02T00:00:00.000+00:00"),
+        ):
+            came = getattr(info, field)
+            require(came == wanted, f"{field} must be {wanted!r}, got {came!r}")
+        (listed,) = await store.list(tenant="t")
+        require(listed == info, f"list says {listed}, and get {info}")
+        await store.append("d", turn("1"), tenant="t")
+        timed = await store.get("d", tenant="t")
+        require(timed.started_at and timed.used_at, f"a turn without a time is given that of now, got {timed}")
 
     @law()
-    async def test_a_conversation_tells_how_its_last_turn_ended(self) -> None:
+    async def test_a_conversation_tells_how_its_last_turn_ended(self, store: ConversationStore) -> None:
         """Its status is that of its last turn, "done", "cancelled" or "failed"; get and list agree."""
-        async with self.opened() as store:
-            ends: tuple[TurnStatus, ...] = ("cancelled", "done", "failed", "done", "failed", "cancelled")
-            for number, status in enumerate(ends):
-                await store.append("c", attrs.evolve(turn(str(number)), status=status), tenant="t")
-                await store.append("other", attrs.evolve(turn(str(number)), status="done"), tenant="t")
-                came = (await store.get("c", tenant="t")).status
-                require(came == status, f"the last turn is {status}, get says {came}")
-                listed = {info.id: info.status for info in await store.list(tenant="t")}
-                wanted = {"c": status, "other": "done"}
-                require(listed == wanted, f"the last turns are {wanted}, list says {listed}")
-            await store.append("c", attrs.evolve(turn("0"), status="done"), tenant="t")
+        ends: tuple[TurnStatus, ...] = ("cancelled", "done", "failed", "done", "failed", "cancelled")
+        for number, status in enumerate(ends):
+            await store.append("c", attrs.evolve(turn(str(number)), status=status), tenant="t")
+            await store.append("other", attrs.evolve(turn(str(number)), status="done"), tenant="t")
             came = (await store.get("c", tenant="t")).status
-            require(came == "cancelled", f"adding a turn again changes nothing, also not the status: got {came}")
+            require(came == status, f"the last turn is {status}, get says {came}")
+            listed = {info.id: info.status for info in await store.list(tenant="t")}
+            wanted = {"c": status, "other": "done"}
+            require(listed == wanted, f"the last turns are {wanted}, list says {listed}")
+        await store.append("c", attrs.evolve(turn("0"), status="done"), tenant="t")
+        came = (await store.get("c", tenant="t")).status
+        require(came == "cancelled", f"adding a turn again changes nothing, also not the status: got {came}")
 
     @law()
-    async def test_a_conversation_adds_up_what_its_turns_cost(self) -> None:
+    async def test_a_conversation_adds_up_what_its_turns_cost(self, store: ConversationStore) -> None:
         """The sum is exact and counts unpriced turns; it is None in a store that adds nothing up.
 
         An absurd cost does not prevent a turn from being stored: services miscount.
         """
-        async with self.opened() as store:
-            for id, rate, tokens in (("a", "0.000001", 1), ("b", "2.5", 1_000_000), ("b", "2.5", 1_000_000)):
-                await store.append("c", paid_turn(id, rate, tokens), tenant="t")
-            cost = (await store.get("c", tenant="t")).cost
-            if cost is not None:
-                wanted = "2.500000000001"
-                require(str(cost.amount) == wanted and cost.is_complete, f"the cost is {wanted}, got {cost!r}")
-                await store.append("c", paid_turn("unpriced", None, 1), tenant="t")
-                (info,) = await store.list(tenant="t")
-                require(
-                    info.cost is not None and str(info.cost.amount) == wanted and info.cost.unpriced,
-                    f"with an unpriced turn the cost is at least {wanted}, got {info.cost!r}",
-                )
-            absurd = [(f"{n}", "1000000", 10**n) for n in (6, 9, 12, 20, 400)] + [("9" * 5, "9000000000", 10**8)]
-            for id, rate, tokens in absurd:
-                for again in range(20):
-                    await store.append("c", paid_turn(f"{id}-{again}", rate, tokens), tenant="t")
-            kept, cost = await store.turns("c", tenant="t", last=1), (await store.get("c", tenant="t")).cost
-            require(kept[0].id.startswith("99999"), "a turn of an absurd cost is kept")
-            if cost is not None:
-                require(cost.amount is not None and cost.amount > 1_000_000, f"what is known is added up, got {cost!r}")
+        for id, rate, tokens in (("a", "0.000001", 1), ("b", "2.5", 1_000_000), ("b", "2.5", 1_000_000)):
+            await store.append("c", paid_turn(id, rate, tokens), tenant="t")
+        cost = (await store.get("c", tenant="t")).cost
+        if cost is not None:
+            wanted = "2.500000000001"
+            require(str(cost.amount) == wanted and cost.is_complete, f"the cost is {wanted}, got {cost!r}")
+            await store.append("c", paid_turn("unpriced", None, 1), tenant="t")
+            (info,) = await store.list(tenant="t")
+            require(
+                info.cost is not None and str(info.cost.amount) == wanted and info.cost.unpriced,
+                f"with an unpriced turn the cost is at least {wanted}, got {info.cost!r}",
+            )
+        absurd = [(f"{n}", "1000000", 10**n) for n in (6, 9, 12, 20, 400)] + [("9" * 5, "9000000000", 10**8)]
+        for id, rate, tokens in absurd:
+            for again in range(20):
+                await store.append("c", paid_turn(f"{id}-{again}", rate, tokens), tenant="t")
+        kept, cost = await store.turns("c", tenant="t", last=1), (await store.get("c", tenant="t")).cost
+        require(kept[0].id.startswith("99999"), "a turn of an absurd cost is kept")
+        if cost is not None:
+            require(cost.amount is not None and cost.amount > 1_000_000, f"what is known is added up, got {cost!r}")
 
     @law()
-    async def test_the_last_used_comes_first(self) -> None:
+    async def test_the_last_used_comes_first(self, store: ConversationStore) -> None:
         """The order is that of the appends, not of the turns' times, for clocks go back; nothing else is a use."""
-        async with self.opened() as store:
-            for id, at in (("a", "2030"), ("b", "2020"), ("c", "2025")):
-                await store.append(id, turn("1", at=f"{at}-01-01T00:00:00+00:00"), tenant="t")
-            await store.append("b", turn("2", at="2010-01-01T00:00:00+00:00"), tenant="t")
-            await store.rename("a", "Another", tenant="t")
-            await store.turns("a", tenant="t")
-            await store.get("a", tenant="t")
-            came = await _ids(store)
-            require(came == ["b", "c", "a"], f"list gives the last used first: b, c, a; got {came}")
+        for id, at in (("a", "2030"), ("b", "2020"), ("c", "2025")):
+            await store.append(id, turn("1", at=f"{at}-01-01T00:00:00+00:00"), tenant="t")
+        await store.append("b", turn("2", at="2010-01-01T00:00:00+00:00"), tenant="t")
+        await store.rename("a", "Another", tenant="t")
+        await store.turns("a", tenant="t")
+        await store.get("a", tenant="t")
+        came = await _ids(store)
+        require(came == ["b", "c", "a"], f"list gives the last used first: b, c, a; got {came}")
 
     @law()
-    async def test_pages_follow_each_other(self) -> None:
+    async def test_pages_follow_each_other(self, store: ConversationStore) -> None:
         """At most limit at a time, each page from behind the conversation ``before``: each comes once."""
-        async with self.opened() as store:
-            for id in ("e", "a", "d", "b", "c", "f", "g"):
-                await store.append(id, turn("1"), tenant="t")
-            await store.append("d", turn("2"), tenant="t")
-            wanted = ["d", "g", "f", "c", "b", "a", "e"]
-            for limit in (1, 2, 3, 7, 100):
-                came: list[str] = []
-                for _ in range(len(wanted) + 1):
-                    page = await _ids(store, limit=limit, before=came[-1] if came else None)
-                    require(len(page) <= limit, f"limit={limit} gave {len(page)} conversations")
-                    came += page
-                    if not page:
-                        break
-                require(came == wanted, f"pages of {limit} give {wanted}, got {came}")
-            require(await _ids(store, limit=0) == [], "limit=0 gives none")
+        for id in ("e", "a", "d", "b", "c", "f", "g"):
+            await store.append(id, turn("1"), tenant="t")
+        await store.append("d", turn("2"), tenant="t")
+        wanted = ["d", "g", "f", "c", "b", "a", "e"]
+        for limit in (1, 2, 3, 7, 100):
+            came: list[str] = []
+            for _ in range(len(wanted) + 1):
+                page = await _ids(store, limit=limit, before=came[-1] if came else None)
+                require(len(page) <= limit, f"limit={limit} gave {len(page)} conversations")
+                came += page
+                if not page:
+                    break
+            require(came == wanted, f"pages of {limit} give {wanted}, got {came}")
+        require(await _ids(store, limit=0) == [], "limit=0 gives none")
 
     @law("search")
-    async def test_pages_of_a_search_follow_each_other(self) -> None:
+    async def test_pages_of_a_search_follow_each_other(self, store: ConversationStore) -> None:
         """With search, limit counts what is found."""
-        async with self.opened() as store:
-            for n in range(6):
-                await store.append(f"c{n}", turn("1", "odd" if n % 2 else "even"), tenant="t")
-            first = await _ids(store, search="odd", limit=2)
-            require(first == ["c5", "c3"], f"the first two that are found are c5 and c3, got {first}")
-            second = await _ids(store, search="odd", limit=2, before="c3")
-            require(second == ["c1"], f"the next page is c1, got {second}")
+        for n in range(6):
+            await store.append(f"c{n}", turn("1", "odd" if n % 2 else "even"), tenant="t")
+        first = await _ids(store, search="odd", limit=2)
+        require(first == ["c5", "c3"], f"the first two that are found are c5 and c3, got {first}")
+        second = await _ids(store, search="odd", limit=2, before="c3")
+        require(second == ["c1"], f"the next page is c1, got {second}")
 
     @law("search")
-    async def test_a_search_finds_all_words_in_one_place(self) -> None:
+    async def test_a_search_finds_all_words_in_one_place(self, store: ConversationStore) -> None:
         """Words match in the texts of one turn, or in the title: in any order, any case, inside longer words."""
-        async with self.opened() as store:
-            await store.append("a", turn("1", "Which STRASSE is quiet?", "One in München."), tenant="t")
-            thought = AssistantMessage(parts=(ReasoningPart(text="thought"), TextPart(text="Right.")))
-            tool = ToolMessage(tool_call_id="x", name="lookup", content="result")
-            second = ConversationTurn(id="2", messages=(UserMessage(content="Thanks"), tool, thought))
-            await store.append("a", second, tenant="t")
-            await store.append("b", turn("1", "ΟΔΟΣ and house"), tenant="t")
-            await store.rename("b", "Words of Greek", tenant="t")
-            for words, wanted, why in (
-                ("quiet münchen", ["a"], "a message and its answer are one turn"),
-                ("MÜNCHEN quiet WHICH", ["a"], "neither order nor case matters, also of ü"),
-                ("straße", ["a"], "case is that of str.casefold: ß is ss"),
-                ("οδος οδοσ", ["b"], "case is that of str.casefold: both small sigmas are one"),
-                ("nche", ["a"], "a word occurs inside longer words too"),
-                ("greek words", ["b"], "the title is searched"),
-                ("words house", [], "all words are in one place: not some in the title and some in a turn"),
-                ("quiet thanks", [], "all words are in one place: not some in one turn and some in another"),
-                ("thought", [], "what a model thought is not searched"),
-                ("result", [], "what a tool said is not searched"),
-                ("house unheard", [], "every word must occur"),
-                ("  ", ["b", "a"], "a search without a word finds all"),
-                ("", ["b", "a"], "a search without a word finds all"),
-            ):
-                came = await _ids(store, search=words)
-                require(came == wanted, f"search={words!r} finds {wanted}, got {came}: {why}")
-            await store.delete("a", tenant="t")
-            require(await _ids(store, search="quiet") == [], "what was deleted is found no more")
+        await store.append("a", turn("1", "Which STRASSE is quiet?", "One in München."), tenant="t")
+        thought = AssistantMessage(parts=(ReasoningPart(text="thought"), TextPart(text="Right.")))
+        tool = ToolMessage(tool_call_id="x", name="lookup", content="result")
+        second = ConversationTurn(id="2", messages=(UserMessage(content="Thanks"), tool, thought))
+        await store.append("a", second, tenant="t")
+        await store.append("b", turn("1", "ΟΔΟΣ and house"), tenant="t")
+        await store.rename("b", "Words of Greek", tenant="t")
+        for words, wanted, why in (
+            ("quiet münchen", ["a"], "a message and its answer are one turn"),
+            ("MÜNCHEN quiet WHICH", ["a"], "neither order nor case matters, also of ü"),
+            ("straße", ["a"], "case is that of str.casefold: ß is ss"),
+            ("οδος οδοσ", ["b"], "case is that of str.casefold: both small sigmas are one"),
+            ("nche", ["a"], "a word occurs inside longer words too"),
+            ("greek words", ["b"], "the title is searched"),
+            ("words house", [], "all words are in one place: not some in the title and some in a turn"),
+            ("quiet thanks", [], "all words are in one place: not some in one turn and some in another"),
+            ("thought", [], "what a model thought is not searched"),
+            ("result", [], "what a tool said is not searched"),
+            ("house unheard", [], "every word must occur"),
+            ("  ", ["b", "a"], "a search without a word finds all"),
+            ("", ["b", "a"], "a search without a word finds all"),
+        ):
+            came = await _ids(store, search=words)
+            require(came == wanted, f"search={words!r} finds {wanted}, got {came}: {why}")
+        await store.delete("a", tenant="t")
+        require(await _ids(store, search="quiet") == [], "what was deleted is found no more")
 
     @law("search")
-    async def test_hostile_searches_are_only_words(self) -> None:
+    async def test_hostile_searches_are_only_words(self, store: ConversationStore) -> None:
         """Signs of patterns and of query languages, quotes, NUL, great lengths: text that occurs or does not."""
-        async with self.opened() as store:
-            for n, said in enumerate(_SAID):
-                await store.append(f"c{n}", turn("1", said, "Plain."), tenant="t")
-            for hostile in _HOSTILE:
-                words = storable(hostile).casefold().split()
-                texts = {f"c{n}": f"{said}\nPlain.".casefold() for n, said in enumerate(_SAID)}
-                wanted = [id for id, text in reversed(texts.items()) if all(word in text for word in words)]
-                try:
-                    came = await _ids(store, search=hostile)
-                except Exception as error:
-                    raise AssertionError(
-                        f"search={show(hostile, 60)} raised {type(error).__name__}: {error}"
-                    ) from error
-                require(came == wanted, f"search={show(hostile, 60)} finds {wanted}, got {came}")
+        for n, said in enumerate(_SAID):
+            await store.append(f"c{n}", turn("1", said, "Plain."), tenant="t")
+        for hostile in _HOSTILE:
+            words = storable(hostile).casefold().split()
+            texts = {f"c{n}": f"{said}\nPlain.".casefold() for n, said in enumerate(_SAID)}
+            wanted = [id for id, text in reversed(texts.items()) if all(word in text for word in words)]
+            try:
+                came = await _ids(store, search=hostile)
+            except Exception as error:
+                raise AssertionError(f"search={show(hostile, 60)} raised {type(error).__name__}: {error}") from error
+            require(came == wanted, f"search={show(hostile, 60)} finds {wanted}, got {came}")
 
     @law()
-    async def test_a_conversation_is_renamed(self) -> None:
+    async def test_a_conversation_is_renamed(self, store: ConversationStore) -> None:
         """It has the new title, as flexchat.store.storable returns it, also after further turns, and no other has."""
-        async with self.opened() as store:
-            for id in ("c", "d"):
-                await store.append(id, turn("1"), tenant="t")
-            for title in ("Another title", "", "a\0b \ud83d", "'; --", "x" * 10_000):
-                await store.rename("c", title, tenant="t")
-                came = (await store.get("c", tenant="t")).title
-                require(came == storable(title), f"renamed {show(title, 60)}, its title is {show(came, 60)}")
-            await store.rename("c", "Kept", tenant="t")
-            await store.append("c", turn("2", "more"), tenant="t")
-            titles = {i.id: i.title for i in await store.list(tenant="t")}
-            require(titles == {"c": "Kept", "d": "Hello"}, f"the titles are Kept and Hello, got {titles}")
+        for id in ("c", "d"):
+            await store.append(id, turn("1"), tenant="t")
+        for title in ("Another title", "", "a\0b \ud83d", "'; --", "x" * 10_000):
+            await store.rename("c", title, tenant="t")
+            came = (await store.get("c", tenant="t")).title
+            require(came == storable(title), f"renamed {show(title, 60)}, its title is {show(came, 60)}")
+        await store.rename("c", "Kept", tenant="t")
+        await store.append("c", turn("2", "more"), tenant="t")
+        titles = {i.id: i.title for i in await store.list(tenant="t")}
+        require(titles == {"c": "Kept", "d": "Hello"}, f"the titles are Kept and Hello, got {titles}")
 
     @law()
-    async def test_a_conversation_is_deleted(self) -> None:
+    async def test_a_conversation_is_deleted(self, store: ConversationStore) -> None:
         """With all its turns; the others stay, and a new one under its id inherits nothing."""
-        async with self.opened() as store:
-            for id in ("c", "d"):
-                await store.append(id, turn("1", f"first of {id}"), tenant="t")
-                await store.append(id, turn("2"), tenant="t")
-            await store.delete("c", tenant="t")
-            await refused(store.get("c", tenant="t"), UnknownConversationError, "get of what was deleted")
-            require(await _ids(store) == ["d"], f"one was deleted of two, list gives {await _ids(store)}")
-            require(len(await store.turns("d", tenant="t")) == 2, "another conversation keeps its turns")
-            await store.append("c", turn("1", "anew"), tenant="t")
-            said = [_user_text(t) for t in await store.turns("c", tenant="t")]
-            require(said == ["anew"], f"a conversation that starts over has one turn, got {said}")
-            title = (await store.get("c", tenant="t")).title
-            require(title == "anew", f"a conversation that starts over has a title of its own, got {title!r}")
+        for id in ("c", "d"):
+            await store.append(id, turn("1", f"first of {id}"), tenant="t")
+            await store.append(id, turn("2"), tenant="t")
+        await store.delete("c", tenant="t")
+        await refused(store.get("c", tenant="t"), UnknownConversationError, "get of what was deleted")
+        require(await _ids(store) == ["d"], f"one was deleted of two, list gives {await _ids(store)}")
+        require(len(await store.turns("d", tenant="t")) == 2, "another conversation keeps its turns")
+        await store.append("c", turn("1", "anew"), tenant="t")
+        said = [_user_text(t) for t in await store.turns("c", tenant="t")]
+        require(said == ["anew"], f"a conversation that starts over has one turn, got {said}")
+        title = (await store.get("c", tenant="t")).title
+        require(title == "anew", f"a conversation that starts over has a title of its own, got {title!r}")
 
     @law()
-    async def test_an_unknown_conversation_is_an_error(self) -> None:
+    async def test_an_unknown_conversation_is_an_error(self, store: ConversationStore) -> None:
         """Turns, get, rename, delete, and list behind it raise UnknownConversationError, and make none."""
-        async with self.opened() as store:
-            for state in ("in an empty store", "beside another"):
-                for method, ask in _asks(store, _NOWHERE, "t").items():
-                    text = await refused(ask(), UnknownConversationError, f"{method} {state}")
-                    require(_NOWHERE in text, f"{method}: the error names the conversation: {show(text)}")
-                    require(_NOWHERE not in await _ids(store), f"{method} of an unknown conversation makes one")
-                await store.append("c", turn("1"), tenant="t")
+        for state in ("in an empty store", "beside another"):
+            for method, ask in _asks(store, _NOWHERE, "t").items():
+                text = await refused(ask(), UnknownConversationError, f"{method} {state}")
+                require(_NOWHERE in text, f"{method}: the error names the conversation: {show(text)}")
+                require(_NOWHERE not in await _ids(store), f"{method} of an unknown conversation makes one")
+            await store.append("c", turn("1"), tenant="t")
 
     @law()
-    async def test_tenants_never_meet(self) -> None:
+    async def test_tenants_never_meet(self, store: ConversationStore) -> None:
         """Under equal ids each has its own: no method reads, finds, changes or deletes what is another's."""
-        async with self.opened() as store:
-            await store.append("c", turn("1", "red secret"), tenant="red")
-            await store.append("only-red", turn("1", "red secret"), tenant="red")
-            for method, ask in _asks(store, "c", "blue").items():
-                await refused(ask(), UnknownConversationError, f"{method} of another tenant's conversation")
-            require(await _ids(store, tenant="blue") == [], "list shows another tenant's conversations")
-            await store.append("c", turn("1", "blue"), tenant="blue")
-            for tenant, wanted in (("red", "red secret"), ("blue", "blue")):
-                said = [_user_text(t) for t in await store.turns("c", tenant=tenant)]
-                require(said == [wanted], f"under one id each tenant has its own turns: {tenant} has {said}")
-                title = (await store.get("c", tenant=tenant)).title
-                require(title == wanted, f"under one id each tenant has its own title: {tenant} has {title!r}")
-            before = store.list(tenant="blue", before="only-red")
-            await refused(before, UnknownConversationError, "list behind another tenant's conversation")
-            if "search" in self.supports:
-                found = await _ids(store, tenant="blue", search="secret")
-                require(found == [], f"a search finds another tenant's conversations: {found}")
-            await store.rename("c", "Blue's", tenant="blue")
-            await store.delete("c", tenant="blue")
-            infos = [(i.id, i.title, i.turns) for i in await store.list(tenant="red")]
-            wanted_infos = [("only-red", "red secret", 1), ("c", "red secret", 1)]
-            require(infos == wanted_infos, f"what one tenant renames and deletes changed another's: {infos}")
+        await store.append("c", turn("1", "red secret"), tenant="red")
+        await store.append("only-red", turn("1", "red secret"), tenant="red")
+        for method, ask in _asks(store, "c", "blue").items():
+            await refused(ask(), UnknownConversationError, f"{method} of another tenant's conversation")
+        require(await _ids(store, tenant="blue") == [], "list shows another tenant's conversations")
+        await store.append("c", turn("1", "blue"), tenant="blue")
+        for tenant, wanted in (("red", "red secret"), ("blue", "blue")):
+            said = [_user_text(t) for t in await store.turns("c", tenant=tenant)]
+            require(said == [wanted], f"under one id each tenant has its own turns: {tenant} has {said}")
+            title = (await store.get("c", tenant=tenant)).title
+            require(title == wanted, f"under one id each tenant has its own title: {tenant} has {title!r}")
+        before = store.list(tenant="blue", before="only-red")
+        await refused(before, UnknownConversationError, "list behind another tenant's conversation")
+        if "search" in self.supports:
+            found = await _ids(store, tenant="blue", search="secret")
+            require(found == [], f"a search finds another tenant's conversations: {found}")
+        await store.rename("c", "Blue's", tenant="blue")
+        await store.delete("c", tenant="blue")
+        infos = [(i.id, i.title, i.turns) for i in await store.list(tenant="red")]
+        wanted_infos = [("only-red", "red secret", 1), ("c", "red secret", 1)]
+        require(infos == wanted_infos, f"what one tenant renames and deletes changed another's: {infos}")
 
     @law()
-    async def test_names_are_never_bent(self) -> None:
+    async def test_names_are_never_bent(self, store: ConversationStore) -> None:
         """Any id or tenant is stored unchanged or refused with StorageError: altered ones could collide."""
-        async with self.opened() as store:
-            await store.append("c", turn("c", "c"), tenant="c")
-            tried = [*((name, True) for name in _PLAIN_NAMES), *((name, False) for name in _HARD_NAMES)]
-            names = ["c", *[name for name, must in tried if await self._takes(store, name, must=must)]]
-            for tenant in names:
-                came = await _ids(store, tenant=tenant)
-                wanted = sorted(names) if tenant == "c" else [tenant]
-                require(sorted(came) == wanted, f"tenant {show(tenant, 40)} has {show(wanted)}, got {show(came)}")
-                for id in came:
-                    said = [_user_text(t) for t in await store.turns(id, tenant=tenant)]
-                    require(said == [id], f"conversation {show(id, 40)} has what was said in {show(said, 80)}")
-            kept = {t.id for t in await store.turns("c", tenant="c")}
-            require(kept == {"c"}, f"turns have come together: {show(kept)}")
+        await store.append("c", turn("c", "c"), tenant="c")
+        tried = [*((name, True) for name in _PLAIN_NAMES), *((name, False) for name in _HARD_NAMES)]
+        names = ["c", *[name for name, must in tried if await self._takes(store, name, must=must)]]
+        for tenant in names:
+            came = await _ids(store, tenant=tenant)
+            wanted = sorted(names) if tenant == "c" else [tenant]
+            require(sorted(came) == wanted, f"tenant {show(tenant, 40)} has {show(wanted)}, got {show(came)}")
+            for id in came:
+                said = [_user_text(t) for t in await store.turns(id, tenant=tenant)]
+                require(said == [id], f"conversation {show(id, 40)} has what was said in {show(said, 80)}")
+        kept = {t.id for t in await store.turns("c", tenant="c")}
+        require(kept == {"c"}, f"turns have come together: {show(kept)}")
 
     async def _takes(self, store: ConversationStore, name: str, *, must: bool) -> bool:
         """Use a name for a tenant, a conversation and a turn; return whether the store accepts it."""
@@ -393,113 +376,104 @@ class ConversationStoreConformance(Conformance):
         return taken[0]
 
     @law()
-    async def test_what_cannot_be_written_is_refused(self) -> None:
+    async def test_what_cannot_be_written_is_refused(self, store: ConversationStore) -> None:
         """A turn that is no JSON data is a StorageError, and nothing of it is kept."""
-        async with self.opened() as store:
-            await refused(
-                store.append("new", unwritable_turn(), tenant="t"), StorageError, "a turn that is no JSON data"
-            )
-            require(await _ids(store) == [], "a turn that was refused began a conversation")
-            await store.append("c", turn("1"), tenant="t")
-            before = await store.get("c", tenant="t")
-            await refused(store.append("c", unwritable_turn(), tenant="t"), StorageError, "a turn that is no JSON data")
-            require(await store.get("c", tenant="t") == before, "a turn that was refused changed the conversation")
+        await refused(store.append("new", unwritable_turn(), tenant="t"), StorageError, "a turn that is no JSON data")
+        require(await _ids(store) == [], "a turn that was refused began a conversation")
+        await store.append("c", turn("1"), tenant="t")
+        before = await store.get("c", tenant="t")
+        await refused(store.append("c", unwritable_turn(), tenant="t"), StorageError, "a turn that is no JSON data")
+        require(await store.get("c", tenant="t") == before, "a turn that was refused changed the conversation")
 
     @law()
-    async def test_appends_side_by_side_keep_every_turn(self) -> None:
+    async def test_appends_side_by_side_keep_every_turn(self, store: ConversationStore) -> None:
         """Many at once, into one conversation and several, some of them twice: each is kept once."""
-        async with self.opened() as store:
-            turns = [(f"c{n % 3}", turn(f"t{n}", f"message {n}")) for n in range(30)]
-            await asyncio.gather(*(store.append(id, one, tenant="t") for id, one in [*turns, *turns[:9]]))
-            for conversation in ("c0", "c1", "c2"):
-                wanted = {one.id for id, one in turns if id == conversation}
-                await _check_turns(store, conversation, wanted, "appended side by side")
+        turns = [(f"c{n % 3}", turn(f"t{n}", f"message {n}")) for n in range(30)]
+        await asyncio.gather(*(store.append(id, one, tenant="t") for id, one in [*turns, *turns[:9]]))
+        for conversation in ("c0", "c1", "c2"):
+            wanted = {one.id for id, one in turns if id == conversation}
+            await _check_turns(store, conversation, wanted, "appended side by side")
 
     @law()
-    async def test_an_append_that_is_stopped_leaves_no_half(self) -> None:
+    async def test_an_append_that_is_stopped_leaves_no_half(self, store: ConversationStore) -> None:
         """Whoever stops waiting leaves a whole turn or none, and a store that can be used."""
-        async with self.opened() as store:
-            for steps in (0, 1, 2, 5, 20):
-                work = asyncio.ensure_future(store.append(f"c{steps}", turn("stopped"), tenant="t"))
-                for _ in range(steps):
-                    await asyncio.sleep(0)
-                work.cancel()
-                await asyncio.gather(work, return_exceptions=True)
-                await store.append(f"c{steps}", turn("last"), tenant="t")
-                came = [t.id for t in await store.turns(f"c{steps}", tenant="t")]
-                require(came[-1:] == ["last"], f"the turn that was added last is the last, got {came}")
-                await _check_turns(store, f"c{steps}", {"last", *came[:-1]}, "after an append that was stopped")
-                require(set(came) <= {"last", "stopped"}, f"there are turns nobody added: {came}")
+        for steps in (0, 1, 2, 5, 20):
+            work = asyncio.ensure_future(store.append(f"c{steps}", turn("stopped"), tenant="t"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            await store.append(f"c{steps}", turn("last"), tenant="t")
+            came = [t.id for t in await store.turns(f"c{steps}", tenant="t")]
+            require(came[-1:] == ["last"], f"the turn that was added last is the last, got {came}")
+            await _check_turns(store, f"c{steps}", {"last", *came[:-1]}, "after an append that was stopped")
+            require(set(came) <= {"last", "stopped"}, f"there are turns nobody added: {came}")
 
     @law("history")
-    async def test_a_history_has_what_later_turns_read(self) -> None:
+    async def test_a_history_has_what_later_turns_read(self, store: ConversationStore) -> None:
         """Ids, messages, topics and replay of all turns, as turns returns them."""
-        async with self.opened() as store:
-            for one in hard_turns():
-                await store.append("c", one, tenant="t")
-            turns = await store.turns("c", tenant="t")
-            history = await _history(store, "c")
-            require(history.is_whole, "without a version, the history is whole")
-            require(len(history.turns) == len(turns), f"{len(turns)} turns have {len(history.turns)} in their history")
-            for one, came in zip(turns, history.turns, strict=True):
-                for field in attrs.fields(HistoryTurn):
-                    was, now = getattr(one, field.name), getattr(came, field.name)
-                    require(was == now, f"turn {one.id}: {field.name} is {show(was)}, in the history {show(now)}")
+        for one in hard_turns():
+            await store.append("c", one, tenant="t")
+        turns = await store.turns("c", tenant="t")
+        history = await _history(store, "c")
+        require(history.is_whole, "without a version, the history is whole")
+        require(len(history.turns) == len(turns), f"{len(turns)} turns have {len(history.turns)} in their history")
+        for one, came in zip(turns, history.turns, strict=True):
+            for field in attrs.fields(HistoryTurn):
+                was, now = getattr(one, field.name), getattr(came, field.name)
+                require(was == now, f"turn {one.id}: {field.name} is {show(was)}, in the history {show(now)}")
 
     @law("history")
-    async def test_a_history_continues_from_a_version(self) -> None:
+    async def test_a_history_continues_from_a_version(self, store: ConversationStore) -> None:
         """After a version come the turns added since, none if there are none, and each once."""
-        async with self.opened() as store:
-            for id in ("1", "2"):
-                await store.append("c", turn(id), tenant="t")
-            first = await _history(store, "c")
-            again = await _history(store, "c", first.version)
-            require(not again.is_whole, "after the newest version, the history is not whole")
-            require(not again.turns, f"after the newest version there is no turn, got {_ids_of(again)}")
-            for id in ("3", "2", "4"):  # 2 is there already, and is not added again
-                await store.append("c", turn(id), tenant="t")
-                await store.append("d", turn(id), tenant="t")
-                await store.rename("c", f"after {id}", tenant="t")
-            for version in (first.version, again.version):
-                new = await _history(store, "c", version)
-                require(not new.is_whole, "a conversation that has only grown is continued, not read again")
-                require(_ids_of(new) == ["3", "4"], f"after the version of 1 and 2 come 3 and 4, got {_ids_of(new)}")
-            last = await _history(store, "c", new.version)
-            require(not last.turns, f"after the newest version there is no turn, got {_ids_of(last)}")
+        for id in ("1", "2"):
+            await store.append("c", turn(id), tenant="t")
+        first = await _history(store, "c")
+        again = await _history(store, "c", first.version)
+        require(not again.is_whole, "after the newest version, the history is not whole")
+        require(not again.turns, f"after the newest version there is no turn, got {_ids_of(again)}")
+        for id in ("3", "2", "4"):  # 2 is there already, and is not added again
+            await store.append("c", turn(id), tenant="t")
+            await store.append("d", turn(id), tenant="t")
+            await store.rename("c", f"after {id}", tenant="t")
+        for version in (first.version, again.version):
+            new = await _history(store, "c", version)
+            require(not new.is_whole, "a conversation that has only grown is continued, not read again")
+            require(_ids_of(new) == ["3", "4"], f"after the version of 1 and 2 come 3 and 4, got {_ids_of(new)}")
+        last = await _history(store, "c", new.version)
+        require(not last.turns, f"after the newest version there is no turn, got {_ids_of(last)}")
 
     @law("history")
-    async def test_a_version_is_of_one_conversation(self) -> None:
+    async def test_a_version_is_of_one_conversation(self, store: ConversationStore) -> None:
         """Of a deleted conversation, another one, or none: the history is whole, as without a version."""
-        async with self.opened() as store:
-            for id, tenant in (("c", "t"), ("d", "t"), ("c", "u")):
-                for n in ("1", "2"):
-                    await store.append(id, turn(n, f"{n} of {id} of {tenant}"), tenant=tenant)
-            versions = {
-                "another conversation": (await _history(store, "d")).version,
-                "another tenant": (await store.history("c", tenant="u")).version,  # type: ignore[attr-defined]
-                "a conversation deleted since": (await _history(store, "c")).version,
-                **{f"no version: {show(text)}": text for text in ("", " ", "1", "x", "\0", "1 1", "-1", "9" * 40)},
-            }
-            await store.delete("c", tenant="t")
-            for n in ("1", "2", "3"):
-                await store.append("c", turn(n, f"anew {n}"), tenant="t")
-            wanted = [t.messages for t in await store.turns("c", tenant="t")]
-            for what, version in versions.items():
-                came = await _history(store, "c", version)
-                said = [t.messages for t in came.turns]
-                require(came.is_whole and said == wanted, f"version of {what}: the history must be whole, and is not")
+        for id, tenant in (("c", "t"), ("d", "t"), ("c", "u")):
+            for n in ("1", "2"):
+                await store.append(id, turn(n, f"{n} of {id} of {tenant}"), tenant=tenant)
+        versions = {
+            "another conversation": (await _history(store, "d")).version,
+            "another tenant": (await store.history("c", tenant="u")).version,  # type: ignore[attr-defined]
+            "a conversation deleted since": (await _history(store, "c")).version,
+            **{f"no version: {show(text)}": text for text in ("", " ", "1", "x", "\0", "1 1", "-1", "9" * 40)},
+        }
+        await store.delete("c", tenant="t")
+        for n in ("1", "2", "3"):
+            await store.append("c", turn(n, f"anew {n}"), tenant="t")
+        wanted = [t.messages for t in await store.turns("c", tenant="t")]
+        for what, version in versions.items():
+            came = await _history(store, "c", version)
+            said = [t.messages for t in came.turns]
+            require(came.is_whole and said == wanted, f"version of {what}: the history must be whole, and is not")
 
     @law("history")
-    async def test_an_unknown_conversation_has_no_history(self) -> None:
+    async def test_an_unknown_conversation_has_no_history(self, store: ConversationStore) -> None:
         """It is an UnknownConversationError with and without a version, also of one that was deleted."""
-        async with self.opened() as store:
-            await refused(_history(store, _NOWHERE), UnknownConversationError, "history in an empty store")
-            await store.append("c", turn("1"), tenant="t")
-            version = (await _history(store, "c")).version
-            await refused(_history(store, _NOWHERE, version), UnknownConversationError, "history after a version")
-            await store.delete("c", tenant="t")
-            for after in (None, version):
-                await refused(_history(store, "c", after), UnknownConversationError, "history of what was deleted")
+        await refused(_history(store, _NOWHERE), UnknownConversationError, "history in an empty store")
+        await store.append("c", turn("1"), tenant="t")
+        version = (await _history(store, "c")).version
+        await refused(_history(store, _NOWHERE, version), UnknownConversationError, "history after a version")
+        await store.delete("c", tenant="t")
+        for after in (None, version):
+            await refused(_history(store, "c", after), UnknownConversationError, "history of what was deleted")
 
     @law("history", "shared")
     async def test_a_history_has_the_turns_of_other_stores(self) -> None:

@@ -110,15 +110,14 @@ class DocumentStoreConformance(RetrieverConformance):
                 await store.aclose()
 
     @law()
-    async def test_what_is_added_is_found(self) -> None:
+    async def test_what_is_added_is_found(self, store: Any) -> None:
         """A document is found by its own text, and is returned unchanged."""
-        async with self.opened() as store:
-            for document in DOCUMENTS:
-                first = (await self.ask(store, document.text, collection=document.collection)).documents[:1]
-                require(first and first[0].text == document.text, f"{document.text!r} finds {show(first)} first")
-                for field in ("title", "source", "collection", "metadata"):
-                    was, came = getattr(document, field), getattr(first[0], field)
-                    require(_same(was, came), f"{field} was {was!r} and came back as {came!r}")
+        for document in DOCUMENTS:
+            first = (await self.ask(store, document.text, collection=document.collection)).documents[:1]
+            require(first and first[0].text == document.text, f"{document.text!r} finds {show(first)} first")
+            for field in ("title", "source", "collection", "metadata"):
+                was, came = getattr(document, field), getattr(first[0], field)
+                require(_same(was, came), f"{field} was {was!r} and came back as {came!r}")
 
     @law()
     async def test_a_document_replaces_the_one_of_its_id(self) -> None:
@@ -207,22 +206,21 @@ class DocumentStoreConformance(RetrieverConformance):
             wanted = [id for id in ids if _IDS.index(id) < 5][:3]
             require([d.id for d in few] == wanted, f"with where, the limit counts what passes: {show(few)}")
 
-    @law()
-    async def test_filters_of_a_list_mean_what_they_say(self) -> None:
+    @law(empty=True)
+    async def test_filters_of_a_list_mean_what_they_say(self, store: Any) -> None:
         """Where means the same to list and delete as to query, and one that cannot be read is refused."""
-        async with self.opened(empty=True) as store:
-            documents = [attrs.evolve(d, id=f"d{i}", collection="notes") for i, d in enumerate(DOCUMENTS)]
-            await store.add(documents, collection="notes")
-            for where in filters_about(documents):
-                condition = read_filter(where)
-                wanted = [d.id for d in documents if holds(condition, d.metadata)]
-                found = [d.id for d in await store.list(collection="notes", where=where)]
-                require(found == wanted, f"where={where!r} fits {wanted}, list gave {found}")
-            for act in (store.list, store.delete):
-                await refused(act(collection="notes", where={"$nor": []}), FilterError, "where={'$nor': []}")
-            require(
-                len(await store.list(collection="notes")) == len(documents), "a delete that was refused deletes nothing"
-            )
+        documents = [attrs.evolve(d, id=f"d{i}", collection="notes") for i, d in enumerate(DOCUMENTS)]
+        await store.add(documents, collection="notes")
+        for where in filters_about(documents):
+            condition = read_filter(where)
+            wanted = [d.id for d in documents if holds(condition, d.metadata)]
+            found = [d.id for d in await store.list(collection="notes", where=where)]
+            require(found == wanted, f"where={where!r} fits {wanted}, list gave {found}")
+        for act in (store.list, store.delete):
+            await refused(act(collection="notes", where={"$nor": []}), FilterError, "where={'$nor': []}")
+        require(
+            len(await store.list(collection="notes")) == len(documents), "a delete that was refused deletes nothing"
+        )
 
     @law("json_metadata")
     async def test_metadata_are_any_json_data(self) -> None:
@@ -274,24 +272,21 @@ class DocumentStoreConformance(RetrieverConformance):
                 (kept, *_) = await store.list(collection="notes")
                 require(kept.source == "own.md", f"it was added with the source own.md, and has {kept.source!r}")
 
-    @law("sources")
-    async def test_sources_are_remembered(self) -> None:
+    @law("sources", empty=True)
+    async def test_sources_are_remembered(self, store: Any) -> None:
         """A source has name, digest, documents, and a time when it is complete; they are listed by name, in pages."""
-        async with self.opened(empty=True) as store:
-            for name in ("b.md", "a.md", "../c.md", "ä.md"):
-                documents = [Document(text=f"{name} {i}", source=name) for i in range(3)]
-                await store.add(documents, collection="notes", source=Source(name=name, digest=f"digest of {name}"))
-            listed = await store.sources(collection="notes")
-            names = [s.name for s in listed]
-            require(names == ["../c.md", "a.md", "b.md", "ä.md"], f"sources come by name, got {names}")
-            for source in listed:
-                kept = (source.digest, source.complete, source.documents)
-                require(kept == (f"digest of {source.name}", True, 3), f"a complete source of 3 is {show(source)}")
-                require(source.added_at, "a complete source has the time when it was completed")
-            pages = [
-                [s.name for s in await store.sources(collection="notes", limit=2, after=a)] for a in (None, "a.md")
-            ]
-            require(pages == [["../c.md", "a.md"], ["b.md", "ä.md"]], f"pages of two, got {pages}")
+        for name in ("b.md", "a.md", "../c.md", "ä.md"):
+            documents = [Document(text=f"{name} {i}", source=name) for i in range(3)]
+            await store.add(documents, collection="notes", source=Source(name=name, digest=f"digest of {name}"))
+        listed = await store.sources(collection="notes")
+        names = [s.name for s in listed]
+        require(names == ["../c.md", "a.md", "b.md", "ä.md"], f"sources come by name, got {names}")
+        for source in listed:
+            kept = (source.digest, source.complete, source.documents)
+            require(kept == (f"digest of {source.name}", True, 3), f"a complete source of 3 is {show(source)}")
+            require(source.added_at, "a complete source has the time when it was completed")
+        pages = [[s.name for s in await store.sources(collection="notes", limit=2, after=a)] for a in (None, "a.md")]
+        require(pages == [["../c.md", "a.md"], ["b.md", "ä.md"]], f"pages of two, got {pages}")
 
     @law("sources")
     async def test_what_an_earlier_digest_left_goes_when_a_source_is_complete(self) -> None:
@@ -318,17 +313,16 @@ class DocumentStoreConformance(RetrieverConformance):
             await store.add([], collection="notes", source=attrs.evolve(new, digest="3"))
             require(await _texts(store) == {"other"}, "a source that became empty leaves nothing behind")
 
-    @law("sources")
-    async def test_a_source_without_documents_is_forgotten(self) -> None:
+    @law("sources", empty=True)
+    async def test_a_source_without_documents_is_forgotten(self, store: Any) -> None:
         """Deleting all documents of a source deletes the source; deleting some does not."""
-        async with self.opened(empty=True) as store:
-            for name in ("a", "b"):
-                documents = [Document(id=f"{name}{i}", text=f"{name}{i}", source=name) for i in range(2)]
-                await store.add(documents, collection="notes", source=Source(name=name, digest="1"))
-            await store.delete(collection="notes", sources=["a"])
-            await store.delete(collection="notes", ids=["b0"])
-            left = [(s.name, s.documents) for s in await store.sources(collection="notes")]
-            require(left == [("b", 1)], f"the source b with one document is left, got {left}")
+        for name in ("a", "b"):
+            documents = [Document(id=f"{name}{i}", text=f"{name}{i}", source=name) for i in range(2)]
+            await store.add(documents, collection="notes", source=Source(name=name, digest="1"))
+        await store.delete(collection="notes", sources=["a"])
+        await store.delete(collection="notes", ids=["b0"])
+        left = [(s.name, s.documents) for s in await store.sources(collection="notes")]
+        require(left == [("b", 1)], f"the source b with one document is left, got {left}")
 
     @law("embeddings")
     async def test_an_unchanged_text_is_not_embedded_again(self) -> None:
@@ -423,18 +417,17 @@ class DocumentStoreConformance(RetrieverConformance):
                 count = len(await store.list(collection="notes")) - 1
                 require(count in (0, 50), f"an add of 50 that was stopped left {count} behind")
 
-    @law()
-    async def test_adds_side_by_side_keep_everything(self) -> None:
+    @law(empty=True)
+    async def test_adds_side_by_side_keep_everything(self, store: Any) -> None:
         """Several that fill one store at once, into one collection and several, lose nothing."""
-        async with self.opened(empty=True) as store:
-            batches = [[Document(id=f"d{b}-{i}", text=f"text {b} {i}") for i in range(5)] for b in range(8)]
-            asked = [store.add(batch, collection=f"part-{b % 2}") for b, batch in enumerate(batches)]
-            counts = await asyncio.gather(*asked)
-            require(counts == [5] * 8, f"eight adds of five return 5 each, got {counts}")
-            for name in ("part-0", "part-1"):
-                ids = {d.id for d in await store.list(collection=name)}
-                wanted = {d.id for b, batch in enumerate(batches) if f"part-{b % 2}" == name for d in batch}
-                require(ids == wanted, f"{name} has {len(ids)} of {len(wanted)} documents")
+        batches = [[Document(id=f"d{b}-{i}", text=f"text {b} {i}") for i in range(5)] for b in range(8)]
+        asked = [store.add(batch, collection=f"part-{b % 2}") for b, batch in enumerate(batches)]
+        counts = await asyncio.gather(*asked)
+        require(counts == [5] * 8, f"eight adds of five return 5 each, got {counts}")
+        for name in ("part-0", "part-1"):
+            ids = {d.id for d in await store.list(collection=name)}
+            wanted = {d.id for b, batch in enumerate(batches) if f"part-{b % 2}" == name for d in batch}
+            require(ids == wanted, f"{name} has {len(ids)} of {len(wanted)} documents")
 
     @law()
     async def test_collections_are_described_changed_and_deleted(self) -> None:
@@ -480,20 +473,19 @@ class DocumentStoreConformance(RetrieverConformance):
             require(await _texts(store) == {"new"}, "a collection that is created again begins empty")
 
     @law()
-    async def test_an_unknown_collection_is_an_error(self) -> None:
+    async def test_an_unknown_collection_is_an_error(self, store: Any) -> None:
         """All methods but add and save_collection raise UnknownCollectionError, which names it and those there are."""
-        async with self.opened() as store:
-            asked: dict[str, Callable[[], Awaitable[Any]]] = {
-                "query": lambda: store.query("water", collection=NOWHERE, top_k=3),
-                "list": lambda: store.list(collection=NOWHERE),
-                "delete": lambda: store.delete(collection=NOWHERE, ids=["a"]),
-                "delete_collection": lambda: store.delete_collection(NOWHERE),
-            }
-            if "sources" in self.supports:
-                asked["sources"] = lambda: store.sources(collection=NOWHERE)
-            for name, ask in asked.items():
-                text = await refused(ask(), UnknownCollectionError, f"{name} in {NOWHERE!r}")
-                require(NOWHERE in text and "plants" in text, f"{name}: the error names both: {show(text)}")
+        asked: dict[str, Callable[[], Awaitable[Any]]] = {
+            "query": lambda: store.query("water", collection=NOWHERE, top_k=3),
+            "list": lambda: store.list(collection=NOWHERE),
+            "delete": lambda: store.delete(collection=NOWHERE, ids=["a"]),
+            "delete_collection": lambda: store.delete_collection(NOWHERE),
+        }
+        if "sources" in self.supports:
+            asked["sources"] = lambda: store.sources(collection=NOWHERE)
+        for name, ask in asked.items():
+            text = await refused(ask(), UnknownCollectionError, f"{name} in {NOWHERE!r}")
+            require(NOWHERE in text and "plants" in text, f"{name}: the error names both: {show(text)}")
 
     @law()
     async def test_hostile_names_are_data(self) -> None:

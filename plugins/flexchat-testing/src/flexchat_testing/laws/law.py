@@ -16,6 +16,7 @@ from ..sockets import forbid_sockets
 
 Check = Callable[..., Any]
 
+_OPENED = ("store", "ledger", "source")
 LAW = "the law: "
 """Start of a note that states the law; others' notes are not ours to show."""
 DISAGREE = "that was an answer it must read: what conformance.py writes and what the provider reads are not one format"
@@ -23,7 +24,7 @@ DISAGREE = "that was an answer it must read: what conformance.py writes and what
 
 
 def law(
-    *needs: str, draw: Callable[[], Mapping[str, Any]] | None = None, examples: int = 25
+    *needs: str, draw: Callable[[], Mapping[str, Any]] | None = None, examples: int = 25, empty: bool = False
 ) -> Callable[[Check], Callable[[Any], None]]:
     """Make a method a law: it holds for every plugin that has the capabilities it needs.
 
@@ -34,11 +35,20 @@ def law(
         needs: Words of the class's ``capabilities``.
         draw: Returns hypothesis strategies for the method's arguments.
         examples: How many values are drawn.
+        empty: A law that has another parameter gets what ``opened`` yields; True: that of ``opened(empty=True)``.
     """
 
     def decorate(check: Check) -> Callable[[Any], None]:
+        needs_opened = next(iter([*inspect.signature(check).parameters][1:]), None) in _OPENED
+
+        async def with_opened(self: Any, **drawn: Any) -> None:
+            async with self.opened(empty=True) if empty else self.opened() as opened:
+                await check(self, opened, **drawn)
+
         def once(self: Any, **drawn: Any) -> None:
-            if inspect.iscoroutinefunction(check):
+            if needs_opened:
+                asyncio.run(with_opened(self, **drawn))
+            elif inspect.iscoroutinefunction(check):
                 asyncio.run(check(self, **drawn))
             else:
                 check(self, **drawn)

@@ -102,14 +102,13 @@ class RetrieverConformance(Conformance):
         require([*distances] == sorted(distances), f"the best comes first: distances {show(distances)}")
 
     @law()
-    async def test_no_more_than_top_k_come(self) -> None:
+    async def test_no_more_than_top_k_come(self, store: Any) -> None:
         """top_k is the most: fewer only where there are fewer, and those are the best ones."""
-        async with self.opened() as store:
-            many = (await self.ask(store, top_k=1000)).documents
-            for top_k in (1, 2, 3):
-                found = (await self.ask(store, top_k=top_k)).documents
-                require(len(found) == top_k, f"top_k={top_k} gave {len(found)} of {len(many)} passages")
-                require(found == many[:top_k], f"top_k={top_k} gave other passages than the first {top_k} of all")
+        many = (await self.ask(store, top_k=1000)).documents
+        for top_k in (1, 2, 3):
+            found = (await self.ask(store, top_k=top_k)).documents
+            require(len(found) == top_k, f"top_k={top_k} gave {len(found)} of {len(many)} passages")
+            require(found == many[:top_k], f"top_k={top_k} gave other passages than the first {top_k} of all")
 
     @law()
     async def test_an_unknown_collection_has_nothing(self) -> None:
@@ -153,29 +152,27 @@ class RetrieverConformance(Conformance):
             require(counts[name] >= found, f"{name!r} has {counts[name]} documents, and {found} were found in it")
 
     @law()
-    async def test_filters_mean_what_they_say(self) -> None:
+    async def test_filters_mean_what_they_say(self, store: Any) -> None:
         """where lets exactly those documents through that flexchat.store.holds lets through."""
-        async with self.opened() as store:
-            everything = (await self.ask(store, top_k=1000)).documents
-            for where in filters_about(everything):
-                found = (await self.ask(store, top_k=1000, where=where)).documents
-                condition = read_filter(where)
-                wanted = [d for d in everything if holds(condition, d.metadata)]
-                strange = [d for d in found if d not in wanted]
-                require(not strange, f"where={where!r} lets through {show(strange)}")
-                missing = [d for d in wanted if d not in found]
-                require(not missing, f"where={where!r} leaves out {show(missing)}")
+        everything = (await self.ask(store, top_k=1000)).documents
+        for where in filters_about(everything):
+            found = (await self.ask(store, top_k=1000, where=where)).documents
+            condition = read_filter(where)
+            wanted = [d for d in everything if holds(condition, d.metadata)]
+            strange = [d for d in found if d not in wanted]
+            require(not strange, f"where={where!r} lets through {show(strange)}")
+            missing = [d for d in wanted if d not in found]
+            require(not missing, f"where={where!r} leaves out {show(missing)}")
 
     @law()
-    async def test_a_filter_that_cannot_be_read_is_refused(self) -> None:
+    async def test_a_filter_that_cannot_be_read_is_refused(self, store: Any) -> None:
         """Every store refuses it with FilterError: read it with flexchat.store.read_filter."""
-        async with self.opened() as store:
-            for where in _UNREADABLE:
-                try:
-                    await self.ask(store, where=where)
-                except FilterError:
-                    continue
-                raise AssertionError(f"where={where!r} must raise FilterError")
+        for where in _UNREADABLE:
+            try:
+                await self.ask(store, where=where)
+            except FilterError:
+                continue
+            raise AssertionError(f"where={where!r} must raise FilterError")
 
     @law()
     async def test_an_empty_store_has_nothing(self) -> None:
@@ -185,27 +182,25 @@ class RetrieverConformance(Conformance):
         require(not hits.documents and not hits.distances, f"an empty store gave {show(hits)}")
 
     @law(draw=lambda: _many(user_texts()["text"]), examples=6)
-    async def test_any_question_is_answered(self, questions: list[str]) -> None:
+    async def test_any_question_is_answered(self, store: Any, questions: list[str]) -> None:
         """People and models ask anything: whatever the text, there is an answer, and nothing is raised."""
-        async with self.opened() as store:
-            for text in questions:
-                try:
-                    hits = await self.ask(store, text)
-                except (asyncio.CancelledError, AssertionError):
-                    raise
-                except Exception as error:
-                    raise AssertionError(f"the question {text!r} raises {type(error).__name__}: {error}") from error
-                require(isinstance(hits, RetrievalHits), f"the question {text!r} gave {show(hits)}")
+        for text in questions:
+            try:
+                hits = await self.ask(store, text)
+            except (asyncio.CancelledError, AssertionError):
+                raise
+            except Exception as error:
+                raise AssertionError(f"the question {text!r} raises {type(error).__name__}: {error}") from error
+            require(isinstance(hits, RetrievalHits), f"the question {text!r} gave {show(hits)}")
 
     @law()
-    async def test_questions_side_by_side_do_not_mix(self) -> None:
+    async def test_questions_side_by_side_do_not_mix(self, store: Any) -> None:
         """One store serves many turns at once, and the same question has the same answer."""
-        async with self.opened() as store:
-            expected = await self.ask(store, top_k=3)
-            asked = [store.query(self.question, collection=None, top_k=3 - i % 3) for i in range(9)]
-            for number, hits in enumerate(await asyncio.gather(*asked)):
-                wanted = expected.documents[: 3 - number % 3]
-                require(hits.documents == wanted, f"question {number} of nine at once got {show(hits.documents)}")
+        expected = await self.ask(store, top_k=3)
+        asked = [store.query(self.question, collection=None, top_k=3 - i % 3) for i in range(9)]
+        for number, hits in enumerate(await asyncio.gather(*asked)):
+            wanted = expected.documents[: 3 - number % 3]
+            require(hits.documents == wanted, f"question {number} of nine at once got {show(hits.documents)}")
 
     @law()
     def test_its_module_is_light(self) -> None:

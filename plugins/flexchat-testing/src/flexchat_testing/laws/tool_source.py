@@ -109,22 +109,20 @@ class ToolSourceConformance(Conformance):
         require(not differing, "its tools, or its fingerprint, differ although nothing has changed")
 
     @law()
-    async def test_nothing_changes_what_was_returned(self) -> None:
+    async def test_nothing_changes_what_was_returned(self, source: ToolSource) -> None:
         """A list that it has returned does not change with later calls."""
-        async with self.opened() as source:
-            first = [*await source.tools()]
-            before = [tool.digest for tool in first]
-            await source.tools()
-            again = [SourcedTool.from_dict(tool.to_dict()).digest for tool in first]
-            require(before == again, "tools returned earlier were changed")
+        first = [*await source.tools()]
+        before = [tool.digest for tool in first]
+        await source.tools()
+        again = [SourcedTool.from_dict(tool.to_dict()).digest for tool in first]
+        require(before == again, "tools returned earlier were changed")
 
     @law()
-    async def test_its_fingerprint_is_a_text(self) -> None:
+    async def test_its_fingerprint_is_a_text(self, source: ToolSource) -> None:
         """A text; if the source "fingerprints", not an empty one."""
-        async with self.opened() as source:
-            require(isinstance(source.fingerprint, str), f"fingerprint must be a text, got {source.fingerprint!r}")
-            wanted = "fingerprints" in self.supports
-            require(bool(source.fingerprint) is wanted, f"fingerprint is {source.fingerprint!r}: see capabilities")
+        require(isinstance(source.fingerprint, str), f"fingerprint must be a text, got {source.fingerprint!r}")
+        wanted = "fingerprints" in self.supports
+        require(bool(source.fingerprint) is wanted, f"fingerprint is {source.fingerprint!r}: see capabilities")
 
     @law()
     async def test_no_secret_leaves_it(self) -> None:
@@ -136,19 +134,18 @@ class ToolSourceConformance(Conformance):
             require(_SECRET not in told, "a secret of its settings is in its tools or its fingerprint")
 
     @law()
-    async def test_what_runs_behind_it_can_be_restarted(self) -> None:
+    async def test_what_runs_behind_it_can_be_restarted(self, source: ToolSource) -> None:
         """Its state is a SourceServer or None, and starts nothing; after a restart it has the same tools."""
-        async with self.opened() as source:
-            told = getattr(source, "server_state", lambda tenant: None)
-            require(isinstance(told("kit"), SourceServer | None), f"its state is {show(told('kit'))}")
-            before = {tool.name: tool.digest for tool in await source.tools()}
-            require(isinstance(told("kit"), SourceServer | None), f"its state is {show(told('kit'))}")
-            restart = getattr(source, "restart", None)
-            if restart is not None:
-                async with asyncio.timeout(self.deadline_s):
-                    await restart("kit")
-                    await restart("kit")
-                require({tool.name: tool.digest for tool in await source.tools()} == before, "a restart changes tools")
+        told = getattr(source, "server_state", lambda tenant: None)
+        require(isinstance(told("kit"), SourceServer | None), f"its state is {show(told('kit'))}")
+        before = {tool.name: tool.digest for tool in await source.tools()}
+        require(isinstance(told("kit"), SourceServer | None), f"its state is {show(told('kit'))}")
+        restart = getattr(source, "restart", None)
+        if restart is not None:
+            async with asyncio.timeout(self.deadline_s):
+                await restart("kit")
+                await restart("kit")
+            require({tool.name: tool.digest for tool in await source.tools()} == before, "a restart changes tools")
 
     @law("refuses")
     async def test_what_cannot_be_opened_is_told(self) -> None:
