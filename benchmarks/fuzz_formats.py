@@ -22,9 +22,9 @@ from flexchat_gemini.conformance import GeminiConformance
 from flexchat_ollama.chat_answer import ChatAnswer
 from flexchat_ollama.conformance import OllamaConformance
 from flexchat_ollama.provider import LINES
-from flexchat_openai.chat_stream import ChatStream
+from flexchat_openai.chat_answer import ChatStream
 from flexchat_openai.conformance import ChatCompletionsConformance, ResponsesConformance
-from flexchat_openai.responses_stream import ResponsesStream
+from flexchat_openai.responses_answer import ResponsesStream
 from flexchat_sdk import ChatEvent, ProviderOverloadedError, ProviderProtocolError
 from flexchat_sdk.reading import SSE_DONE, AnswerReader
 

@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat_gemini.config import GeminiConfig
-from flexchat_gemini.prices import price_of, table
+from flexchat_gemini.models import price_of, table
 from flexchat_gemini.provider import GeminiProvider
 
 

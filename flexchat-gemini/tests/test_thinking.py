@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from flexchat_gemini.thinking import thinking_config
-from flexchat_gemini.traits import ALL_LEVELS, UNKNOWN, traits_of
+from flexchat_gemini.models import ALL_LEVELS, UNKNOWN, traits_of
+from flexchat_gemini.request import thinking_config
 from flexchat_sdk import Reasoning
 
 

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from flexchat_openai.prices import charged
+from flexchat_openai.models import charged
 
 
 @pytest.mark.parametrize(

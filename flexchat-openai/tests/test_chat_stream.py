@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import ChatResult
+from flexchat_openai.chat_answer import ChatStream
 from flexchat_openai.chat_request import ChatRequestWriter
-from flexchat_openai.chat_stream import ChatStream
 from flexchat_sdk import (
     AnswerEnd,
     ChatEvent,

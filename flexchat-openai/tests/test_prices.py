@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat_openai.config import OpenAIConfig
-from flexchat_openai.prices import price_of, table
+from flexchat_openai.models import price_of, table
 from flexchat_openai.provider import OpenAIProvider
 
 

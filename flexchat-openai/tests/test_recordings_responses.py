@@ -12,8 +12,8 @@ import httpx
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
 from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.provider import OpenAIProvider
+from flexchat_openai.responses_answer import ResponsesStream
 from flexchat_openai.responses_request import ResponsesRequestWriter
-from flexchat_openai.responses_stream import ResponsesStream
 from flexchat_openai.responses_tools import encode_tools
 from flexchat_sdk import (
     AnswerEnd,

@@ -6,9 +6,9 @@ from typing import Any
 import attrs
 import pytest
 from flexchat.plugin import ToolCall
+from flexchat_openai.responses_answer import ResponsesStream
 from flexchat_openai.responses_items import SCOPE
 from flexchat_openai.responses_request import ResponsesRequestWriter
-from flexchat_openai.responses_stream import ResponsesStream
 from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import ChatResult
-from flexchat_openai.responses_stream import ResponsesStream
+from flexchat_openai.responses_answer import ResponsesStream
 from flexchat_sdk import (
     AnswerEnd,
     ChatEvent,

@@ -8,13 +8,13 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import ToolCall
+from flexchat_openai.chat_answer import ChatStream
 from flexchat_openai.chat_request import ChatRequestWriter
-from flexchat_openai.chat_stream import ChatStream
 from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.errors import REFUSALS
 from flexchat_openai.provider import OpenAIProvider
+from flexchat_openai.responses_answer import ResponsesStream
 from flexchat_openai.responses_request import ResponsesRequestWriter
-from flexchat_openai.responses_stream import ResponsesStream
 from flexchat_sdk import (
     AnswerEnd,
     AssistantMessage,

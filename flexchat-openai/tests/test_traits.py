@@ -3,8 +3,8 @@
 from typing import Literal
 
 import pytest
+from flexchat_openai.models import traits_of
 from flexchat_openai.reasoning import effort_for
-from flexchat_openai.traits import traits_of
 from flexchat_sdk import Reasoning
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -38,7 +38,7 @@ def test_a_models_traits_are_found_by_prefix(model: str, reasons: bool | None) -
 
 def test_longer_prefixes_stand_before_shorter_ones() -> None:
     """No row is hidden by one above it."""
-    from flexchat_openai.traits import _table
+    from flexchat_openai.models import _table
 
     prefixes = [traits.prefix for traits in _table()]
 
@@ -48,8 +48,8 @@ def test_longer_prefixes_stand_before_shorter_ones() -> None:
 
 def test_the_table_speaks_of_efforts_that_exist_and_of_both_apis() -> None:
     """What reasons by default knows an effort; models that only the Responses API takes are the newer ones."""
+    from flexchat_openai.models import _table
     from flexchat_openai.reasoning import _EFFORTS
-    from flexchat_openai.traits import _table
 
     for traits in _table():
         assert set(traits.efforts) <= set(_EFFORTS)

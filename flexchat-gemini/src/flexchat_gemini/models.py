@@ -1,10 +1,14 @@
-"""The list of models a server offers."""
+"""Models: those a server lists, what they are known to accept (model_traits.toml), and what they cost
+(model_prices.toml)."""
 
 from __future__ import annotations
 
-from flexchat_sdk import ModelInfo
+import functools
+from fnmatch import fnmatchcase
+from typing import Literal
 
-from .traits import UNKNOWN, traits_of
+import attrs
+from flexchat_sdk import ModelInfo, ModelPrice, PriceTable, package_data
 
 
 def read_models(body: object) -> tuple[tuple[ModelInfo, ...], str | None]:
@@ -53,3 +57,53 @@ def _capabilities(name: str, item: dict[str, object]) -> frozenset[str]:
         found |= {"vision", "audio"} if traits.media else set()
         found |= {"reasoning"} if item.get("thinking") is True else set()
     return frozenset(found)
+
+
+ALL_LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH")
+
+
+@attrs.frozen(kw_only=True)
+class ModelTraits:
+    """What is known of the models whose name fits pattern. The columns are explained in model_traits.toml."""
+
+    pattern: str
+    thinking: Literal["none", "budget", "level"] | None = None
+    levels: tuple[str, ...] = attrs.field(default=ALL_LEVELS, converter=tuple)
+    min_budget: int = 0
+    max_budget: int = 0
+    can_stop_thinking: bool = False
+    signatures: bool = False
+    combines: bool = False
+    validates: bool = True
+    tools: bool = True
+    media: bool = True
+    media_in_responses: bool = False
+
+
+# A name that is not Gemini's is a tuned model, an endpoint of a project, or another vendor's: none is known to ask for
+# signatures, and asking for format and tools one after the other works with every model.
+UNKNOWN = ModelTraits(pattern="", tools=False, media=False)
+
+
+@functools.lru_cache(maxsize=256)
+def traits_of(model: str) -> ModelTraits:
+    """Look up a model's traits, by its name with or without the prefix "models/"."""
+    name = model.rsplit("/", 1)[-1].lower()
+    return next((traits for traits in _table() if fnmatchcase(name, traits.pattern)), UNKNOWN)
+
+
+@functools.cache
+def _table() -> tuple[ModelTraits, ...]:
+    rows = package_data(__package__, "model_traits.toml")["models"]
+    return tuple(ModelTraits(**row) for row in rows)
+
+
+def price_of(model: str) -> ModelPrice | None:
+    """Look up a model's price; None if it is not in the table."""
+    return table().find(model.removeprefix("models/"))
+
+
+@functools.cache
+def table() -> PriceTable:
+    """Return the table."""
+    return PriceTable.from_package(__package__)

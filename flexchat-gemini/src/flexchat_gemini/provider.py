@@ -32,10 +32,8 @@ from .config import GeminiConfig
 from .contents import fits_in_result
 from .embeddings import BATCHES, ONE_BY_ONE, embed_request, normalised, read_embeddings
 from .errors import REFUSALS, VERTEX_REFUSALS, is_about_batches, knows_no_json_schema
-from .models import read_models
-from .prices import price_of
+from .models import price_of, read_models, traits_of
 from .request import RequestWriter
-from .traits import traits_of
 
 if TYPE_CHECKING:
     import httpx

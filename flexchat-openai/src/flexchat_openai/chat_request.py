@@ -27,14 +27,15 @@ from flexchat_sdk import (
     WireTools,
     leading_instructions,
     media_behind_results,
+    option_fields,
 )
 
 from .chat_calls import FUNCTION_CALL
 from .hosts import IMAGES, NEEDS_REASONING, NO_USER_BEHIND_RESULTS, file_name, is_openai, own_id_at
+from .models import ModelTraits, traits_of
 from .reasoning import drop_refused, effort_for
 from .schemas import format_fields
-from .tool_choice import shown_tools, tool_choice, tool_name
-from .traits import ModelTraits, traits_of
+from .tool_choice import shown_tools, tool_fields, tool_name
 
 SCOPE = "openai.chat"
 """Scope of what this API received and may get back: see ProviderData."""
@@ -118,23 +119,9 @@ class ChatRequestWriter:
             fields["stream"] = True
             if self._stream_usage:
                 fields["stream_options"] = {"include_usage": True}
-        if options.max_tokens is not None:
-            fields[self._limit_name(traits)] = options.max_tokens
-        if options.temperature is not None:
-            fields["temperature"] = options.temperature
-        if options.top_p is not None:
-            fields["top_p"] = options.top_p
-        if options.stop:
-            fields["stop"] = options.stop
-        if options.seed is not None:
-            fields["seed"] = options.seed
+        fields |= option_fields(options, "temperature", "top_p", "stop", "seed", max_tokens=self._limit_name(traits))
         if options.tools:
-            fields["tool_choice"] = tool_choice(options, self._is_openai, flat=False)
-            parallel = options.parallel_tool_calls
-            if parallel is None:
-                parallel = self._parallel_tool_calls
-            if parallel is not None:
-                fields["parallel_tool_calls"] = parallel
+            fields |= tool_fields(options, self._is_openai, self._parallel_tool_calls, flat=False)
         if options.reasoning is not None:
             effort, warnings = effort_for(options.reasoning, model, traits, "chat")
             if effort is not None:

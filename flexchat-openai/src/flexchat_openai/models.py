@@ -1,10 +1,15 @@
-"""The list of models a server offers."""
+"""Models: those a server lists, what they are known to accept (model_traits.toml), and what they cost
+(model_prices.toml)."""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Literal
 
-from flexchat_sdk import ModelInfo
+import attrs
+from flexchat_sdk import ModelInfo, ModelPrice, PriceTable, package_data
 
 # The fields for a model's context length: OpenRouter and Together, vLLM, Groq, Mistral.
 _LENGTHS = ("context_length", "max_model_len", "context_window", "max_context_length")
@@ -58,3 +63,85 @@ def _context_length(item: dict[str, Any]) -> int | None:
     meta = item.get("meta")  # llama.cpp: what it was started with
     lengths = [item.get(key) for key in _LENGTHS] + [meta.get("n_ctx") if isinstance(meta, dict) else None]
     return next((length for length in lengths if type(length) is int and length > 0), None)
+
+
+@attrs.frozen(kw_only=True)
+class ModelTraits:
+    """What is known about the models whose name starts with prefix.
+
+    Attributes:
+        reasons: Whether they reason by default.
+        efforts: The reasoning efforts they support; empty if they never reason.
+        accepts_stop: Whether they take stop sequences.
+        api: Which of OpenAI's two APIs supports everything they can do.
+        sees: Whether they read images and PDFs.
+    """
+
+    prefix: str
+    reasons: bool
+    efforts: tuple[str, ...] = attrs.field(converter=tuple)
+    accepts_stop: bool = True
+    api: Literal["chat", "responses"] = "responses"
+    sees: bool = True
+
+    def sampling_refused(self, effort: object) -> bool:
+        """Return True if temperature and top_p are rejected, which is the case while the model reasons."""
+        if effort is None or not self.efforts:
+            return self.reasons
+        return not (effort == "none" and "none" in self.efforts)
+
+
+@functools.lru_cache(maxsize=256)
+def traits_of(model: str) -> ModelTraits | None:
+    """Look up a model's traits; None if it is not in the table, and options are sent unchanged.
+
+    The first prefix that is the whole name or is followed by "-" wins: gpt-5 does not cover gpt-5.6. A model tuned
+    from another ("ft:gpt-4.1-mini:…") counts as that one.
+    """
+    name = model.removeprefix("ft:").partition(":")[0]
+    for traits in _table():
+        if name == traits.prefix or name.startswith(traits.prefix + "-"):
+            return traits
+    return None
+
+
+@functools.cache
+def _table() -> tuple[ModelTraits, ...]:
+    rows = package_data(__package__, "model_traits.toml")["models"]
+    return tuple(ModelTraits(**row) for row in rows)
+
+
+MAX_CHARGE = 1_000_000
+"""Maximum plausible charge for one answer, in US dollars."""
+
+
+def charged(usage: Mapping[str, Any]) -> Decimal | None:
+    """Read the charge in US dollars from a usage object; None if it has none.
+
+    OpenRouter's ``cost`` is a number, to which the upstream charge of a user's own key is added; Perplexity's is an
+    object with a total.
+    """
+    cost = usage.get("cost")
+    amount = _dollars(cost.get("total_cost") if isinstance(cost, Mapping) else cost)
+    if amount is not None and usage.get("is_byok") is True:
+        details = usage.get("cost_details")
+        upstream = _dollars(details.get("upstream_inference_cost") if isinstance(details, Mapping) else None)
+        return None if upstream is None else amount + upstream
+    return amount
+
+
+def _dollars(value: object) -> Decimal | None:
+    if type(value) not in (int, float) or not 0 <= value <= MAX_CHARGE:  # type: ignore[operator]
+        return None
+    return round(Decimal(repr(value)), 12)
+
+
+def price_of(model: str) -> ModelPrice | None:
+    """Look up a model's price; None if it is not in the table."""
+    return table().find(model)
+
+
+@functools.cache
+def table() -> PriceTable:
+    """Return the table."""
+    return PriceTable.from_package(__package__)

@@ -24,15 +24,13 @@ from flexchat_sdk import (
     offered_names,
 )
 
+from .chat_answer import ChatStream
 from .chat_request import ChatRequestWriter
-from .chat_stream import ChatStream
 from .config import OpenAIConfig
 from .embeddings import BATCHES, embeddings_fields, read_embeddings
 from .errors import REFUSALS
 from .hosts import COMBINING_HOSTS, OPENAI_HOST
-from .models import read_models
-from .prices import price_of
-from .traits import traits_of
+from .models import price_of, read_models, traits_of
 
 if TYPE_CHECKING:
     import httpx
@@ -173,8 +171,8 @@ class OpenAIProvider:
 
     @functools.cached_property
     def _responses(self) -> _Api:
+        from .responses_answer import ResponsesStream
         from .responses_request import ResponsesRequestWriter  # most servers only need the other API
-        from .responses_stream import ResponsesStream
 
         writer = ResponsesRequestWriter(
             self.endpoint,

@@ -7,7 +7,7 @@ from typing import Any
 
 from flexchat_sdk import Reasoning
 
-from .traits import ModelTraits
+from .models import ModelTraits
 
 # From the least to the most.
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")

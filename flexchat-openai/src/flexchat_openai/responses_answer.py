@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from flexchat.plugin import ChatResult, ToolCall
+import attrs
+from flexchat.plugin import ToolCall
 from flexchat_sdk import (
-    AnswerEnd,
-    AssistantMessage,
+    AnswerParts,
     AssistantPart,
     ChatEvent,
     OpaquePart,
     ProviderData,
+    ProviderError,
     ReasoningDelta,
     ReasoningPart,
     RefusalPart,
+    Reported,
     TextDelta,
     TextPart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
+    Unreadable,
     Usage,
+    WireIds,
     WrongShape,
-    known_count,
+    known_number,
     known_text,
     list_in,
+    object_in,
     objects_of,
     text_in,
     type_name,
 )
+from flexchat_sdk import usage_of as read_usage
 
-from .prices import charged
+from .chat_answer import AnswerDraft, is_malformed_call, unwrapped
+from .models import charged
 from .responses_items import (
     SCOPE,
     ItemDraft,
@@ -48,15 +55,17 @@ from .responses_items import (
 _INCOMPLETE = {"max_output_tokens": "length", "max_tokens": "length", "length": "length"}
 
 
+# Holds the place of a part until its item is complete.
+_PENDING = OpaquePart(kind="item", provider_data=ProviderData(scope=SCOPE, origin="", data={}))
+
+
 class ResponseDraft:
     """An answer being read: its items in the order in which they began."""
 
     def __init__(self, origin: str) -> None:
-        self._origin = origin
         self._items: list[ItemDraft] = []
-        self._parts = 0
+        self._parts = AnswerParts(SCOPE, origin)
         self._after: str | None = None
-        self._warnings: list[str] = []
         self.model: str | None = None
         self.response_id: str | None = None
 
@@ -100,7 +109,7 @@ class ResponseDraft:
         """
         piece = event.get(key)
         if not isinstance(piece, str) and _OWNERS[kind] == "reasoning":
-            self._warn(f"reasoning is left out ({key}: expected text, got {type_name(piece)})")
+            self._parts.warn(f"reasoning is left out ({key}: expected text, got {type_name(piece)})")
             return
         piece = text_in(event, key, needed=True)
         if not piece:
@@ -146,32 +155,19 @@ class ResponseDraft:
         last = next((draft for draft in reversed(self._items) if draft.kind == "function_call"), None)
         # "incomplete" without a reason, or no status at all: see ToolCall.if_whole.
         is_unclear = raw == "incomplete" or not isinstance(response.get("status"), str | None)
-        parts: list[tuple[int, AssistantPart]] = []
-        used: set[object] = set()
+        ids = WireIds()
         for draft in self._items:
-            made = self._build_parts(draft, used, is_cut=finish == "length" and draft is last)
-            for position, part in made:
+            for position, part in self._build_parts(draft, ids, is_cut=finish == "length" and draft is last):
                 if isinstance(part, ToolCall):
                     part = part.if_whole() if is_unclear and draft is last else part
                     yield ToolCallEnd(position, part)
-                parts.append((position, part))
-        parts.sort(key=lambda made: made[0])
-        yield AnswerEnd(
-            ChatResult(
-                message=AssistantMessage(parts=tuple([part for _, part in parts])),
-                finish_reason=finish,
-                raw_finish=raw,
-                usage=usage_of(response.get("usage")),
-                model=self.model,
-                response_id=self.response_id,
-                warnings=tuple(self._warnings),
-            )
-        )
+                self._parts.replace(position, part)
+        usage = usage_of(response.get("usage"))
+        yield from self._parts.end(raw, finish=finish, usage=usage, model=self.model, response_id=self.response_id)
 
     def _open(self, item: dict[str, Any], index: int | None) -> ItemDraft:
-        draft = ItemDraft(item, index, self._parts, self._after)
+        draft = ItemDraft(item, index, self._parts.add(_PENDING), self._after)
         self._items.append(draft)
-        self._parts += 1
         if draft.kind == "reasoning":
             self._after = id_of(item)
         return draft
@@ -237,27 +233,22 @@ class ResponseDraft:
         draft.pieces.append(piece)
         yield ReasoningDelta(draft.position, piece)
 
-    def _warn(self, text: str) -> None:
-        if text not in self._warnings:
-            self._warnings.append(text)
-
     def _place_refusal(self, draft: ItemDraft) -> None:
         """Give a refusal its own part if its item also has text."""
         if draft.refusal_position < 0:
             has_text = bool(draft.pieces or (draft.is_done and text_of(draft.item)))
-            draft.refusal_position = self._parts if has_text else draft.position
-            self._parts += has_text
+            draft.refusal_position = self._parts.add(_PENDING) if has_text else draft.position
 
-    def _build_parts(self, draft: ItemDraft, used: set[object], *, is_cut: bool) -> list[tuple[int, AssistantPart]]:
+    def _build_parts(self, draft: ItemDraft, ids: WireIds, *, is_cut: bool) -> list[tuple[int, AssistantPart]]:
         """Return an item's parts with their positions."""
         item = draft.item
         data: dict[str, Any] = {"item": item, "after": draft.after} if draft.after else {"item": item}
-        ours = ProviderData(scope=SCOPE, origin=self._origin, data=data)
+        ours = self._parts.ours(data)
         if draft.kind == "reasoning":
             text = thought_of(item) or draft.text
             return [(draft.position, ReasoningPart(text=text, redacted=not text, provider_data=ours))]
         if draft.kind == "function_call":
-            return [(draft.position, _call(draft, ours, used, is_cut))]
+            return [(draft.position, _call(draft, ours, ids, is_cut))]
         if draft.kind == "message":
             text, refusal = text_of(item), refusal_of(item)
             made: list[tuple[int, AssistantPart]] = []
@@ -265,7 +256,7 @@ class ResponseDraft:
                 made.append((draft.position, TextPart(text=text, citations=annotations_of(item), provider_data=ours)))
             if refusal:
                 if text:  # the item goes back with the first of its parts
-                    ours = ProviderData(scope=SCOPE, origin=self._origin, data={"continues": True})
+                    ours = self._parts.ours({"continues": True})
                 made.append((draft.refusal_position, RefusalPart(text=refusal, provider_data=ours)))
             if made:
                 return made
@@ -299,12 +290,9 @@ _OWNERS = {
 }
 
 
-def _call(draft: ItemDraft, ours: ProviderData, used: set[object], is_cut: bool) -> ToolCall:
+def _call(draft: ItemDraft, ours: ProviderData, ids: WireIds, is_cut: bool) -> ToolCall:
     name, call_id = name_of(draft.item), known_text(draft.item.get("call_id")) or id_of(draft.item)
-    # An id used for two calls of one answer would make the results ambiguous: the second call gets our own.
-    wire_id = call_id if call_id not in used else None
-    used.add(wire_id)
-    rest: dict[str, Any] = {"wire_id": wire_id, "provider_data": ours}
+    rest: dict[str, Any] = {"wire_id": ids.take(call_id), "provider_data": ours}
     call = ToolCall.from_text(name, draft.text, **rest)
     # The last call of an answer that was cut off may have lost all its arguments without a trace.
     if draft.item.get("status") == "incomplete" or (is_cut and (call.arguments is None or not draft.text.strip())):
@@ -318,14 +306,119 @@ def _rest(said: str, whole: str) -> str:
 
 def usage_of(raw: object) -> Usage | None:
     """Return a usage table as Usage, without anything that is not a count; None if there is no table."""
-    if not raw or not isinstance(raw, dict):
-        return None
-    return Usage(
-        input_tokens=known_count(raw, "input_tokens"),
-        output_tokens=known_count(raw, "output_tokens"),
-        reasoning_tokens=known_count(raw.get("output_tokens_details"), "reasoning_tokens"),
-        cache_read_tokens=known_count(raw.get("input_tokens_details"), "cached_tokens"),
-        cache_write_tokens=known_count(raw.get("input_tokens_details"), "cache_write_tokens"),
-        cost=charged(raw),
-        raw=raw,
+    usage = read_usage(
+        raw,
+        input="input_tokens",
+        output="output_tokens",
+        reasoning="output_tokens_details.reasoning_tokens",
+        cache_read="input_tokens_details.cached_tokens",
+        cache_write="input_tokens_details.cache_write_tokens",
     )
+    return None if usage is None else attrs.evolve(usage, cost=charged(usage.raw or {}))
+
+
+_PIECES = {
+    "response.output_text.delta": "text",
+    "response.refusal.delta": "refusal",
+    "response.function_call_arguments.delta": "arguments",
+    "response.reasoning_summary_text.delta": "summary",
+    "response.reasoning_text.delta": "thought",
+}
+# Some servers send these without any pieces before them.
+_WHOLES = {event.removesuffix("delta") + "done": kind for event, kind in _PIECES.items()}
+_FIELDS = {"refusal": "refusal", "arguments": "arguments"}
+_ENDS = ("response.completed", "response.incomplete", "response.done")
+_ITEMS = ("response.output_item.added", "response.output_item.done")
+# The keys that may hold content in an event with an unreadable type.
+_SAYS = frozenset(("delta", "text", "refusal", "arguments", "item", "response"))
+_SPOKEN = frozenset(("message", "code", "type"))
+_UNFINISHED = ("queued", "in_progress", "cancelled")
+
+
+class ResponsesStream:
+    """Reads one answer, streamed or whole; see the kit's Answer. Only an explicit event ends a stream."""
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self._draft = ResponseDraft(origin)
+        self._has_begun = self._has_ended = self.is_over = False
+
+    def take(self, chunk: dict[str, Any], name: str = "") -> Iterator[ChatEvent]:
+        """Yield what an event adds."""
+        kind = chunk.get("type")
+        kind = kind if isinstance(kind, str) else name
+        index = known_number(chunk.get("output_index"))
+        if piece := _PIECES.get(kind):
+            yield from self._draft.add(piece, "delta", chunk, index)
+            return
+        if whole := _WHOLES.get(kind):
+            yield from self._draft.add_rest(whole, _FIELDS.get(whole, "text"), chunk, index)
+            return
+        response = chunk.get("response")
+        if kind in ("error", "response.failed") or (chunk.get("error") and not isinstance(response, dict)):
+            raise Reported(_report(response if isinstance(response, dict) else chunk))
+        if kind.startswith("response."):
+            self._has_begun = True
+        if kind in _ENDS:
+            yield from self._at_end(object_in(chunk, "response") or {}, is_last_event=True)
+            self._has_ended = self.is_over = True
+        elif kind in _ITEMS:
+            if (item := object_in(chunk, "item", needed=True)) is not None:
+                take = self._draft.begin if kind == _ITEMS[0] else self._draft.complete
+                yield from take(item, index)
+        elif isinstance(response, dict):
+            self._draft.take_frame(response)
+        elif not kind and not _SAYS.isdisjoint(chunk):
+            raise WrongShape("type", "text", chunk.get("type"))
+
+    def end(self) -> Iterable[ChatEvent]:
+        """Return nothing: the event that ends a stream has been taken."""
+        if self._has_ended:
+            return ()
+        if not self._has_begun:
+            raise Unreadable('sent no response: is base_url right? api = "chat" uses Chat Completions instead')
+        raise Unreadable("ended its stream before the answer was complete", cut_off=True)
+
+    def whole(self, answer: Any) -> Iterator[ChatEvent]:
+        """Yield the events of a whole answer."""
+        answer = unwrapped(answer)
+        if _has_failed(answer):
+            raise Reported(_report(answer))
+        if answer.get("output") is None:
+            raise Unreadable(
+                'sent JSON that is not a response: is base_url right? api = "chat" uses Chat Completions instead'
+            )
+        yield from self._at_end(answer, is_last_event=False)
+
+    def refused(self, body: object, error: ProviderError) -> Iterable[ChatEvent] | None:
+        """Return the end of the answer if the error is really an answer; None for a real error."""
+        if not is_malformed_call(body):
+            return None
+        draft = AnswerDraft(self._origin)
+        draft.fail(error)
+        return draft.end()
+
+    def _at_end(self, response: Mapping[str, Any], *, is_last_event: bool) -> Iterator[ChatEvent]:
+        status = response.get("status")
+        if _has_failed(response):
+            raise Reported(_report(response))
+        if self._draft.is_empty and response.get("output") is None:
+            raise Unreadable("ended its stream before sending anything")
+        if status in _UNFINISHED and not is_last_event:
+            raise Unreadable(f"sent a response that is not finished ({status}): background mode cannot be used")
+        yield from self._draft.end(response)
+
+
+def _has_failed(response: Mapping[str, Any]) -> bool:
+    """Return whether a response reports an error. One that ends well does not, whatever its error field holds."""
+    status, error = response.get("status"), response.get("error")
+    if status == "failed" or not error:
+        return status == "failed"
+    return status not in ("completed", "incomplete") or (isinstance(error, dict) and not _SPOKEN.isdisjoint(error))
+
+
+def _report(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an error in the form of an HTTP error's body; the ``error`` event lacks the inner table."""
+    if body.get("error"):
+        return body
+    return {"error": {key: body.get(key) for key in ("message", "code", "param")}}

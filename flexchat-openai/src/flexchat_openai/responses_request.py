@@ -33,15 +33,16 @@ from flexchat_sdk import (
     WireMessage,
     WireTools,
     leading_instructions,
+    option_fields,
     with_accepted_media,
 )
 
 from .hosts import IMAGES, file_name, is_openai, own_id_at
+from .models import traits_of
 from .reasoning import drop_refused, effort_for
 from .responses_items import SCOPE, refusal_of, text_of
 from .schemas import format_fields
-from .tool_choice import shown_tools, tool_choice, tool_name
-from .traits import traits_of
+from .tool_choice import shown_tools, tool_fields, tool_name
 
 _ENCRYPTED = "reasoning.encrypted_content"
 
@@ -121,19 +122,9 @@ class ResponsesRequestWriter:
             fields["include"] = [_ENCRYPTED]
         if stream:
             fields["stream"] = True
-        if options.max_tokens is not None:
-            fields["max_output_tokens"] = options.max_tokens
-        if options.temperature is not None:
-            fields["temperature"] = options.temperature
-        if options.top_p is not None:
-            fields["top_p"] = options.top_p
+        fields |= option_fields(options, "temperature", "top_p", max_tokens="max_output_tokens")
         if options.tools:
-            fields["tool_choice"] = tool_choice(options, self._is_openai, flat=True)
-            parallel = options.parallel_tool_calls
-            if parallel is None:
-                parallel = self._parallel_tool_calls
-            if parallel is not None:
-                fields["parallel_tool_calls"] = parallel
+            fields |= tool_fields(options, self._is_openai, self._parallel_tool_calls, flat=True)
         missing = [name for name in ("stop", "seed") if getattr(options, name) not in ((), None)]
         if missing:
             warnings.append(f"the Responses API does not accept {' or '.join(missing)}: left out")

@@ -34,6 +34,17 @@ def shown_tools(options: ChatOptions, is_openai: bool) -> tuple[str, ...] | None
     return allowed
 
 
+def tool_fields(options: ChatOptions, is_openai: bool, parallel: bool | None, *, flat: bool) -> dict[str, Any]:
+    """Return the fields about tools, for a request with tools; ``flat`` as for tool_choice.
+
+    Args:
+        parallel: Whether one answer may have several calls, if the options leave it open; None: the server decides.
+    """
+    parallel = parallel if options.parallel_tool_calls is None else options.parallel_tool_calls
+    fields = {"tool_choice": tool_choice(options, is_openai, flat=flat)}
+    return fields if parallel is None else {**fields, "parallel_tool_calls": parallel}
+
+
 def tool_choice(options: ChatOptions, is_openai: bool, *, flat: bool) -> str | dict[str, Any]:
     """Return the value of ``tool_choice``.
 

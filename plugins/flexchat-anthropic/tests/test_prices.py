@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat_anthropic.config import AnthropicConfig
-from flexchat_anthropic.prices import price_of, table
+from flexchat_anthropic.models import price_of, table
 from flexchat_anthropic.provider import AnthropicProvider
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from flexchat_anthropic.thinking import thinking_for
-from flexchat_anthropic.traits import traits_of
+from flexchat_anthropic.models import traits_of
+from flexchat_anthropic.request import thinking_for
 from flexchat_sdk import Reasoning
 
 ADAPTIVE = {"type": "adaptive"}

@@ -1,7 +1,7 @@
 """What is known of models, by their names."""
 
 import pytest
-from flexchat_anthropic.traits import UNKNOWN, traits_of
+from flexchat_anthropic.models import UNKNOWN, traits_of
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
-"""The list of models a server offers."""
+"""Models: those a server lists, what they are known to accept (model_traits.toml), and what they cost
+(model_prices.toml)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Literal
 
 import attrs
-from flexchat_sdk import ModelInfo
+from flexchat_sdk import ModelInfo, ModelPrice, PriceTable, package_data
 
 
 @attrs.frozen(kw_only=True)
@@ -69,3 +73,60 @@ def _capabilities(told: object) -> frozenset[str]:
 
 def _is_supported(value: object) -> bool:
     return isinstance(value, dict) and value.get("supported") is True
+
+
+ALL_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(names)
+
+
+@attrs.frozen(kw_only=True)
+class ModelTraits:
+    """What is known of the models whose name fits pattern. The columns are explained in model_traits.toml."""
+
+    pattern: str
+    max_tokens: int | None = None
+    thinking: Literal["none", "budget", "adaptive", "either"] = "either"
+    thinks: bool = False
+    off: Literal["disabled", "between_tools", "never"] = "disabled"
+    efforts: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    sampling: Literal["both", "one", "none"] = "both"
+    forced: bool = True
+    strict: bool = True
+    prefill: bool = True
+
+
+# Another vendor's model, behind a server that speaks this API.
+UNKNOWN = ModelTraits(pattern="", thinks=True, efforts=ALL_EFFORTS)
+
+
+@functools.lru_cache(maxsize=256)
+def traits_of(model: str) -> ModelTraits:
+    """Look up a model's traits. Gateways prefix names: "us.anthropic.claude-…"."""
+    name = model.lower()
+    name = name[max(name.rfind("claude-"), 0) :]
+    return next((traits for traits in _table() if fnmatchcase(name, traits.pattern)), UNKNOWN)
+
+
+@functools.cache
+def _table() -> tuple[ModelTraits, ...]:
+    rows = package_data(__package__, "model_traits.toml")["models"]
+    return tuple(ModelTraits(**row) for row in rows)
+
+
+def price_of(model: str, cache_ttl: str = "5m") -> ModelPrice | None:
+    """Look up a model's price; None if it is not in the table.
+
+    Args:
+        cache_ttl: Lifetime of cache entries; writing for an hour costs more than for five minutes.
+    """
+    return table(cache_ttl).find(model)
+
+
+@functools.cache
+def table(cache_ttl: str = "5m") -> PriceTable:
+    """Return the table for one of the two times."""
+    instead = {"cache_write": "cache_write_1h"} if cache_ttl == "1h" else {}
+    return PriceTable.from_package(__package__, instead=instead)

@@ -30,8 +30,7 @@ from .answer import MessagesAnswer
 from .config import AnthropicConfig
 from .errors import REFUSALS, is_about_thinking
 from .messages import fits_in_result
-from .models import longest_answer, read_models
-from .prices import price_of
+from .models import longest_answer, price_of, read_models
 from .request import FALLBACK_MAX_TOKENS, RequestWriter
 
 if TYPE_CHECKING:

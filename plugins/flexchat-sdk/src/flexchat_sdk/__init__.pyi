@@ -120,7 +120,7 @@ from .options import (
     unsupported_options as unsupported_options,
     unsupported_media as unsupported_media,
 )
-from .prices import PriceTable as PriceTable
+from .prices import PriceTable as PriceTable, package_data as package_data
 from .reading import (
     Answer as Answer,
     AnswerReader as AnswerReader,

@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
 from flexchat.domain.prices import ModelPrice, Price
 
 _VERSION = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|\d{3}|latest)$")
 _RATES = ("input", "output", "cached_input", "cache_write", "reasoning")
+
+
+def package_data(package: str, name: str) -> dict[str, Any]:
+    """Read a TOML file that a package brings along."""
+    import tomllib
+    from importlib.resources import files
+
+    return tomllib.loads(files(package).joinpath(name).read_text("utf-8"))
 
 
 class PriceTable:
@@ -28,6 +36,11 @@ class PriceTable:
         self._instead = instead or {}
         self._by_name = {name: row for row in data["models"] for name in row["names"]}
         self._read: dict[str, ModelPrice] = {}
+
+    @classmethod
+    def from_package(cls, package: str, *, instead: Mapping[str, str] | None = None) -> Self:
+        """Read the model_prices.toml of a package."""
+        return cls(package_data(package, "model_prices.toml"), package.replace("_", "-"), instead=instead)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
