@@ -10,8 +10,8 @@ import httpx2
 import pytest
 from flexchat_langchain.blocks import text_of
 from flexchat_langchain.config import LangChainConfig
+from flexchat_langchain.implementation import encode_tools
 from flexchat_langchain.provider import LangChainProvider
-from flexchat_langchain.tool_format import encode_tools
 from flexchat_ollama.conformance import OllamaConformance
 from flexchat_testing import ProviderConformance
 from langchain_anthropic import ChatAnthropic

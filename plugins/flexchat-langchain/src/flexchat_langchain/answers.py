@@ -35,37 +35,19 @@ _KEPT_METADATA = ("model_provider", "output_version")
 THOUGHTS = ("reasoning_content", "reasoning")
 _RAW_CALLS = ("tool_calls", "function_call")  # ChatOpenAI's copy of the calls, which are converted already
 
-# Finish reasons of the integrations, in lower case.
-_FINISH = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "eos_token": "stop",
-    "complete": "stop",
-    "completed": "stop",
-    "tool_use": "tool_calls",
-    "tool_calls": "tool_calls",
-    "tool_call": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "incomplete": "length",
-    "max_output_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "content_filter": "content_filter",
-    "content_filtered": "content_filter",
-    "guardrail_intervened": "content_filter",
-    "safety": "content_filter",
-    "recitation": "content_filter",
-    "prohibited_content": "content_filter",
-    "blocklist": "content_filter",
-    "spii": "content_filter",
+# Finish reasons of the integrations, in lower case, by FlexChat's.
+_FINISHES = {
+    "stop": "stop end_turn stop_sequence eos_token complete completed",
+    "tool_calls": "tool_use tool_calls tool_call function_call",
+    "length": "length max_tokens model_length incomplete max_output_tokens model_context_window_exceeded",
+    "content_filter": "content_filter content_filtered guardrail_intervened safety recitation prohibited_content "
+    "blocklist spii",
     "refusal": "refusal",
-    "pause_turn": "pause",
-    "malformed_function_call": "malformed_tool_call",
+    "pause": "pause_turn",
+    "malformed_tool_call": "malformed_function_call",
     "error": "error",
 }
+_FINISH = {word: finish for finish, words in _FINISHES.items() for word in words.split()}
 _FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason", "stopReason", "status")
 
 

@@ -8,7 +8,7 @@ import importlib.util
 import logging
 import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import attrs
 from flexchat import (
@@ -55,10 +55,10 @@ from langchain_core.messages import (
 
 from .answers import assistant_message, finish_reason
 from .errors import provider_error
+from .implementation import encode_tools
 from .messages import from_langchain, to_langchain
 from .models import close_model, load_class, make_model, named_model, secrets_of
 from .results import all_calls, pair_results, repaired, result_message, unknown_tool, with_ids
-from .tool_format import encode_tools
 from .tools import check_names
 
 log = logging.getLogger(__name__)
@@ -228,7 +228,25 @@ class LangChainClient:
         return messages
 
 
-class AnthropicClient(LangChainClient):
+class _NamedClient(LangChainClient):
+    """A client that creates its model from the model's name and settings.
+
+    Attributes:
+        class_path: MODULE:CLASS of the model.
+        extra: The extra of this package that installs it.
+    """
+
+    class_path: ClassVar[str]
+    extra: ClassVar[str]
+
+    def __init__(
+        self, executor: Executor, *, model: str, prompt: str = "", max_iterations: int | None = None, **settings: Any
+    ) -> None:
+        chat_model = _chat_model(self.class_path, self.extra, model, settings)
+        super().__init__(executor, chat_model, prompt=prompt, max_iterations=max_iterations)
+
+
+class AnthropicClient(_NamedClient):
     """A client of Anthropic's models, over ChatAnthropic: ``pip install 'flexchat-langchain[anthropic]'``.
 
     Args:
@@ -240,14 +258,11 @@ class AnthropicClient(LangChainClient):
         ValueError: ChatAnthropic does not take these settings.
     """
 
-    def __init__(
-        self, executor: Executor, *, model: str, prompt: str = "", max_iterations: int | None = None, **settings: Any
-    ) -> None:
-        chat_model = _chat_model("langchain_anthropic:ChatAnthropic", "anthropic", model, settings)
-        super().__init__(executor, chat_model, prompt=prompt, max_iterations=max_iterations)
+    class_path = "langchain_anthropic:ChatAnthropic"
+    extra = "anthropic"
 
 
-class OllamaClient(LangChainClient):
+class OllamaClient(_NamedClient):
     """A client of an Ollama server, over ChatOllama: ``pip install 'flexchat-langchain[ollama]'``.
 
     Args:
@@ -259,11 +274,8 @@ class OllamaClient(LangChainClient):
         ValueError: ChatOllama does not take these settings.
     """
 
-    def __init__(
-        self, executor: Executor, *, model: str, prompt: str = "", max_iterations: int | None = None, **settings: Any
-    ) -> None:
-        chat_model = _chat_model("langchain_ollama:ChatOllama", "ollama", model, settings)
-        super().__init__(executor, chat_model, prompt=prompt, max_iterations=max_iterations)
+    class_path = "langchain_ollama:ChatOllama"
+    extra = "ollama"
 
 
 class _Dialogue:
@@ -334,22 +346,16 @@ class _Dialogue:
                 f"a gate asked for a model other than {name}, which LangChain's clients cannot change"
             )
         if turn.sink.wants(ModelRequestStarted):
-            messages, options = request.messages, request.options
-            await turn.sink.begin(
-                ModelRequestStarted(info=turn.info, llm="langchain", model=name, messages=messages, options=options)
-            )
+            sent = {"messages": request.messages, "options": request.options}
+            await turn.sink.begin(ModelRequestStarted(info=turn.info, llm="langchain", model=name, **sent))
         return [*self._messages] if request.messages == ours else to_langchain(request.messages)
 
-    async def _report(
-        self, started: float, *, result: ChatResult | None = None, error: FlexChatError | None = None
-    ) -> None:
-        turn = self._turn
-        if turn.sink.wants(ModelRequestFinished):
-            elapsed_ms, name = (time.perf_counter() - started) * 1000, self._client.model_name
-            await turn.sink.tell(
-                ModelRequestFinished(
-                    info=turn.info, llm="langchain", model=name, elapsed_ms=elapsed_ms, result=result, error=error
-                )
+    async def _report(self, started: float, **outcome: Any) -> None:
+        sink, info, model = self._turn.sink, self._turn.info, self._client.model_name
+        if sink.wants(ModelRequestFinished):
+            elapsed_ms = (time.perf_counter() - started) * 1000
+            await sink.tell(
+                ModelRequestFinished(info=info, llm="langchain", model=model, elapsed_ms=elapsed_ms, **outcome)
             )
 
     def remember(self, result: ChatResult, calls: Sequence[ToolCall], records: Sequence[ToolCallRecord]) -> None:

@@ -17,8 +17,8 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
 from .config import LangChainConfig
+from .implementation import encode_tools
 from .provider import LangChainProvider
-from .tool_format import encode_tools
 
 
 class RefusedError(Exception):

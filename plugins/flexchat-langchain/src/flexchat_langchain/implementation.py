@@ -1,8 +1,11 @@
-"""The implementation type "langchain": a LangChain tool run by FlexChat. Does not import LangChain."""
+"""The implementation type "langchain", a LangChain tool run by FlexChat, and the format of tools for LangChain models.
+
+Does not import LangChain.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -71,3 +74,16 @@ LANGCHAIN = ImplementationType(
     summary="a tool of LangChain's, given in code: flexchat_langchain.tools.flexchat_tool",
 )
 """The implementation type this package brings."""
+
+
+def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
+    """Encode tools for bind_tools. Schemas are passed unchanged: integrations rewrite unsupported keywords.
+
+    Source: langchain_core.utils.function_calling.convert_to_openai_tool, which does not change this form.
+    """
+    return [{"type": "function", "function": _function(tool)} for tool in tools]
+
+
+def _function(tool: ToolDefinition) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {**function, "strict": True} if tool.strict else function

@@ -8,8 +8,7 @@ from flexchat.plugin import ImplementationType, hookimpl
 from flexchat_sdk import ChatProvider, ProviderType
 
 from .config import LangChainConfig
-from .implementation import LANGCHAIN
-from .tool_format import encode_tools
+from .implementation import LANGCHAIN, encode_tools
 
 
 def create(config: LangChainConfig) -> ChatProvider:

@@ -147,11 +147,10 @@ class LangChainProvider:
             await close_model(self._models.popitem()[1])
 
     async def _prepared(self, model: str, options: ChatOptions) -> Prepared:
+        # Locked, so that simultaneous first requests create one model; in a thread, because some classes load weights.
         async with self._making:
             if model not in self._models:
-                self._models[model] = await run_in_thread(
-                    self._make, model
-                )  # In a thread, because some classes load weights.
+                self._models[model] = await run_in_thread(self._make, model)
         ready = prepared(self._models[model], options)
         return attrs.evolve(ready, warnings=(*self._warnings, *ready.warnings)) if self._warnings else ready
 

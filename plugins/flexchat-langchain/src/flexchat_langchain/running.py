@@ -1,4 +1,4 @@
-"""Running a chat for LangChain, which calls it from any thread, with or without an event loop."""
+"""Running a chat for LangChain, which calls it from any thread, and its tools concurrently."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
+import attrs
 from flexchat import ChatClosedError, FlexChat, SyncFlexChat
 
 T = TypeVar("T")
@@ -68,9 +70,8 @@ class Running:
                 yield event
         finally:
             if not sys.is_finalizing():  # Otherwise the loop's thread has ended.
-                with contextlib.suppress(
-                    ChatClosedError, RuntimeError
-                ):  # Closed, or finalized by the collector in the loop's own thread.
+                # Closed, or finalized by the collector in the loop's own thread, which cannot wait for itself.
+                with contextlib.suppress(ChatClosedError, RuntimeError):
                     self.run(lambda _: _close(events))
 
     async def aiterate(self, begin: Callable[[FlexChat], AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
@@ -105,7 +106,37 @@ async def _next(events: AsyncGenerator[T, None]) -> T | None:
 
 
 async def _close(events: AsyncGenerator[Any, None]) -> None:
-    with contextlib.suppress(
-        RuntimeError
-    ):  # The generator is still finishing: the task that awaited its next event was cancelled.
+    # The generator is still finishing if the task that awaited its next event was cancelled.
+    with contextlib.suppress(RuntimeError):
         await events.aclose()
+
+
+@attrs.define
+class _Lane:
+    """Running and waiting calls of one event loop."""
+
+    changed: asyncio.Condition = attrs.field(factory=asyncio.Condition)
+    running: int = 0
+    alone: bool = False
+
+
+class SideBySide:
+    """Runs calls concurrently, except those of exclusive tools, which wait for and block all others."""
+
+    def __init__(self) -> None:
+        self._lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Lane] = WeakKeyDictionary()
+
+    @contextlib.asynccontextmanager
+    async def place(self, *, exclusive: bool) -> AsyncIterator[None]:
+        """Wait until the call may run, and hold its slot."""
+        lane = self._lanes.setdefault(asyncio.get_running_loop(), _Lane())
+        async with lane.changed:
+            await lane.changed.wait_for(lambda: not lane.alone and not (exclusive and lane.running))
+            lane.running, lane.alone = lane.running + 1, exclusive
+        try:
+            yield
+        finally:
+            # Before the await: a call that is cancelled while it waits for the lock has still given up its slot.
+            lane.running, lane.alone = lane.running - 1, False
+            async with lane.changed:
+                lane.changed.notify_all()

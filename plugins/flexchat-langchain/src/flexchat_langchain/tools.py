@@ -22,8 +22,7 @@ from pydantic import PrivateAttr
 
 from .implementation import LANGCHAIN, LangChainTool
 from .results import result_message
-from .running import Running, Source
-from .side_by_side import SideBySide
+from .running import Running, SideBySide, Source
 
 log = logging.getLogger(__name__)
 

@@ -150,9 +150,8 @@ class _Progress:
         """Add an answer of the model; return the turn's Answer if it contains calls for the caller."""
         result = end.result
         self._inside += self._round()
-        is_kept = (
-            bool(result.tool_calls) or result.finish_reason == "pause"
-        )  # Otherwise the turn continues with another request.
+        # An answer without calls that does not pause is followed by another request, which repeats it.
+        is_kept = bool(result.tool_calls) or result.finish_reason == "pause"
         self._last = result.message if is_kept else None
         if result.usage is not None:
             self._usage = result.usage if self._usage is None else self._usage + result.usage
