@@ -3,7 +3,7 @@
 import attrs
 from flexchat import Implementation, ToolDefinition
 from flexchat.host import Mask, SchemaEngine, limited_work, schema_problems
-from flexchat_mock.recording import recorded, shape_of
+from flexchat_mock.recording import record_mock, shape_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,8 +42,8 @@ def test_what_the_tool_promises_is_kept():
     promise = {"type": "object", "properties": {"token": {"type": "string", "maxLength": 5}}}
     tool = attrs.evolve(TOOL, implementation=Implementation(type="http", settings=Settings(promise)))
 
-    assert recorded(tool, {"a": 1}, Mask()).entry["implementation"]["output_schema"] == promise
-    secret = recorded(tool, {"token": "sk-0123456789"}, Mask())
+    assert record_mock(tool, {"a": 1}, Mask()).entry["implementation"]["output_schema"] == promise
+    secret = record_mock(tool, {"token": "sk-0123456789"}, Mask())
     assert secret.masked == ("$.token",)
     assert secret.entry["implementation"]["output_schema"] != promise
 
@@ -67,7 +67,7 @@ def test_the_shape_names_what_all_items_have():
 
 @given(JSON)
 def test_the_mock_is_the_tool_with_another_implementation(answer):
-    found = recorded(TOOL, answer, Mask())
+    found = record_mock(TOOL, answer, Mask())
 
     assert found.masked == ()
     assert found.entry["implementation"]["mock_response"] == answer
@@ -77,7 +77,7 @@ def test_the_mock_is_the_tool_with_another_implementation(answer):
 def test_secrets_are_masked_and_named():
     answer = {"items": [{"token": "abc", "text": "it is s3cr3t-value"}], "user": "ann"}
 
-    found = recorded(TOOL, answer, Mask(["s3cr3t-value"]))
+    found = record_mock(TOOL, answer, Mask(["s3cr3t-value"]))
 
     assert found.masked == ("$.items[0].token", "$.items[0].text")
     assert "s3cr3t" not in str(found.entry)

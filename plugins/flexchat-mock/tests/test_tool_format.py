@@ -1,7 +1,7 @@
 """How the models of this package are told of tools."""
 
 from flexchat.plugin import Implementation, ToolDefinition
-from flexchat_mock.tool_format import encode_tools
+from flexchat_mock.rehearsal import encode_tools
 
 
 def test_tools_are_told_in_the_common_shape():

@@ -25,6 +25,10 @@ _DOCUMENTS = (
 )
 
 
+def _store(documents: tuple[Document, ...] = _DOCUMENTS) -> Retriever:
+    return MemoryRetriever(MemoryConfig(documents=documents))
+
+
 class Memory(RetrieverConformance):
     """The store "memory"."""
 
@@ -35,11 +39,11 @@ class Memory(RetrieverConformance):
 
     def make_retriever(self) -> Retriever:
         """Return a store in which the question finds three documents."""
-        return MemoryRetriever(MemoryConfig(documents=_DOCUMENTS))
+        return _store()
 
     def make_empty(self) -> Retriever:
         """Return a store without a document."""
-        return MemoryRetriever(MemoryConfig())
+        return _store(())
 
 
 class RagQuery(HandlerConformance):
@@ -54,7 +58,7 @@ class RagQuery(HandlerConformance):
 
     def stores(self) -> Mapping[str, Retriever]:
         """Return the store."""
-        return {"docs": MemoryRetriever(MemoryConfig(documents=_DOCUMENTS))}
+        return {"docs": _store()}
 
 
 class Internal(ImplementationConformance):
@@ -75,4 +79,4 @@ class Internal(ImplementationConformance):
 
     def stores(self) -> Mapping[str, Retriever]:
         """Return a store."""
-        return {"docs": MemoryRetriever(MemoryConfig(documents=_DOCUMENTS))}
+        return {"docs": _store()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -40,16 +40,13 @@ async def run(settings: InternalSettings, params: Mapping[str, Any], context: To
     if handler is None:
         raise _not_found(name, context.handlers)
     if settings.service is not None:
-        context = attrs.evolve(context, stores=_only(settings.service, context))
+        if settings.service not in context.stores:
+            stores = ", ".join(context.stores) or "none"
+            raise InternalToolError(
+                f"no document store is called '{settings.service}' (configured in stores: {stores})"
+            )
+        context = attrs.evolve(context, stores={settings.service: context.stores[settings.service]})
     return await context.call(handler, params)
-
-
-def _only(service: str, context: ToolContext) -> dict[str, Any]:
-    if service not in context.stores:
-        raise InternalToolError(
-            f"no document store is called '{service}' (configured in stores: {_listed(context.stores)})"
-        )
-    return {service: context.stores[service]}
 
 
 def check(
@@ -68,12 +65,8 @@ def _not_found(name: str, handlers: Mapping[tuple[str, str], ToolHandler]) -> In
     """Build the error with the specified text and a hint that lists the handlers (requirements TC-46, TE-15)."""
     names = sorted(handler for kind, handler in handlers if kind == KIND)
     close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"installed: {_listed(names)}"
+    hint = f"did you mean '{close[0]}'?" if close else f"installed: {', '.join(names) or 'none'}"
     return InternalToolError(f"Internal handler '{name}' not found", hint=hint)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
 
 
 INTERNAL = ImplementationType(

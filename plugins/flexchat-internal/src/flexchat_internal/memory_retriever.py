@@ -38,11 +38,11 @@ _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _SUFFIXES = (".md", ".markdown", ".txt", ".rst")
 
 
-MOST_TERMS = 64
-"""Words of a question that are searched for, the first ones."""
+MAX_TERMS = 64
+"""Maximum number of words of a question that are searched for, the first ones."""
 
-LONGEST_READ = 20_000
-"""Characters of a question in which words are looked for."""
+MAX_QUESTION = 20_000
+"""Maximum length of a question; the rest is ignored."""
 
 
 class MemoryStoreError(RetrievalError):
@@ -113,7 +113,7 @@ class MemoryRetriever:
         )
 
     async def _read(self) -> Index:
-        async with self._lock:
+        async with self._lock:  # simultaneous first queries read the files once
             if self._index is None:
                 self._index = await asyncio.to_thread(lambda: Index(_documents(self._config, self._places)))
             return self._index
@@ -142,7 +142,7 @@ class Index:
         self, text: str, collection: str | None, top_k: int, passes: Callable[[Document], bool]
     ) -> list[tuple[Document, float]]:
         """Return the best documents with their distances. The order of equal ones is stable."""
-        terms = itertools.islice(dict.fromkeys(_words(text[:LONGEST_READ])), MOST_TERMS)
+        terms = itertools.islice(dict.fromkeys(_words(text[:MAX_QUESTION])), MAX_TERMS)
         words = {word: self._weight(word) for word in terms}
         best = sum(words.values()) * (_K1 + 1)
         scored = []

@@ -9,10 +9,10 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import Implementation, ToolContext, ToolDefinition, ToolHandler
-from flexchat.store import Document, RetrievalHits, Retriever, error_text
+from flexchat.store import Document, RetrievalHits, error_text
 
 DEFAULT_RESULTS = 5
-MOST_RESULTS = 20
+MAX_RESULTS = 20
 
 
 class RagQueryError(Exception):
@@ -39,13 +39,14 @@ async def rag_query(params: Mapping[str, Any], context: ToolContext) -> dict[str
         )
     stores = list(context.stores.items())
     outcomes = await asyncio.gather(
-        *(_ask(store, query, collection or None, count) for _, store in stores), return_exceptions=True
+        *(store.query(query, collection=collection or None, top_k=count) for _, store in stores),
+        return_exceptions=True,
     )
-    failed = {name: _reason(e) for (name, _), e in zip(stores, outcomes, strict=True) if isinstance(e, Exception)}
+    failed = {name: error_text(e) for (name, _), e in zip(stores, outcomes, strict=True) if isinstance(e, Exception)}
     if len(failed) == len(stores):
         raise RagQueryError("the search failed: " + "; ".join(f"{name}: {text}" for name, text in failed.items()))
     answers = {name: hits for (name, _), hits in zip(stores, outcomes, strict=True) if isinstance(hits, RetrievalHits)}
-    results = merged(answers)[:count]
+    results = merge_hits(answers)[:count]
     for name, hits in answers.items():
         used = [result for result in results if result.store == name]
         if used:
@@ -70,7 +71,7 @@ class Result:
     distance: float
 
 
-def merged(hits_by_store: Mapping[str, RetrievalHits]) -> list[Result]:
+def merge_hits(hits_by_store: Mapping[str, RetrievalHits]) -> list[Result]:
     """Merge the results of several stores, ordered by rank, then by distance."""
     results = [
         Result(store=store, rank=rank, document=document, distance=distance)
@@ -78,10 +79,6 @@ def merged(hits_by_store: Mapping[str, RetrievalHits]) -> list[Result]:
         for rank, (document, distance) in enumerate(zip(hits.documents, hits.distances, strict=True))
     ]
     return sorted(results, key=lambda result: (result.rank, result.distance))
-
-
-async def _ask(store: Retriever, query: str, collection: str | None, count: int) -> RetrievalHits:
-    return await store.query(query, collection=collection, top_k=count)
 
 
 def _query(params: Mapping[str, Any]) -> str:
@@ -94,26 +91,16 @@ def _query(params: Mapping[str, Any]) -> str:
 def _count(params: Mapping[str, Any]) -> int:
     count = params.get("max_results", DEFAULT_RESULTS)
     whole = isinstance(count, int) or (isinstance(count, float) and count.is_integer())
-    if isinstance(count, bool) or not whole or not 1 <= count <= MOST_RESULTS:
+    if isinstance(count, bool) or not whole or not 1 <= count <= MAX_RESULTS:
         raise RagQueryError(
-            f"max_results must be a whole number from 1 to {MOST_RESULTS}, got {json.dumps(count, default=str)}"
+            f"max_results must be a whole number from 1 to {MAX_RESULTS}, got {json.dumps(count, default=str)}"
         )
     return int(count)
 
 
 def _entry(result: Result) -> dict[str, Any]:
-    document = result.document
-    return {
-        "title": document.title,
-        "source": document.source,
-        "collection": document.collection,
-        "text": document.text,
-        "distance": result.distance,
-    }
-
-
-def _reason(error: Exception) -> str:
-    return error_text(error)
+    names = ("title", "source", "collection", "text")
+    return {**{name: getattr(result.document, name) for name in names}, "distance": result.distance}
 
 
 RAG_QUERY = ToolHandler(kind="internal", name="rag_query", call=rag_query)
@@ -130,7 +117,7 @@ SEARCH_DOCUMENTS = ToolDefinition(
             "max_results": {
                 "type": "integer",
                 "minimum": 1,
-                "maximum": MOST_RESULTS,
+                "maximum": MAX_RESULTS,
                 "default": DEFAULT_RESULTS,
                 "description": "How many passages to return at most",
             },

@@ -129,15 +129,12 @@ def _json(value: Mapping[str, Any]) -> str:
 
 def check(settings: MockSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]) -> str | None:
     """Validate the settings; return the first contradiction, or None."""
-    keys = [
-        name
-        for name, is_given in (
-            ("mock_response", settings.mock_response is not ABSENT),
-            ("sequence", bool(settings.sequence)),
-            ("error", settings.error is not None),
-        )
-        if is_given
-    ]
+    is_set = {
+        "mock_response": settings.mock_response is not ABSENT,
+        "sequence": bool(settings.sequence),
+        "error": settings.error is not None,
+    }
+    keys = [name for name, is_given in is_set.items() if is_given]
     if len(keys) > 1:
         return f"{' and '.join(keys)} are mutually exclusive: keep one (responses may be combined with it)"
     if not keys and not settings.responses:
@@ -166,13 +163,8 @@ def _problem(answer: MockAnswer, place: str) -> str | None:
 def _check_responses(schema: Mapping[str, Any] | None, answers: list[tuple[str, MockAnswer]]) -> str | None:
     if schema is None:
         return None
-    from flexchat.host import (  # Imported here because few mocks have an output_schema.
-        SchemaEngine,
-        UncheckedError,
-        limited_work,
-        schema_problems,
-        sentence,
-    )
+    # Imported here because few mocks have an output_schema.
+    from flexchat.host import SchemaEngine, UncheckedError, limited_work, schema_problems, sentence
 
     if problems := schema_problems(schema):
         return f"output_schema: {problems[0]}"

@@ -9,14 +9,11 @@ from flexchat.plugin import ImplementationType, hookimpl
 from flexchat_sdk import ChatProvider, ProviderType
 
 from .implementation import MOCK
-from .rehearsal import RehearsalConfig
-from .tool_format import encode_tools
+from .rehearsal import RehearsalConfig, encode_tools
 
 
 def _rehearsal(config: Any) -> ChatProvider:
-    from .rehearsal.provider import (
-        RehearsalProvider,
-    )  # Imported here: its word lists are only needed if the provider is configured.
+    from .rehearsal.provider import RehearsalProvider  # its word lists are only needed if it is configured
 
     return RehearsalProvider(config)
 

@@ -11,7 +11,7 @@ from flexchat.plugin import ToolDefinition
 
 
 @attrs.frozen
-class Recorded:
+class RecordedMock:
     """A mock tool for a config.
 
     Attributes:
@@ -23,7 +23,7 @@ class Recorded:
     masked: tuple[str, ...]
 
 
-def recorded(tool: ToolDefinition, answer: Any, mask: Mask) -> Recorded:
+def record_mock(tool: ToolDefinition, answer: Any, mask: Mask) -> RecordedMock:
     """Create a mock that returns *answer*, with the tool's output_schema or else one inferred from the answer.
 
     Args:
@@ -31,19 +31,12 @@ def recorded(tool: ToolDefinition, answer: Any, mask: Mask) -> Recorded:
     """
     masked_answer = mask.data(answer)
     masked = tuple(_differences("$", answer, masked_answer))
-    promised = getattr(tool.implementation.settings, "output_schema", None)
-    schema = (
-        promised if promised and not masked else shape_of(masked_answer)
-    )  # Masked values may violate the tool's output_schema.
-    implementation = {"type": "mock", "mock_response": masked_answer, "output_schema": schema}
-    entry = {
-        "name": tool.name,
-        "description": tool.description,
-        "effect": tool.effect,
-        "parameters": tool.parameters,
-        "implementation": implementation,
-    }
-    return Recorded(entry, masked)
+    schema = getattr(tool.implementation.settings, "output_schema", None)
+    if masked or not schema:
+        schema = shape_of(masked_answer)  # Masked values may violate the tool's output_schema.
+    entry: dict[str, Any] = {name: getattr(tool, name) for name in ("name", "description", "effect", "parameters")}
+    entry["implementation"] = {"type": "mock", "mock_response": masked_answer, "output_schema": schema}
+    return RecordedMock(entry, masked)
 
 
 def shape_of(*values: Any) -> dict[str, Any]:
@@ -65,16 +58,11 @@ def shape_of(*values: Any) -> dict[str, Any]:
 
 
 def _type(value: Any) -> str:
-    kinds: tuple[tuple[str, Any], ...] = (
-        ("null", type(None)),
-        ("boolean", bool),
-        ("integer", int),
-        ("number", float),
-        ("string", str),
-        ("object", Mapping),
-        ("array", Sequence),
-    )
-    return next(name for name, kind in kinds if isinstance(value, kind))
+    kinds: Mapping[str, Any] = {
+        "null": type(None), "boolean": bool, "integer": int, "number": float, "string": str,
+        "object": Mapping, "array": Sequence,
+    }  # fmt: skip  # bool is a subclass of int, and str a Sequence: the order matters
+    return next(name for name, kind in kinds.items() if isinstance(value, kind))
 
 
 def _differences(place: str, before: Any, after: Any) -> Iterator[str]:

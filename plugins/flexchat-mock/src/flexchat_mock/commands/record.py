@@ -26,7 +26,7 @@ from flexchat_cli import (
     tool_name,
 )
 
-from ..recording import recorded
+from ..recording import record_mock
 
 
 @click.command
@@ -47,22 +47,22 @@ def record(context: CommandContext, name: str, words: tuple[str, ...], yes: bool
     if not result.success:
         terminal.error(f"{tool.name}: {result.explained()}")
         return FAILED
-    found = recorded(tool, result.result, chat.mask)
+    mock = record_mock(tool, result.result, chat.mask)
     is_json = context.json or (path is not None and path.suffix == ".json")
-    text = None if is_json else _toml(found.entry)
+    text = None if is_json else _toml(mock.entry)
     if text is None and not is_json:
         if path is not None:
             raise UsageError(f"the answer has a null, which TOML cannot express: name a .json file instead of {path}")
         terminal.say("note: the answer has a null, which TOML cannot express: this is JSON", "dim")
-    text = text or json.dumps({"tools": {"registry": [found.entry]}}, ensure_ascii=False, indent=2) + "\n"
+    text = text or json.dumps({"tools": {"registry": [mock.entry]}}, ensure_ascii=False, indent=2) + "\n"
     if path is None:
         terminal.write(text)
     else:
         with replacing(path) as file:
             file.write(text)
         terminal.say(f"{path}: the mock of {tool.name}")
-    if found.masked:
-        terminal.say(f"masked, since it looks like a secret: {', '.join(found.masked)}")
+    if mock.masked:
+        terminal.say(f"masked, since it looks like a secret: {', '.join(mock.masked)}")
     return OK
 
 
@@ -73,7 +73,7 @@ async def _call(
     async with chat:
         tool = await find_tool(chat, host, name)
         arguments = read_arguments(words, tool)
-        if tool.effect != "read" and not yes and not _agreed(tool, terminal):
+        if tool.effect != "read" and not yes and not _is_confirmed(tool, terminal):
             return tool, None
         return tool, await chat.call_tool(tool.name, arguments, origin="command line")
 
@@ -89,7 +89,7 @@ def _new_file(name: str | None) -> Path | None:
     return out
 
 
-def _agreed(tool: ToolDefinition, terminal: Terminal) -> bool:
+def _is_confirmed(tool: ToolDefinition, terminal: Terminal) -> bool:
     if not terminal.interactive():
         raise UsageError(f"{tool.name} changes something, and there is no terminal to ask at: --yes calls it")
     return terminal.confirm(f"{tool.name} changes something, for real. Call it?")
@@ -99,9 +99,7 @@ def _toml(entry: dict[str, Any]) -> str | None:
     """Format a config with this tool as TOML; None if it contains a null, which TOML cannot express."""
     import tomli_w  # only here
 
-    if _has_null(entry):
-        return None
-    return tomli_w.dumps({"tools": {"registry": [entry]}})
+    return None if _has_null(entry) else tomli_w.dumps({"tools": {"registry": [entry]}})
 
 
 def _has_null(value: Any) -> bool:

@@ -6,9 +6,24 @@ extracts from the text to the tool's parameters. compose_answer.py summarizes re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import attrs
+from flexchat.plugin import ToolDefinition
 
 
 @attrs.frozen(kw_only=True)
 class RehearsalConfig:
     """An llms entry with provider = "rehearsal"; it has no settings."""
+
+
+def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
+    """Encode each tool as ``{"type": "function", "function": {name, description, parameters}}``, schema unchanged."""
+    return [
+        {
+            "type": "function",
+            "function": {"name": t.name, "description": t.description, "parameters": dict(t.parameters)},
+        }
+        for t in tools
+    ]

@@ -12,7 +12,7 @@ from flexchat_sdk import ToolMessage
 
 from .plan import Step, Tool
 
-_MOST_CHARACTERS, _MOST_TOOLS = 600, 12
+_MAX_CHARACTERS, _MAX_TOOLS = 600, 12
 _json = functools.partial(json.dumps, ensure_ascii=False)
 
 
@@ -27,8 +27,8 @@ def from_plan(steps: Sequence[Step], tools: Sequence[Tool], *, may_call: bool) -
         return ["No tool is offered, so there is nothing to call."]
     if not may_call:
         return ["No tool may be called now."]
-    more = f" and {len(tools) - _MOST_TOOLS} more" if len(tools) > _MOST_TOOLS else ""
-    offered = f"Tools offered: {', '.join(tool.name for tool in tools[:_MOST_TOOLS])}{more}."
+    more = f" and {len(tools) - _MAX_TOOLS} more" if len(tools) > _MAX_TOOLS else ""
+    offered = f"Tools offered: {', '.join(tool.name for tool in tools[:_MAX_TOOLS])}{more}."
     return [*_unmet(steps), *([] if any(step.tool for step in steps) else [offered])]
 
 
@@ -70,7 +70,7 @@ def _format(value: Any) -> str:
     if isinstance(value, dict) and value:
         return _format_pairs(value)
     if isinstance(value, list) and len(value) > 1:
-        return f"{len(value)} entries: {'; '.join(_json(item) for item in value[:_MOST_CHARACTERS])}"
+        return f"{len(value)} entries: {'; '.join(_json(item) for item in value[:_MAX_CHARACTERS])}"
     return _json(value)
 
 
@@ -78,5 +78,5 @@ def _format_pairs(table: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}: {value if isinstance(value, str) else _json(value)}" for key, value in table.items())
 
 
-def _shorten(text: str, most: int = _MOST_CHARACTERS) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _shorten(text: str, limit: int = _MAX_CHARACTERS) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -26,10 +26,10 @@ _KINDS = {
     )
     for word in words.split()
 }
-"""What a parameter takes that has such a word in its name, or such a format; "words" are free text."""
+"""The kind of value of a parameter with such a word in its name, or such a format; "words" are free text."""
 
 _CUES = {"replace": "by|with", "replacement": "by|with", "separator": "at|by", "to": "to|into", "from": "from"}
-"""What leads to a parameter of that name: "by 'dog'"."""
+"""Words that introduce the value of a parameter of that name: "by 'dog'"."""
 
 _EVIDENCE = {"expression": 3.0, "zone": 1.5, "name": 0.5, "quote": 0.5}
 
@@ -49,7 +49,7 @@ class _Parameter:
     types: Collection[Any]
     options: Sequence[Any]
     kind: str
-    wanted: bool  # required, or the only parameter: a guess is better than nothing
+    is_needed: bool  # required, or the only parameter: a guess is better than nothing
 
     @property
     def takes_words(self) -> bool:
@@ -72,7 +72,7 @@ def fill_arguments(
                 if (used := argument.uses) is not None:
                     free.remove(used)
                     rest = rest[: used.start] + " " * (used.end - used.start) + rest[used.end :]
-    empty = next((p.name for p in parameters if p.wanted and p.takes_words and p.name not in arguments), None)
+    empty = next((p.name for p in parameters if p.is_needed and p.takes_words and p.name not in arguments), None)
     if empty is not None and (remainder := _drop_tool_words(rest, about)):
         arguments[empty] = Argument(remainder)
     ordered = {p.name: arguments[p.name] for p in parameters if p.name in arguments}
@@ -86,15 +86,13 @@ def _parameters(schema: Mapping[str, Any], required: Sequence[str]) -> list[_Par
     for name, part in parts.items():
         part = part if isinstance(part, Mapping) else {}
         forms = part.get("anyOf")  # For "anyOf: X or null", use X.
-        plain = (
-            [f for f in forms if isinstance(f, Mapping) and f.get("type") != "null"] if isinstance(forms, list) else []
-        )
-        part = {**part, **plain[0]} if plain else part
-        said, options = part.get("type", "string"), part.get("enum")
-        types, options = (list(each) if isinstance(each, list | tuple) else [] for each in (said, options))
+        forms = forms if isinstance(forms, list) else []
+        part = {**part, **next((f for f in forms if isinstance(f, Mapping) and f.get("type") != "null"), {})}
+        kinds, options = part.get("type", "string"), part.get("enum")
+        types, options = (list(each) if isinstance(each, list | tuple) else [] for each in (kinds, options))
         words = (*name_words(str(part.get("format", ""))), *name_words(name))
         kind = next((_KINDS[word] for word in words if word in _KINDS), "")
-        parameters.append(_Parameter(name, types or [said], options, kind, name in required or len(parts) == 1))
+        parameters.append(_Parameter(name, types or [kinds], options, kind, name in required or len(parts) == 1))
     return parameters
 
 
@@ -123,7 +121,7 @@ def _match_label(parameter: _Parameter, text: str, free: Sequence[Value]) -> Arg
 
 def _take_next(parameter: _Parameter, text: str, free: Sequence[Value]) -> Argument | None:
     """Take the next suitable value. Optional parameters take numbers and names only if they match their kind."""
-    sure = [value for value in free if parameter.wanted or value.kind in ("quote", parameter.kind)]
+    sure = [value for value in free if parameter.is_needed or value.kind in ("quote", parameter.kind)]
     return next((argument for value in sure if (argument := _convert(parameter, text, value)) is not None), None)
 
 

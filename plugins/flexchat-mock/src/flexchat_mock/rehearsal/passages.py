@@ -20,13 +20,13 @@ _PASSAGE = re.compile(
 _BETWEEN = "\n\n---\n\n"
 _FENCE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 _OWN_LINE = re.compile(r"\s*(?:[-*+>|]|\d+[.)]|#{1,6}\s)")
-_HEADING, _RULE_OF_TABLE = re.compile(r"\s*#{1,6}\s"), re.compile(r"[\s|:+-]*")
+_HEADING, _TABLE_RULE = re.compile(r"\s*#{1,6}\s"), re.compile(r"[\s|:+-]*")
 _MARK = re.compile(r"^[-*+>|]\s+|\s*\|$")
 _END = re.compile(r"(?<=[.!?])\s+(?=[^\s\da-z])")
 
-_MOST_CHARACTERS, _MOST_OF_A_SENTENCE = 200_000, 400
-_AFTER_ANOTHER = 0.7  # factor per preceding passage: the search results are sorted, best first
-_OF_THE_TITLE = 0.5  # weight of a word that occurs only in the title
+_MAX_CHARACTERS, _MAX_SENTENCE = 200_000, 400
+_RANK_FACTOR = 0.7  # factor per preceding passage: the search results are sorted, best first
+_TITLE_WEIGHT = 0.5  # weight of a word that occurs only in the title
 
 
 @attrs.frozen(kw_only=True)
@@ -43,13 +43,11 @@ def read_passages(prompt: str) -> tuple[Passage, ...]:
 
     A heading begins a passage only with a collection or a source, so that a prompt's own headings are ignored.
     """
-    prompt = prompt[:_MOST_CHARACTERS]
+    prompt = prompt[:_MAX_CHARACTERS]
     heads: list[re.Match[str]] = []
     for head in _PASSAGE.finditer(prompt):
-        follows = not heads or prompt.endswith(
-            _BETWEEN, 0, head.start()
-        )  # Other headings are part of a passage's text.
-        if follows and (head["from"] or head["line"]):
+        # Other headings are part of a passage's text.
+        if (not heads or prompt.endswith(_BETWEEN, 0, head.start())) and (head["from"] or head["line"]):
             heads.append(head)
     ends = [*(head.start() - len(_BETWEEN) for head in heads), len(prompt)][1:]
     return tuple(
@@ -69,9 +67,9 @@ def from_passages(question: str, passages: Sequence[Passage]) -> str:
     best, best_score = None, 0.0
     for (place, text), own in zip(sentences, stems, strict=True):
         score = sum(weights[word] for word in weights if word in own)
-        score += _OF_THE_TITLE * sum(weights[word] for word in weights if word in titles[place] - own) if score else 0
-        if score * _AFTER_ANOTHER**place > best_score:
-            best, best_score = (passages[place], text), score * _AFTER_ANOTHER**place
+        score += _TITLE_WEIGHT * sum(weights[word] for word in weights if word in titles[place] - own) if score else 0
+        if score * _RANK_FACTOR**place > best_score:
+            best, best_score = (passages[place], text), score * _RANK_FACTOR**place
     if best is None:
         return "The passages found share no word with the question."
     passage, sentence = best
@@ -88,7 +86,7 @@ def _sentences(text: str) -> Iterator[str]:
             else:
                 pieces.append(line.strip())
         for piece, following in itertools.zip_longest(pieces, pieces[1:], fillvalue="."):
-            if _HEADING.match(piece) or _RULE_OF_TABLE.fullmatch(piece) or _RULE_OF_TABLE.fullmatch(following):
+            if _HEADING.match(piece) or _TABLE_RULE.fullmatch(piece) or _TABLE_RULE.fullmatch(following):
                 continue  # The row above a table's rule is its header.
             for sentence in _END.split(_MARK.sub("", piece)):
-                yield sentence if len(sentence) <= _MOST_OF_A_SENTENCE else sentence[: _MOST_OF_A_SENTENCE - 1] + "…"
+                yield sentence if len(sentence) <= _MAX_SENTENCE else sentence[: _MAX_SENTENCE - 1] + "…"

@@ -12,7 +12,7 @@ from .fill_arguments import Argument, fill_arguments
 from .values import values_of
 from .words import content_stems
 
-MAX_CHARACTERS, _MOST_REQUESTS = 2_000, 24  # longer messages are truncated: matching takes time
+MAX_CHARACTERS, _MAX_REQUESTS = 2_000, 24  # longer messages are truncated: matching takes time
 _ENOUGH = 2.0
 _IN_NAME = 2.0  # weight of a word of the tool's name; words of its description and of parameter names weigh 1
 _NOTHING_ELSE = 1.0  # if the request consists of the tool's words only
@@ -37,7 +37,7 @@ class Step:
 
     text: str
     tool: str | None = None
-    found: Mapping[str, Argument] = attrs.field(factory=dict)
+    filled: Mapping[str, Argument] = attrs.field(factory=dict)
     missing: tuple[str, ...] = ()  # required parameters without a value in the request
 
     @property
@@ -48,7 +48,7 @@ class Step:
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of the call."""
-        return {name: argument.value for name, argument in self.found.items()}
+        return {name: argument.value for name, argument in self.filled.items()}
 
 
 def read_tools(wire: Sequence[Mapping[str, Any]]) -> tuple[Tool, ...]:
@@ -68,7 +68,7 @@ def _read(function: Mapping[str, Any]) -> Tool:
 def plan(message: str, tools: Sequence[Tool]) -> tuple[Step, ...]:
     """Split a message into requests, in order, and select a call for each."""
     sentences = _SENTENCE_END.split(message[:MAX_CHARACTERS])
-    return tuple(step for sentence in sentences for step in _requests(sentence, tools))[:_MOST_REQUESTS]
+    return tuple(step for sentence in sentences for step in _requests(sentence, tools))[:_MAX_REQUESTS]
 
 
 def _requests(sentence: str, tools: Sequence[Tool]) -> list[Step]:
@@ -91,7 +91,7 @@ def _pieces(sentence: str) -> Iterator[tuple[str, str]]:
     closed = [value for value in values_of(sentence) if value.kind in ("quote", "expression")]
     start, joint = 0, ""
     cuts = [m for m in _JOINT.finditer(sentence) if not any(v.start < m.end() and m.start() < v.end for v in closed)]
-    for cut in cuts[:_MOST_REQUESTS]:
+    for cut in cuts[:_MAX_REQUESTS]:
         if re.search(r"\w", sentence[start : cut.start()]):
             yield joint, sentence[start : cut.start()].strip()
             start, joint = cut.end(), cut[0]
@@ -120,9 +120,9 @@ def _again(last: Step | None, piece: str) -> Step | None:
         return None
     (value,) = values
     is_alone = not content_stems(f"{piece[: value.start]} {piece[value.end :]}")
-    for name, argument in last.found.items() if is_alone else ():
+    for name, argument in last.filled.items() if is_alone else ():
         if argument.uses is not None and argument.uses.kind == value.kind:
             as_written = argument.value != argument.uses.value
             new_value = piece[value.start : value.end] if as_written else value.value
-            return Step(piece, last.tool, {**last.found, name: attrs.evolve(argument, value=new_value, uses=value)})
+            return Step(piece, last.tool, {**last.filled, name: attrs.evolve(argument, value=new_value, uses=value)})
     return None

@@ -67,17 +67,17 @@ def answer(messages: Sequence[Message], model: str, options: ChatOptions) -> Cha
     results = [m for m in messages[last + 1 :] if isinstance(m, ToolMessage)]
     if results:
         calls = {c.id: c for m in messages[last + 1 :] if isinstance(m, AssistantMessage) for c in m.tool_calls}
-        return _says(from_results([(calls.get(r.tool_call_id), r) for r in results], steps), model)
+        return _text_result(from_results([(calls.get(r.tool_call_id), r) for r in results], steps), model)
     may_call = options.tool_choice != "none"
-    asked = [ToolCall.from_object(step.tool, step.arguments) for step in steps if step.tool and not step.missing]
-    if asked and may_call:
-        return ChatResult(message=AssistantMessage(parts=tuple(asked)), finish_reason="tool_calls", model=model)
+    new_calls = [ToolCall.from_object(step.tool, step.arguments) for step in steps if step.tool and not step.missing]
+    if new_calls and may_call:
+        return ChatResult(message=AssistantMessage(parts=tuple(new_calls)), finish_reason="tool_calls", model=model)
     passages = read_passages("\n\n".join(m.content for m in messages if isinstance(m, SystemMessage)))
     if passages and text:
-        return _says([from_passages(text[:MAX_CHARACTERS], passages)], model)
-    return _says(from_plan(steps, tools, may_call=may_call), model)
+        return _text_result([from_passages(text[:MAX_CHARACTERS], passages)], model)
+    return _text_result(from_plan(steps, tools, may_call=may_call), model)
 
 
-def _says(lines: Sequence[str], model: str) -> ChatResult:
+def _text_result(lines: Sequence[str], model: str) -> ChatResult:
     message = AssistantMessage(parts=(TextPart(text="\n".join([*lines, HONESTY])),))
     return ChatResult(message=message, finish_reason="stop", model=model)

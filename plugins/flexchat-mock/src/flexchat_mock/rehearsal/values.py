@@ -23,8 +23,8 @@ class Value:
     end: int
 
 
-_SPOKEN = {"×": "*", "÷": "/", "−": "-", "plus": "+", "minus": "-", "times": "*", "divided by": "/"}
-_SIGNS = rf"(?:[-+*/^]|{'|'.join(_SPOKEN)})"
+_OPERATORS = {"×": "*", "÷": "/", "−": "-", "plus": "+", "minus": "-", "times": "*", "divided by": "/"}
+_SIGNS = rf"(?:[-+*/^]|{'|'.join(_OPERATORS)})"
 _INNERMOST = r"(?:[a-z]{2,}\d*)?[(\[][\d\s.,%+*/^×÷−-]*[)\]]"
 _OPERAND = rf"-?(?:(?:[a-z]{{2,}}\d*)?[(\[](?:[\d\s.,%+*/^×÷−-]|{_INNERMOST})*[)\]]|\d+(?:\.\d+)?%?(?!\w)|pi\b)"
 _PATTERNS = {
@@ -56,7 +56,7 @@ def _matches(text: str) -> Iterator[Value]:
             if kind == "number":
                 value = float(value) if "." in value else int(value)
             elif kind == "expression":
-                value = re.sub("|".join(_SPOKEN), lambda sign: _SPOKEN[sign[0]], value)
+                value = re.sub("|".join(_OPERATORS), lambda sign: _OPERATORS[sign[0]], value)
             if kind != "expression" or _ARITHMETIC.search(match[0]):
                 yield Value(kind, value, match.start(), match.end())
 
