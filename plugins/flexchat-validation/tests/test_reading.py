@@ -57,7 +57,7 @@ def test_all_problems_are_said_at_once_with_file_and_line(tmp_path):
     with pytest.raises(ConfigError) as error:
         read_cases(config(), tmp_path, files=[file, tmp_path / "none.toml"])
     found = [(p.line, p.text) for p in error.value.problems if p.source == str(file)]
-    assert (1, "a case that expects nothing proves nothing: say calls or no_call = true") in found
+    assert (1, "a case that expects nothing proves nothing: add calls or no_call = true") in found
     assert (7, "unknown key 'mesage' (did you mean 'message'?)") in found
     assert any(line == 13 and "did you mean 'get_weather'" in text for line, text in found)
     assert any(line == 11 and f"already: {file}:2" in text for line, text in found)
@@ -146,7 +146,7 @@ OWN = CaseTool(name="own", description="d", parameters={"type": "object", "prope
     [
         (case(), "expects nothing"),
         (case(message=None, no_call=True), "there is neither"),
-        (case(PARIS, turns=(ExpectedTurn(message="m", no_call=True),)), "say message, or turns"),
+        (case(PARIS, turns=(ExpectedTurn(message="m", no_call=True),)), "add message, or turns"),
         (case(message=None, turns=(ExpectedTurn(message="m"),)), r"turns\[0\]: a case that expects nothing"),
         (case(PARIS, no_call=True), "contradict each other"),
         (case(PARIS, message=" "), "the message is empty"),

@@ -420,4 +420,4 @@ async def test_a_store_that_fails_ends_the_run_with_its_error(flexchat_app, stor
 
 def test_the_rounds_are_those_that_are_documented():
     """docs/validation.md names them."""
-    assert (running.ROUNDS, running.ERRORS_IN_A_ROW) == (3, 3)
+    assert (running.MAX_ROUNDS, running.MAX_ERRORS) == (3, 3)

@@ -5,7 +5,7 @@ import random
 from functools import cache
 
 import pytest
-from flexchat_validation.statistics import FAR, FAR_TIMES, LINE, MOST_MORE, interval, verdict
+from flexchat_validation.statistics import FAR, FAR_TIMES, LINE, MAX_MORE, interval, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -197,7 +197,7 @@ def test_on_the_line_nobody_is_told_a_number():
     """It would never end; nor is a number told above 10,000."""
     assert verdict(80, 100).more is None
     assert verdict(8010, 10_000).more is None
-    assert verdict(83, 100).more < MOST_MORE
+    assert verdict(83, 100).more < MAX_MORE
 
 
 def test_what_the_planned_tests_proved_holds_until_all_together_speak_against_it():
@@ -240,7 +240,7 @@ def test_the_reason_is_for_people():
     assert "not fixed beforehand" in verdict(16, 16).reason
     assert verdict(0, 1, planned=1).lacking == "too few to be sure of less than 80 %"  # fixed, and yet too few
     assert verdict(16, 16, planned=16).lacking == verdict(0, 0).lacking == ""
-    assert verdict(4, 5).reason.endswith("too near to 80 % to be told from it")
+    assert verdict(4, 5).reason.endswith("too near to 80 % to be distinguished from it")
 
 
 def test_large_numbers_are_no_trouble():

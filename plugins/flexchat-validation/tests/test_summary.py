@@ -58,7 +58,7 @@ def test_who_was_never_expected_to_call_a_tool_is_never_validated():
     found = the_one(silent, runs=[run()])
 
     assert (found.validated, found.verdict.status, found.verdict.more) == (False, "undecided", None)
-    assert found.verdict.reason.endswith(": no case expects a call, so this says nothing about calling tools")
+    assert found.verdict.reason.endswith(": no case expects a call, so this shows nothing about calling tools")
     assert the_one(silent).verdict.more is None
     assert found.aspects["abstains"].status == "validated"
     assert the_one([*silent, *tries("passed", case="two", run="q")], runs=[run()]).validated
@@ -200,8 +200,8 @@ def test_few_cases_say_little_and_repetitions_that_end_alike_add_nothing():
     attempts = [*tries(*["passed"] * 30), *tries(*["failed"] * 30, case="two")]
     summary = the_one(attempts)
 
-    assert summary.note.startswith("2 different cases: this says little about other questions, and repetitions")
-    assert the_one(tries("passed", "failed")).note == "1 different case: this says little about other questions"
+    assert summary.note.startswith("2 different cases: this shows little about other questions, and repetitions")
+    assert the_one(tries("passed", "failed")).note == "1 different case: this shows little about other questions"
     many = [a for n in range(10) for a in tries("passed", case=f"c{n}")]
     assert the_one(many, cases=None).note == ""
     assert the_one(tries("passed", case=None, run=None)).note == ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import attrs
@@ -18,7 +17,6 @@ from flexchat import (
     ToolDefinition,
     Turn,
     TurnTimeoutError,
-    Usage,
 )
 from flexchat.host import Mask, ResponseRule, RuleTools, answered_by, did_you_mean, error_name
 from flexchat.plugin import Implementation
@@ -31,16 +29,17 @@ from flexchat_sdk import (
     ProviderTimeoutError,
 )
 
-from .attempts import Attempt, CallMade, Judgement, ModelKey
+from .attempts import Attempt, CallMade, Judgement, ModelKey, now
 from .cases import Case, ToolMock, ValidationTable
 from .fingerprint import case_hash, open_tools
 from .judging import judge
 from .model_ids import split_model_id
 from .pricing import cost_of, cost_of_turns
 from .reading import aspects_of
+from .summary import total_usage
 
 _NOT_THE_MODELS = frozenset({"not_found", "conflict", "needs_responses_api"})
-"""Kinds of refused requests that say something about the configuration, not the model."""
+"""Kinds of refused requests that are faults of the configuration, not of the model."""
 
 
 @attrs.frozen(kw_only=True)
@@ -99,14 +98,14 @@ async def attempt_case(
             problems=(_sentence(trouble),),
         )
     responses = [turn.response for turn in turns]
-    usage, price = _sum(response.usage for response in responses), table.prices.get(model_id)
+    usage, price = total_usage(response.usage for response in responses), table.prices.get(model_id)
     passed, failed = judged.passed, error is None or is_the_models(error)
     return AttemptOutcome(
         attempt=Attempt(
             id=uuid.uuid4().hex,
             key=key,
             outcome="passed" if passed else "failed" if failed else "error",
-            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            at=now(),
             run=run,
             case=case.name,
             case_hash=hash_,
@@ -169,11 +168,6 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, FlexChatError):
         return str(error) or type(error).__name__
     return f"internal error: {error_name(error)}"
-
-
-def _sum(usages: Iterable[Usage | None]) -> Usage | None:
-    known = [usage for usage in usages if usage is not None]
-    return sum(known[1:], start=known[0]) if known else None
 
 
 def _calls(responses: Iterable[ChatResponse], mask: Mask) -> Iterable[CallMade]:

@@ -1,4 +1,4 @@
-"""Attempts of models at cases, and their JSON form, without loss: as they are stored, exported, and sent to clients."""
+"""Attempts of models at cases, and their JSON form without loss, for storage, exports and clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flexchat import Usage
 from flexchat_sdk import storable
 
 Outcome = Literal["passed", "failed", "error"]
-"""An error says nothing about the model (the service was unavailable, refused a key): it is not counted, and is
+"""An error is no evidence about the model (the service was unavailable, refused a key): it is not counted, and is
 retried."""
 
 _MAX_DEPTH = 64

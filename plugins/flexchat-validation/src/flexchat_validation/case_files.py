@@ -104,7 +104,7 @@ def read_text(file: Path) -> str:
     """Read a file's text.
 
     Raises:
-        ConfigError: The file is missing, unreadable, too large or not UTF-8.
+        ConfigError: The file is missing, unreadable or not UTF-8, or exceeds the size limit.
     """
     from flexchat.host import MAX_BYTES
 

@@ -48,12 +48,12 @@ class AnswerCheck:
 class ExpectedTurn:
     """One message of a case with several, and what it should lead to."""
 
-    message: str = key("What the user says.")
+    message: str = key("The user's message.")
     calls: tuple[ExpectedCall, ...] | None = key("Calls the model should make.", default=None)
     no_call: bool = key("The model should call no tool.", default=False)
     order: Literal["any", "given"] = key("Whether the order of the calls counts.", default="any")
     extra_calls: bool = key("Whether further calls are allowed.", default=False)
-    answer: AnswerCheck | None = key("What the answer must say.", default=None)
+    answer: AnswerCheck | None = key("Requirements on the text of the answer.", default=None)
 
 
 @attrs.frozen(kw_only=True)
@@ -79,12 +79,12 @@ class Case:
     """A message, and what a model should do with it."""
 
     name: str = key("Unique name; results are kept under it.")
-    message: str | None = key("What the user says; for several messages: turns.", default=None)
+    message: str | None = key("The user's message; for several: turns.", default=None)
     calls: tuple[ExpectedCall, ...] | None = key("Calls the model should make.", default=None)
     no_call: bool = key("The model should call no tool.", default=False)
     order: Literal["any", "given"] = key("Whether the order of the calls counts.", default="any")
     extra_calls: bool = key("Whether further calls are allowed.", default=False)
-    answer: AnswerCheck | None = key("What the answer must say.", default=None)
+    answer: AnswerCheck | None = key("Requirements on the text of the answer.", default=None)
     turns: tuple[ExpectedTurn, ...] = key("Several messages, one after the other, instead of message.", default=())
     tools: tuple[str, ...] | None = key(
         "Names of tools offered, or SOURCE/*; default: all of the config's.", default=None

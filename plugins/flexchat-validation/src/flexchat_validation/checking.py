@@ -17,7 +17,7 @@ from .cases import AnswerCheck, ArgumentCheck, Case, ExpectedCall, ExpectedTurn
 if TYPE_CHECKING:
     from flexchat.host import Config
 
-NOTHING_EXPECTED = "a case that expects nothing proves nothing: say calls or no_call = true"
+NOTHING_EXPECTED = "a case that expects nothing proves nothing: add calls or no_call = true"
 
 Place = tuple[str | int, ...]
 
@@ -92,20 +92,20 @@ def flaws_of(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
 
 def _expectation(case: Case) -> Iterator[CaseFlaw]:
     if (case.message is None) == (not case.turns):
-        yield CaseFlaw((), "say message, or turns for several messages" + ("" if case.turns else "; there is neither"))
+        yield CaseFlaw((), "add message, or turns for several messages" + ("" if case.turns else "; there is neither"))
     if case.message is not None and not case.message.strip():
         yield CaseFlaw(("message",), "the message is empty")
     answers = case.possible_answers is not None
     if case.turns:
-        said = [key for key in ("calls", "no_call", "answer") if getattr(case, key)]
-        yield from (CaseFlaw((key,), "with several messages, this belongs in each of the turns") for key in said)
+        misplaced = [key for key in ("calls", "no_call", "answer") if getattr(case, key)]
+        yield from (CaseFlaw((key,), "with several messages, this belongs in each of the turns") for key in misplaced)
         if answers:
             yield CaseFlaw(("possible_answers",), "the leaderboard's rules only support one message, not turns")
         return
     if answers and case.calls is not None:
         yield CaseFlaw(("possible_answers",), "it replaces calls: use one of the two")
     if answers and case.judge != "bfcl":
-        yield CaseFlaw(("possible_answers",), 'it is for the leaderboard\'s rules: say judge = "bfcl" with it')
+        yield CaseFlaw(("possible_answers",), 'it is for the leaderboard\'s rules: set judge = "bfcl" with it')
     if case.judge == "bfcl" and not answers and not case.no_call:
         yield CaseFlaw(
             ("judge",), "the leaderboard's rules need its ground truth: add possible_answers or no_call = true"
@@ -186,7 +186,7 @@ def _call(place: Place, call: ExpectedCall, offered: Offered) -> Iterator[CaseFl
     for name, check in call.check.items():
         here = (*place, "check", name)
         if name in call.arguments:
-            yield CaseFlaw(here, "arguments already says what it must be: use one of the two")
+            yield CaseFlaw(here, "arguments already has its value: use one of the two")
         yield from _check(here, check)
 
 
@@ -216,7 +216,7 @@ def _check(place: Place, check: ArgumentCheck) -> Iterator[CaseFlaw]:
     if check.schema is not None:
         yield from _schema((*place, "schema"), check.schema)
     if check.near is None and check.within != attrs.fields(ArgumentCheck).within.default:
-        yield CaseFlaw((*place, "within"), "it says how far from near: add near")
+        yield CaseFlaw((*place, "within"), "it is a distance from near: add near")
 
 
 def _answer(place: Place, answer: AnswerCheck) -> Iterator[CaseFlaw]:

@@ -79,7 +79,7 @@ def read_cases(
 
 
 def tool_names(chat: FlexChat) -> tuple[str, ...]:
-    """Return what a chat's cases may name in their ``tools``: tools, and SOURCE/* for all tools of a source."""
+    """Return the names that cases may have in their ``tools``: those of tools, and SOURCE/* for all of a source."""
     tools = chat.tools.get_registry().list()
     return tuple(dict.fromkeys([tool.name for tool in tools] + [f"{tool.source}/*" for tool in tools if tool.source]))
 

@@ -10,7 +10,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Self
 
 import attrs
@@ -19,22 +18,22 @@ from flexchat.host import CIRCUIT_OPEN, DEFAULT_TENANT, did_you_mean
 from flexchat_sdk import ProviderOverloadedError, ProviderRateLimitError
 
 from .attempting import AttemptOutcome, attempt_case, is_late, split_model
-from .attempts import Attempt, ModelKey
+from .attempts import Attempt, ModelKey, now
 from .cases import Case, ValidationTable, table_of
 from .fingerprint import case_hashes, model_keys, stale_reasons
 from .planning import Lane, Plan, Progress, Task
 from .store import Run, RunState, ValidationStore
 
-__all__ = ["ERRORS_IN_A_ROW", "LONGEST_WAIT_S", "ROUNDS", "Plan", "Progress", "Task", "ValidationRun"]
+__all__ = ["MAX_ERRORS", "MAX_ROUNDS", "MAX_WAIT_S", "Plan", "Progress", "Task", "ValidationRun"]
 
-ROUNDS = 3
-"""How often an attempt is made if it fails for a temporary reason."""
+MAX_ROUNDS = 3
+"""Maximum number of times an attempt is made if it fails for a temporary reason."""
 
-ERRORS_IN_A_ROW = 3
-"""After this many errors in a row, the run gives a model up."""
+MAX_ERRORS = 3
+"""After this many consecutive errors, the run gives a model up."""
 
-LONGEST_WAIT_S = 300.0
-"""If a service asks to be left alone for longer, the run does not wait."""
+MAX_WAIT_S = 300.0
+"""If a service requests a longer pause, the run does not wait."""
 
 
 class ValidationRun:
@@ -81,7 +80,7 @@ class ValidationRun:
         self._last_error = ""
         self._workers: list[asyncio.Task[None]] = []
         self._cancelled = False
-        self._trouble: Exception | None = None
+        self._failure: Exception | None = None
         for attempt in before:
             self._recall(attempt)
 
@@ -102,8 +101,8 @@ class ValidationRun:
         Args:
             table: Instead of the config's ``validation``.
             settings: Kept with the run, for resuming it; JSON data.
-            tenant: Whose run it is.
-            pause_s: First wait before a failed service is asked again, if it does not name one; doubles.
+            tenant: The owner of the run.
+            pause_s: First pause after a failure of a service that does not name one; doubles.
 
         Raises:
             ChatRequestError: A model's service is not configured, or there is nothing to do.
@@ -118,17 +117,14 @@ class ValidationRun:
             models=plan.models,
             cases=tuple(case.name for case in plan.cases),
             runs=plan.runs,
-            planned=len(plan.models) * len(plan.cases) * plan.runs,
-            started_at=_now(),
+            planned=plan.planned,
+            started_at=now(),
             settings=dict(settings or {}),
             tenant=tenant,
         )
         keys = await model_keys(chat, plan.models)
         await store.save_run(run)
-        return cls(
-            chat, plan, store, run=run, keys=keys, table=table or table_of(chat.config),
-            pause_s=pause_s,
-        )  # fmt: skip
+        return cls(chat, plan, store, run=run, keys=keys, table=table or table_of(chat.config), pause_s=pause_s)
 
     @classmethod
     async def resume(
@@ -166,10 +162,8 @@ class ValidationRun:
         before = await store.attempts(run=run.id)
         run = attrs.evolve(run, state="running", ended_at=None, problem=None)
         await store.save_run(run)
-        return cls(
-            chat, plan, store, run=run, keys=keys, table=table or table_of(chat.config),
-            before=before, pause_s=pause_s,
-        )  # fmt: skip
+        table = table or table_of(chat.config)
+        return cls(chat, plan, store, run=run, keys=keys, table=table, before=before, pause_s=pause_s)
 
     @property
     def progress(self) -> Progress:
@@ -214,6 +208,8 @@ class ValidationRun:
         self._began = time.monotonic()
         self._lanes = self._planned_lanes()
         ended: Run | None = None
+        # However the generator ends (completed, closed, cancelled, failed), its workers are stopped and the run's state
+        # is saved: a run left as "running" could not be resumed while this process lives.
         try:
             yield self.progress
             self._workers = [
@@ -227,14 +223,14 @@ class ValidationRun:
         finally:
             await self._stop()
             self._ended = time.monotonic()
-            self.run = ended or attrs.evolve(self.run, state="interrupted", ended_at=_now())
-            if self._trouble is None:
+            self.run = ended or attrs.evolve(self.run, state="interrupted", ended_at=now())
+            if self._failure is None:
                 await self._store.save_run(self.run)
             else:
                 with contextlib.suppress(Exception):  # the store's first error is raised below
                     await self._store.save_run(self.run)
-        if self._trouble is not None:
-            raise self._trouble
+        if self._failure is not None:
+            raise self._failure
         yield self.progress
 
     def cancel(self) -> None:
@@ -252,11 +248,11 @@ class ValidationRun:
     def _ended_run(self) -> Run:
         missing = self.run.planned - self._counts["passed"] - self._counts["failed"]
         problem: str | None = None
-        if self._trouble is not None:
-            problem = str(self._trouble)
+        if self._failure is not None:
+            problem = str(self._failure)
         elif self._given_up:
             problem = "; ".join(
-                f"{model_id} was given up after {ERRORS_IN_A_ROW} errors in a row: {why}"
+                f"{model_id} was given up after {MAX_ERRORS} errors in a row: {why}"
                 for model_id, why in self._given_up.items()
             )
         elif missing and not self._cancelled:
@@ -264,7 +260,7 @@ class ValidationRun:
                 f"{missing} of {self.run.planned} attempts ended in an error, the last one because {self._last_error}"
             )
         state: RunState = "cancelled" if self._cancelled and missing else "failed" if problem else "finished"
-        return attrs.evolve(self.run, state=state, ended_at=_now(), problem=problem)
+        return attrs.evolve(self.run, state=state, ended_at=now(), problem=problem)
 
     def _planned_lanes(self) -> list[Lane]:
         lanes: dict[str, Lane] = {}
@@ -293,7 +289,7 @@ class ValidationRun:
                     run=self.run.id,
                     repetition=task.repetition,
                 )
-                outcome = _with_its_cause(outcome, lane)
+                outcome = _with_cause(outcome, lane)
                 wait_s = self._wait_s(outcome, round_)
                 if wait_s is not None:
                     lane.queue.appendleft((task, round_ + 1))
@@ -302,8 +298,9 @@ class ValidationRun:
                     continue
                 queue.put_nowait(await self._keep(task, outcome))
         except Exception as error:  # noqa: BLE001  raised by events, once the others have stopped
-            if self._trouble is None:
-                self._trouble = error
+            # The first failure counts. The other workers end at once: what they would make could not be kept either.
+            if self._failure is None:
+                self._failure = error
             current = asyncio.current_task()
             for worker in self._workers:
                 if worker is not current:
@@ -317,7 +314,7 @@ class ValidationRun:
         if not isinstance(error, ProviderError) or not error.retryable:
             return None
         wait_s = error.retry_after_s if error.retry_after_s is not None else self._pause_s * 2 ** (round_ - 1)
-        return wait_s if round_ < ROUNDS and wait_s <= LONGEST_WAIT_S else None
+        return wait_s if round_ < MAX_ROUNDS and wait_s <= MAX_WAIT_S else None
 
     async def _keep(self, task: Task, outcome: AttemptOutcome) -> Attempt:
         attempt = outcome.attempt
@@ -333,7 +330,7 @@ class ValidationRun:
             return attempt
         self._last_error = " ".join(attempt.problems)
         self._errors_in_a_row[model_id] += 1
-        if self._errors_in_a_row[model_id] >= ERRORS_IN_A_ROW:
+        if self._errors_in_a_row[model_id] >= MAX_ERRORS:
             self._given_up.setdefault(model_id, self._last_error)
         return attempt
 
@@ -364,7 +361,7 @@ class ValidationRun:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def _with_its_cause(outcome: AttemptOutcome, lane: Lane) -> AttemptOutcome:
+def _with_cause(outcome: AttemptOutcome, lane: Lane) -> AttemptOutcome:
     """Replace the error of an open circuit breaker with the failure that opened it."""
     if outcome.attempt.outcome != "error" or not isinstance(outcome.error, ProviderError):
         return outcome
@@ -399,7 +396,3 @@ def _whole_ids(chat: FlexChat, model_ids: Iterable[str]) -> tuple[str, ...]:
     if wrong:
         raise ChatRequestError("\n".join(wrong))
     return tuple(whole)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

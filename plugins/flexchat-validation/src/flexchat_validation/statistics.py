@@ -1,4 +1,4 @@
-"""What a number of tests proves about a model: the 80 % line against what the tests leave open.
+"""The verdict on a model after a number of tests: the 80 % line compared with the interval of its rate.
 
 The 95 % interval is Wilson's. It is valid for one look at a number of tests fixed beforehand. If you look after every
 test and stop when you like what you see, sooner or later any model near the line is "validated"; so unplanned looks
@@ -27,11 +27,11 @@ Status = Literal["validated", "not_validated", "undecided"]
 LINE = 0.8
 """The rate a model must reach. Source: requirement TC-96."""
 
-MOST_MORE = 10_000
-"""Above this many further tests, no number is shown."""
+MAX_MORE = 10_000
+"""Maximum number of further tests that is shown."""
 
 FAR, FAR_TIMES = 100, 20
-"""Nor above so many, if they exceed the tests so far by this factor: six tests cannot predict 1,608."""
+"""Further tests that are not shown either if they exceed the tests so far by this factor: six cannot predict 1,608."""
 
 _LINE = f"{LINE * 100:.0f} %"
 _Z = 1.959964  # 97.5 % quantile of the normal distribution
@@ -46,11 +46,12 @@ class Verdict:
     """The statistical verdict on a number of tests.
 
     Attributes:
-        rate: The fraction that succeeded; None without tests. low, high: The 95 % interval of the true rate. more:
-        Further tests that would decide it if the rate stays the same; None if it is decided, without tests, on the
-        line, or if it would take more than MOST_MORE or too many to predict (FAR). reason: For people, a sentence
-        without a full stop. lacking: The part of it that explains why it is undecided; empty if it is decided, or
-        without tests.
+        rate: The fraction that succeeded; None without tests.
+        low, high: The 95 % interval of the true rate.
+        more: Further tests that would decide it if the rate stays the same; None if it is decided, without tests, on
+            the line, or if it would take more than MAX_MORE or too many to predict (FAR).
+        reason: For people, a sentence without a full stop.
+        lacking: The part of it that explains why it is undecided; empty if it is decided, or without tests.
     """
 
     status: Status
@@ -175,21 +176,21 @@ def _more(successes: int, tests: int, planned: int | None, first: Status) -> int
         return _status(successes * scale, tests * scale, None, first) != "undecided"
 
     result = None
-    if could_be(MOST_MORE):
-        low, high = 0, MOST_MORE
+    if could_be(MAX_MORE):
+        low, high = 0, MAX_MORE
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if could_be(middle) else (middle, high)
-        result = next((more for more in range(high, MOST_MORE + 1) if at(more) != "undecided"), None)
+        result = next((more for more in range(high, MAX_MORE + 1) if at(more) != "undecided"), None)
     until_planned = planned - tests if planned and planned > tests else 0
-    if 0 < until_planned <= MOST_MORE and at(until_planned) != "undecided":
+    if 0 < until_planned <= MAX_MORE and at(until_planned) != "undecided":
         return min(result or until_planned, until_planned)
     return result
 
 
 def _lacking(successes: int, tests: int, more: int | None, *, fixed: bool) -> str:
     if more is None:
-        return f"too near to {_LINE} to be told from it"
+        return f"too near to {_LINE} to be distinguished from it"
     side = _LINE if successes > LINE * tests else f"less than {_LINE}"
     low, high = interval(successes, tests)
     if not fixed and (low >= LINE or high < LINE):

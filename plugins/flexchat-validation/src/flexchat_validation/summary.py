@@ -17,7 +17,7 @@ from .store import Run
 FEW_CASES = 10
 """With fewer different cases, a verdict says little about questions that are not among them."""
 
-NO_CALL_EXPECTED = "no case expects a call, so this says nothing about calling tools"
+NO_CALL_EXPECTED = "no case expects a call, so this shows nothing about calling tools"
 
 _MAX_PROBLEMS = 5
 
@@ -361,7 +361,7 @@ def _note(attempts: Sequence[Attempt], cases: int) -> str:
             results.setdefault(attempt.case, set()).add(attempt.outcome)
             judged += 1
     different = counted(cases, "different case")
-    little = f"{different}: this says little about other questions"
+    little = f"{different}: this shows little about other questions"
     if judged > cases and all(len(outcomes) == 1 for outcomes in results.values()):
         return f"{little}, and repetitions that always end alike add nothing"
     return little

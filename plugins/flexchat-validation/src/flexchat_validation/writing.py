@@ -66,8 +66,8 @@ def add_cases(file: Path, cases: Sequence[Case]) -> None:
 
 def _data(value: Any) -> Any:
     if attrs.has(type(value)):
-        fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value)) if _says(field, value)}
-        return {name: _data(inner) for name, inner in fields.items()}
+        names = [field.name for field in attrs.fields(type(value)) if _is_set(field, value)]
+        return {name: _data(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {name: _data(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -75,7 +75,7 @@ def _data(value: Any) -> Any:
     return value
 
 
-def _says(field: attrs.Attribute[Any], value: Any) -> bool:
+def _is_set(field: attrs.Attribute[Any], value: Any) -> bool:
     inner = getattr(value, field.name)
     default: Any = field.default
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # a class at run time

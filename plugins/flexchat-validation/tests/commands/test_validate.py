@@ -51,7 +51,7 @@ def test_without_a_configuration_the_rehearsal_model_is_tried_with_sample_cases(
 
     assert ran.status == 1
     assert ran.out.startswith("rehearsal/rehearsal\n  all cases        undecided  6 of 6 right  60-100 %  needs ")
-    assert "6 different cases: this says little about other questions" in ran.out
+    assert "6 different cases: this shows little about other questions" in ran.out
     assert "failed" not in ran.out
     assert "6 of 6 attempts in" in ran.out
     assert "no config found: the rehearsal model answers" in ran.err
@@ -224,7 +224,7 @@ def test_a_service_that_is_down_is_named_once_and_its_cause_once_for_each_model(
     table = f'[validation]\nmodels = ["gone/m"]\nstore = "r.db"\n{case}'
     text = f'[llms.gone]\n{dead}[llms.away]\n{dead}[llms.rehearsal]\nprovider = "rehearsal"\n{rules}{table}'
     (tmp_path / "flexchat.toml").write_text(text)
-    monkeypatch.setattr("flexchat_validation.running.ROUNDS", 1)
+    monkeypatch.setattr("flexchat_validation.running.MAX_ROUNDS", 1)
 
     ran = run("validate")
 
@@ -305,13 +305,13 @@ def test_what_the_columns_do_not_explain_is_said(run, config):
     assert "needs 4 more" in ran.out
     assert f"all cases, right tool, right arguments: {lacking}" in " ".join(ran.out.split())
     path = config(*RIGHT * 4, '{ text = "no" }')
-    assert "too near to 80 % to be told from it" in run("validate", "--store", "b.db", "--runs", "5").out
+    assert "too near to 80 % to be distinguished from it" in run("validate", "--store", "b.db", "--runs", "5").out
     text = path.read_text()
     path.write_text(text[: text.index("[[validation.cases]]")] + quiet)
     path.write_text(path.read_text().replace(CALL, '{ text = "hello" }'))
     ran = run("validate", "--store", "c.db", "--runs", "16")
     assert ran.status == 1
-    assert "all cases: no case expects a call, so this says nothing about calling tools" in ran.out
+    assert "all cases: no case expects a call, so this shows nothing about calling tools" in ran.out
 
 
 def test_one_blank_line_parts_the_report(run, config):

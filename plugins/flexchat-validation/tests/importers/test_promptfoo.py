@@ -52,7 +52,7 @@ def test_a_valid_call_is_held_to_the_tools_schema(tmp_path):
     assert case.calls[0].check == {"city": ArgumentCheck(schema={"type": "string"})}
     found = read(tmp_path, [asserting({"type": "is-valid-openai-tools-call"})], tools=[WEATHER, TIME])
     assert found.cases == ()
-    assert "does not say of which tool" in found.notes[0]
+    assert "does not name the tool)" in found.notes[0]
 
 
 def test_trajectories_say_tools_arguments_and_order(tmp_path):
@@ -111,7 +111,7 @@ def test_what_cannot_be_taken_over_is_a_note_of_its_test(tmp_path, assertion, sa
 def test_a_test_that_says_nothing_of_calls_is_left_out_with_the_reason(tmp_path):
     found = read(tmp_path, [asserting({"type": "javascript", "value": "1"}), "x", {"vars": {}}])
     assert found.cases == ()
-    assert found.notes[0].startswith("test 1: left out: it does not say which tools are called (javascript")
+    assert found.notes[0].startswith("test 1: left out: it does not name the tools to call (javascript")
     assert len(found.notes) == 3
 
 

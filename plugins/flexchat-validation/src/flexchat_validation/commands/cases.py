@@ -186,5 +186,5 @@ def _imported(file: Path, answers: str | None, origin: str | None, limit: int | 
     except ConfigError:
         raise UsageError(
             f"{file} has neither the leaderboard's questions (a JSON object on each line) nor promptfoo's tests; "
-            "--from bfcl and --from promptfoo say what is wrong with it"
+            "--from bfcl and --from promptfoo report what is wrong with it"
         ) from None

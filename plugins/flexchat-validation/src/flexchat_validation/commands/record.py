@@ -34,7 +34,7 @@ from .cases import put_out, tags_option
 )
 @click.option("--turn", metavar="N", type=int, help="only this turn, from 1; -1 is the last")
 @click.option("--whole", is_flag=True, help="one case with all turns; default: one case per turn")
-@click.option("--name", metavar="NAME", type=TEXT, help="name of the case; default: what the user said")
+@click.option("--name", metavar="NAME", type=TEXT, help="name of the case; default: the user's message")
 @tags_option("word to choose the case by; repeatable")
 @click.option("--out", metavar="FILE", type=FILE_NAME, help=".toml or .json file to add it to; default: print TOML")
 @tenant_option

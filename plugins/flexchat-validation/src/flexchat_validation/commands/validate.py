@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 FAIL_ON = ("undecided", "not-validated", "failure")
 
-NO_CASES = """there is no case to try. A case says what a model should do with a message:
+NO_CASES = """there is no case to try. A case is a message and the calls a model should make:
 
   [[validation.cases]]
   name = "weather in Paris"

@@ -74,7 +74,7 @@ def export(context: CommandContext, file: str, store: str | None) -> None:
         records = tracker.get_all_validations()
         asyncio.run(tracker.save(file))
         data: dict[str, object] = {"exported": len(records), "file": file}
-        _say(context, data, f"results of {counted(len(records), 'model')} in {file}")
+        _report(context, data, f"results of {counted(len(records), 'model')} in {file}")
 
 
 @click.command("import")
@@ -89,7 +89,7 @@ def import_(context: CommandContext, file: str, store: str | None) -> None:
         except OSError as error:
             raise UsageError(f"'{file}' cannot be read: {error.strerror}") from None
         new = asyncio.run(tracker.load(file))
-        _say(context, {"imported": new}, f"{new:,} {'result is' if new == 1 else 'results are'} new")
+        _report(context, {"imported": new}, f"{new:,} {'result is' if new == 1 else 'results are'} new")
 
 
 def _print_tests(record: ValidationRecord, terminal: Terminal) -> None:
@@ -115,7 +115,7 @@ def _print_verdict(record: ValidationRecord, terminal: Terminal) -> None:
         terminal.paragraph(reason, indent="  ")
 
 
-def _say(context: CommandContext, data: dict[str, object], text: str) -> None:
+def _report(context: CommandContext, data: dict[str, object], text: str) -> None:
     if context.json:
         context.terminal.json(data)
     else:
@@ -149,7 +149,7 @@ def _valid_now(context: CommandContext) -> Callable[[str], ModelKey] | None:
     try:
         chat = context.open_chat()
     except ConfigError:
-        text = "note: the configuration cannot be used (flexchat check says why), so nothing is shown as stale"
+        text = "note: the configuration cannot be used (flexchat check shows why), so nothing is shown as stale"
         context.terminal.say(text, "dim")
         return None
     keys = Keys(chat)

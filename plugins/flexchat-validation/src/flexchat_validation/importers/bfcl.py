@@ -37,7 +37,7 @@ _NOT_TAKEN = {
     "web_search": "its web searches need the network",
     "simple_javascript": "calls of JavaScript are judged by JavaScript's syntax",
     "simple_java": "calls of Java are judged by Java's syntax",
-    "live_relevance": "it only says that something is called, not what",
+    "live_relevance": "it only expects some call, not which one",
     "format_sensitivity": "it is about the format of prompts, not about tools",
 }
 

@@ -107,7 +107,7 @@ def _case(
     complete(test_case)
     if not test_case.calls:
         why = "; ".join(notes) or "it has no assertion about them"
-        raise _LeftOutError(f"it does not say which tools are called ({why})")
+        raise _LeftOutError(f"it does not name the tools to call ({why})")
     answer = test_case.contains or test_case.regex
     metadata = table(test.get("metadata"))
     tags = ("promptfoo", *(str(metadata[key]) for key in ("category",) if isinstance(metadata.get(key), str)))

@@ -74,7 +74,7 @@ def _tool_used(value: Any, assertion: Mapping[str, Any], draft: Wanted) -> None:
             raise ValueError("it names tools by a pattern")
         name, least = str(value.get("name", value.get("pattern"))), int(value.get("min", 1))
         if "max" in value and int(value["max"]) == 0:
-            raise ValueError("it says which tool is not called; cases say which are")
+            raise ValueError("it names a tool that is not called; cases name those that are")
         if not 1 <= least <= _MOST_CALLS:
             raise ValueError(f"a tool is called 1 to {_MOST_CALLS} times, not {least}")
         names = [name] * least
@@ -178,7 +178,7 @@ def complete(draft: Wanted) -> None:
         draft.calls = [ExpectedCall(tool=name) for name in draft.tools]
         draft.extra_calls = True
     elif not draft.calls:
-        draft.notes.append("it asks for a valid call, but does not say of which tool")
+        draft.notes.append("it asks for a valid call, but does not name the tool")
     draft.calls = [_valid(call, draft.tools.get(call.tool)) for call in draft.calls]
 
 
