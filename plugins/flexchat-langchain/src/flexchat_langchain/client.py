@@ -346,7 +346,7 @@ class _Dialogue:
                 f"a gate asked for a model other than {name}, which LangChain's clients cannot change"
             )
         if turn.sink.wants(ModelRequestStarted):
-            sent = {"messages": request.messages, "options": request.options}
+            sent: dict[str, Any] = {"messages": request.messages, "options": request.options}
             await turn.sink.begin(ModelRequestStarted(info=turn.info, llm="langchain", model=name, **sent))
         return [*self._messages] if request.messages == ours else to_langchain(request.messages)
 
