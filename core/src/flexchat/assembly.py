@@ -285,12 +285,8 @@ def installed_plugins(block: Mapping[str, str] | None = None, prefer: Iterable[s
     known = [report.name for report in host.reports]
     for name in blocked:
         if name not in known:
-            log.warning(
-                "FLEXCHAT_BLOCK_PLUGINS: no plugin is called '%s'%s (installed: %s)",
-                name,
-                did_you_mean(name, known),
-                ", ".join(known) or "none",
-            )
+            hint = did_you_mean(name, known) or f" (installed: {', '.join(known) or 'none'})"
+            log.warning("FLEXCHAT_BLOCK_PLUGINS: no plugin is called '%s'%s", name, hint)
     for report in host.reports:
         if report.load_ms > SLOW_LOAD_MS:
             log.warning("plugin %s took %.1f s to load", report.name, report.load_ms / 1000)
@@ -447,7 +443,8 @@ def _check_plugins(reading: ReadConfig, host: PluginHost) -> None:
         for index, name in names.items():
             if name not in known:
                 hint = did_you_mean(name, known)
-                text = f"no plugin is called '{name}'{hint} (installed: {', '.join(known) or 'none'})"
+                there = f" (installed: {', '.join(known) or 'none'})"
+                text = f"no plugin is called '{name}'{hint or there}"
                 # Blocking a plugin that is not installed is harmless; a typing error leaves it on.
                 (reading.problem if hint else reading.note)(("plugins", key, index), text)
 

@@ -51,7 +51,6 @@ from .config.wording import (
     shortened as shortened,
     spoken_path as spoken_path,
 )
-from .config.yaml_writing import changed_yaml as changed_yaml, dumped_yaml as dumped_yaml
 from .conversations.export import cost_by_rule as cost_by_rule
 from .conversations.view import Conversations as Conversations
 from .domain import DEFAULT_TENANT as DEFAULT_TENANT, TurnEvent as TurnEvent, new_call_id as new_call_id

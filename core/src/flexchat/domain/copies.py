@@ -56,28 +56,28 @@ def _refuse_change(self: object, *args: object, **kwargs: object) -> Any:
     raise TypeError("these arguments are checked and cannot be changed: a step passes others to call.again")
 
 
-class ReadOnlyDict(dict[str, Any]):
+class _ReadOnly:
+    """Copies and pickles of a read-only dict or list are plain ones, which may be changed."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return copied(self)
+
+    def __reduce__(self) -> Any:
+        return copied, (copied(self),)
+
+
+class ReadOnlyDict(_ReadOnly, dict[str, Any]):
     """A dict that cannot be changed; equal to, and serialized like, a plain one."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse_change
 
-    def __deepcopy__(self, memo: object) -> dict[str, Any]:
-        return {key: copied(item) for key, item in self.items()}
 
-    def __reduce__(self) -> Any:
-        return dict, (copied(self),)
-
-
-class ReadOnlyList(list[Any]):
+class ReadOnlyList(_ReadOnly, list[Any]):
     """A list that cannot be changed; equal to, and serialized like, a plain one."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = _refuse_change
     insert = pop = remove = reverse = sort = _refuse_change
-
-    def __deepcopy__(self, memo: object) -> list[Any]:
-        return [copied(item) for item in self]
-
-    def __reduce__(self) -> Any:
-        return list, (copied(self),)

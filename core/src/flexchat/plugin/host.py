@@ -208,7 +208,7 @@ class PluginHost:
         report, claims = self._reports.get(name), self._claimed.get(name, ())
         if report is None:
             installed = ", ".join(self._reports) or "none"
-            return f"no plugin is called '{name}'{did_you_mean(name, self._reports)} (installed: {installed})"
+            return f"no plugin is called '{name}'{did_you_mean(name, self._reports) or f' (installed: {installed})'}"
         if len(claims) > 1:
             return f"two packages provide a plugin '{name}', {claims[0]} and {claims[1]}: uninstall one of them"
         if report.status == "blocked":

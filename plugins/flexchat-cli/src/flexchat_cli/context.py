@@ -90,8 +90,8 @@ class CommandContext:
         known = [report.name for report in host.reports]
         for name in self.no_plugin:
             if name not in known:
-                there = ", ".join(known) or "none"
-                raise UsageError(f"--no-plugin {name}: no such plugin{did_you_mean(name, known)} (installed: {there})")
+                hint = did_you_mean(name, known) or f" (installed: {', '.join(known) or 'none'})"
+                raise UsageError(f"--no-plugin {name}: no such plugin{hint}")
         return host
 
     def installed_plugins(self, config: ReadConfig | None = None) -> PluginHost:

@@ -55,7 +55,7 @@ def _changed(text: str, suffix: str, name: str, table: Mapping[str, Any], data: 
     if suffix == ".json":
         return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     if suffix in (".yaml", ".yml"):
-        from flexchat.config.yaml_writing import changed_yaml
+        from flexchat_sdk import changed_yaml
 
         return changed_yaml(text, lambda data: data.setdefault("prompts", {}).update({name: copied(dict(table))}))
     lines = [f"[prompts.{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]

@@ -151,3 +151,4 @@ from .text_reader import (
     offered_names as offered_names,
 )
 from .http.trouble import NO_CONNECTION as NO_CONNECTION
+from .yaml_writing import changed_yaml as changed_yaml, dumped_yaml as dumped_yaml

@@ -157,7 +157,8 @@ def _entry_point(name: str) -> importlib.metadata.EntryPoint:
         return by_package[name]
     known = sorted(found)
     hint = did_you_mean(name, [*known, *by_package])
-    raise UnknownPluginError(f"no plugin is called '{name}'{hint} (installed: {', '.join(known) or 'none'})")
+    known_names = ", ".join(known) or "none"
+    raise UnknownPluginError(f"no plugin is called '{name}'{hint or f' (installed: {known_names})'}")
 
 
 def _own_chapters(entry: importlib.metadata.EntryPoint, alone: PluginHost) -> tuple[list[Chapter], str]:

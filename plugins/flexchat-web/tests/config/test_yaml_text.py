@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat.config.document import parse_document
-from flexchat.config.yaml_writing import dumped_yaml
+from flexchat_sdk import dumped_yaml
 from flexchat_web.config.editing import edit
 from flexchat_web.problems import ApiError
 from hypothesis import given

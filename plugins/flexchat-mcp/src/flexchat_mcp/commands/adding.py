@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flexchat.host import changed_yaml, copied, parse_document
+from flexchat.host import copied, parse_document
 from flexchat.host import hidden as unseen
 from flexchat_cli import FAILED, OK, CommandContext, UsageError, one_line
+from flexchat_sdk import changed_yaml
 
 from ..secrets_in import hidden, is_secret, secrets_in
 from .entries import Entry, toml_of

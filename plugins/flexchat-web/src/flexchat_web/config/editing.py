@@ -11,7 +11,8 @@ from typing import Any
 
 import tomlkit
 from flexchat import ConfigError
-from flexchat.host import KeyPath, changed_yaml, parse_document
+from flexchat.host import KeyPath, parse_document
+from flexchat_sdk import changed_yaml
 from tomlkit.exceptions import TOMLKitError
 
 from ..problems import ApiError

@@ -12,8 +12,9 @@ from typing import Any, Literal
 import attrs
 import tomlkit
 from flexchat import ConfigError
-from flexchat.host import MAX_BYTES, ConfigDocument, dumped_yaml, parse_document, read_file
+from flexchat.host import MAX_BYTES, ConfigDocument, parse_document, read_file
 from flexchat.store import replacing
+from flexchat_sdk import dumped_yaml
 
 from ..problems import ApiError
 from ..serving import Serving
