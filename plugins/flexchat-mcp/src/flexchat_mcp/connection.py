@@ -51,6 +51,15 @@ PROBE_S = 1.0
 _CLOSING_S = 1.0
 
 
+_ERRORS: Mapping[int, Callable[[str], Exception]] = {
+    NOT_SENT: lambda text: AnswerLostError(text, may_have_acted=False),
+    LOST: AnswerLostError,
+    NO_SESSION: SessionGoneError,
+    UNUSABLE: ServerUnusableError,
+}
+"""By the codes with which this package's transports answer in a server's place."""
+
+
 @attrs.define(eq=False)
 class _CallInFlight:
     """A call of a tool that waits for its answer, and who can be asked in it; or a task that is polled."""
@@ -226,24 +235,15 @@ class Connection:
 
     def _convert_error(self, error: MCPError) -> Exception:
         """Convert an error: some come from this package or the SDK itself, and mean that there is no answer."""
-        match error.code:
-            case code if code == NOT_SENT:
-                return AnswerLostError(error.message, may_have_acted=False)
-            case code if code == LOST:
-                return AnswerLostError(error.message)
-            case code if code == NO_SESSION:
-                return SessionGoneError(error.message)
-            case code if code == UNUSABLE:
-                return ServerUnusableError(error.message)
-            case code if code == TOO_LARGE:
-                return AnswerTooLargeError(
-                    error.message or f"its answer is longer than {self._config.max_bytes:,} bytes"
-                )
-            case types.CONNECTION_CLOSED | types.REQUEST_TIMEOUT:
-                return AnswerLostError(self.why or error.message)
-            case code if code == REFUSED:
-                return error if self._client is not None else ServerUnusableError(error.message)
-        return error
+        if error.code in _ERRORS:
+            return _ERRORS[error.code](error.message)
+        if error.code == TOO_LARGE:
+            return AnswerTooLargeError(error.message or f"its answer is longer than {self._config.max_bytes:,} bytes")
+        if error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT):
+            return AnswerLostError(self.why or error.message)
+        # Before it is connected, a refusal means that the server cannot be used; afterwards, that it refused a request.
+        is_unusable = error.code == REFUSED and self._client is None
+        return ServerUnusableError(error.message) if is_unusable else error
 
     async def _own(self, era: str, opened: asyncio.Future[None]) -> None:
         is_refusal, status = False, None
@@ -375,8 +375,7 @@ def _is_refusal(error: BaseException) -> bool:
     error = _first(error)
     if isinstance(error, MCPError):
         # Codes of this package and of the SDK mean that the server did not answer, so that another era would not help.
-        ours = (NOT_SENT, NO_SESSION, LOST, UNUSABLE, TOO_LARGE, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
-        return error.code not in ours
+        return error.code not in (*_ERRORS, TOO_LARGE, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
     return isinstance(error, ValidationError)
 
 

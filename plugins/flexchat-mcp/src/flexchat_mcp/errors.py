@@ -20,6 +20,8 @@ REFUSED = 7_807
 UNCLEAR = 7_805
 """A call was answered with something that is no answer of MCP: the server may have done what it was asked."""
 
+OWN_CODES = (NOT_SENT, LOST, TOO_LARGE, UNUSABLE, UNCLEAR, NO_SESSION, REFUSED)
+
 MAX_ERRORS = 1_000
 """Errors of pydantic in one answer: it takes seconds to tell more of them."""
 

@@ -19,6 +19,7 @@ from .errors import (
     LOST,
     NO_SESSION,
     NOT_SENT,
+    OWN_CODES,
     REFUSED,
     TOO_LARGE,
     UNCLEAR,
@@ -96,15 +97,7 @@ def answered(error: BaseException) -> str:
         return ""
     try:
         details = error.response.json()["error"]
-        if details["code"] in (
-            NOT_SENT,
-            NO_SESSION,
-            LOST,
-            UNUSABLE,
-            TOO_LARGE,
-            UNCLEAR,
-            REFUSED,
-        ):  # in the server's place, by the transport below
+        if details["code"] in OWN_CODES:  # in the server's place, by the transport below
             return str(details["message"])
     except (ValueError, TypeError, KeyError, httpx2.StreamError):
         pass
