@@ -401,6 +401,7 @@ async def test_a_whole_turn_over_a_langchain_model(kind, replaying, reply):
     assert server.bodies[0]["model"] == "m-1"
 
 
+@pytest.mark.slow
 def test_nothing_of_langchain_is_loaded_before_it_is_used():
     """Neither flexchat nor any plugin imports LangChain: installing this package changes nothing for others."""
     code = (
