@@ -123,7 +123,7 @@ def test_the_help_of_a_group_is_of_that_group(run):
     ran = run("validations", "--help")
     assert (ran.status, "Chat with tool calling" in ran.out, "demo" in ran.out) == (0, False, False)
     assert "validations export" in ran.out
-    assert "flexchat validations COMMAND --help says more." in ran.out
+    assert "flexchat validations COMMAND --help shows the details." in ran.out
 
 
 def test_a_hundred_problems_are_still_one_screen(run, tmp_path):

@@ -1,4 +1,4 @@
-"""Who answers, and how: -m MODEL, -s SYSTEM, -T TOOL, -o KEY=VALUE and --schema of ask, chat and batch."""
+"""The options of ask, chat and batch for model, prompt and tools: -m, -s, -T, -o, --functions, --schema and -t."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ PER_MESSAGE = (
     "parallel_tool_calls",
     "max_iterations",
 )
-"""What -o may set, besides the settings of a provider: options of a rule that a message may override."""
+"""Options of a rule that a message may override with -o, besides the settings of a provider."""
 
 
 MODEL = "FLEXCHAT_MODEL"
-"""The variable that names who answers where there is neither -m nor a configuration."""
+"""The variable that names the model if there is neither -m nor a configuration."""
 
 
 @attrs.frozen(kw_only=True)

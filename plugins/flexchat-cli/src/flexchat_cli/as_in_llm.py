@@ -1,4 +1,4 @@
-"""The command line as users of ``llm`` type it: what is spelled otherwise here, and values that follow their names."""
+"""Compatibility with the command line of ``llm``: hints for other spellings, and ``-o NAME VALUE``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMMANDS = {
     "keys path": "flexchat keys list",
     "plugins list": "flexchat plugins",
 }
-"""What llm calls otherwise: its command, and ours."""
+"""Commands of llm, and their equivalents here."""
 
 _EQUIVALENTS = {
     "--cid": "--conversation ID",
@@ -49,7 +49,7 @@ _EQUIVALENTS = {
     "-a --attachment --at": "nothing: images cannot be attached; -f FILE adds a text",
 }
 OPTIONS = {option: here for options, here in _EQUIVALENTS.items() for option in options.split()}
-"""Options of llm's prompt and chat that are spelled otherwise, and ours."""
+"""Options of llm's prompt and chat that are spelled otherwise, and their equivalents here."""
 
 _PAIRS = ("-o", "--option", "-p", "--param", "--var")
 

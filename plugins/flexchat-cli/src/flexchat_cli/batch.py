@@ -1,4 +1,4 @@
-"""flexchat batch: many prompts, their answers in the same order; a batch that was cut off goes on where it stopped."""
+"""flexchat batch: many prompts, their answers in the same order; an interrupted batch continues where it stopped."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ _MAX_BYTES = 256 * 1024 * 1024
     "--max-cost",
     metavar="DOLLARS",
     type=Dollars(),
-    help="begin no further prompt once the answers have cost this much; the same command with more goes on",
+    help="begin no further prompt once the answers have cost this much; the same command with more continues",
 )
-@click.option("--estimate", is_flag=True, help="say what reading the prompts would cost, and ask nothing")
-@click.option("--fresh", is_flag=True, help="ask everything again, whatever an earlier run has answered")
-@click.option("--keep/--no-keep", default=True, help="keep what is needed to go on (default), or nothing")
+@click.option("--estimate", is_flag=True, help="estimate the cost of reading the prompts, and ask nothing")
+@click.option("--fresh", is_flag=True, help="ask everything again, including what an earlier run has answered")
+@click.option("--keep/--no-keep", default=True, help="keep what is needed to continue (default), or nothing")
 @answering_options
 @variables_option
 @tenant_option
@@ -207,12 +207,12 @@ class _Batch:
         limit = self.limit if self.written < all_of_them else None
         text += f"; {limit.why}" if limit is not None and limit.why else ""
         if self.progress is not None and (self.failed or self.written < all_of_them):
-            text += f"; the same command{limit.goes_on if limit is not None else ''} goes on from there"
+            text += f"; the same command{limit.advice if limit is not None else ''} goes on from there"
         self.context.terminal.say(text, "dim")
 
 
 async def _estimate(chat: FlexChat, prompts: Sequence[Prompt], context: CommandContext) -> None:
-    """Say what the first request of each prompt would cost to read, by the model that would answer."""
+    """Estimate the cost of reading the first request of each prompt, by the model that would answer."""
     tokens_by_model: dict[tuple[str, str], list[int]] = {}
     async with chat:
         for prompt in prompts:

@@ -1,4 +1,4 @@
-"""What a batch may cost: the sum of what its turns cost is kept below it, as far as those under way allow."""
+"""The limit on the cost of a batch: no turn begins once the total has reached it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Dollars(click.ParamType):  # type: ignore[type-arg]  # generic in later ve
 
 
 class LimitReachedError(FlexChatError):
-    """A prompt was not asked: the batch may cost no more."""
+    """A prompt was not sent: the batch has reached its limit."""
 
 
 class CostLimit:
@@ -65,7 +65,7 @@ class CostLimit:
 
     @property
     def why(self) -> str:
-        """Why no further turn may begin; empty if one may."""
+        """The reason against a further turn; empty if one may begin."""
         if self._unknown:
             return f"stopped, as it is not known what an answer cost: {self._unknown}"
         if self._spent >= self._most:
@@ -73,8 +73,8 @@ class CostLimit:
         return ""
 
     @property
-    def goes_on(self) -> str:
-        """What lets the same command go on, with a space before it; empty if nothing has to change."""
+    def advice(self) -> str:
+        """How to continue with the same command, after a space; empty if nothing has to change."""
         return " without --max-cost" if self._unknown else " with a higher --max-cost" if self.why else ""
 
     def refuse_more(self) -> None:
@@ -91,7 +91,7 @@ def refuse_unpriced(chat: FlexChat, *, is_configured: bool) -> None:
     """Refuse a limit that cannot be kept.
 
     Args:
-        is_configured: Whether the model stands in a configuration; otherwise the command line names it.
+        is_configured: Whether a configuration names the model; otherwise the command line does.
 
     Raises:
         UsageError: A model that may be asked has no price.

@@ -18,7 +18,7 @@ from .batch_prompts import Prompt
 from .usage import UsageError
 
 _KEPT_S = 23 * 3600
-"""Keys of callers are remembered for 24 hours: a batch that goes on needs some of them."""
+"""Idempotency keys are remembered for 24 hours; a batch that continues needs some of them."""
 
 
 @attrs.frozen(kw_only=True)
@@ -27,11 +27,11 @@ class Progress:
 
     Attributes:
         run: 8 hexadecimal digits; the conversations and keys of its prompts begin with it.
-        goes_on: Whether an earlier run of the command was cut off.
+        is_continued: Whether an earlier run of the command was cut off.
     """
 
     run: str
-    goes_on: bool
+    is_continued: bool
     _file: Path
 
     def name(self, prompt: Prompt) -> str:
@@ -45,14 +45,14 @@ class Progress:
 
 @contextlib.contextmanager
 def progress_of(name: str, *, fresh: bool) -> Iterator[Progress]:
-    """Open what is remembered of a batch, for this process alone.
+    """Open the stored progress of a batch, locked for this process.
 
     Args:
-        name: 32 hexadecimal digits: what is the same whenever the same command runs.
+        name: 32 hexadecimal digits that are the same for the same command.
         fresh: Forget an earlier attempt.
 
     Raises:
-        UsageError: Another process runs this batch, or the earlier attempt is too old to go on.
+        UsageError: Another process runs this batch, or the earlier attempt is too old to be continued.
         StorageError: The data folder cannot be written.
     """
     folder = data_folder() / "batches"
@@ -71,7 +71,7 @@ def _opened(file: Path, *, fresh: bool) -> Progress:
     if began is None:
         run = new_conversation_id()[:8]
         file.write_text(json.dumps({"run": run, "began_at": time.time()}), encoding="utf-8")
-        return Progress(run=run, goes_on=False, file=file)
+        return Progress(run=run, is_continued=False, file=file)
     run, began_at = began
     ago_s = time.time() - began_at
     if ago_s > _KEPT_S:
@@ -79,7 +79,7 @@ def _opened(file: Path, *, fresh: bool) -> Progress:
             f"this batch was begun {ago_s / 3600:.0f} hours ago, and what was done is known for 24 hours only: "
             "--fresh asks everything again"
         )
-    return Progress(run=run, goes_on=True, file=file)
+    return Progress(run=run, is_continued=True, file=file)
 
 
 def _read(file: Path) -> tuple[str, float] | None:

@@ -37,8 +37,8 @@ class Prompt:
 
     Attributes:
         line: Its number in the file, from 1.
-        id: What its answer is called: the line's own ``id``, or its number.
-        digest: 32 hexadecimal digits that only this line of the file has, wherever in the file it stands.
+        id: Id of its answer: the line's own ``id``, or its number.
+        digest: 32 hexadecimal digits unique to this line of the file, at any place in it.
     """
 
     line: int
@@ -51,7 +51,7 @@ def read_prompts(text: str, source: str, read: Callable[..., ChatRequest]) -> li
     """Return the prompts; blank lines are passed over.
 
     Args:
-        source: What the text is called in errors.
+        source: Name of the text in errors.
         read: Makes a request of a message and the keywords of respond.
 
     Raises:

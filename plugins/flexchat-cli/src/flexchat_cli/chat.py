@@ -23,7 +23,7 @@ from .conversations_store import NO_KEEP, Keeping, KeptChat, is_configured, keep
 from .opening import demo_option, report_notes, require_config
 from .prompts import variables_option
 from .questions import Questions
-from .standard_input import expect_utf8, saying_what_is_waited_for
+from .standard_input import announce_wait, expect_utf8
 from .terminal import StreamError, Terminal, one_line
 from .tool_arguments import signature, summary
 from .transcript import Spending, show_turn
@@ -33,7 +33,7 @@ _HELP = {
     "/tools": "list the tools",
     "/new": "start a new conversation",
     "/undo": "take back the last turn; what its tools did stays done",
-    "/model": "let another model answer: /model openai/gpt-5.2; without a name: say which answered last",
+    "/model": "let another model answer: /model openai/gpt-5.2; without a name: show which answered last",
     "/usage": "the tokens and the cost of this conversation so far",
     "/system": "set the system prompt: /system TEXT; without a text: the configuration's again",
     "/help": "show this",
@@ -131,7 +131,7 @@ class _Talk:
     def _next_line(self) -> str | None:
         try:
             if not self.interactive:
-                with saying_what_is_waited_for(self.terminal, "a line on standard input"):
+                with announce_wait(self.terminal, "a line on standard input"):
                     return input().strip()
             with self.terminal.lend_stdout():  # otherwise input() would not edit lines
                 return input("> ").strip()
@@ -250,7 +250,7 @@ class _Talk:
         if done := self._lasting(calls or ()):
             self.terminal.say(f"what its tools did stays done: {', '.join(done)}")
         if self.kept is not None:
-            text = "the kept conversation stays as it is; with the next message another goes on without that turn"
+            text = "the kept conversation is unchanged; the next message starts a copy of it without that turn"
             self.terminal.say(text, "dim")
 
     def _lasting(self, calls: Sequence[ToolCallRecord]) -> list[str]:

@@ -1,4 +1,4 @@
-"""flexchat check and config schema: all problems of a configuration, what is worth noting, and its JSON Schema."""
+"""flexchat check and config schema: the problems and notes of a configuration, and its JSON Schema."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _has_prompts_alone(read: ReadConfig) -> bool:
 
 
 def _prompts(read: ReadConfig) -> Iterator[Problem]:
-    """Yield what is wrong with the named prompts beyond the types of their keys."""
+    """Yield the problems of the named prompts beyond the types of their keys."""
     from .answering import of_prompt
 
     for name, prompt in read.config.prompts.items() if read.config is not None else ():

@@ -66,13 +66,13 @@ OWN = {
     "config schema": ("check:schema", "print the JSON Schema of a config"),
     "completion": ("completion:completion", "print a shell's completion script"),
 }
-"""The module and function of each command, and what it does, as the list of commands says it."""
+"""The module and function of each command, and its line in the list of commands."""
 
 GO_ON = ("demo", "models", "plugins")
 """Commands that also begin others: flexchat demo rag."""
 
 COMPLETE_VARIABLE = "_FLEXCHAT_COMPLETE"
-"""The variable in which a shell asks how a command line may go on; see flexchat completion."""
+"""The variable in which a shell requests completions; see flexchat completion."""
 
 _HELP = "flexchat.help"
 """In click's meta: help was asked for before the command was named."""
@@ -92,7 +92,7 @@ class CommandGroup(click.Group):
         self.subcommand_metavar = "COMMAND …"
         self.options_metavar = ""
         self.help = None if words else "Chat with tool calling, assembled from plugins and described in a config file."
-        self.epilog = f"{' '.join(['flexchat', words]).strip()} COMMAND --help says more."
+        self.epilog = f"{' '.join(['flexchat', words]).strip()} COMMAND --help shows the details."
         if words in GO_ON:
             self.context_settings = {"ignore_unknown_options": True}
 
@@ -110,7 +110,7 @@ class CommandGroup(click.Group):
             ctx.meta[_HELP] = True
             rest = rest[1:]
         if not rest and not ctx.resilient_parsing:
-            self._without_command(ctx, args)
+            self._list_or_refuse(ctx, args)
         ctx.args = ["--", *rest] if behind_dashes and self._words in GO_ON else rest
         return ctx.args
 
@@ -118,7 +118,7 @@ class CommandGroup(click.Group):
         """Run the command that the words name."""
         with ctx:
             name, command, rest = self.resolve_command(ctx, ctx.args)
-            assert command is not None, "only completion goes on without a command"
+            assert command is not None, "without a command, only completion gets here"
             is_itself = name == self._words  # flexchat demo, and not flexchat demo rag
             is_ours = is_itself or f"{self._words} {name}".strip() in OWN or isinstance(command, CommandGroup)
             # What a plugin's command prints goes to standard output; ours uses the terminal.
@@ -193,7 +193,7 @@ class CommandGroup(click.Group):
         if any(map(str.isspace, word)):
             return True
         commands = ctx.obj.installed_commands()
-        # Those left out as well: what is blocked is no message.
+        # Including those left out: the name of a blocked command is no message.
         every = importlib.metadata.entry_points(group="flexchat.commands").names
         is_command = word in commands.conflicts or word in every or package_with("command", word) is not None
         return not is_command and word not in COMMANDS and not did_you_mean(word, self.list_commands(ctx))
@@ -204,8 +204,8 @@ class CommandGroup(click.Group):
         theirs = sorted(self._theirs(ctx).keys() - OWN.keys())
         return [name for name in (*OWN, *theirs) if name.startswith(start)]
 
-    def _without_command(self, ctx: click.Context, args: list[str]) -> None:
-        """Say what there is if that was asked for, or nothing at all was.
+    def _list_or_refuse(self, ctx: click.Context, args: list[str]) -> None:
+        """List the commands if help was requested, or no word was given.
 
         Raises:
             UsageError: A command is missing.

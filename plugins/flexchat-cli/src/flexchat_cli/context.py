@@ -1,4 +1,4 @@
-"""What a command works with: the terminal, the options of every command, and what they open."""
+"""The context of a command: the terminal, the options of every command, and the configuration and chat they open."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @attrs.define(kw_only=True, eq=False)
 class CommandContext:
-    """What every command gets as its first argument, with ``@click.pass_obj``.
+    """The first argument of every command, with ``@click.pass_obj``.
 
     Attributes:
         terminal: The only way to standard output.
         config: The file given with --config; None: FLEXCHAT_CONFIG, or a file in the working folder.
         json: Whether to print JSON (--json).
         no_plugin: Names of plugins to leave out (--no-plugin).
-        demo: Whether to use the rehearsal model, whatever is configured; commands with such an option set it.
+        demo: Whether to use the rehearsal model instead of the configured one; commands with such an option set it.
     """
 
     terminal: Terminal

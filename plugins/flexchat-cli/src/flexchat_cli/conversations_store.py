@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from flexchat.request import Asked
 
 NO_KEEP = "FLEXCHAT_NO_KEEP"
-"""The variable that keeps nothing unless an option or the configuration says so."""
+"""The variable with which nothing is kept unless an option or the configuration requests it."""
 
 _PAGE = 200
 SHORT_ID = 8

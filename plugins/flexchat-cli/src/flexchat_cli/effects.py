@@ -1,4 +1,4 @@
-"""flexchat effects …: what tools have changed, and settling effects whose outcome is unknown."""
+"""flexchat effects …: the changes tools have made, and settling effects whose outcome is unknown."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _NAME = re.compile(r"[^\s=\"'#\0]+")
 
 
 def use_env_file(file: str | Path) -> dict[str, str]:
-    """Add a file's variables to the process's environment; what is set there already stays. Return those added.
+    """Add a file's variables to the environment, except those that are set already; return those added.
 
     Raises:
         ConfigError: The file cannot be read, or one of its lines cannot; the text has its number. Nothing is added.

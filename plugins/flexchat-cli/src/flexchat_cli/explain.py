@@ -1,4 +1,4 @@
-"""flexchat explain: which rule would answer a message, and why."""
+"""flexchat explain: shows which rule would answer a message, and the reasons."""
 
 from __future__ import annotations
 

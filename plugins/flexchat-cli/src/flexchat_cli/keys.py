@@ -53,8 +53,8 @@ def set_(ctx: click.Context, name: str, in_file: bool) -> None:
         terminal.say(f"{variable} is stored in the system's keyring", "dim")
     else:
         terminal.say(f"{variable} is stored in {stored.file}, which only you can read ({why})", "dim")
-    if variable not in _usual(host):
-        hint = did_you_mean(variable, _usual(host))
+    if variable not in _provider_variables(host):
+        hint = did_you_mean(variable, _provider_variables(host))
         terminal.say(f'note: no provider reads {variable} by itself{hint}: write "${{{variable}}}" in a config', "dim")
     if os.environ.get(variable):
         terminal.say(f"note: the environment's {variable} comes first", "dim")
@@ -68,7 +68,7 @@ def list_(context: CommandContext) -> None:
     That is the configuration, the environment, the system's keyring or a file. No key is shown.
     """
     host = context.load_plugins()
-    data = [*_in_config(context), *_by_name(context, host)]
+    data = [*_config_keys(context), *_variable_keys(context, host)]
     rows = []
     for key in data:
         unused = f" (and {', '.join(key['also'])}, not used)" if key["also"] else ""
@@ -124,7 +124,7 @@ def _read(variable: str, terminal: Terminal) -> str:
 
 
 def _variable(name: str, host: PluginHost, beside: list[StoredKey] | None = None) -> str:
-    """Return the variable that a name stands for.
+    """Resolve the name of a provider or of a variable to the variable.
 
     Raises:
         UsageError: It is neither a provider with a key nor a variable's name. The text shows no more of it than a name
@@ -147,7 +147,7 @@ def _variable(name: str, host: PluginHost, beside: list[StoredKey] | None = None
     )
 
 
-def _in_config(context: CommandContext) -> Iterator[Mapping[str, Any]]:
+def _config_keys(context: CommandContext) -> Iterator[Mapping[str, Any]]:
     """Yield the keys written out in the configuration."""
     config = context.read_config()
     if config is None:
@@ -164,12 +164,12 @@ def _in_config(context: CommandContext) -> Iterator[Mapping[str, Any]]:
                 yield {"name": ".".join(map(str, (*place, key))), "source": "config", "also": []}
 
 
-def _by_name(context: CommandContext, host: PluginHost) -> Iterator[Mapping[str, Any]]:
-    """Yield the keys that a variable stands for: the usual ones, those of the configuration, and the stored ones."""
+def _variable_keys(context: CommandContext, host: PluginHost) -> Iterator[Mapping[str, Any]]:
+    """Yield the keys in variables: the usual ones, those of the configuration, and the stored ones."""
     stored = {key.name: key.place for key in stored_keys()}
     config = context.read_config()
     references = _references(config.written.data) if config is not None else []
-    names = [*_usual(host), *(name for name in references if is_secret_name(name)), *stored]
+    names = [*_provider_variables(host), *(name for name in references if is_secret_name(name)), *stored]
     for name in sorted(dict.fromkeys(names)):
         places = ["environment"] if os.environ.get(name, "").strip() else []
         places += [stored[name]] if name in stored else []
@@ -177,7 +177,7 @@ def _by_name(context: CommandContext, host: PluginHost) -> Iterator[Mapping[str,
             yield {"name": name, "source": places[0], "also": places[1:]}
 
 
-def _usual(host: PluginHost) -> list[str]:
+def _provider_variables(host: PluginHost) -> list[str]:
     from flexchat.llms.open import variables_of
 
     return [name for kind in host.providers.by_name.values() for name in variables_of(kind)]

@@ -1,4 +1,4 @@
-"""The log on standard error: all of it with -v, otherwise only what a person must know."""
+"""The log on standard error: all of it with -v, otherwise only important messages."""
 
 from __future__ import annotations
 

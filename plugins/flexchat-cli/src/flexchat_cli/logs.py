@@ -1,4 +1,4 @@
-"""flexchat logs: what was asked and answered last, in all kept conversations."""
+"""flexchat logs: the last questions and answers of all kept conversations."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _guarded(words: Sequence[str], terminal: Terminal, *, as_json: bool, is_prog
     except BrokenPipeError:
         raise
     except FlexChatError as error:
-        status, text = error.exit_status, _sentences(error)
+        status, text = error.exit_status, _format_error(error)
         trouble: BaseException = error
     except click.ClickException as error:  # of a plugin's command
         status, text, trouble = FAILED, error.format_message(), error
@@ -99,7 +99,7 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
 
 
 def _complete(terminal: Terminal) -> int:
-    """Answer a shell that asks how a command line may go on; whatever is wrong there, it gets no answer."""
+    """Print the completions of a command line for a shell; errors give none."""
     from click.shell_completion import shell_complete
 
     context = CommandContext(terminal=terminal)
@@ -110,7 +110,7 @@ def _complete(terminal: Terminal) -> int:
     return FAILED
 
 
-def _sentences(error: FlexChatError) -> str:
+def _format_error(error: FlexChatError) -> str:
     if not isinstance(error, ConfigError) or len(error.problems) == 1:
         return str(error)
     lines = [f"  {problem}" for problem in error.problems[:_MAX_PROBLEMS]]

@@ -27,11 +27,11 @@ _MAX_BYTES = 1024 * 1024
 
 @attrs.frozen(kw_only=True)
 class ModelNames:
-    """What a user's file models.json holds.
+    """The content of a user's file models.json.
 
     Attributes:
         default: Model that answers where neither -m nor a configuration names one.
-        aliases: Models by the names they have been given.
+        aliases: Models by their aliases.
     """
 
     default: str | None = None
@@ -70,7 +70,7 @@ def full_name(name: str, llms: Collection[str], host: PluginHost) -> str:
         llms: Names of the configuration's llms, which come first.
 
     Raises:
-        UsageError: No llm and no provider is called that, or several have such a model.
+        UsageError: No llm and no provider has this name, or several have such a model.
     """
     for is_alias in (False, True):
         name = saved_names().aliases.get(name, name) if is_alias else name
@@ -127,7 +127,7 @@ def aliases_list(context: CommandContext) -> None:
 
 @click.command
 @argument("alias", metavar="ALIAS", help="the short name")
-@argument("model", metavar="MODEL", help="what it stands for, as -m takes it")
+@argument("model", metavar="MODEL", help="the model, as -m takes it")
 @click.pass_obj
 def aliases_set(context: CommandContext, alias: str, model: str) -> None:
     """Give a model a short name, for -m."""

@@ -1,4 +1,4 @@
-"""flexchat models: what the configured services offer or, without a configuration, those of the installed providers."""
+"""flexchat models: the models of the configured services or, without a configuration, of the installed providers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _of_providers(context: CommandContext) -> FlexChat:
     usable: dict[str, Any] = {}
     for name, kind in host.providers.by_name.items():
         if any(field.default is attrs.NOTHING for field in attrs.fields(kind.config_class)):
-            continue  # it stands for nothing by itself
+            continue  # it needs settings
         variables = variables_of(kind)
         try:
             FlexChat.from_config(_config({name: {"provider": name}}), plugins=host)

@@ -24,7 +24,7 @@ demo_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=_use_demo,
-    help="let the rehearsal model answer, whatever is configured: no key, no network",
+    help="let the rehearsal model answer instead of the configured one: no key, no network",
 )
 """The option for using the rehearsal model; it sets the context's ``demo``."""
 
@@ -37,7 +37,7 @@ def require_config(context: CommandContext) -> None:
     """
     if context.demo and context.config:
         raise UsageError("--demo works without a configuration, and --config names one: use only one of them")
-    if not context.demo and not context.terminal.is_read_by_a_person() and context.config_file() is None:
+    if not context.demo and not context.terminal.is_shown_on_terminal() and context.config_file() is None:
         raise UsageError(
             "no config found: flexchat init openai (or ollama, gemini, anthropic, local) writes one, "
             "-m PROVIDER/MODEL needs none; --demo lets the rehearsal model answer, which understands nothing"

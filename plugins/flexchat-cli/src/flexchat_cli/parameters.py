@@ -103,7 +103,7 @@ class FileName(click.Path):
 
 
 class Text(click.ParamType):  # type: ignore[type-arg]  # generic in later versions only
-    """A text of a person. Without a locale, Python treats the words as ASCII, but they are UTF-8."""
+    """A text. Without a locale, Python decodes the command line as ASCII, but it is UTF-8."""
 
     name = "text"
 
@@ -121,7 +121,7 @@ FILE_NAME = FileName()
 """The type of a parameter that names a file or folder: never empty."""
 
 TEXT = Text()
-"""The type of a parameter with a person's words: read as UTF-8, whatever the locale says."""
+"""The type of a parameter with text: read as UTF-8 in every locale."""
 
 
 class _Common(click.Option):

@@ -1,4 +1,4 @@
-"""flexchat plugins: what is installed, what it provides, and what went wrong with it."""
+"""flexchat plugins: the installed plugins, what they provide, and their errors."""
 
 from __future__ import annotations
 

@@ -20,11 +20,11 @@ from .terminal import one_line
 from .usage import UsageError
 
 MESSAGE = "message"
-"""The variable that stands for what was typed or piped."""
+"""The variable for the typed or piped message."""
 
 
 def named_prompts(context: CommandContext) -> Mapping[str, PromptEntry]:
-    """Return the configuration's prompts by name, whatever else is wrong with it: the model may be named by -m.
+    """Return the configuration's prompts by name, even if the rest of it is unusable: the model may be named by -m.
 
     Raises:
         ConfigError: The configuration cannot be read, or its prompts cannot be used.

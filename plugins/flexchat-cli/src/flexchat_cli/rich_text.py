@@ -61,7 +61,7 @@ class MarkdownWriter:
         self._due = ended + max(_MIN_WAIT_S, (ended - began) / _MAX_SHARE_OF_TIME)
 
     def end(self) -> None:
-        """Write what is left."""
+        """Write the rest."""
         self._live.stop()
         if self._rest.strip():
             self._console.print(self._drawn(self._rest))

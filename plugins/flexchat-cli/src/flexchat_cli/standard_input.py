@@ -1,4 +1,4 @@
-"""What a pipe or a file on standard input adds to a message."""
+"""Text from standard input and from files."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def is_silent(terminal: Terminal) -> bool:
     """Return whether nothing arrives for PATIENCE_S: a pipe that a parent process left open, and never writes to."""
     with contextlib.suppress(OSError, ValueError):  # not a file, or Windows, where pipes cannot be polled
         limit = f"standard input, {PATIENCE_S:g} seconds at most; --no-stdin ignores it, a - waits for its end"
-        with saying_what_is_waited_for(terminal, limit):
+        with announce_wait(terminal, limit):
             return not select.select([sys.stdin], [], [], PATIENCE_S)[0]
     return False
 
@@ -76,7 +76,7 @@ def read_text(terminal: Terminal) -> str:
     content = io.BytesIO()
     try:
         while True:
-            with saying_what_is_waited_for(terminal, "the end of standard input; --no-stdin ignores it"):
+            with announce_wait(terminal, "the end of standard input; --no-stdin ignores it"):
                 piece = buffer.read1(1 << 20)
             if piece is None:  # nothing yet, and the stream is non-blocking
                 select.select([sys.stdin], [], [])
@@ -99,8 +99,8 @@ def expect_utf8() -> None:
 
 
 @contextlib.contextmanager
-def saying_what_is_waited_for(terminal: Terminal, what: str) -> Iterator[None]:
-    """Say on standard error what we are waiting for, if it takes longer than a second."""
+def announce_wait(terminal: Terminal, what: str) -> Iterator[None]:
+    """Report on standard error that the command is waiting, if it takes longer than a second."""
     timer = threading.Timer(_SILENCE_S, lambda: terminal.say(f"waiting for {what}", "dim"))
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""Where commands write: answers to standard output, everything else to standard error; colours only on a terminal."""
+"""Output of commands: answers to standard output, everything else to standard error; colours only on a terminal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Terminal:
         self._color = color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self._line_open = False
         self._status = ""
-        self._said_what_is_lost = False
+        self._has_warned_about_encoding = False
         self._stdout: TextIO | None = sys.stdout  # None: closed by the caller
         self._stderr: TextIO | None = sys.stderr
         for stream in (self._stdout, self._stderr):
@@ -104,13 +104,13 @@ class Terminal:
         """Return whether a person is there: input and output are a terminal."""
         return _is_terminal(sys.stdin) and _is_terminal(self._stdout)
 
-    def is_read_by_a_person(self) -> bool:
+    def is_shown_on_terminal(self) -> bool:
         """Return whether standard output is shown on a terminal."""
         return _is_terminal(self._stdout)
 
     def write(self, text: str) -> None:
         """Write a piece of the answer to standard output, at once."""
-        self._to_stdout(_harmless(text) if _is_terminal(self._stdout) else text)
+        self._to_stdout(_replace_control(text) if _is_terminal(self._stdout) else text)
 
     def write_markdown(self, text: str) -> None:
         """Write a piece of an answer to standard output, formatted on a terminal if rich is installed.
@@ -122,7 +122,7 @@ class Terminal:
         elif self._markdown is not None or text.strip():
             with self._writing():
                 self._markdown = self._markdown or self._new_markdown_writer()
-                self._markdown.write(_harmless(text))
+                self._markdown.write(_replace_control(text))
             self._line_open = True
 
     def end_line(self) -> None:
@@ -162,7 +162,7 @@ class Terminal:
         """
         used = [number for number in range(len(head)) if any(row[number] for row in rows)]
         head = [head[number] for number in used]
-        rows = [[one_line(_harmless(row[number]), _MAX_CELL_CHARS) for number in used] for row in rows]
+        rows = [[one_line(_replace_control(row[number]), _MAX_CELL_CHARS) for number in used] for row in rows]
         if rows and self._stdout is not None and self._is_rich(self._stdout):
             from .rich_text import print_table
 
@@ -194,7 +194,7 @@ class Terminal:
 
     def error(self, text: str) -> None:
         """Write an error to standard error, with the program's name before it."""
-        self._to_stderr(f"{self._styled('flexchat:', 'red', self._stderr)} {_harmless(text)}")
+        self._to_stderr(f"{self._styled('flexchat:', 'red', self._stderr)} {_replace_control(text)}")
 
     def status(self, text: str) -> None:
         """Show how far something is, in a line on standard error that the next one replaces; empty: no line.
@@ -203,7 +203,7 @@ class Terminal:
         """
         if self._stderr is None or not self.shows_status() or (text and self._line_open and _is_terminal(self._stdout)):
             return
-        self._show_status(one_line(_harmless(text), self.width - 1))
+        self._show_status(one_line(_replace_control(text), self.width - 1))
 
     def progress(self, done: int, total: int, what: str) -> None:
         """Show how much is done, as ``status`` does: "3 of 10 answered"; with a bar and the time left if there is rich.
@@ -218,7 +218,7 @@ class Terminal:
             from .rich_text import ProgressLine
 
             self._progress = ProgressLine(self._stderr)
-        self._show_status(self._progress.text(done, total, _harmless(what)))
+        self._show_status(self._progress.text(done, total, _replace_control(what)))
 
     def _show_status(self, line: str) -> None:
         if self._stderr is not None and line != self._status:
@@ -266,7 +266,7 @@ class Terminal:
             self._stdout.write(text)
             self._stdout.flush()
         if not text.isascii() and not self._takes_all():
-            self._say_what_is_lost(text)
+            self._warn_about_encoding(text)
         self._line_open = not text.endswith("\n") if text else self._line_open
 
     def _to_stderr(self, line: str) -> None:
@@ -282,13 +282,13 @@ class Terminal:
         """Return whether standard output's encoding has every character."""
         return (getattr(self._stdout, "encoding", None) or "utf-8").lower().startswith("utf")
 
-    def _say_what_is_lost(self, text: str) -> None:
+    def _warn_about_encoding(self, text: str) -> None:
         encoding = self._stdout.encoding if self._stdout is not None else ""
         with contextlib.suppress(UnicodeEncodeError, LookupError):
             text.encode(encoding)
             return
-        if not self._said_what_is_lost:
-            self._said_what_is_lost = True
+        if not self._has_warned_about_encoding:
+            self._has_warned_about_encoding = True
             self.say(f"note: standard output is {encoding}: others become ?; set PYTHONIOENCODING=utf-8", "dim")
 
     @contextlib.contextmanager
@@ -302,7 +302,7 @@ class Terminal:
             raise StreamError(f"standard output cannot be written: {error.strerror or error}") from None
 
     def _styled(self, text: str, style: Style, stream: TextIO | None) -> str:
-        text = _harmless(text)
+        text = _replace_control(text)
         if style == "plain" or not self._color or not _is_terminal(stream):
             return text
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
@@ -312,7 +312,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def _harmless(text: str) -> str:
+def _replace_control(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

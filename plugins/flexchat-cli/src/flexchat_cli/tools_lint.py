@@ -82,9 +82,6 @@ def lint(context: CommandContext, providers: tuple[str, ...], file: str | None, 
     return FAILED if refused else OK
 
 
-# ---- what is linted, and for whom
-
-
 def _tools(
     context: CommandContext, file: str | None
 ) -> tuple[list[ToolDefinition], dict[str, str], PluginHost, list[str]]:
@@ -178,9 +175,6 @@ def _of_unusable(unusable: Mapping[str, str], dialects: Iterable[str]) -> Iterat
     for name, reason in unusable.items():
         note = SchemaNote(severity="error", pointer="", keyword="", message=reason)
         yield from (ToolFinding(tool=name, dialect=each, outcome="refused", notes=(note,)) for each in dialects)
-
-
-# ---- the results
 
 
 def _refused(findings: Iterable[ToolFinding], modes: Mapping[str, tuple[str, SchemaDialect]]) -> list[tuple[str, str]]:

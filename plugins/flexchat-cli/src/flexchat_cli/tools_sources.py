@@ -1,4 +1,4 @@
-"""flexchat tools diff and accept: what has changed in tool sources, and what of it is to be used."""
+"""flexchat tools diff and accept: shows the changes of tool sources, and accepts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn as a person sees it: the answer as it arrives, tool calls as they run."""
+"""Prints a turn: the answer as it arrives, and tool calls as they run."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Transcript:
     Attributes:
         steps: Writes a line about a tool call, in a style.
         streamed: Whether to write the text as it arrives, or only the complete answer at the end.
-        part: Returns what is written of a complete answer; None: all of it.
+        part: Selects the part of a complete answer to write; None: all of it.
         in_full: Whether arguments and results of tools are shown in full.
         turn: The turn, once it has ended.
     """
@@ -89,7 +89,7 @@ class Transcript:
     _side_by_side: bool = attrs.field(default=False, init=False)
 
     def show(self, event: StreamEvent) -> None:
-        """Write whatever an event shows."""
+        """Write an event."""
         match event:
             case TextDelta() if self.streamed:
                 if self._answer_ended:

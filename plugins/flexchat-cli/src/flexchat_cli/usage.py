@@ -13,7 +13,7 @@ UNUSABLE = 2
 INTERRUPTED = 130
 """Exit status: the user pressed Ctrl-C."""
 PIPE_CLOSED = 141
-"""Exit status: the reader of the output has left."""
+"""Exit status: the reader of the output has closed it."""
 
 
 class UsageError(FlexChatError):

@@ -1,4 +1,4 @@
-"""What a turn is waiting for, in a line on the terminal that disappears when there is something to see."""
+"""A status line on the terminal that shows the step a turn is waiting for, until there is output."""
 
 from __future__ import annotations
 
