@@ -22,6 +22,7 @@ from flexchat_sdk import (
     UserMessage,
 )
 
+pytestmark = pytest.mark.slow  # importing Google's SDK takes seconds
 HERE = "https://here.example"
 SCHEMA = {
     "type": "object",

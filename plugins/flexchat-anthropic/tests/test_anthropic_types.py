@@ -23,6 +23,7 @@ from flexchat_sdk import (
     UserMessage,
 )
 
+pytestmark = pytest.mark.slow  # importing Anthropic's SDK takes seconds
 HERE = "https://here.example"
 SCHEMA = {
     "type": "object",
