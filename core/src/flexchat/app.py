@@ -513,7 +513,8 @@ class FlexChat:
             self.tools.effects.ledger = make()
         if self._engine.keeper is not None:
             self._engine.keeper.close()
-        self.conversations, self._engine.keeper = self._conversations(store), self._keeper(store)
+        self.conversations = self._conversations(store)
+        self._engine.keep_in(self._keeper(store))
 
     async def explain(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Explanation:
         """Explain which rule would answer a message, and why, without answering it.
@@ -719,7 +720,7 @@ class FlexChat:
         Turns started with ``start`` are ended first.
         """
         self._is_closed = self._is_closed or bool(self._parts.holds)
-        if self._is_from_a_fork:
+        if self._process not in (None, os.getpid()):
             return  # the sockets, files and event loops are the parent's, and closing them here would end its requests
         await self._end_started()
         if self._engine.keeper is not None:
@@ -812,17 +813,14 @@ class FlexChat:
     ) -> None:
         await self.aclose()
 
-    @property
-    def _is_from_a_fork(self) -> bool:
-        """Whether the process that used it is an ancestor of this one."""
-        return self._process not in (None, os.getpid())
-
     def _refuse_if_closed(self) -> None:
         if self._is_closed:
             raise ChatClosedError("this FlexChat is closed: make a new one")
-        if self._is_from_a_fork:
-            raise ChatClosedError(from_a_fork("FlexChat", self._process))
-        self._process = os.getpid()
+        process = os.getpid()
+        if self._process != process:
+            if self._process is not None:
+                raise ChatClosedError(from_a_fork("FlexChat", self._process))
+            self._process = process
 
     def _request(self, message: str | ChatRequest, asked: Asked) -> ChatRequest:
         self._refuse_if_closed()

@@ -12,7 +12,8 @@ from flexchat.calls.manager import ToolManager
 from flexchat.conversations.memory_ledger import MemoryLedger
 from flexchat.domain import EffectCall, ToolResult, TurnInfo
 from flexchat.domain.effects import arguments_digest, effect_key
-from flexchat.domain.turn_json import result_to_json
+from flexchat.domain.masking import Mask
+from flexchat.domain.turn_json import result_from_json, result_to_json
 from flexchat.errors import StorageError, ToolDefinitionError, ToolError
 from flexchat.plugin.call import Call, PluginStep
 from flexchat.plugin.hooks import Hooks
@@ -1122,3 +1123,117 @@ async def test_what_was_sent_before_stays_unknown_when_the_repetition_cannot_beg
 
     assert "it is unknown whether 'pay' took effect" in result.hint
     assert [row.state for row in await rows(ledger)] == ["unknown"]
+
+
+# In memory, a call that cannot have been made before
+
+
+def calls_in_memory(*tools, steps=()):
+    made = ToolManager(mask=Mask(["hush-hush-1"]), hooks=Hooks(steps=[PluginStep("plugin", step) for step in steps]))
+    made.add(tools)
+    return made.calls, made.effects.ledger
+
+
+def new_call(amount=5, **rest):
+    return call(amount, path="", is_new=True, **rest)
+
+
+async def test_a_new_call_is_listed_like_any_other(pay, till):
+    calls, ledger = calls_in_memory(pay)
+    result = await calls.run(new_call())
+
+    (row,) = await rows(ledger)
+
+    assert (row.key, row.state, row.tool, row.arguments) == (till.keys[0], "done", "pay", '{"amount": 5}')
+    assert result_from_json(row.result).result == result.result
+    assert row.digest == arguments_digest("pay", {"amount": 5})
+    assert row.claimed_at <= row.ended_at
+    assert await ledger.get(row.key[:12], tenant=TENANT) == row
+
+
+async def test_a_new_call_can_be_read_while_it_runs():
+    seen = []
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        seen.extend(row.state for row in await rows(ledger))
+        return "paid"
+
+    calls, ledger = calls_in_memory(pay)
+    assert (await calls.run(new_call())).success
+    assert seen == ["claimed"]
+    assert [row.state for row in await rows(ledger)] == ["done"]
+
+
+async def test_secrets_of_new_calls_are_masked_in_the_ledger():
+    @tool
+    async def pay(to: str) -> str:
+        """Pay."""
+        return "paid"
+
+    calls, ledger = calls_in_memory(pay)
+    for to in ("ann", "hush-hush-1"):
+        await calls.run(Call(name="pay", arguments={"to": to}, origin="program", is_new=True))
+    assert [row.arguments for row in await rows(ledger)] == ['{"to": "***"}', '{"to": "ann"}']
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+async def test_results_of_new_calls_are_kept_as_those_of_others(size):
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return "x" * size
+
+    calls, ledger = calls_in_memory(pay)
+    await calls.run(new_call())
+    await calls.run(call(5, path="k"))
+    new, keyed = sorted(await rows(ledger), key=lambda row: row.place == "k")
+    assert new.result == keyed.result
+
+
+async def test_new_calls_whose_outcome_is_unknown_can_be_settled():
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        raise TimeoutError("no answer")
+
+    calls, ledger = calls_in_memory(pay)
+    await calls.run(new_call(1))
+    await calls.run(new_call(2))
+    unknown = await rows(ledger, "unknown")
+    assert [row.arguments for row in unknown] == ['{"amount": 2}', '{"amount": 1}']
+    settled = await ledger.settle(unknown[1].key, tenant=TENANT, state="done", by="ann")
+    assert settled.state == "done"
+    assert len(await rows(ledger, "unknown")) == 1
+
+
+async def test_a_new_call_refused_before_its_tool_leaves_a_released_row(till, pay):
+    class Refuse:
+        name, place = "refuse", "claim"
+
+        async def __call__(self, call, rest):
+            return ToolResult.failed(call.name, "not now")
+
+    calls, ledger = calls_in_memory(pay, steps=[Refuse()])
+    assert not (await calls.run(new_call())).success
+    (row,) = await rows(ledger)
+    assert (row.state, row.owner, till.paid) == ("failed", "", [])
+
+
+async def test_pages_of_new_calls_begin_after_the_one_named(pay):
+    calls, ledger = calls_in_memory(pay)
+    for amount in range(5):
+        await calls.run(new_call(amount))
+    first = await ledger.list(tenant=TENANT, limit=2)
+    rest = await ledger.list(tenant=TENANT, before=first[-1].key)
+    assert [json.loads(row.arguments)["amount"] for row in (*first, *rest)] == [4, 3, 2, 1, 0]
+
+
+async def test_texts_of_a_conversation_are_forgotten_before_anyone_reads_them(pay):
+    calls, ledger = calls_in_memory(pay)
+    turn = TurnInfo(id="t", conversation="c", tenant=TENANT)
+    await calls.run(new_call(turn=turn, iteration=1))
+    await ledger.forget_conversation("c", tenant=TENANT)
+    (row,) = await rows(ledger)
+    assert (row.state, row.arguments, row.result) == ("done", "", None)

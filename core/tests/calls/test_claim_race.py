@@ -12,6 +12,7 @@ import pytest
 from flexchat import ToolContext, tool
 from flexchat.calls.effects import Effects
 from flexchat.calls.manager import ToolManager
+from flexchat.conversations.memory_ledger import MemoryLedger
 from flexchat.plugin.call import Call
 from flexchat_sqlite.conversations import SqliteConversations
 
@@ -110,9 +111,13 @@ async def test_a_service_that_takes_keys_is_asked_again_with_the_same_one(tmp_pa
     assert (row.state, row.fence) == ("done", 2)
 
 
+class Leased(MemoryLedger):
+    """A ledger whose claims need a lease, as those of a store do."""
+
+
 def test_a_fork_is_an_owner_of_its_own(tmp_path):
     """Workers are often forked from a process that has loaded everything, and whose thread they do not have."""
-    effects = Effects()
+    effects = Effects(Leased())
     manager = ToolManager(effects=effects)
     manager.add([paying(tmp_path)])
     asyncio.run(manager.calls.run(call(0)))

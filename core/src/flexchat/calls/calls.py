@@ -26,7 +26,8 @@ from .steps import Approve, Authorize, CheckArguments, LookUp, Run, Told
 
 log = logging.getLogger(__name__)
 
-_Link = Callable[[Call], Coroutine[Any, Any, ToolResult]]
+_Link = Callable[[Call, Rest], Coroutine[Any, Any, ToolResult]]
+"""A step, ready to be called with a call and the rest."""
 
 
 class Calls:
@@ -95,35 +96,35 @@ class Calls:
             ),
         ]
         steps = self.steps = _in_order(core, hooks.steps)
-        # Linked from the inside out, since each link holds the next one.
-        link: _Link = _nothing_inside
-        for step in reversed(steps):
-            link = self._guarded(step, link) if isinstance(step, PluginStep) else _around(step, link)
-            if isinstance(step, CheckArguments):
-                self._from_arguments = link
-        self._whole = link
+        # From the inside out, since each step is given the rest.
+        links = [(step, self._guarded(step) if isinstance(step, PluginStep) else step) for step in reversed(steps)]
+        self._links = tuple(link for _, link in links)
+        # No effect of a new call can be recalled, so the step that would is left out.
+        self._links_of_new = tuple(link for step, link in links if not isinstance(step, Recall))
+        at = next(index for index, (step, _) in enumerate(links) if isinstance(step, CheckArguments))
+        self._links_from_arguments = self._links[: at + 1]
 
     def run(self, call: Call) -> Coroutine[Any, Any, ToolResult]:
         """Return a coroutine that runs all steps. It returns a result for any name and arguments."""
         call.runner = self
-        return self._whole(call)
+        return _chain(call, self._links_of_new if call.is_new else self._links)
 
     def from_arguments(self, call: Call) -> Coroutine[Any, Any, ToolResult]:
         """Return a coroutine that runs the steps from the argument check on; see Call.again."""
-        return self._from_arguments(call)
+        return _chain(call, self._links_from_arguments)
 
     def findings(self, tool: ToolDefinition, arguments: Any) -> list[str]:
         """Return the problems with the arguments, worded by the specification; empty if there are none."""
         return [found.text for found in self._prepared.of(tool).checker.check(arguments).findings]
 
-    def _guarded(self, theirs: PluginStep, inner: _Link) -> _Link:
+    def _guarded(self, theirs: PluginStep) -> _Link:
         """Return a link that calls a plugin's step, and fails closed.
 
         If it breaks before the tool has started, the call is refused; after that the outcome stands, with a note.
         """
         plugin, step, outcomes = theirs.plugin, theirs.step, self._outcomes
 
-        async def run(call: Call) -> ToolResult:
+        async def run(call: Call, inner: Rest) -> ToolResult:
             rest = _Once(call, inner)
             try:
                 with contained():
@@ -148,7 +149,7 @@ class _Once:
 
     __slots__ = ("_call", "_inner", "_restarts", "_used", "is_over", "result")
 
-    def __init__(self, call: Call, inner: _Link) -> None:
+    def __init__(self, call: Call, inner: Rest) -> None:
         self._call, self._inner, self._restarts = call, inner, len(call.restarts)
         self._used = self.is_over = False
         self.result: ToolResult | None = None
@@ -158,7 +159,7 @@ class _Once:
             raise RuntimeError("the rest of a tool call may be awaited once, and not after call.again() or the answer")
         # Set before the wait: a step that awaits twice at the same time must not run the tool twice.
         self._used = True
-        self.result = await self._inner(self._call)
+        self.result = await self._inner()
         return self.result
 
     def came_to(self) -> ToolResult | None:
@@ -183,15 +184,15 @@ def _without(plugin: str, step: str, wrong: str, call: Call, rest: _Once) -> Too
     return result
 
 
-def _around(step: Step, inner: _Link) -> _Link:
-    def run(call: Call) -> Coroutine[Any, Any, ToolResult]:
-        rest: Rest = functools.partial(inner, call)
-        return step(call, rest)
+def _chain(call: Call, links: Sequence[_Link]) -> Coroutine[Any, Any, ToolResult]:
+    """Return a coroutine that runs a call through steps, given from the inside out."""
+    rest: Rest = _nothing_inside
+    for link in links:
+        rest = functools.partial(link, call, rest)
+    return rest()
 
-    return run
 
-
-async def _nothing_inside(call: Call) -> ToolResult:
+async def _nothing_inside() -> ToolResult:
     raise AssertionError("the step that runs the tool is the innermost")
 
 

@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 
-from ..domain import Claim, Effect, EffectCall, ToolResult
+from ..conversations.effect_rows import claimed_anew, time_text
+from ..conversations.memory_ledger import NewEffect
+from ..domain import Claim, Effect, EffectCall, ToolDefinition, ToolResult, TurnInfo
 from ..domain.effects import (
     MAX_ARGUMENTS_CHARS,
     MAX_HANDLE_CHARS,
@@ -22,7 +24,8 @@ from ..domain.masking import Mask
 from ..domain.media import in_words
 from ..domain.turn_json import result_from_json, result_to_json
 from ..errors import EffectUnknownError, StorageError, UnknownEffectError
-from ..plugin.call import Call, Rest, Stage
+from ..plugin.call import Call, Stage, Rest
+from ..schema.size import is_small
 from ..tools.registry import ToolRegistry
 from ..tools.results import shortened
 from .effects import Effects
@@ -34,6 +37,7 @@ STORED_RESULT = "the stored result of an earlier call"
 _DO_NOT_REPEAT = "Do not call it again for the same purpose; tell the user, who can check"
 _WHERE = "flexchat effects list --unknown"
 _FIRST_LOOK_S, _LONGEST_PAUSE_S = 0.02, 0.5
+_MAX_WAITING_CHARS = 2_000
 
 
 @attrs.frozen
@@ -53,9 +57,15 @@ class ClaimEffect:
     default_timeout_ms: int
 
     def __call__(self, call: Call, rest: Rest) -> Coroutine[Any, Any, ToolResult]:
-        """Set call.key."""
+        """Set call.claimed."""
         assert call.tool is not None
         if call.tool.effect == "write":
+            local = self.effects.local
+            # In memory, nothing but this process can claim the effect, and this call cannot have been made before.
+            if call.is_new and local is not None and call.claimed is None:
+                row = NewEffect(local, call.turn, call.path, call.tool, call.arguments, self._write_out)
+                local.begin(row)
+                return self._run(call, rest, row)
             return self._once(call, rest)
         return rest() if call.is_new else self._as_recorded(call, rest)
 
@@ -78,7 +88,7 @@ class ClaimEffect:
             claim = await self._claimed(call, wanted)
         except StorageError as error:
             return self._not_recorded(call, error)
-        call.key, effect = wanted.key, claim.effect
+        call.claimed, effect = wanted, claim.effect
         match claim.outcome:
             case "yours":
                 return await self._run(call, rest, effect)
@@ -169,7 +179,7 @@ class ClaimEffect:
         left = call.seconds_left() if call.seconds_left is not None else None
         return patience if left is None else min(patience, left)
 
-    async def _run(self, call: Call, rest: Rest, effect: Effect, *, earlier: str = "") -> ToolResult:
+    async def _run(self, call: Call, rest: Rest, effect: Effect | NewEffect, *, earlier: str = "") -> ToolResult:
         """Run the tool, and record the outcome before reporting it.
 
         Args:
@@ -178,6 +188,7 @@ class ClaimEffect:
         if not self.effects.is_held():  # the process was suspended for so long that another may have taken over
             stood_still = "Not executed: the process stood still before the tool was started"
             return await self._not_begun(call, effect, ToolResult.failed(call.name, stood_still), earlier)
+        call.claimed = effect
         # Set before the tool starts: its thread may finish at any moment, even after the wait for it has ended.
         call.late = lambda value, error: self._late(effect, value, error)
         call.handle, call.remember = effect.handle, lambda handle: self._remember(call, effect, handle)
@@ -206,7 +217,7 @@ class ClaimEffect:
             return await self._finish(call, effect, "unknown", self._unknown_now(call, result))
         return await self._finish(call, effect, "done" if is_done else "failed", result)
 
-    async def _remember(self, call: Call, effect: Effect, handle: Any) -> None:
+    async def _remember(self, call: Call, effect: Effect | NewEffect, handle: Any) -> None:
         """Keep a tool's handle of a job that it has started: on disk when this returns.
 
         Raises:
@@ -228,20 +239,20 @@ class ClaimEffect:
             raise EffectUnknownError(f"its handle could not be recorded: {error.public_text}") from error
         call.handle = text
 
-    async def _not_begun(self, call: Call, effect: Effect, result: ToolResult, earlier: str) -> ToolResult:
+    async def _not_begun(self, call: Call, effect: Effect | NewEffect, result: ToolResult, earlier: str) -> ToolResult:
         """Give back the claim of a call that was refused further inside, if no earlier attempt can have acted."""
         # That this attempt was refused is no evidence about the earlier one.
         if earlier:
             call.unsure = earlier
             return await self._finish(call, effect, "unknown", self._unknown_now(call, result))
-        call.key = None
+        call.claimed = None
         try:
             await self.effects.release(effect, self.mask(result.error or "a plugin answered in its place"))
         except StorageError as error:
             call.note(f"it could not be recorded yet that the tool was not started: {error.public_text}")
         return result
 
-    async def _broken_off(self, effect: Effect, why: str, *, may_have_acted: bool) -> None:
+    async def _broken_off(self, effect: Effect | NewEffect, why: str, *, may_have_acted: bool) -> None:
         try:
             if may_have_acted:
                 await self.effects.finish(effect, "unknown", None, why)
@@ -251,8 +262,19 @@ class ClaimEffect:
             pass  # it is retried; at worst the row counts as lost, which is as good as unknown
 
     async def _finish(
-        self, call: Call, effect: Effect, state: Literal["done", "failed", "unknown"], result: ToolResult
+        self,
+        call: Call,
+        effect: Effect | NewEffect,
+        state: Literal["done", "failed", "unknown"],
+        result: ToolResult,
     ) -> ToolResult:
+        if (
+            isinstance(effect, NewEffect)
+            and state != "unknown"
+            and _is_small(effect, result)
+            and self.effects.end_new(effect, state, result)
+        ):
+            return result
         note = self.mask(call.unsure) if call.unsure else ""
         try:
             kept = None if state == "unknown" else self._kept(result)
@@ -269,7 +291,7 @@ class ClaimEffect:
             text = f"'{call.name}' took effect, but that could not be recorded, so its result is withheld"
             return ToolResult.failed(call.name, text, hint=f"{error.public_text}. {_DO_NOT_REPEAT}")
 
-    def _late(self, effect: Effect, value: Any, error: BaseException | None) -> None:
+    def _late(self, effect: Effect | NewEffect, value: Any, error: BaseException | None) -> None:
         """Record the outcome of a thread that finished after its time had run out."""
         if error is None:
             # Closed without running: its body belongs on the event loop, where the call has ended.
@@ -375,24 +397,35 @@ class ClaimEffect:
         return attrs.evolve(result, hint=f"{result.hint}; {said}" if result.hint else said)
 
     def _not_recorded(self, call: Call, error: StorageError) -> ToolResult:
-        call.key = None
+        call.claimed = None
         text = f"Not executed: '{call.name}' changes something, and its start could not be recorded"
         return ToolResult.failed(call.name, text, hint=self.mask(error.public_text))
 
     def _wanted(self, call: Call) -> EffectCall:
-        turn = call.turn
-        said = json.dumps(self.mask.data(call.arguments), ensure_ascii=False, default=repr)
+        assert call.tool is not None
+        return self._describe(call.turn, call.path, call.tool, call.arguments)
+
+    def _describe(self, turn: TurnInfo, place: str, tool: ToolDefinition, arguments: Any) -> EffectCall:
+        text = json.dumps(self.mask.data(arguments), ensure_ascii=False, default=repr)
         return EffectCall(
-            key=effect_key(turn.tenant, turn.conversation, turn.id, call.path),
+            key=effect_key(turn.tenant, turn.conversation, turn.id, place),
             tenant=turn.tenant,
             conversation=turn.conversation,
             turn=turn.id,
-            place=call.path,
-            tool=call.name,
-            digest=_digest_of(call),
-            honours_key=call.tool is not None and call.tool.honours_key,
-            arguments=said if len(said) <= MAX_ARGUMENTS_CHARS else said[: MAX_ARGUMENTS_CHARS - 1] + "…",
+            place=place,
+            tool=tool.name,
+            digest=_digest(tool.name, tool.source, arguments),
+            honours_key=tool.honours_key,
+            arguments=text if len(text) <= MAX_ARGUMENTS_CHARS else text[: MAX_ARGUMENTS_CHARS - 1] + "…",
         )
+
+    def _write_out(self, row: NewEffect) -> Effect:
+        """Return a new call's row as the ledger lists it."""
+        call = self._describe(row.turn, row.place, row.definition, row.arguments)
+        effect = claimed_anew(call, None, self.effects.owner, time_text(row.started_at))
+        if row.result is None:
+            return effect
+        return attrs.evolve(effect, state=row.state, result=self._kept(row.result), ended_at=time_text(row.ended_at))
 
     def _kept(self, result: ToolResult) -> str:
         """Return a result as the ledger keeps it: without secrets, and cut to size."""
@@ -424,7 +457,7 @@ class Recall:
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Look only if the call did not get as far as the ledger."""
         result = await rest()
-        if call.is_new or call.began or call.key is not None:
+        if call.is_new or call.began or call.claimed is not None:
             return result
         try:
             return await self.claim.made_before(call) or result
@@ -434,12 +467,21 @@ class Recall:
 
 
 def _digest_of(call: Call) -> str:
-    source = call.tool.source if call.tool is not None else None
-    name = f"{source} {call.name}" if source else call.name  # the same name in another source is another tool
+    return _digest(call.name, call.tool.source if call.tool is not None else None, call.arguments)
+
+
+def _digest(name: str, source: str | None, arguments: Any) -> str:
+    name = f"{source} {name}" if source else name  # the same name in another source is another tool
     try:
-        return arguments_digest(name, call.arguments)
+        return arguments_digest(name, arguments)
     except ValueError:  # given in code, and not expressible in JSON
-        return arguments_digest(name, repr(call.arguments))
+        return arguments_digest(name, repr(arguments))
+
+
+def _is_small(effect: NewEffect, result: ToolResult) -> bool:
+    """Return whether a row may wait to be written out: until then it holds arguments and result as they are."""
+    text = result.encoded if result.success else result.error
+    return text is not None and len(text) <= _MAX_WAITING_CHARS and not result.media and is_small(effect.arguments)
 
 
 def _without_large_media(result: ToolResult) -> ToolResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import secrets
 import threading
@@ -12,8 +13,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
 from ..conversations.effect_rows import seconds_since_boot
-from ..conversations.memory_ledger import MemoryLedger
-from ..domain import Claim, Effect, EffectCall
+from ..conversations.memory_ledger import MemoryLedger, NewEffect
+from ..domain import Claim, Effect, EffectCall, ToolResult
 from ..errors import StorageError
 from ..plugin.contracts import EffectLedger
 
@@ -55,6 +56,17 @@ class Effects:
         self._begin()
 
     @property
+    def ledger(self) -> EffectLedger:
+        """Where effects are recorded."""
+        return self._ledger
+
+    @ledger.setter
+    def ledger(self, ledger: EffectLedger) -> None:
+        self._ledger = ledger
+        # By its exact class: a subclass may do anything in the methods that a local ledger is used without.
+        self.local = ledger if type(ledger) is MemoryLedger else None
+
+    @property
     def is_kept(self) -> bool:
         """Whether another process can see the ledger, the command line, for one."""
         return not isinstance(self.ledger, MemoryLedger)
@@ -69,6 +81,11 @@ class Effects:
         self._forget_at = 0.0
         self._background: set[asyncio.Task[Any]] = set()
 
+    def end_new(self, row: NewEffect, state: Literal["done", "failed"], result: ToolResult) -> bool:
+        """Record how a new call ended, in memory; False if its row has been read meanwhile."""
+        self._forget_old()
+        return row.ledger.end(row, state, result)
+
     async def claim(self, call: EffectCall, *, take_over: bool = False) -> Claim:
         """Claim an effect. One that is "yours" must be finished or released.
 
@@ -80,6 +97,8 @@ class Effects:
         """
         if self._process != os.getpid():
             self._begin()  # a fork is a separate process, without our thread
+        if self.local is not None:
+            return await self.local.claim(call, owner=self.owner, lease_s=math.inf, take_over=take_over)
         # Counted before the ledger is asked, so that the thread cannot end between the claim and its first renewal.
         self._opened()
         # Measured before the request: the ledger starts the lease later, so our idea of its end is never too late.
@@ -105,12 +124,13 @@ class Effects:
             raise cancelled
         return claim
 
-    async def remember(self, effect: Effect, handle: str) -> bool:
+    async def remember(self, row: Effect | NewEffect, handle: str) -> bool:
         """Keep a handle with a claim of ours; False if it has been taken over or settled. A cancellation waits for it.
 
         Raises:
             StorageError: It could not be written.
         """
+        effect = _effect(row)
         written, cancelled = await self._to_its_end(self.ledger.remember(effect.key, effect.fence, handle=handle))
         if cancelled is not None:
             raise cancelled
@@ -118,25 +138,27 @@ class Effects:
 
     def is_held(self) -> bool:
         """Return whether our claims are certain not to have been taken over."""
-        return seconds_since_boot() < self._held_until
+        return self.local is not None or seconds_since_boot() < self._held_until
 
     async def finish(
-        self, effect: Effect, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
+        self, row: Effect | NewEffect, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
     ) -> bool:
         """Record how a claim of ours ended; False if it has been taken over. A cancellation waits for it.
 
         Raises:
             StorageError: It could not be written. Writing is retried until it succeeds or this is closed.
         """
-        key, fence = effect.key, effect.fence
+        key, fence = (effect := _effect(row)).key, effect.fence
         return await self._write(lambda: self.ledger.finish(key, fence, state=state, result=result, note=note))
 
-    async def release(self, effect: Effect, note: str) -> bool:
+    async def release(self, row: Effect | NewEffect, note: str) -> bool:
         """Release a claim of ours whose tool was never started. Returns and raises as finish."""
+        effect = _effect(row)
         return await self._write(lambda: self.ledger.release(effect.key, effect.fence, note=note))
 
-    def finish_late(self, effect: Effect, state: Literal["done", "failed"], result: str | None) -> None:
+    def finish_late(self, row: Effect | NewEffect, state: Literal["done", "failed"], result: str | None) -> None:
         """Settle an effect of ours that was unknown; on the event loop, in the background."""
+        effect = _effect(row)
 
         async def settle() -> None:
             try:
@@ -158,6 +180,10 @@ class Effects:
         await self.ledger.aclose()
 
     async def _write(self, write: Write) -> bool:
+        if self.local is not None:  # memory never waits, so that nothing can come meanwhile, and no lease is needed
+            written = await write()
+            self._forget_old()
+            return written
         try:
             written, cancelled = await self._to_its_end(write())
         except (StorageError, asyncio.CancelledError):
@@ -169,8 +195,7 @@ class Effects:
             self._ended()
             raise
         self._ended()
-        if time.monotonic() > self._forget_at:
-            self._in_background(self._forget())
+        self._forget_old()
         if cancelled is not None:
             raise cancelled
         return written
@@ -249,10 +274,19 @@ class Effects:
             except Exception as error:  # noqa: BLE001  from any ledger; the next attempt may succeed
                 log.warning("the lease on effects could not be renewed: %s", error)
 
+    def _forget_old(self) -> None:
+        """Forget the texts of old rows, once a day."""
+        if time.monotonic() > self._forget_at:
+            # Set first: a ledger that fails is not asked again after every call.
+            self._forget_at = time.monotonic() + _DAY_S
+            self._in_background(self._forget())
+
     async def _forget(self) -> None:
-        # Set first: a ledger that fails is not asked again after every call.
-        self._forget_at = time.monotonic() + _DAY_S
         try:
             await self.ledger.forget(older_than_s=self.keep_s)
         except StorageError as error:
             log.warning("old effects could not be forgotten: %s", error)
+
+
+def _effect(row: Effect | NewEffect) -> Effect:
+    return row.ledger.write_out(row) if isinstance(row, NewEffect) else row

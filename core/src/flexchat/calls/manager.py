@@ -229,7 +229,7 @@ class ToolManager:
     def is_enabled(self) -> bool:
         """Return whether tools are used: tools.enabled or, if not set, whether there are any (C7)."""
         if self.table.enabled is None:
-            return bool(self.sources.by_name or self._registry.names())
+            return bool(self.sources.by_name) or not self._registry.is_empty
         return self.table.enabled
 
     def offered_to(self, rule: ResponseRule) -> tuple[str, ...]:

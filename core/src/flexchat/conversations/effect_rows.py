@@ -25,7 +25,12 @@ def seconds_since_boot() -> float:
 
 def now_text() -> str:
     """Return the time as rows store it, for people."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return time_text(time.time())
+
+
+def time_text(seconds: float) -> str:
+    """Return a time, in seconds since the epoch, as rows store it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def outcome_of(row: Effect, call: EffectCall, owner_lives: bool, take_over: bool) -> ClaimOutcome:

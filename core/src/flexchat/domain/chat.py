@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 import attrs
 
 from .messages import STORED, AssistantMessage, Message, ToolCall
-from .prices import Cost, Price
+from .prices import Cost, Price, unknown_cost
 from .tools import ToolCallRecord
 from .usage import Usage
 
@@ -189,7 +189,7 @@ class Round:
         if self.usage is not None and self.usage.cost is not None:
             return Cost(amount=self.usage.cost)
         if self.price is None:
-            return Cost(unpriced=(f"no price is known for {self.model or 'the model'} of {self.llm}",))
+            return unknown_cost(f"no price is known for {self.model or 'the model'} of {self.llm}")
         amount = self.price.amount(self.usage)
         if amount is None:
             return Cost(unpriced=(f"{self.llm} did not say how many tokens {self.model} read and wrote",))

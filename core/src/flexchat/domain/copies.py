@@ -8,6 +8,8 @@ from typing import Any
 
 import attrs
 
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+
 
 def copied(value: Any) -> Any:
     """Return a deep copy of tables and lists, as plain dicts and lists.
@@ -15,6 +17,9 @@ def copied(value: Any) -> Any:
     Raises:
         RecursionError: They are nested too deeply.
     """
+    # Most arguments of tools are flat, and then no item has to be looked at in Python.
+    if isinstance(value, dict) and _SCALARS.issuperset(map(type, value.values())):
+        return dict(value)
     if isinstance(value, Mapping):
         return {key: copied(item) for key, item in value.items()}
     return [copied(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -48,6 +53,8 @@ def read_only(value: Any) -> Any:
         RecursionError: It is nested too deeply.
     """
     if isinstance(value, dict):
+        if _SCALARS.issuperset(map(type, value.values())):
+            return ReadOnlyDict(value)
         return ReadOnlyDict({key: read_only(item) for key, item in value.items()})
     return ReadOnlyList([read_only(item) for item in value]) if isinstance(value, list) else value
 

@@ -270,7 +270,10 @@ class AssistantMessage:
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls, in the order the model wrote them."""
-        return tuple([part for part in self.parts if type(part) is ToolCall])
+        parts = self.parts
+        if len(parts) == 1:  # asked for several times in a turn, and most answers have one part
+            return (parts[0],) if type(parts[0]) is ToolCall else ()
+        return tuple([part for part in parts if type(part) is ToolCall])
 
 
 @attrs.frozen(kw_only=True)

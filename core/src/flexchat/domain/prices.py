@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, TypedDict
@@ -132,8 +133,11 @@ class Cost:
     def total(cls, costs: Iterable[Cost]) -> Cost:
         """Return the sum: exact, in any order. Of nothing it is 0."""
         parts = list(costs)
+        # The usual cases of a turn: one answer, or several without a known price.
+        if parts and parts.count(parts[0]) == len(parts) and (len(parts) == 1 or parts[0].amount is None):
+            return parts[0]
         known = [part.amount for part in parts if part.amount is not None]
-        why = tuple(dict.fromkeys(reason for part in parts for reason in part.unpriced))
+        why = tuple(dict.fromkeys([reason for part in parts for reason in part.unpriced]))
         return cls(amount=sum(known, Decimal(0)) if known or not parts else None, unpriced=why)
 
     def __add__(self, other: Cost) -> Cost:
@@ -187,6 +191,12 @@ class Cost:
         if self.amount is None:
             return "unpriced"
         return f"{'at least ' if self.unpriced else ''}${dollars(self.amount)}"
+
+
+@functools.lru_cache(maxsize=256)
+def unknown_cost(reason: str) -> Cost:
+    """Return a cost of which nothing is known, with the reason as a sentence."""
+    return Cost(unpriced=(reason,))
 
 
 def dollars(amount: Decimal) -> str:

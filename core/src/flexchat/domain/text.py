@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_NO_TEXTS = frozenset((int, float, bool, type(None)))
+
 
 def scrub(text: str) -> str:
     """Return the text with halves of surrogate pairs joined, and U+FFFD for each lone half.
@@ -44,6 +46,14 @@ def is_encodable(value: Any) -> bool:
     """
     if isinstance(value, str):
         return value.isascii() or scrub(value) is value
+    if type(value) is dict:  # in this one frame, if it is flat and ASCII, as most arguments are
+        for key, item in value.items():
+            if not (type(key) is str and key.isascii()):
+                break
+            if type(item) not in _NO_TEXTS and not (type(item) is str and item.isascii()):
+                break
+        else:
+            return True
     if isinstance(value, Mapping):
         return all(map(is_encodable, value)) and all(map(is_encodable, value.values()))
     if isinstance(value, list | tuple):

@@ -92,8 +92,10 @@ class LLM:
 
     async def find_price(self, model: str, answered: str | None = None) -> ModelPrice | None:
         """Look up a price as price_of does, with genai-prices imported and searched in a thread."""
-        if (model, answered) not in self._known_prices and takes_long(self.provider, self.prices, model, answered):
-            await run_in_thread(self.price_of, model, answered)
+        if (model, answered) in self._known_prices:
+            return self._known_prices[model, answered]
+        if takes_long(self.provider, self.prices, model, answered):
+            return await run_in_thread(self.price_of, model, answered)
         return self.price_of(model, answered)
 
     def cost_of_reading(self, model: str, tokens: int) -> Cost:

@@ -95,6 +95,14 @@ class Runner(Protocol):
         """Run all steps."""
 
 
+class Claimed(Protocol):
+    """The row of a call's effect in the ledger."""
+
+    @property
+    def key(self) -> str:
+        """The key of the effect."""
+
+
 class Offer(Protocol):
     """The tools of one turn; see flexchat.tools.registry.ToolRegistry."""
 
@@ -171,8 +179,7 @@ class Call:
         iteration: Which answer of the model asked for it, from 1; 0 outside the tool loop.
         index: Its place in that answer, from 0.
         parent: The call of the tool that makes this one.
-        key: The key of its effect: the same whenever this very call is repeated, for example after a crash. None
-            before the stage "claim", and for tools that change nothing.
+        claimed: The row of its effect; None before the place "claim", and for tools that change nothing.
         checked: The arguments as they passed the check, the same object as ``arguments`` from then on; read-only.
         handle: What the tool has remembered of a job it started, as JSON; of an earlier call if that broke off.
         remember: Keeps a handle; None before the stage "claim", and for tools that change nothing.
@@ -211,7 +218,7 @@ class Call:
     index: int = 0
     parent: Call | None = None
     _path: str = ""
-    key: str | None = None
+    claimed: Claimed | None = attrs.field(default=None, init=False, repr=False)
     unsure: str = ""
     checked: Any = attrs.field(default=None, init=False, repr=False)
     handle: str | None = attrs.field(default=None, init=False, repr=False)
@@ -285,6 +292,14 @@ class Call:
             self._path = f"{self.iteration}.{self.index}" if self.iteration and self.turn.id else new_call_id()
         return self._path
 
+    @property
+    def key(self) -> str | None:
+        """The key of its effect: the same whenever this very call is repeated, for example after a crash.
+
+        None before the place "claim", and for tools that change nothing.
+        """
+        return None if self.claimed is None else self.claimed.key
+
     def next_place(self) -> str:
         """Return the place of the next call, or turn, that this one's tool starts: "2.0/0", then "2.0/1"."""
         self.children += 1
@@ -310,7 +325,7 @@ class Call:
         """
         if self.began:
             raise RuntimeError("the tool has started: the call cannot start over")
-        if self.key is not None:
+        if self.claimed is not None:
             raise RuntimeError("the effect has been claimed with these arguments: the call cannot start over")
         if self.runner is None or self.tool is None:
             raise RuntimeError("the tool has not been looked up: the call cannot start over")

@@ -33,7 +33,10 @@ class contained:
     __slots__ = ("_cancelled", "_task")
 
     def __enter__(self) -> None:
-        self._task = _running_task()
+        try:
+            self._task = asyncio.current_task()
+        except RuntimeError:  # no event loop runs in this thread
+            self._task = None
         self._cancelled = self._task.cancelling() if self._task is not None else 0
 
     def __exit__(

@@ -51,6 +51,11 @@ class _Bound:
 
     function: Callable[..., Any]
     description: FunctionDescription
+    is_async: bool = attrs.field(init=False)
+
+    @is_async.default
+    def _is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
 
 
 @overload
@@ -149,7 +154,7 @@ async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -
     if isinstance(settings, _StandIn):
         return settings.answer(params)
     if callable(settings):
-        function, call = settings, functools.partial(settings, params)
+        is_async, call = inspect.iscoroutinefunction(settings), functools.partial(settings, params)
     else:
         bound = settings if isinstance(settings, _Bound) else _imported(settings.function)
         try:
@@ -160,8 +165,8 @@ async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -
             kwargs |= _others(params, bound.description, context.tool)
         if bound.description.context_parameter is not None:
             kwargs[bound.description.context_parameter] = context
-        function, call = bound.function, functools.partial(bound.function, **kwargs)
-    if inspect.iscoroutinefunction(function):
+        is_async, call = bound.is_async, functools.partial(bound.function, **kwargs)
+    if is_async:
         return await call()
     value = await context.run_in_thread(call)
     return await value if inspect.isawaitable(value) else value  # a plain function around an async one

@@ -39,10 +39,12 @@ class ToolRegistry:
         self._tools: dict[str, ToolDefinition] = {}
         self._sourced: dict[tuple[str | None, str], ToolDefinition] = {}
         self._late: Callable[[], None] | None = None
+        self._changes, self._offered_at = 0, -1
         self._offers: dict[tuple[str, ...], ToolRegistry] = {}
         self._formats = dict(formats or {})
         self._encoded: dict[tuple[str, tuple[str, ...]], tuple[dict[str, Any], ...]] = {}
         self._dropped: dict[tuple[str, tuple[str, ...]], Mapping[str, str]] = {}
+        self._all_names: tuple[str, ...] | None = None
         self._sent: _Sent | None = None
         self._sent_of_sources: _Sent | None = None
 
@@ -98,6 +100,15 @@ class ToolRegistry:
             return registered
         return None if tool.source is None else self._of_sources().get((tool.source, tool.name))
 
+    def still_has(self, offer: ToolRegistry) -> bool:
+        """Return whether an offer of this registry is as it was made: nothing has been added, changed or lost since."""
+        return self._late is None and offer._offered_at == self._changes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no tools."""
+        return not self._tools and not self._of_sources()
+
     def is_own(self, name: str) -> bool:
         """Return whether a tool of that name comes from no source, without reading any."""
         return name in self._tools
@@ -125,7 +136,10 @@ class ToolRegistry:
             allowed: Names of tools, and ``SOURCE/*`` for all tools of a source.
         """
         if not allowed:
-            return tuple(dict.fromkeys([*self._tools, *(tool.name for tool in self._of_sources().values())]))
+            if self._late is not None or self._all_names is None:
+                sourced = [tool.name for tool in self._of_sources().values()]
+                self._all_names = tuple(dict.fromkeys([*self._tools, *sourced]))
+            return self._all_names
         return tuple(dict.fromkeys(tool.name for tool in self._allowed(set(allowed))))
 
     def offer(self, allowed: Collection[str] | None = None) -> ToolRegistry:
@@ -148,6 +162,7 @@ class ToolRegistry:
                 if tool.name in found._tools:
                     raise ToolClashError(tool.name, (found._tools[tool.name].source, tool.source))
                 found._tools[tool.name] = tool
+            found._offered_at = self._changes
             if len(self._offers) >= _MOST_LISTS:
                 self._offers.clear()
             self._offers[key] = found
@@ -169,7 +184,8 @@ class ToolRegistry:
 
     def name_of(self, wire_name: str) -> str:
         """Return the name of the tool called wire_name on the wire; wire_name itself if there is none."""
-        return self._own_sent().by_sent.get(wire_name) or self._theirs_sent().by_sent.get(wire_name, wire_name)
+        own = self._sent or self._own_sent()
+        return own.by_sent.get(wire_name) or self._theirs_sent().by_sent.get(wire_name, wire_name)
 
     def to_provider_format(
         self, provider: str, allowed_tools: Collection[str] | None = None
@@ -243,10 +259,11 @@ class ToolRegistry:
 
     def _forget(self) -> None:
         """Drop the memos made of the tools so far."""
+        self._changes += 1
         self._encoded.clear()
         self._dropped.clear()
         self._offers.clear()
-        self._sent = self._sent_of_sources = None
+        self._all_names = self._sent = self._sent_of_sources = None
 
     def _own_sent(self) -> _Sent:
         if self._sent is None:

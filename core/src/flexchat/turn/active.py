@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,6 +77,8 @@ class ActiveTurn:
     """One turn while it runs: made once per message and passed to all phases. Nothing else holds its state.
 
     Attributes:
+        tools: The tools that its calls are looked up in: those offered to its model, fixed when the rule is chosen.
+            Before that, and for a turn that is only closed, all of the chat.
         outer: The turn whose tool started this one; None for a turn started from outside.
         parts: What it uses of its chat.
         within: The call of that tool.
@@ -97,8 +99,6 @@ class ActiveTurn:
         calling: The calls of the last answer now running; None if there are none.
         wrote: Whether a tool that must not run twice has run.
         records: None while no tools are offered.
-        offer: The tools offered to its model, fixed when the rule was chosen; None before that, and for a turn that is
-            only closed.
         reads_on: Whether the model can read on in a result that is too long to be shown whole.
         done: The turn in its final form; None until it has ended.
         is_over: Whether all its events have been sent, so that no turn can run inside it any more.
@@ -111,6 +111,7 @@ class ActiveTurn:
     request: ChatRequest
     clock: Clock
     sink: Sink
+    tools: ToolRegistry
     outer: ActiveTurn | None = None
     within: RunningCall | None = None
     origin: Origin = "model"
@@ -134,7 +135,6 @@ class ActiveTurn:
     wrote: bool = False
     records: list[ToolCallRecord] | None = None
     reads_on: bool = False
-    offer: ToolRegistry | None = None
     rounds: list[Round] = attrs.field(factory=list)
     usage: Usage | None = None
     warnings: list[str] = attrs.field(factory=list)
@@ -150,11 +150,6 @@ class ActiveTurn:
         return self.request.approve or (rule is not None and rule.approve)
 
     @property
-    def tools(self) -> ToolRegistry:
-        """The tools that its calls are looked up in."""
-        return self.parts.tools.get_registry() if self.offer is None else self.offer
-
-    @property
     def answer(self) -> str:
         """The text of the last answer, including the text before its pauses."""
         assert self.result is not None
@@ -164,7 +159,8 @@ class ActiveTurn:
         """Add the last answer to the messages, followed by the results of its calls."""
         assert self.said is not None
         self.messages, self.said = (*self.messages, self.said, *answers), None
-        self.has_media = self.has_media or any(answer.media for answer in answers)
+        for answer in answers:
+            self.has_media = self.has_media or bool(answer.media)
 
     def take(self, result: ChatResult, elapsed_ms: float, price: Price | None) -> None:
         """Take the result of a request for the answer."""
@@ -172,11 +168,16 @@ class ActiveTurn:
         self.result, self.said = result, result.message
         # The whole answer replaces its pieces: a turn that ends now must not have the text twice.
         self.pieces.clear()
-        self.warnings.extend(w for w in result.warnings if w not in self.warnings)
+        for warning in result.warnings:
+            if warning not in self.warnings:
+                self.warnings.append(warning)
         if result.usage is not None:
             self.usage = result.usage if self.usage is None else self.usage + result.usage
-        thought = [part.text for part in result.message.parts if type(part) is ReasoningPart]
-        self.rounds.append(self.who.round(result, elapsed_ms, price, "".join(thought)))
+        thought = ""
+        for part in result.message.parts:
+            if type(part) is ReasoningPart:
+                thought += part.text
+        self.rounds.append(self.who.round(result, elapsed_ms, price, thought))
 
     async def earlier_result(self, call_id: str) -> EarlierResult | None:
         """Return the result of a call that the model was shown: of this turn, or of one in the kept history.
@@ -243,7 +244,7 @@ def new_turn_id(outer: ActiveTurn | None = None, place: str = "") -> str:
         place: Of the new turn in that one; empty if it is not known.
     """
     if outer is None or not place:
-        return secrets.token_hex(16)
+        return os.urandom(16).hex()
     return hashlib.sha256(f"{outer.info.id} {place}".encode()).hexdigest()[:32]
 
 

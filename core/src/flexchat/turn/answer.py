@@ -54,7 +54,7 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
     assert turn.rule is not None
     rule, turn.clock.doing = turn.rule[1], "the tool loop"
     _begin(turn, rule)
-    options, offered = _options(rule, turn.request), turn.parts.offered_to(rule, turn.offer)
+    options, offered = _options(rule, turn.request), turn.parts.offered_to(rule, turn.tools)
     if turn.journal is not None and turn.journal.is_closed:
         # A closed turn runs nothing: its recorded calls are matched with the tools of then, not with those of now.
         offered = turn.journal.offered
@@ -79,7 +79,7 @@ def first_request(turn: ActiveTurn) -> ModelRequest:
     assert turn.rule is not None
     rule = turn.rule[1]
     _begin(turn, rule)
-    offered = turn.parts.offered_to(rule, turn.offer)
+    offered = turn.parts.offered_to(rule, turn.tools)
     dialogue = _RuleDialogue(turn, rule, _options(rule, turn.request), offered)
     assert turn.who is not None
     return request_to(turn, turn.who, turn.messages, dialogue.first, offered=offered, form=turn.form)
@@ -131,7 +131,8 @@ def _begin(turn: ActiveTurn, rule: ResponseRule) -> None:
     prompt = substitute_variables(rule.prompt, turn.profile, request.variables)
     start = (SystemMessage(content=prompt), *earlier) if prompt else tuple(earlier)
     turn.messages, turn.kept = (*start, *asked), len(start)
-    turn.has_media = any(type(message) is ToolMessage and message.media for message in turn.messages)
+    for message in turn.messages:
+        turn.has_media = turn.has_media or (type(message) is ToolMessage and bool(message.media))
     turn.who = Candidates(llm=rule.llm, model=rule.model, fallback=[*rule.fallback])
     turn.form = turn.form or turn.parts.form_of(rule)
     turn.warnings += [*repairs, *more_repairs]

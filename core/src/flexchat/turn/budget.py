@@ -21,8 +21,6 @@ async def refuse_beyond_limits(turn: ActiveTurn, llm: LLM, model: str) -> None:
         TurnLimitError: A ceiling is reached, or it cannot be known whether it is.
     """
     limits = turn.parts.limits
-    if limits.turn_tokens is None and limits.turn_cost is None:
-        return
     # The phases before the answer count as well: their models are paid for by the same turn.
     rounds = [*turn.rounds, *(each for phase in turn.log.records for each in phase.rounds)]
     if limits.turn_tokens is not None:

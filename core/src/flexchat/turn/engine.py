@@ -58,16 +58,11 @@ class TurnEngine:
         )
         self.router = Router(config, stores or {}, usual_thresholds, mask)
         self.explaining = asyncio.Lock()
-        self._keeper = keeper
+        self.keeper = keeper
 
-    @property
-    def keeper(self) -> Keeper | None:
-        """See TurnEngine."""
-        return self._keeper
-
-    @keeper.setter
-    def keeper(self, keeper: Keeper | None) -> None:
-        self._keeper = self.parts.stored = keeper
+    def keep_in(self, keeper: Keeper) -> None:
+        """Record conversations with this keeper from now on."""
+        self.keeper = self.parts.stored = keeper
 
     def begin(
         self,
@@ -199,6 +194,7 @@ class TurnEngine:
             request=request,
             clock=Clock(self.parts.limits.turn_timeout_ms, None if outer is None else outer.clock.until),
             sink=sink,
+            tools=self.parts.tools.get_registry(),
             outer=outer,
             within=None if outer is None else current_call.get(),
             form=None if request.response_format is None else answer_format(request.response_format),

@@ -92,7 +92,8 @@ async def exchange(
         if turn.parts.hooks.gates_requests:
             request = await turn.parts.hooks.before_model_request(request)
             who.model = request.model
-        await refuse_beyond_limits(turn, llm, who.model)
+        if turn.parts.has_ceiling:
+            await refuse_beyond_limits(turn, llm, who.model)
         if turn.journal is not None:
             turn.journal.add("request", llm=request.llm, model=request.model, messages=len(messages))
             # On disk before the request: a call of its answer must not exist without the steps that led to it.
@@ -203,9 +204,11 @@ def _asked(
     if offered:
         known, tools, tool_format = turn.parts.tools.get_registry(), turn.tools, llm.provider.tool_format(model)
         # A tool that its source has lost since it was offered is no longer sent.
-        still_there = tuple(
-            name for name in offered if (tool := tools.get(name)) is not None and known.now(tool) is not None
-        )
+        still_there = offered
+        if not known.still_has(tools):
+            still_there = tuple(
+                [name for name in offered if (tool := tools.get(name)) is not None and known.now(tool) is not None]
+            )
         changes["tools"] = tools.wire_tools(tool_format, still_there)
         for name, reason in tools.dropped_by(tool_format, still_there).items():
             warning = f"'{llm.name}' was not offered {name}: {reason}"

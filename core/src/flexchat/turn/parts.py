@@ -40,6 +40,7 @@ class TurnParts:
         tools: The tools' registry, executor and limits.
         phase_timeout_s: Seconds each of phases 1 to 3 may take.
         stored: Where the conversations are stored; None if none are.
+        has_ceiling: Whether limits.turn_cost or limits.turn_tokens is set.
         spent: What the turns that have ended cost, by tenant.
     """
 
@@ -50,7 +51,12 @@ class TurnParts:
     mask: Mask = attrs.field(factory=Mask)
     stored: StoredRecords | None = None
     spent: dict[str, Cost] = attrs.field(factory=dict)
+    has_ceiling: bool = attrs.field(init=False)
     _formats: dict[int, tuple[ResponseFormatTable, AnswerFormat]] = attrs.field(factory=dict, init=False)
+
+    @has_ceiling.default
+    def _has_ceiling(self) -> bool:
+        return self.limits.turn_cost is not None or self.limits.turn_tokens is not None
 
     @property
     def phase_timeout_s(self) -> float:

@@ -6,7 +6,6 @@ import asyncio
 import functools
 import json
 import logging
-from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
@@ -69,7 +68,8 @@ async def rounds(turn: ActiveTurn, dialogue: Dialogue, offered: Sequence[str], l
     for iteration in range(1, limit + 1):
         result = await dialogue.ask()
         step = next_step(result)
-        log.debug("iteration %d: %s, then: %s", iteration, result.finish_reason, step.value)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("iteration %d: %s, then: %s", iteration, result.finish_reason, step.value)
         if step is NextStep.RUN_TOOLS and offered:
             calls = calls_to_run(result)
             dialogue.remember(result, calls, await run_calls(turn, calls, manners, offered, iteration))
@@ -96,23 +96,24 @@ class Manners:
     def __init__(self, registry: ToolRegistry, limits: LimitsTable) -> None:
         self._registry = registry
         self._limits = limits
-        self._times_asked: Counter[str] = Counter()
+        self._times_asked: dict[str, int] = {}
         self._refused: set[str] = set()  # repeated calls already refused once
         self._run = 0
         self.exhausted = ""
 
     def judge(self, calls: Sequence[ToolCall]) -> list[str | None]:
         """Return, for each call of an answer, why it does not run; None if it does."""
-        refusals = [self._refusal(call, index) for index, call in enumerate(calls)]
-        self._refused.update(_signature(c) for c, refusal in zip(calls, refusals, strict=True) if refusal == _REPEATED)
+        repeated: list[str] = []
+        refusals = [self._refusal(call, index, repeated) for index, call in enumerate(calls)]
+        self._refused.update(repeated)
         return refusals
 
-    def _refusal(self, call: ToolCall, index: int) -> str | None:
+    def _refusal(self, call: ToolCall, index: int, repeated: list[str]) -> str | None:
         signature = _signature(call)
-        self._times_asked[signature] += 1
-        tool = self._registry.get(self._registry.name_of(call.name))
-        if not (tool is not None and tool.repeatable) and self._times_asked[signature] > MAX_IDENTICAL_CALLS:
-            log.warning("tool %s: the same call for the %d. time; refused", call.name, self._times_asked[signature])
+        times = self._times_asked[signature] = self._times_asked.get(signature, 0) + 1
+        if times > MAX_IDENTICAL_CALLS and not self._is_repeatable(call):
+            log.warning("tool %s: the same call for the %d. time; refused", call.name, times)
+            repeated.append(signature)
             if signature in self._refused:
                 self.exhausted = f"the model repeated one call of {call.name} after it had been refused"
             return _REPEATED
@@ -128,6 +129,10 @@ class Manners:
             return f"Not executed: the budget of {most} tool calls for this message is used up"
         self._run += 1
         return None
+
+    def _is_repeatable(self, call: ToolCall) -> bool:
+        tool = self._registry.get(self._registry.name_of(call.name))
+        return tool is not None and tool.repeatable
 
 
 def can_read_on(registry: ToolRegistry, offered: Collection[str]) -> bool:
@@ -199,6 +204,8 @@ def _groups(calls: Sequence[ToolCall], refusals: Sequence[str | None], registry:
     """Return the calls, by index, in groups that may run side by side, in order."""
     groups: list[list[int]] = []
     shared = False
+    if len(calls) == 1:
+        return [[0]]
     for index, call in enumerate(calls):
         tool = registry.get(registry.name_of(call.name))
         # A refused call runs nothing, so it need not be alone.
@@ -243,15 +250,16 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
             named = wrote if wrote.name == call.name else attrs.evolve(wrote, name=call.name)
             await sink.begin(ToolStarted(info=turn.info, call=named))
 
+    tools = turn.tools
     call = round_.calls[index] = Call(
-        name=turn.tools.name_of(asked.name),
+        name=tools.name_of(asked.name),
         arguments=asked.arguments if asked.arguments is not None else {},
         origin=turn.origin,
         id=asked.id,
         turn=turn.info,
         context=turn.request.context,
         offered=offered,
-        offer=turn.tools,
+        offer=tools,
         refusal=refusal,
         seconds_left=turn.clock.left,
         tell=tell,

@@ -64,15 +64,15 @@ class Router:
                 # are what the recorded answers refer to.
                 turn.rule = rule_as_recorded(self.rules, chosen, turn.info.id)
                 turn.warnings += await turn.parts.tools.ready_for(turn.rule[1])
-                turn.offer = turn.parts.tools.offer_to(turn.rule[1])
+                turn.tools = turn.parts.tools.offer_to(turn.rule[1])
             await turn.log.end(turn.sink, "response matching", turn.rule, chosen["outcome"])
             return
         await self.match(turn)
         assert turn.rule is not None
         turn.warnings += await turn.parts.tools.ready_for(turn.rule[1])
-        turn.offer = turn.parts.tools.offer_to(turn.rule[1])
+        turn.tools = turn.parts.tools.offer_to(turn.rule[1])
         if turn.journal is not None:
-            offered, outcome = turn.offer.list(), turn.log.records[-1].outcome
+            offered, outcome = turn.tools.list(), turn.log.records[-1].outcome
             names, sources = (
                 [tool.name for tool in offered],
                 {tool.name: tool.source for tool in offered if tool.source},

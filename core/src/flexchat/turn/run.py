@@ -7,7 +7,7 @@ import contextlib
 import contextvars
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import attrs
@@ -193,15 +193,20 @@ def _citations(turn: ActiveTurn, response: ChatResponse) -> tuple[Citation, ...]
     return citations_of(response.content, turn.rag, shown, turn.found)
 
 
-@contextlib.contextmanager
-def in_turn(turn: ActiveTurn) -> Iterator[None]:
-    """Make it the turn this code runs in; on exit the turn is over."""
-    token = current_turn.set(turn)
-    try:
-        yield
-    finally:
-        turn.is_over = True
-        current_turn.reset(token)
+class in_turn:
+    """A context manager that makes it the turn this code runs in; on exit the turn is over."""
+
+    __slots__ = ("_token", "_turn")
+
+    def __init__(self, turn: ActiveTurn) -> None:
+        self._turn = turn
+
+    def __enter__(self) -> None:
+        self._token = current_turn.set(self._turn)
+
+    def __exit__(self, *error: object) -> None:
+        self._turn.is_over = True
+        current_turn.reset(self._token)
 
 
 async def read_turn(
