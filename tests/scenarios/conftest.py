@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from engines import Answering
 from flexchat import Profile, ToolDefinition
+from flexchat.calls.calls import ToolParts
 from flexchat.calls.manager import ToolManager
 from flexchat.config.model import LimitsTable, ResponseRule, RuleTools, ToolsTable
 from flexchat.plugin import Implementation
@@ -44,7 +45,10 @@ def definition(name: str = "get_weather", implementation: dict | None = None, **
 
 def manager(*tools: Any, hooks: Hooks | None = None, **table: Any) -> ToolManager:
     """A tool manager with these tools, and all first-party implementation types."""
-    made = ToolManager(ToolsTable(**table), formats=formats, implementation_types=types, handlers=handlers, hooks=hooks)
+    made = ToolManager(
+        ToolsTable(**table),
+        ToolParts(formats=formats, implementation_types=types, handlers=handlers, hooks=hooks or Hooks()),
+    )
     made.add(tools)
     return made
 

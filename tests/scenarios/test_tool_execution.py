@@ -438,6 +438,7 @@ async def test_results_have_a_json_form_or_are_an_error(make_manager):
 
 async def test_secrets_stay_out_of_errors(make_tool):
     """What came from the environment and what looks like a secret is masked (TC-120, TC-43)."""
+    from flexchat.calls.calls import ToolParts
     from flexchat.calls.manager import ToolManager
     from flexchat.plugin.threads import run_in_thread  # noqa: F401  # imported here to show nothing else is needed
 
@@ -446,7 +447,7 @@ async def test_secrets_stay_out_of_errors(make_tool):
         """Query."""
         raise RuntimeError("postgres://admin:hunter22@db failed, password=tiger77, key canary-123456")
 
-    made = ToolManager(mask=Mask(["canary-123456"]))
+    made = ToolManager(parts=ToolParts(mask=Mask(["canary-123456"])))
     made.add([query])
     error = (await run(made, "query", {})).error
 

@@ -61,4 +61,5 @@ class Answering:
     def _turn(self, profile: Profile, message: str, history: tuple[Message, ...], feed: Feed | None) -> ActiveTurn:
         turn = self._engine.begin(ChatRequest(user_message=message, history=history), feed=feed)
         turn.profile, turn.rule = profile, (0, self._rule)
+        turn.tools = self._engine.parts.tools.offer_to(self._rule)
         return turn

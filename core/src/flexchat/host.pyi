@@ -11,7 +11,7 @@ from .assembly import (
 from .calls.claim import STORED_RESULT as STORED_RESULT
 from .calls.manager import ToolLike as ToolLike, ToolManager as ToolManager
 from .calls.questions import reply_problem as reply_problem
-from .calls.rule_cost import rule_cost as rule_cost
+from .calls.tool_notes import rule_cost as rule_cost
 from .config.document import (
     ConfigDocument as ConfigDocument,
     MAX_BYTES as MAX_BYTES,

@@ -7,6 +7,7 @@ import threading
 import attrs
 import pytest
 from flexchat import EffectUnknownError, MediaPart, ToolContext, ToolDefinition, WithMedia, tool
+from flexchat.calls.calls import ToolParts
 from flexchat.calls.effects import Effects
 from flexchat.calls.manager import ToolManager
 from flexchat.conversations.memory_ledger import MemoryLedger
@@ -76,7 +77,9 @@ def pay(till):
 
 def calls_of(ledger, *tools, steps=(), lease_s=30.0):
     made = ToolManager(
-        effects=Effects(ledger, lease_s=lease_s), hooks=Hooks(steps=[PluginStep("plugin", step) for step in steps])
+        parts=ToolParts(
+            effects=Effects(ledger, lease_s=lease_s), hooks=Hooks(steps=[PluginStep("plugin", step) for step in steps])
+        )
     )
     made.add(tools)
     return made.calls
@@ -1129,7 +1132,9 @@ async def test_what_was_sent_before_stays_unknown_when_the_repetition_cannot_beg
 
 
 def calls_in_memory(*tools, steps=()):
-    made = ToolManager(mask=Mask(["hush-hush-1"]), hooks=Hooks(steps=[PluginStep("plugin", step) for step in steps]))
+    made = ToolManager(
+        parts=ToolParts(mask=Mask(["hush-hush-1"]), hooks=Hooks(steps=[PluginStep("plugin", step) for step in steps]))
+    )
     made.add(tools)
     return made.calls, made.effects.ledger
 

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from flexchat import ToolContext, tool
+from flexchat.calls.calls import ToolParts
 from flexchat.calls.effects import Effects
 from flexchat.calls.manager import ToolManager
 from flexchat.conversations.memory_ledger import MemoryLedger
@@ -25,7 +26,9 @@ PROCESSES, KEYS = 8, 100
 
 
 def calls_of(folder, *tools, lease_s=30.0):
-    manager = ToolManager(effects=Effects(SqliteConversations(folder / "c.db").ledger(), lease_s=lease_s))
+    manager = ToolManager(
+        parts=ToolParts(effects=Effects(SqliteConversations(folder / "c.db").ledger(), lease_s=lease_s))
+    )
     manager.add(tools)
     return manager
 
@@ -118,7 +121,7 @@ class Leased(MemoryLedger):
 def test_a_fork_is_an_owner_of_its_own(tmp_path):
     """Workers are often forked from a process that has loaded everything, and whose thread they do not have."""
     effects = Effects(Leased())
-    manager = ToolManager(effects=effects)
+    manager = ToolManager(parts=ToolParts(effects=effects))
     manager.add([paying(tmp_path)])
     asyncio.run(manager.calls.run(call(0)))
     owners = multiprocessing.get_context("fork").SimpleQueue()

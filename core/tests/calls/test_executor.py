@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import pytest
+from flexchat.calls.calls import ToolParts
 from flexchat.calls.manager import ToolManager
 from flexchat.domain import ToolResult
 from flexchat.plugin.contracts import ToolContext, ToolHandler
@@ -22,7 +23,7 @@ class Unspeakable(Exception):
 
 
 async def outcome(tool, params=None, hooks=None):
-    made = ToolManager(hooks=hooks)
+    made = ToolManager(parts=ToolParts(hooks=hooks))
     made.add([tool])
     result = await made.get_executor().execute(tool.__name__, params or {})
     json.loads(for_the_model(result, 1000))

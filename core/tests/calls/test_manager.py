@@ -2,6 +2,7 @@
 
 import pytest
 from flexchat import tool
+from flexchat.calls.calls import ToolParts
 from flexchat.calls.manager import ToolManager
 from flexchat.config.model import ToolEntry
 from flexchat.domain import Implementation, ToolDefinition
@@ -20,8 +21,7 @@ OFFERED = ToolDefinition(
 @pytest.mark.parametrize(("said", "holds"), [(None, True), (True, True), (False, False)])
 def test_what_a_configuration_says_of_a_ready_made_tool_counts_also_where_it_says_no(said, holds):
     """Only what it does not say is the tool's own."""
-    manager = ToolManager.__new__(ToolManager)
-    manager._offered = {"poll": OFFERED}
+    manager = ToolManager(parts=ToolParts(offered={"poll": OFFERED}))
 
     known = manager._switched_on(ToolEntry(name="poll", exclusive=said, repeatable=said))
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from flexchat import EffectUnknownError, FlexChat, Implementation, ToolContext, ToolDefinition, ToolRetry, tool
 from flexchat.assembly import check_config
+from flexchat.calls.calls import ToolParts
 from flexchat.calls.effects import Effects
 from flexchat.calls.manager import ToolManager
 from flexchat.conversations.memory_ledger import MemoryLedger
@@ -41,7 +42,7 @@ class Service:
 
 async def outcome(made, *, ledger=None, **rest):
     arguments = {"what": ["1"]} if made.definition.parameters["properties"] else {}
-    manager = ToolManager(effects=Effects(ledger or MemoryLedger()))
+    manager = ToolManager(parts=ToolParts(effects=Effects(ledger or MemoryLedger())))
     manager.add([made])
     return await manager.calls.run(Call(name="ask", arguments=arguments, origin="program", path="k", **rest))
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from flexchat import FlexChat, tool
+from flexchat.calls.calls import ToolParts
 from flexchat.calls.manager import ToolManager
 from flexchat.domain import ToolResult, TurnInfo
 from flexchat.errors import ConfigError, PluginConflictError, PluginLoadError
@@ -63,7 +64,7 @@ def double(ran):
 
 def manager(tools, *steps):
     hooks = Hooks(steps=[PluginStep(f"plugin{i}", step) for i, step in enumerate(steps)])
-    made = ToolManager(hooks=hooks)
+    made = ToolManager(parts=ToolParts(hooks=hooks))
     made.add(tools)
     return made
 

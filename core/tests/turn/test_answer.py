@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from engines import Answering
+from flexchat.calls.calls import ToolParts
 from flexchat.calls.manager import ToolManager
 from flexchat.config.model import LimitsTable, ResponseRule, RuleTools, ToolsTable
 from flexchat.domain import (
@@ -68,7 +69,7 @@ def now() -> str:
 
 
 async def answer(provider, *, streamed=False, timeout_ms=60_000, **table):
-    tools = ToolManager(ToolsTable(**table), formats={"odd": lambda tools: [{} for _ in tools]})
+    tools = ToolManager(ToolsTable(**table), ToolParts(formats={"odd": lambda tools: [{} for _ in tools]}))
     tools.add([now])
     limits = LimitsTable(turn_timeout_ms=timeout_ms)
     rule = ResponseRule(llm="bot", model="m", tools=RuleTools())

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from engines import engine
+from flexchat.calls.calls import ToolParts
 from flexchat.calls.manager import ToolManager
 from flexchat.config.model import LimitsTable
 from flexchat.domain import ChatRequest, Implementation, ToolCall, ToolDefinition, ToolFinished, ToolStarted
@@ -41,7 +42,9 @@ class Loop:
 
     def __init__(self, log, *, per_answer=99, per_turn=99, time_left=None):
         tools = ToolManager(
-            implementation_types={"log": ImplementationType(name="log", settings_class=object, run=log.run)}
+            parts=ToolParts(
+                implementation_types={"log": ImplementationType(name="log", settings_class=object, run=log.run)}
+            )
         )
         for name in ("free", "alone"):
             implementation = Implementation(type="log", settings=None)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any
 
+import attrs
+
+from ..config.model import ToolsTable
 from ..domain import ToolDefinition, ToolResult
 from ..domain.fetching import Fetcher
 from ..domain.masking import Mask
-from ..domain.media import DEFAULT_MAX_BYTES
 from ..errors import PluginConflictError, PluginLoadError
-from ..plugin.call import STAGES, Call, PluginStep, Rest, Step, Tell, stage_problem
-from ..plugin.contracts import ImplementationType, Retriever, ToolHandler
+from ..plugin.call import STAGES, Call, PluginStep, Rest, Step, stage_problem
+from ..plugin.contracts import ImplementationType, Retriever, ToolEncoder, ToolHandler
 from ..plugin.foreign import contained
 from ..plugin.hooks import Hooks
+from ..tools.python_function import PYTHON
 from ..tools.registry import ToolRegistry
 from ..tools.sources import ToolSources
 from .claim import ClaimEffect, Recall
@@ -30,17 +33,35 @@ _Link = Callable[[Call, Rest], Coroutine[Any, Any, ToolResult]]
 """A step, ready to be called with a call and the rest."""
 
 
+@attrs.frozen(kw_only=True)
+class ToolParts:
+    """What a chat's tools are made of, and what their calls use.
+
+    Attributes:
+        formats: Tool encoders of the installed providers, by format name.
+        offered: The plugins' ready-made tools, which an entry switches on by name.
+        hooks: The plugins' gates and steps, and their event hooks for calls that bring no reporter of their own.
+        mask: Removes secrets from error texts.
+        effects: The ledger of what tools change.
+        fetcher: What tools send requests with.
+    """
+
+    formats: Mapping[str, ToolEncoder] = attrs.field(factory=dict)
+    implementation_types: Mapping[str, ImplementationType] = attrs.field(factory=dict)
+    handlers: Mapping[tuple[str, str], ToolHandler] = attrs.field(factory=dict)
+    offered: Mapping[str, ToolDefinition] = attrs.field(factory=dict)
+    stores: Mapping[str, Retriever] = attrs.field(factory=dict)
+    hooks: Hooks = attrs.field(factory=Hooks)
+    mask: Mask = attrs.field(factory=Mask)
+    effects: Effects = attrs.field(factory=Effects)
+    fetcher: Fetcher | None = None
+
+
 class Calls:
     """Runs tool calls: every way to call a tool ends here. The outcome is always a ToolResult.
 
     Args:
-        hooks: The plugins' gates and steps, and their event hooks for calls that bring no reporter of their own.
-        default_timeout_ms: For tools that do not set their own.
-        mask: Removes secrets from error texts.
-        error_detail: "message" shows a model the (masked) text of an exception; "incident" shows a number, logged
-            together with the full text.
-        effects: The ledger; None for one in memory.
-        fetcher: What tools send requests with.
+        table: The limits, and how much of an error a model is shown.
         sources: The tool sources, some of which may not be open yet; None if there are none.
         open_sources: Where the registry's tools of sources run; default: sources.
 
@@ -54,48 +75,31 @@ class Calls:
     def __init__(
         self,
         registry: ToolRegistry,
-        implementation_types: Mapping[str, ImplementationType],
+        parts: ToolParts,
+        table: ToolsTable | None = None,
         *,
-        handlers: Mapping[tuple[str, str], ToolHandler] | None = None,
-        stores: Mapping[str, Retriever] | None = None,
-        hooks: Hooks | None = None,
-        default_timeout_ms: int = 30_000,
-        mask: Mask | None = None,
-        error_detail: Literal["message", "incident"] = "message",
-        max_media_bytes: int = DEFAULT_MAX_BYTES,
-        effects: Effects | None = None,
-        fetcher: Fetcher | None = None,
         sources: ToolSources | None = None,
         open_sources: ToolSources | None = None,
     ) -> None:
-        hooks, mask = hooks or Hooks(), mask or Mask()
-        outcomes = self._outcomes = Outcomes(mask, error_detail, max_media_bytes)
-        prepared = self._prepared = PreparedTools(implementation_types, dict(handlers or {}))
-        gates = hooks.of("flexchat_before_tool_call")
-        tell: Tell = hooks.tell_call
-        claim = ClaimEffect(effects or Effects(), registry, outcomes, mask, default_timeout_ms)
+        table, mask, timeout_ms = table or ToolsTable(), parts.mask, default_timeout_ms(table)
+        outcomes = self._outcomes = Outcomes(mask, table.error_detail, table.max_media_bytes)
+        prepared = self._prepared = PreparedTools({PYTHON.name: PYTHON, **parts.implementation_types}, parts.handlers)
+        gates = parts.hooks.of("flexchat_before_tool_call")
+        claim = ClaimEffect(parts.effects, registry, outcomes, mask, timeout_ms)
         self.recalled = claim.recalled
         # Recall is outside the look-up: a call whose tool is gone since a crash must still report its effect. Approval
         # comes before the claim: a call that the person declines leaves no row in the ledger.
         core: list[Step] = [
-            Told(tell, mask, outcomes),
+            Told(parts.hooks.tell_call, mask, outcomes),
             Recall(claim),
             LookUp(registry, sources),
             CheckArguments(prepared, outcomes),
             *([Authorize(gates, outcomes)] if gates else []),
             Approve(mask, claim.has_begun),
             claim,
-            Run(
-                prepared,
-                outcomes,
-                dict(handlers or {}),
-                dict(stores or {}),
-                default_timeout_ms,
-                fetcher,
-                open_sources or sources,
-            ),
+            Run(prepared, outcomes, parts.handlers, parts.stores, timeout_ms, parts.fetcher, open_sources or sources),
         ]
-        steps = self.steps = _in_order(core, hooks.steps)
+        steps = self.steps = _in_order(core, parts.hooks.steps)
         # From the inside out, since each step is given the rest.
         links = [(step, self._guarded(step) if isinstance(step, PluginStep) else step) for step in reversed(steps)]
         self._links = tuple(link for _, link in links)
@@ -182,6 +186,42 @@ def _without(plugin: str, step: str, wrong: str, call: Call, rest: _Once) -> Too
         return ToolResult.failed(call.name, text)
     call.note(f"plugin {plugin}: the step {step} {wrong} after the tool had run")
     return result
+
+
+class ToolExecutor:
+    """Executes tools, through Calls. The outcome is always a ToolResult.
+
+    Source: tool-execution specification (requirements TC-14, TC-36 to TC-49).
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def execute(
+        self,
+        name: str,
+        params: Mapping[str, Any],
+        *,
+        allowed: Collection[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> ToolResult:
+        """Run a tool with these arguments. The outcome is a result for any name and params.
+
+        Args:
+            allowed: Names that were offered; any other tool counts as not found. None allows all.
+            timeout_s: Seconds left, if fewer than the tool's own timeout.
+        """
+        call = Call(name=name, arguments=params, origin="program", offered=allowed, seconds_left=lambda: timeout_s)
+        return await self._calls.run(call)
+
+    def validate(self, tool: ToolDefinition, params: Mapping[str, Any]) -> list[str]:
+        """Return the problems with the arguments, worded by the specification; empty if there are none."""
+        return self._calls.findings(tool, params)
+
+
+def default_timeout_ms(table: ToolsTable | None) -> int:
+    """Return the milliseconds a tool without its own timeout may take."""
+    return (table.default_timeout_ms if table is not None else None) or 30_000
 
 
 def _chain(call: Call, links: Sequence[_Link]) -> Coroutine[Any, Any, ToolResult]:

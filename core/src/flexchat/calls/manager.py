@@ -10,19 +10,15 @@ import attrs
 
 from ..config.model import ResponseRule, ToolEntry, ToolsTable
 from ..domain import Implementation, ToolDefinition
-from ..domain.fetching import Fetcher
-from ..domain.masking import Mask
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
-from ..plugin.contracts import ClosableFetcher, ImplementationType, Retriever, ToolEncoder, ToolHandler
-from ..plugin.hooks import Hooks
+from ..plugin.contracts import ClosableFetcher
 from ..plugin.host import PluginHost
 from ..plugin.in_process import hooks_of_chat
-from ..tools.python_function import PYTHON, FunctionTool, tool
+from ..tools.python_function import FunctionTool, tool
 from ..tools.registry import ToolRegistry
 from ..tools.sources import Surroundings, ToolSources
-from .calls import Calls
+from .calls import Calls, ToolExecutor, ToolParts, default_timeout_ms
 from .effects import Effects
-from .executor import ToolExecutor
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +30,7 @@ class ToolManager:
     """Loads the tools of a config, and gives access to registry and executor.
 
     Args:
-        formats: Tool encoders of the installed providers, by format name.
-        offered: The plugins' ready-made tools, which an entry switches on by name.
-        effects: The ledger of what tools change; None for one in memory.
-        fetcher: What tools send requests with.
+        table: Limits, and what load_tools registers.
         sources: The configured tool sources, which start_sources starts; None for none.
         open_sources: Where the tools of sources run; default: sources.
 
@@ -53,87 +46,41 @@ class ToolManager:
     def __init__(
         self,
         table: ToolsTable | None = None,
+        parts: ToolParts | None = None,
         *,
-        formats: Mapping[str, ToolEncoder] | None = None,
-        implementation_types: Mapping[str, ImplementationType] | None = None,
-        handlers: Mapping[tuple[str, str], ToolHandler] | None = None,
-        offered: Mapping[str, ToolDefinition] | None = None,
-        stores: Mapping[str, Retriever] | None = None,
-        hooks: Hooks | None = None,
-        mask: Mask | None = None,
-        effects: Effects | None = None,
-        fetcher: Fetcher | None = None,
         sources: ToolSources | None = None,
         open_sources: ToolSources | None = None,
     ) -> None:
         self.table = table or ToolsTable()
-        self.fetcher = fetcher
-        self._offered = offered or {}
-        self._rest: dict[str, Any] = {
-            "formats": formats,
-            "implementation_types": implementation_types,
-            "handlers": handlers,
-            "stores": stores,
-            "hooks": hooks,
-            "mask": mask,
-        }
-        self._registry = ToolRegistry(formats)
-        self.effects = effects or Effects()
+        self._parts = parts or ToolParts()
+        self.fetcher, self.effects = self._parts.fetcher, self._parts.effects
+        self._registry = ToolRegistry(self._parts.formats)
         self._adjusting: dict[str, ToolEntry] = {}
         self.sources = ToolSources() if sources is None or self.table.enabled is False else sources
         self._open_sources = open_sources or self.sources
         self.calls = Calls(
-            self._registry,
-            {PYTHON.name: PYTHON, **(implementation_types or {})},
-            handlers=handlers,
-            stores=stores,
-            hooks=hooks,
-            default_timeout_ms=self.get_default_timeout(),
-            mask=mask,
-            error_detail=self.table.error_detail,
-            max_media_bytes=self.table.max_media_bytes,
-            effects=self.effects,
-            fetcher=fetcher,
-            sources=self.sources,
-            open_sources=self._open_sources,
+            self._registry, self._parts, self.table, sources=self.sources, open_sources=self._open_sources
         )
         self._executor = ToolExecutor(self.calls)
 
     @classmethod
     def from_plugins(
-        cls,
-        host: PluginHost,
-        table: ToolsTable | None = None,
-        *,
-        stores: Mapping[str, Retriever] | None = None,
-        hooks: Hooks | None = None,
-        mask: Mask | None = None,
-        effects: Effects | None = None,
-        fetcher: Fetcher | None = None,
-        sources: ToolSources | None = None,
+        cls, host: PluginHost, table: ToolsTable | None = None, *, sources: ToolSources | None = None, **parts: Any
     ) -> ToolManager:
         """Create a manager on the records of plugins, without tools yet; ``add`` and ``load_tools`` add them.
 
         Args:
-            table: Limits, and what load_tools registers.
-            hooks: Event hooks and gates for calls; None for the plugins'.
-            effects: The ledger of what tools change; None for one in memory.
-            fetcher: What tools send requests with.
             sources: The tool sources, whose tools it has once ``start_sources`` was called.
+            parts: Further attributes of ToolParts. Without ``hooks``, they are the plugins'.
         """
-        return cls(
-            table,
+        plugins = ToolParts(
             formats=host.tool_formats.by_name,
             implementation_types=host.implementation_types.by_name,
             handlers=host.handlers.by_name,
             offered=host.tools.by_name,
-            stores=stores,
-            hooks=hooks_of_chat(host, {}) if hooks is None else hooks,
-            mask=mask,
-            effects=effects,
-            fetcher=fetcher,
-            sources=sources,
+            **({"hooks": hooks_of_chat(host, {})} | parts),
         )
+        return cls(table, plugins, sources=sources)
 
     def load_tools(
         self,
@@ -157,7 +104,7 @@ class ToolManager:
             if index in left_out:
                 continue
             changes = bool(self.sources.by_name) or entry.name in given
-            if changes and entry.implementation is None and entry.name not in self._offered:
+            if changes and entry.implementation is None and entry.name not in self._parts.offered:
                 self._adjusting[entry.name] = entry
                 continue
             try:
@@ -180,7 +127,7 @@ class ToolManager:
                     table=self.table,
                     adjust=self._adjusted,
                     adjusted=self._adjusting.keys(),
-                    mask=self._rest["mask"] or Mask(),
+                    mask=self._parts.mask,
                     create_fetcher=create_fetcher,
                 )
             )
@@ -212,9 +159,8 @@ class ToolManager:
             ToolDefinitionError: As add.
         """
         table = attrs.evolve(self.table, registry=(), enabled=None, sources={})
-        manager = ToolManager(
-            table, offered=self._offered, fetcher=self.fetcher, open_sources=self._open_sources, **self._rest
-        )
+        parts = attrs.evolve(self._parts, effects=Effects())
+        manager = ToolManager(table, parts, open_sources=self._open_sources)
         manager.add(tools)
         return manager
 
@@ -254,7 +200,7 @@ class ToolManager:
 
     def get_default_timeout(self) -> int:
         """Return the milliseconds a tool without its own timeout may take."""
-        return self.table.default_timeout_ms or 30_000
+        return default_timeout_ms(self.table)
 
     def _wants_tools(self, rule: ResponseRule) -> bool:
         wanted = rule.tools.enabled if rule.tools is not None else self.table.apply_globally
@@ -287,17 +233,17 @@ class ToolManager:
 
     def _usual(self, made: Implementation) -> Mapping[str, Any]:
         """Return the implementation type's defaults for a tool, which its entry overrides."""
-        kind = (self._rest["implementation_types"] or {}).get(made.type)
+        kind = self._parts.implementation_types.get(made.type)
         if kind is None or kind.defaults is None or isinstance(made.settings, Mapping):
             return {}
         found: Mapping[str, Any] = kind.defaults(made.settings)
         return found
 
     def _offered_tool(self, name: str) -> ToolDefinition:
-        if name not in self._offered:
-            hint = did_you_mean(name, self._offered) or f" (offered: {', '.join(self._offered) or 'none'})"
+        if name not in self._parts.offered:
+            hint = did_you_mean(name, self._parts.offered) or f" (offered: {', '.join(self._parts.offered) or 'none'})"
             raise ToolDefinitionError(f"no plugin offers a tool called {name}{hint}")
-        return self._offered[name]
+        return self._parts.offered[name]
 
     def _switched_on(self, entry: ToolEntry) -> ToolDefinition:
         return _changed_by(entry, self._offered_tool(entry.name))

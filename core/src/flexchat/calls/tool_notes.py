@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..config.model import Config
+from ..config.model import Config, ResponseRule
 from ..errors import ToolClashError, UnknownToolFormatError, did_you_mean
 from ..llms.llm import Llms
+from ..tools.cost import ToolsCost, cost_of
 from ..tools.registry import verify_trouble
 from .manager import ToolManager
-from .rule_cost import rule_cost
 
 Place = tuple[str | int, ...]
 
@@ -72,3 +72,15 @@ def _too_dear(config: Config, manager: ToolManager, llms: Llms) -> Iterator[tupl
                 f"its {len(offered)} tools take about {cost.tokens:,} tokens of every request (tools.budget_tokens is "
                 f"{budget:,}): allow fewer; flexchat tools cost --rule {index + 1} shows the dearest",
             )
+
+
+def rule_cost(rule: ResponseRule, manager: ToolManager, llms: Llms) -> tuple[str, ToolsCost]:
+    """Return the tool format a rule's model is sent, and the price of the rule's tools in it. Opens no source.
+
+    Raises:
+        UnknownLLMError: The rule names an LLM that is not configured.
+        UnknownToolFormatError: No installed plugin offers the format.
+    """
+    llm, model = llms.resolve(rule.llm, rule.model)
+    tool_format = llm.provider.tool_format(model)
+    return tool_format, cost_of(manager.get_registry(), manager.offered_to(rule), tool_format)

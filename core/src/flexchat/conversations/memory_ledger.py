@@ -164,8 +164,9 @@ class MemoryLedger:
     async def get(self, key: str, *, tenant: str) -> Effect:
         """Return an effect; see EffectLedger."""
         with self._lock:
-            row = self._find(key, tenant)
-            return told(row, self._lives(row.owner))
+            row = self._as_seen(self._find(key, tenant))
+            assert isinstance(row, Effect)
+            return row
 
     async def list(
         self,

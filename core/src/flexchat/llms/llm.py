@@ -95,7 +95,7 @@ class LLM:
         if (model, answered) in self._known_prices:
             return self._known_prices[model, answered]
         if takes_long(self.provider, self.prices, model, answered):
-            return await run_in_thread(self.price_of, model, answered)
+            await run_in_thread(self.price_of, model, answered)
         return self.price_of(model, answered)
 
     def cost_of_reading(self, model: str, tokens: int) -> Cost:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..config.model import Config, ResponseRule, RuleTools
-from ..domain import PhaseRecord, Profile, RagResults
+from ..domain import ChatRequest, PhaseRecord, Profile, RagResults
 from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.masking import Mask
 from ..errors import StuckTurnError
@@ -18,7 +18,6 @@ from .intent import IntentDetector
 from .matching import match_response_rule
 from .needs import needs_of, topic_model
 from .phase_log import PhaseNotes
-from .profile import build_profile
 from .topic import Topic, TopicDetector
 
 NOT_ASKED = PhaseNotes(skipped="no rule asks for it")
@@ -89,7 +88,7 @@ class Router:
         turn.rag = await self._rag(turn, topic)
         intent = await self._intent(turn, topic)
         turn.clock.look()
-        turn.profile = build_profile(turn.request, topic, turn.rag, intent)
+        turn.profile = _build_profile(turn.request, topic, turn.rag, intent)
         await turn.log.end(turn.sink, "profile building", turn.profile, _profile(turn.profile))
 
     async def match(self, turn: ActiveTurn) -> None:
@@ -206,6 +205,29 @@ def _rag(rag: RagResults) -> Mapping[str, Any]:
         for hit in rag.hits
     ]
     return {"result": rag.result, "data": hits[0] if rag.result == "match" else hits or None}
+
+
+def _build_profile(request: ChatRequest, topic: Topic, rag: RagResults, intent: str | None) -> Profile:
+    """Return the profile the rules are matched against.
+
+    It has a store and a collection if a document matches, or if the intent is that of a partial result.
+
+    Source: the original's profile building; requirement C21.
+    """
+    if not rag.hits:
+        return Profile(topic=topic.text, user_message=request.user_message, intent=intent)
+    named = next((hit for hit in rag.hits if hit.category == intent), None)
+    if rag.result == "match":
+        named = rag.hits[0]
+    return Profile(
+        topic=topic.text,
+        user_message=request.user_message,
+        rag_results=rag.result,
+        intent=intent,
+        service=named.store if named else None,
+        collection=named.collection if named else None,
+        documents=tuple(document for hit in rag.hits for document in hit.documents),
+    )
 
 
 def _profile(profile: Profile) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
-from flexchat.calls.rule_cost import rule_cost
+from flexchat.calls.tool_notes import rule_cost
 from flexchat.domain.prices import Cost
 from flexchat.domain.text import counted
 from flexchat.errors import did_you_mean

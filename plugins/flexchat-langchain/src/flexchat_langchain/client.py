@@ -177,8 +177,9 @@ class LangChainClient:
         turn = self._engine.begin(ChatRequest(user_message=""), feed=feed)
         turn.origin = "langchain"
         # Resolved once: what is bound to the model and what its calls run are the same tools, of the same sources.
-        turn.offer = self.tools.get_registry().offer(tools) if tools is None or tools else None
-        dialogue = _Dialogue(self, turn, messages)
+        if tools is None or tools:
+            turn.tools = self.tools.get_registry().offer(tools)
+        dialogue = _Dialogue(self, turn, messages, turn.tools.list() if tools is None or tools else ())
         if feed is None:
             yield await dialogue.answer()
             return
@@ -281,9 +282,14 @@ class OllamaClient(_NamedClient):
 class _Dialogue:
     """One message and its answers as LangChain messages; see flexchat.turn.rounds.Dialogue."""
 
-    def __init__(self, client: LangChainClient, turn: ActiveTurn, messages: list[BaseMessage]) -> None:
+    def __init__(
+        self,
+        client: LangChainClient,
+        turn: ActiveTurn,
+        messages: list[BaseMessage],
+        tools: Sequence[ToolDefinition],
+    ) -> None:
         self._client, self._turn, self._messages = client, turn, messages
-        tools = [] if turn.offer is None else turn.offer.list()
         self._offered = tuple(tool.name for tool in tools)
         self._tools = [attrs.evolve(tool, name=turn.tools.wire_name(tool.name)) for tool in tools]
         self._said: AIMessage = AIMessage(content="")

@@ -88,15 +88,15 @@ class Amnesiac(MemoryLedger):
 class Indiscreet(MemoryLedger):
     """Shows everybody's effects."""
 
-    def _found(self, key, tenant):
+    def _find(self, key, tenant):
         row = self._rows.get(key)
-        return row if row is not None else super()._found(key, tenant)
+        return row if row is not None else super()._find(key, tenant)
 
 
 class Silent(MemoryLedger):
     """Leaves a dead owner's claim as it is, so that nobody looks for it."""
 
-    def _told(self, row):
+    def _as_seen(self, row):
         return row
 
 
