@@ -23,7 +23,7 @@ class Unspeakable(Exception):
 
 
 async def outcome(tool, params=None, hooks=None):
-    made = ToolManager(parts=ToolParts(hooks=hooks))
+    made = ToolManager(parts=ToolParts(hooks=hooks or Hooks()))
     made.add([tool])
     result = await made.get_executor().execute(tool.__name__, params or {})
     json.loads(for_the_model(result, 1000))

@@ -64,7 +64,7 @@ def double(ran):
 
 def manager(tools, *steps):
     hooks = Hooks(steps=[PluginStep(f"plugin{i}", step) for i, step in enumerate(steps)])
-    made = ToolManager(parts=ToolParts(hooks=hooks))
+    made = ToolManager(parts=ToolParts(hooks=hooks or Hooks()))
     made.add(tools)
     return made
 

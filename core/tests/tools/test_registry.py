@@ -63,7 +63,9 @@ def test_a_tool_that_cannot_be_encoded_costs_no_other_tool(caplog):
     registry = ToolRegistry({"acme": encode})
     for name in ("a", "odd", "mute", "b"):
         registry.register(
-            ToolDefinition(name=name, description="D.", parameters={}, implementation=Implementation(type="mock"))
+            ToolDefinition(
+                name=name, description="D.", parameters={"type": "object"}, implementation=Implementation(type="mock")
+            )
         )
 
     names = ("a", "odd", "mute", "b")

@@ -105,7 +105,7 @@ class LookUp:
         if call.refusal is not None:
             return ToolResult.failed(call.name, call.refusal)
         if call.tool is None:
-            if tool is not None:
+            if call.offered is not None and self.registry.has(call.name):
                 log.warning("tool %s: called although it was not offered; refused", call.name)
             return self._not_found(call)
         return await rest()
