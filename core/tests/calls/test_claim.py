@@ -1215,7 +1215,7 @@ async def test_new_calls_whose_outcome_is_unknown_can_be_settled():
 
 async def test_a_new_call_refused_before_its_tool_leaves_a_released_row(till, pay):
     class Refuse:
-        name, place = "refuse", "claim"
+        name, stage = "refuse", "claim"
 
         async def __call__(self, call, rest):
             return ToolResult.failed(call.name, "not now")

@@ -24,7 +24,7 @@ from ..domain.masking import Mask
 from ..domain.media import in_words
 from ..domain.turn_json import result_from_json, result_to_json
 from ..errors import EffectUnknownError, StorageError, UnknownEffectError
-from ..plugin.call import Call, Stage, Rest
+from ..plugin.call import Call, Rest, Stage
 from ..schema.size import is_small
 from ..tools.registry import ToolRegistry
 from ..tools.results import shortened

@@ -179,7 +179,7 @@ class Call:
         iteration: Which answer of the model asked for it, from 1; 0 outside the tool loop.
         index: Its place in that answer, from 0.
         parent: The call of the tool that makes this one.
-        claimed: The row of its effect; None before the place "claim", and for tools that change nothing.
+        claimed: The row of its effect; None before the stage "claim", and for tools that change nothing.
         checked: The arguments as they passed the check, the same object as ``arguments`` from then on; read-only.
         handle: What the tool has remembered of a job it started, as JSON; of an earlier call if that broke off.
         remember: Keeps a handle; None before the stage "claim", and for tools that change nothing.
@@ -296,7 +296,7 @@ class Call:
     def key(self) -> str | None:
         """The key of its effect: the same whenever this very call is repeated, for example after a crash.
 
-        None before the place "claim", and for tools that change nothing.
+        None before the stage "claim", and for tools that change nothing.
         """
         return None if self.claimed is None else self.claimed.key
 
