@@ -438,6 +438,20 @@ def test_a_page_opened_while_the_first_turn_ends_shows_it(visit, serve, slow_mod
 
 
 @pytest.mark.slow
+def test_the_page_of_a_running_turn_shows_its_end(visit, serve, slow_model):
+    """It is opened while the turn runs, and nothing is clicked afterwards."""
+    server = serve(CONFIG.format(url=slow_model.url))
+    page = visit(server.url)
+    ask(page, "Tell me")
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+    (turn,) = httpx.get(f"{server.url}api/turns").json()["turns"]
+    steps = visit(f"{server.url}#/activity/turns/{turn['id']}")
+    expect(steps.get_by_text("The turn is still running")).to_be_visible()
+    slow_model.go.set()
+    expect(steps.get_by_text("The turn is done")).to_be_visible()
+
+
+@pytest.mark.slow
 def test_an_answer_is_not_taken_for_the_stopped_one_before_it(visit, serve, slow_model):
     """Asked again before the page has heard that the server keeps what was stopped."""
     server = serve(CONFIG.format(url=slow_model.url))

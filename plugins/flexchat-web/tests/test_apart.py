@@ -69,7 +69,7 @@ async def test_work_that_takes_too_long_is_given_up(processes, monkeypatch):
 
 async def test_who_asks_for_too_much_at_once_is_told(processes, monkeypatch):
     """What waits already is done."""
-    monkeypatch.setattr(apart, "MOST_WAITING", 2)
+    monkeypatch.setattr(apart, "MAX_WAITING", 2)
     first = [asyncio.create_task(processes.run(pow, 2, n)) for n in range(2)]
     await asyncio.sleep(0)
     with pytest.raises(ApiError, match="too much to do"):

@@ -1,7 +1,7 @@
 """Markdown's price: in proportion to the text, and known before it is rendered."""
 
 import pytest
-from flexchat_web.markdown import DEAREST, QUICK, all_rendered, price, rendered
+from flexchat_web.markdown import MAX_PRICE, QUICK, all_rendered, price, rendered
 
 HOSTILE = {
     "images": lambda n: "![" * n,
@@ -55,6 +55,6 @@ def test_what_is_too_dear_is_shown_as_it_is():
 
     found = all_rendered(["*a*", dear, dear, "*b*"])
 
-    assert price(dear) > DEAREST
+    assert price(dear) > MAX_PRICE
     assert [html[:5] for html in found] == ["<p><e", "<pre>", "<pre>", "<pre>"]
     assert price("A usual answer, with a **word** or two.\n\n" * 25) < QUICK

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SECONDS = 30.0
 """How long one piece of work may take in wall-clock time; a process's first includes its start."""
 
-MOST_WAITING = 64
+MAX_WAITING = 64
 """Pieces of work that may wait for a process; further callers are asked to retry."""
 
 _SIZE_BYTES = 8
@@ -63,7 +63,7 @@ class Apart:
         Raises:
             ApiError: 503: the call took too long, or too many calls are waiting.
         """
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_WAITING:
             raise _busy("there is too much to do just now; ask again in a few seconds")
         self._waiting += 1
         try:
@@ -71,15 +71,15 @@ class Apart:
                 # A caller that leaves does not stop the process: its work is bounded, and a new process costs more.
                 job = asyncio.ensure_future(self._work(work, args))
                 try:
-                    good, found = await asyncio.shield(job)
+                    good, result = await asyncio.shield(job)
                 except asyncio.CancelledError:
                     await asyncio.wait({job})
                     raise
         finally:
             self._waiting -= 1
         if not good:
-            raise found
-        answer: T = found
+            raise result
+        answer: T = result
         return answer
 
     async def aclose(self) -> None:
@@ -88,17 +88,17 @@ class Apart:
             await self._end(process)
 
     async def _work(self, work: Callable[..., Any], args: tuple[Any, ...]) -> tuple[bool, Any]:
-        asked = pickle.dumps((work, args), pickle.HIGHEST_PROTOCOL)
+        request = pickle.dumps((work, args), pickle.HIGHEST_PROTOCOL)
         process = None
         try:
             async with asyncio.timeout(SECONDS):
                 process = self._idle.pop() if self._idle else await self._start()
                 assert process.stdin is not None and process.stdout is not None  # noqa: PT018  both are pipes
-                process.stdin.write(len(asked).to_bytes(_SIZE_BYTES, "big"))
-                process.stdin.write(asked)
+                process.stdin.write(len(request).to_bytes(_SIZE_BYTES, "big"))
+                process.stdin.write(request)
                 await process.stdin.drain()
                 size = int.from_bytes(await process.stdout.readexactly(_SIZE_BYTES), "big")
-                told: tuple[bool, Any] = pickle.loads(await process.stdout.readexactly(size))
+                answer: tuple[bool, Any] = pickle.loads(await process.stdout.readexactly(size))
         except (OSError, EOFError) as error:
             if process is not None:
                 await self._end(process)
@@ -106,7 +106,7 @@ class Apart:
                 return False, _busy(f"this took longer than {SECONDS:g} seconds and was given up; send less at once")
             return False, _busy("the process that does this ended or could not be started; ask again in a few seconds")
         self._idle.append(process)
-        return told
+        return answer
 
     async def _start(self) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
@@ -136,13 +136,13 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then ends this one
     if hasattr(os, "nice"):
         os.nice(15)
-    asked, told = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a plugin prints is not an answer
-    while head := asked.read(_SIZE_BYTES):
-        raw = asked.read(int.from_bytes(head, "big"))
+    while head := requests.read(_SIZE_BYTES):
+        raw = requests.read(int.from_bytes(head, "big"))
         answer = pickle.dumps(_done(raw), pickle.HIGHEST_PROTOCOL)
-        told.write(len(answer).to_bytes(_SIZE_BYTES, "big") + answer)
-        told.flush()
+        answers.write(len(answer).to_bytes(_SIZE_BYTES, "big") + answer)
+        answers.flush()
 
 
 def _done(raw: bytes) -> tuple[bool, Any]:

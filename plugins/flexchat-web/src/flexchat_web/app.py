@@ -126,9 +126,9 @@ class WebApp:
         if self._works:
             return
         if self.serving.settings.resume:
-            from .api.turns import take_up
+            from .api.turns import resume_forever
 
-            self._works.append(asyncio.create_task(take_up(self.serving)))
+            self._works.append(asyncio.create_task(resume_forever(self.serving)))
         if self._watch:
             self._works.append(asyncio.create_task(self.serving.watch()))
 
@@ -164,14 +164,14 @@ class WebApp:
         operation, head = route.operation, method == "HEAD"
         try:
             call = await self._checked(route, parameters, scope, receive)
-            gone = asyncio.create_task(_wait_for_disconnect(receive))
+            disconnect = asyncio.create_task(_wait_for_disconnect(receive))
             work = asyncio.create_task(self._run(operation, call, send, head_only=head))
             try:
-                await asyncio.wait({gone, work}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({disconnect, work}, return_when=asyncio.FIRST_COMPLETED)
                 if work.done():
                     work.result()
             finally:
-                await ended(gone)
+                await ended(disconnect)
                 await ended(work)
         except (GoneError, SlowReaderError):
             pass  # the client has gone
@@ -230,9 +230,12 @@ class WebApp:
             return
         name, is_current = self._files.current(path.removeprefix("/static/"))
         cached = _IMMUTABLE if is_current else _NO_CACHE
-        made = {"plugins.js": (self._files.plugins, "text/javascript"), "css/all.css": (self._files.styles, "text/css")}
-        if name in made:
-            text, media_type = made[name]
+        generated = {
+            "plugins.js": (self._files.plugins, "text/javascript"),
+            "css/all.css": (self._files.styles, "text/css"),
+        }
+        if name in generated:
+            text, media_type = generated[name]
             await self._send_text(Text(text, media_type=media_type, headers=cached), scope, send)
             return
         files = self._static
@@ -251,8 +254,8 @@ class WebApp:
             await asyncio.to_thread(self._files.refresh)
         etag = f'"{self._files.version}"'
         refused = "flexchat.refused" in scope  # the page is shown, not found to be unchanged
-        known = headers_of(scope).get("if-none-match", "")
-        if not refused and etag in (each.strip().removeprefix("W/") for each in known.split(",")):
+        etags = headers_of(scope).get("if-none-match", "")
+        if not refused and etag in (each.strip().removeprefix("W/") for each in etags.split(",")):
             known_headers = [(b"etag", etag.encode()), (b"cache-control", b"no-cache")]
             await send({"type": "http.response.start", "status": 304, "headers": known_headers})
             await send({"type": "http.response.body", "body": b""})
@@ -317,9 +320,9 @@ class Routes:
         if path in self._exact:
             return self._exact[path], {}
         for pattern, methods in self._patterns.values():
-            found = pattern.fullmatch(path)
-            if found:
-                return methods, found.groupdict()
+            match = pattern.fullmatch(path)
+            if match:
+                return methods, match.groupdict()
         raise ApiError(404, "there is nothing at this path; /openapi.json lists what there is")
 
 
@@ -331,17 +334,17 @@ def _regex(path: str) -> str:
 
 
 def _last_event_id(headers: Mapping[str, str]) -> int:
-    given = headers.get("last-event-id", "").strip() or "0"
-    if not (given.isascii() and given.isdigit() and len(given) < 16):
+    header = headers.get("last-event-id", "").strip() or "0"
+    if not (header.isascii() and header.isdigit() and len(header) < 16):
         raise ApiError(400, "the Last-Event-ID header must be the id of an event of this turn: a number")
-    return int(given)
+    return int(header)
 
 
 def _key(headers: Mapping[str, str]) -> str | None:
-    given = headers.get("idempotency-key")
-    if given is None:
+    header = headers.get("idempotency-key")
+    if header is None:
         return None
-    key = given.strip()
+    key = header.strip()
     if len(key) > 1 and key[0] == key[-1] == '"':  # a string, as the IETF's draft has it
         key = key[1:-1]
     if not is_key(key):
@@ -351,8 +354,8 @@ def _key(headers: Mapping[str, str]) -> str | None:
 
 
 def _retries(headers: Mapping[str, str]) -> int:
-    given = headers.get("x-stainless-retry-count", "").strip()
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 4 else 0
+    header = headers.get("x-stainless-retry-count", "").strip()
+    return int(header) if header.isascii() and header.isdigit() and len(header) < 4 else 0
 
 
 async def _wait_for_disconnect(receive: Any) -> None:

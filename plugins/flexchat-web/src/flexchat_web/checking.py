@@ -101,13 +101,15 @@ class Bodies:
         kind, _, parameters = content_type.partition(";")
         charset = re.search(r"charset\s*=\s*\"?([^\s\";]+)", parameters, re.IGNORECASE)
         if kind.strip().lower() != "application/json" or (charset and charset[1].lower() not in ("utf-8", "utf8")):
-            got = f", not {content_type[:80]!r}" if content_type else ": send the header Content-Type: application/json"
-            raise ApiError(415, f"the body must be application/json in UTF-8{got}")
+            received = (
+                f", not {content_type[:80]!r}" if content_type else ": send the header Content-Type: application/json"
+            )
+            raise ApiError(415, f"the body must be application/json in UTF-8{received}")
         data = read_json(raw)
         flaws = _flaws(_engine(json.dumps(self.schema)), data)
         if flaws:
-            said = self.refusal(data) if self.refusal is not None else None
-            raise ApiError(400, said or _summary("the body does not match the schema", flaws), flaws=flaws)
+            refusal = self.refusal(data) if self.refusal is not None else None
+            raise ApiError(400, refusal or _summary("the body does not match the schema", flaws), flaws=flaws)
         return data
 
 
@@ -147,21 +149,21 @@ class Checker:
         Raises:
             ApiError: 400: one is unknown, given twice, or does not fit.
         """
-        given = _read_query(raw)
-        known = self._operation.query
+        sent = _read_query(raw)
+        schemas = self._operation.query
         flaws = []
-        for name in given:
-            if name not in known:
-                listed = f"known: {', '.join(known)}" if known else "there are none"
+        for name in sent:
+            if name not in schemas:
+                listed = f"known: {', '.join(schemas)}" if schemas else "there are none"
                 flaws.append(Problem(path=name[:80], text=f"unknown query parameter ({listed})"))
-            elif len(given[name]) > 1:
+            elif len(sent[name]) > 1:
                 flaws.append(Problem(path=name, text="given more than once"))
         values: dict[str, Any] = {}
-        for name, schema in known.items():
-            if name in given:
-                values[name] = _converted(given[name][0], schema)
-                found = _flaws(self._query[name], values[name])
-                flaws += [Problem(path=name, text=flaw.text.replace("the arguments", name, 1)) for flaw in found]
+        for name, schema in schemas.items():
+            if name in sent:
+                values[name] = _converted(sent[name][0], schema)
+                flaws_found = _flaws(self._query[name], values[name])
+                flaws += [Problem(path=name, text=flaw.text.replace("the arguments", name, 1)) for flaw in flaws_found]
             elif "default" in schema:
                 values[name] = schema["default"]
         if flaws:
@@ -206,12 +208,12 @@ class _Refused(ValueError):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        keys: set[str] = set()
+        twice = next(key for key, _ in pairs if key in keys or keys.add(key))  # type: ignore[func-returns-value]
         raise _Refused(f"the key {twice[:80]!r} occurs twice in one object")
-    return found
+    return data
 
 
 def _not_finite(name: str) -> Any:
@@ -236,10 +238,10 @@ def _too_deep() -> ApiError:
 
 
 def _check_size(data: Any) -> None:
-    level, left = [data], MAX_VALUES
+    level, values_left = [data], MAX_VALUES
     for _ in range(MAX_DEPTH):
-        left -= sum(map(len, level)) if isinstance(data, (dict, list)) else 0
-        if left < 0:
+        values_left -= sum(map(len, level)) if isinstance(data, (dict, list)) else 0
+        if values_left < 0:
             raise ApiError(413, f"the body has more than {MAX_VALUES:,} values; send fewer at once")
         level = [
             inner
@@ -271,10 +273,10 @@ def _read_query(raw: bytes) -> dict[str, list[str]]:
         raise ApiError(400, "the query is not UTF-8 in percent-encoding") from None
     except ValueError:
         raise ApiError(400, f"the query has more than {MAX_PARAMETERS} parameters") from None
-    given: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for name, value in pairs:
-        given.setdefault(name, []).append(value)
-    return given
+        values.setdefault(name, []).append(value)
+    return values
 
 
 def _converted(text: str, schema: Schema) -> Any:

@@ -48,15 +48,15 @@ def collect_operations(serving: Serving) -> Iterator[Operation]:
     first += models.operations(facts)
     last = [operation for module in _SERVER for operation in module.operation.declared]
     config = [operation for module in _CONFIG for operation in module.operation.declared]
-    taken = {(operation.method, operation.path): "FlexChat's own" for operation in (*first, *last, *config)}
+    owners = {(operation.method, operation.path): "FlexChat's own" for operation in (*first, *last, *config)}
     yield from map(convert_errors, first)
     hook = "flexchat_web_operations"
     for plugin, operation in _offers(serving, hook, Operation):
         place = (operation.method, operation.path)
-        if place in taken:
-            _leave_out(plugin, hook, f"{' '.join(place)} is {taken[place]}")
+        if place in owners:
+            _leave_out(plugin, hook, f"{' '.join(place)} is {owners[place]}")
             continue
-        taken[place] = f"an operation of {plugin}"
+        owners[place] = f"an operation of {plugin}"
         yield convert_errors(operation)
     yield from map(convert_errors, last)
     yield from config
@@ -64,14 +64,14 @@ def collect_operations(serving: Serving) -> Iterator[Operation]:
 
 def collect_pages(serving: Serving) -> Iterator[Page]:
     """Yield the pages of plugins that can be shown."""
-    hook, taken = "flexchat_web_pages", dict.fromkeys(PAGES, "FlexChat's own")
+    hook, owners = "flexchat_web_pages", dict.fromkeys(PAGES, "FlexChat's own")
     for plugin, page in _offers(serving, hook, Page):
-        if page.name in taken:
-            _leave_out(plugin, hook, f"the page '{page.name}' is {taken[page.name]}")
+        if page.name in owners:
+            _leave_out(plugin, hook, f"the page '{page.name}' is {owners[page.name]}")
         elif missing := [name for name in (page.script, *page.styles) if not Path(page.folder, name).is_file()]:
             _leave_out(plugin, hook, f"the page '{page.name}' has no {Path(page.folder, missing[0])}")
         else:
-            taken[page.name] = f"a page of {plugin}"
+            owners[page.name] = f"a page of {plugin}"
             yield page
 
 

@@ -168,13 +168,13 @@ class Guard:
         hosts = self._settings.hosts
         if hosts is not None and "*" in hosts:
             return
-        found = _HOST.fullmatch(headers.get("host", ""))
-        name = found[1].strip("[]").rstrip(".").lower() if found else ""
-        known = LOOPBACK if hosts is None else tuple(host.strip("[]").lower() for host in hosts)
-        if name not in known:
+        match = _HOST.fullmatch(headers.get("host", ""))
+        name = match[1].strip("[]").rstrip(".").lower() if match else ""
+        allowed = LOOPBACK if hosts is None else tuple(host.strip("[]").lower() for host in hosts)
+        if name not in allowed:
             raise ApiError(
                 421,
-                f"this server does not answer to the name {name!r} in the Host header, only to {', '.join(known)}; "
+                f"this server does not answer to the name {name!r} in the Host header, only to {', '.join(allowed)}; "
                 "flexchat serve --allow-host NAME allows another"
                 if name
                 else "the Host header is missing or is not a name",
@@ -214,20 +214,20 @@ class Guard:
         then reads along. The page asks for the token in that case.
         """
         query = scope.get("query_string", b"").decode("latin-1")
-        given = next((value for name, value in parse_qsl(query) if name == "token"), None)
-        if given is None:
+        token = next((value for name, value in parse_qsl(query) if name == "token"), None)
+        if token is None:
             return False
         base = scope.get("root_path", "") or ""
-        if tenant_of(given, self._settings.tokens) is None:
+        if tenant_of(token, self._settings.tokens) is None:
             scope["flexchat.refused"] = True  # the page reports it, and asks for another
             return False
         if headers.get("sec-fetch-site") in _FOREIGN:
             await _empty(send, 303, {"location": f"{base}/"})
         else:
             with self._storing():
-                session = await self._begin_session(given)
-            kept = cookie(session, base=base, secure=is_secure(scope, headers))
-            await _empty(send, 303, {"location": f"{base}/", "set-cookie": kept})
+                session = await self._begin_session(token)
+            set_cookie = cookie(session, base=base, secure=is_secure(scope, headers))
+            await _empty(send, 303, {"location": f"{base}/", "set-cookie": set_cookie})
         return True
 
     def _response_headers(self, headers: Mapping[str, str], path: str) -> list[tuple[bytes, bytes]]:
@@ -275,10 +275,10 @@ def _same_origin(origin: str, host: str) -> bool:
     if parts.scheme not in ("http", "https") or parts.hostname is None or parts.path or parts.query:
         return False
     usual = {"http": 80, "https": 443}[parts.scheme]
-    found = _HOST.fullmatch(host)
-    if found is None:
+    match = _HOST.fullmatch(host)
+    if match is None:
         return False
-    return (parts.hostname, port or usual) == (found[1].strip("[]").lower(), int(found[2] or usual))
+    return (parts.hostname, port or usual) == (match[1].strip("[]").lower(), int(match[2] or usual))
 
 
 def _refused(bearer: str, session: str) -> ApiError:
@@ -342,8 +342,8 @@ class _Answer:
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             own = [*message.get("headers", ())]
-            named = {name.lower() for name, _ in own}
-            added = [(name, value) for name, value in self._headers if name not in named]
+            names = {name.lower() for name, _ in own}
+            added = [(name, value) for name, value in self._headers if name not in names]
             self._start = {**message, "headers": [*own, *added]}  # its headers depend on the body
             return
         is_last = not message.get("more_body", False)

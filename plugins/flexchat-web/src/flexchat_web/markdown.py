@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-LONGEST = 100_000
+MAX_CHARACTERS = 100_000
 """Most characters rendered per request; further texts are shown as they are."""
 
-DEAREST = 100_000
+MAX_PRICE = 100_000
 """The cost up to which texts are rendered; further ones are shown as they are. A unit takes up to 30 µs."""
 
 QUICK = 400
@@ -21,19 +21,19 @@ QUICK = 400
 _MARKS = '![]()<>*_`~|\\&#-+"'
 _LINE = 4  # a line is a block to be looked for, and an item of a list
 _CHARACTERS = 16  # that are no marks, for one unit
-_MOST_CELLS = 65_536  # markdown-it fills up no more cells of a table
+_MAX_CELLS = 65_536  # markdown-it fills up no more cells of a table
 
 _SCHEMES = ("http:", "https:", "mailto:")
 
 
 def all_rendered(texts: Iterable[str]) -> list[str]:
-    """Render texts as HTML; those beyond LONGEST or DEAREST are returned unchanged."""
+    """Render texts as HTML; those beyond MAX_CHARACTERS or MAX_PRICE are returned unchanged."""
     from markdown_it.common.utils import escapeHtml
 
     length, paid, html = 0, 0, []
     for text in texts:
         length, paid = length + len(text), paid + price(text)
-        dear = length > LONGEST or paid > DEAREST
+        dear = length > MAX_CHARACTERS or paid > MAX_PRICE
         html.append(f"<pre>{escapeHtml(text)}</pre>\n" if dear else rendered(text))
     return html
 
@@ -46,7 +46,7 @@ def price(text: str) -> int:
     lines = text.count("\n") + 1
     units = len(text) // _CHARACTERS + _LINE * lines + sum(map(text.count, _MARKS))
     if "|" in text:
-        units += min(lines * max(line.count("|") for line in text.split("\n")), _MOST_CELLS)
+        units += min(lines * max(line.count("|") for line in text.split("\n")), _MAX_CELLS)
     return units
 
 

@@ -115,7 +115,7 @@ def document(operations: Iterable[Operation], *, base: str = "", token: bool = F
 
 
 def _operation(operation: Operation, *, token: bool) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    document: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.tag],
@@ -141,16 +141,16 @@ def _operation(operation: Operation, *, token: bool) -> dict[str, Any]:
             {"name": "Idempotency-Key", "in": "header", "required": False, "description": text, "schema": key}
         )
     if parameters:
-        said["parameters"] = parameters
+        document["parameters"] = parameters
     if operation.body is not None:
-        said["requestBody"] = {
+        document["requestBody"] = {
             "required": operation.body_required,
             "content": {"application/json": {"schema": dict(operation.body)}},
         }
-    said["responses"] = {str(status): answer for status, answer in sorted(_answers(operation, token=token).items())}
+    document["responses"] = {str(status): answer for status, answer in sorted(_answers(operation, token=token).items())}
     if token and not operation.open:
-        said["security"] = [{"token": []}]
-    return said
+        document["security"] = [{"token": []}]
+    return document
 
 
 def _answers(operation: Operation, *, token: bool) -> dict[int, Any]:

@@ -182,7 +182,7 @@ class Operations:
         """Declare an operation; *fields* are those of Operation."""
 
         def declare(handle: Handler) -> Handler:
-            known: dict[str, Any] = {
+            common: dict[str, Any] = {
                 "method": method,
                 "path": path,
                 "tag": tag or self._tag,
@@ -190,7 +190,7 @@ class Operations:
                 **fields,
             }
             summary = (handle.__doc__ or "").partition("\n")[0]
-            self.declared.append(Operation(name=name or handle.__name__, summary=summary, **known))
+            self.declared.append(Operation(name=name or handle.__name__, summary=summary, **common))
             return handle
 
         return declare

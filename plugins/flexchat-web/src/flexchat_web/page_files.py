@@ -36,14 +36,14 @@ class PageFiles:
     def refresh(self) -> None:
         """Read the files again if one has changed."""
         paths = [path for folder in self._folders for path in sorted(Path(folder).rglob("*")) if path.is_file()]
-        seen = [(str(path), status.st_mtime_ns, status.st_size) for path in paths for status in [path.stat()]]
-        if seen == self._seen:
+        files = [(str(path), status.st_mtime_ns, status.st_size) for path in paths for status in [path.stat()]]
+        if files == self._seen:
             return
         digest = hashlib.sha256(self.plugins.encode())
         for path in paths:
             content = path.read_bytes()
             digest.update(b"%s %d " % (path.name.encode(), len(content)) + content)
-        self._seen, self.version = seen, digest.hexdigest()[:16]
+        self._seen, self.version = files, digest.hexdigest()[:16]
         self._make_index()
 
     def current(self, name: str) -> tuple[str, bool]:
@@ -64,11 +64,11 @@ class PageFiles:
 
 def _imported() -> list[str]:
     """Return the modules that are needed first, with those they import."""
-    found, left = dict[str, None](), [*_FIRST]
-    while left:
-        name = left.pop()
-        if name not in found and (path := STATIC / name).is_file():  # plugins.js is made by the server
-            found[name] = None
+    modules, pending = dict[str, None](), [*_FIRST]
+    while pending:
+        name = pending.pop()
+        if name not in modules and (path := STATIC / name).is_file():  # plugins.js is made by the server
+            modules[name] = None
             for imported in _IMPORT.findall(path.read_text(encoding="utf-8")):
-                left.append((path.parent / imported).resolve().relative_to(STATIC.resolve()).as_posix())
-    return [*found]
+                pending.append((path.parent / imported).resolve().relative_to(STATIC.resolve()).as_posix())
+    return [*modules]

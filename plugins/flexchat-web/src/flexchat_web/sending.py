@@ -79,18 +79,18 @@ class Streams:
     @contextlib.contextmanager
     def open(self) -> Iterator[asyncio.Future[None]]:
         """Count one more; the lent future is done once the stream has to end."""
-        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._told.add(told)
+        stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._told.add(stopped)
         try:
-            yield told
+            yield stopped
         finally:
-            self._told.discard(told)
+            self._told.discard(stopped)
 
     def stop(self) -> None:
         """Make all of them end."""
-        for told in self._told:
-            if not told.done():
-                told.set_result(None)
+        for stopped in self._told:
+            if not stopped.done():
+                stopped.set_result(None)
 
 
 async def send_reply(

@@ -36,7 +36,7 @@ POLL_SECONDS = 0.5
 _Seen = tuple[tuple[tuple[int, ...], ...], str]
 """A version of the file: its stat data and the digest of its bytes."""
 
-_NOT_YET = ()
+_UNKNOWN = ()
 """What the system says of a file that was just read: nobody has asked, so the next look compares the bytes."""
 
 T = TypeVar("T")
@@ -150,7 +150,7 @@ class Serving:
         self._lent: set[_Lent] = set()
         self._kept: dict[type, Any] = {}
         self.written: Mapping[str, Any] = read.written.data
-        self._seen: _Seen | None = _NOT_YET, read.digest
+        self._seen: _Seen | None = _UNKNOWN, read.digest
         self._current = self._put_in_force(chat)
 
     @contextlib.asynccontextmanager
@@ -211,8 +211,8 @@ class Serving:
         """
         if cls not in self._kept:
             self._kept[cls] = make()
-        found: T = self._kept[cls]
-        return found
+        instance: T = self._kept[cls]
+        return instance
 
     async def reload(self, tables: Mapping[str, Any] | None = None) -> None:
         """Apply the file's configuration, or other tables; all of it or, if it cannot be used, nothing.
@@ -232,7 +232,7 @@ class Serving:
                     self._seen, self.config_problems = (facts, "") if facts else None, error.problems
                 raise
             if tables is None:
-                self._seen = _NOT_YET, read.digest
+                self._seen = _UNKNOWN, read.digest
             self.written, self.in_memory = read.written.data, tables is not None
             await self._exchange(chat, plugins)
 
@@ -259,11 +259,11 @@ class Serving:
         """Reload whenever the file has changed, until cancelled. A file that cannot be used is logged."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            seen = await asyncio.to_thread(self._fingerprint, self._seen)
-            if seen == self._seen or seen is None:
+            fingerprint = await asyncio.to_thread(self._fingerprint, self._seen)
+            if fingerprint == self._seen or fingerprint is None:
                 continue
-            if self._seen is not None and seen[1] == self._seen[1]:
-                self._seen = seen
+            if self._seen is not None and fingerprint[1] == self._seen[1]:
+                self._seen = fingerprint
                 continue
             try:
                 await self.reload()
@@ -272,7 +272,7 @@ class Serving:
                 first = self.mask(str(error.problems[0]))
                 log.warning("the changed configuration has %s, so the old one stays in use: %s", count, first)
             except Exception as error:  # noqa: BLE001  a plugin may raise anything, and the next change is watched for
-                self._seen = seen
+                self._seen = fingerprint
                 problem = self.mask(error_name(error))
                 log.error("the changed configuration cannot be used, so the old one stays in use: %s", problem)
             else:
@@ -281,9 +281,9 @@ class Serving:
     async def aclose(self) -> None:
         """Close everything, even what is still lent."""
         while self._kept:
-            kept = self._kept.popitem()[1]
-            if hasattr(kept, "aclose"):
-                await kept.aclose()
+            instance = self._kept.popitem()[1]
+            if hasattr(instance, "aclose"):
+                await instance.aclose()
         for lent in list(self._lent):
             self._lent.discard(lent)
             await lent.chat.aclose()

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 COOKIE = "flexchat_session"
 
 
-def tenant_of(given: str, tokens: Mapping[str, str]) -> str | None:
+def tenant_of(token_sent: str, tokens: Mapping[str, str]) -> str | None:
     """Return a token's tenant; None if it has none."""
     found = None
     for token, tenant in tokens.items():  # all of them, so that the time reveals nothing
-        if hmac.compare_digest(token.encode(), given.encode("utf-8", "replace")):
+        if hmac.compare_digest(token.encode(), token_sent.encode("utf-8", "replace")):
             found = tenant
     return found
 
@@ -110,14 +110,14 @@ class Sessions:
         Raises:
             StorageError, PathError: The sessions cannot be read.
         """
-        found = await self._database.read_soon(
+        row = await self._database.read_soon(
             lambda database: database.execute(
                 "SELECT proof FROM sessions WHERE digest = ? AND ends > ?", (_digest(id), time.time())
             ).fetchone()
         )
-        if found is None:
+        if row is None:
             return None
-        tenants = [tenant for token, tenant in self._tokens.items() if hmac.compare_digest(_proof(id, token), found[0])]
+        tenants = [tenant for token, tenant in self._tokens.items() if hmac.compare_digest(_proof(id, token), row[0])]
         return tenants[0] if tenants else None
 
     async def end(self, id: str) -> None:

@@ -52,7 +52,7 @@ async def test_what_is_told_is_what_was_written(store):
     turn, heard, kept = await served(store, LONG, conversation="c")
     assert heard == kept
     assert [event.number for event in heard] == [*range(1, len(heard) + 1)]
-    assert (turn.is_told, heard[0].name, heard[-1].name) == (True, "turn_started", "turn")
+    assert (turn.has_end, heard[0].name, heard[-1].name) == (True, "turn_started", "turn")
     said = "".join(json.loads(event.data)["text"] for event in heard if event.name == "text")
     assert said == LONG
 
@@ -65,18 +65,18 @@ async def test_many_events_are_written_together(store):
 
 async def test_nothing_is_written_of_a_turn_that_is_not_kept(store):
     turn, heard, _ = await served(store)
-    assert (store.batches, heard[-1].name, turn.is_told) == ([], "turn", True)
+    assert (store.batches, heard[-1].name, turn.has_end) == ([], "turn", True)
 
 
 async def test_what_cannot_be_written_is_told_nevertheless(store, caplog):
     """And what has been written stays a beginning of it: nothing is written after a gap."""
     store.error = StorageError("the disk is full")
     turn, heard, kept = await served(store, LONG, conversation="c")
-    assert (turn.is_told, kept, heard[-1].name) == (True, [], "turn")
+    assert (turn.has_end, kept, heard[-1].name) == (True, [], "turn")
     assert [record.message.count("could not be written") for record in caplog.records] == [1]
 
 
 async def test_what_another_process_goes_on_with_is_told_to_nobody(store):
     store.error = LostTurnError("x")
     turn, heard, kept = await served(store, conversation="c")
-    assert (turn.is_told, turn.log.is_ended, heard, kept) == (False, True, [], [])
+    assert (turn.has_end, turn.log.is_ended, heard, kept) == (False, True, [], [])

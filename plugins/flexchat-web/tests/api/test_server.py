@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from flexchat_web.markdown import LONGEST, rendered
+from flexchat_web.markdown import MAX_CHARACTERS, rendered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,6 +108,6 @@ def test_a_hostile_text_takes_no_longer_than_a_moment(piece):
 
 async def test_of_many_long_texts_those_beyond_a_limit_are_shown_as_they_are(told):
     """200 of them, each within the limit, would keep a processor busy for minutes."""
-    long = "<b>" * (LONGEST // 6 + 1)
+    long = "<b>" * (MAX_CHARACTERS // 6 + 1)
     answer = await (await told.client()).post("/api/markdown", json={"texts": ["*a*", long, long, "*b*"]})
     assert [html[:5] for html in answer.json()["html"]] == ["<p><e", "<p>&l", "<pre>", "<pre>"]

@@ -430,7 +430,7 @@ async def test_the_end_of_a_turn_that_its_process_could_not_tell_is_told(told, l
     id, last = found[0][2]["id"], found[-1]
     Turns.of(client.app.serving)._forget(id)
     await store_of(client, lambda d: d.execute("DELETE FROM journal_events WHERE name = ?", (ends,)))
-    monkeypatch.setattr(turns_module, "TELLING_SECONDS", -1)
+    monkeypatch.setattr(turns_module, "END_GRACE_S", -1)
     again = await join(client, id)
     assert again[:-1] == found[:-1]
     assert again[-1][:2] == last[:2]
@@ -453,7 +453,7 @@ async def test_a_turn_that_waits_for_a_person_is_not_waited_for(told, listening)
 
 async def test_what_died_is_taken_up_a_few_at_once(told, waiting, listening, monkeypatch):
     """The oldest first; and nobody needs to listen."""
-    monkeypatch.setattr(turns_module, "MOST_RESUMED", 2)
+    monkeypatch.setattr(turns_module, "MAX_RESUMED", 2)
     told.tables["tools"]["effects"] = {"lease_s": 1}
     client = await listening(resume=False)
     async with client.app.serving.chat() as chat:
@@ -471,12 +471,12 @@ async def test_what_died_is_taken_up_a_few_at_once(told, waiting, listening, mon
 
 async def test_turns_that_have_ended_are_forgotten(listening, monkeypatch):
     """Soon, and the oldest at once where there are many."""
-    monkeypatch.setattr(turns_module, "MOST_ENDED", 2)
+    monkeypatch.setattr(turns_module, "MAX_ENDED", 2)
     client = await listening()
     ids = [(await begin(client, None))[0][2]["id"] for _ in range(3)]
     await until(lambda: len(Turns.of(client.app.serving)) == 2)
     assert (await client.get(f"/api/turns/{ids[0]}/events")).status_code == 404
-    monkeypatch.setattr(turns_module, "KEPT_SECONDS", 0.01)
+    monkeypatch.setattr(turns_module, "ENDED_TTL_S", 0.01)
     await begin(client, None)
     await until(lambda: len(Turns.of(client.app.serving)) == 1)
 
@@ -531,5 +531,5 @@ async def test_a_thousand_turns_left_by_their_listeners_leave_nothing(told, wait
     second = (gc.collect(), tracemalloc.get_traced_memory()[0])[1]
     tracemalloc.stop()
     after = await there_is()
-    assert (after[0] <= before[0] + 1, after[1] <= before[1] + 2, len(turns) <= turns_module.MOST_ENDED) == (True,) * 3
+    assert (after[0] <= before[0] + 1, after[1] <= before[1] + 2, len(turns) <= turns_module.MAX_ENDED) == (True,) * 3
     assert second - first < 200_000

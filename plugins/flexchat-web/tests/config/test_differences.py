@@ -2,7 +2,7 @@
 
 import difflib
 
-from flexchat_web.config.differences import MOST_COMPARED, unified_diff
+from flexchat_web.config.differences import MAX_COMPARED, unified_diff
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,8 +47,8 @@ def test_a_small_change_is_told_as_difflib_tells_it():
 
 def test_a_diff_of_long_texts_takes_time_in_proportion_to_them(cpu_growth):
     """Also of texts whose lines are all alike; it is right all the same."""
-    before = ["abc"[n % 3] for n in range(3 * MOST_COMPARED)]
-    after = ["cab"[n * n % 3] for n in range(2 * MOST_COMPARED)]
+    before = ["abc"[n % 3] for n in range(3 * MAX_COMPARED)]
+    after = ["cab"[n * n % 3] for n in range(2 * MAX_COMPARED)]
 
     assert patched(before, unified_diff(before, after, "f")) == after
     assert cpu_growth(lambda n: unified_diff(before * n, after * n, "f"), 10, 40) < 9

@@ -20,13 +20,13 @@ from .shapes import (
     MESSAGES,
     MODEL_OPTIONS,
     NULLABLE_TEXT,
-    SAID,
     SWITCH,
     TABLE,
     TEXT,
     TEXTS,
     TURN,
     VARIABLES,
+    WORDS,
     body_schema,
     listed,
     record,
@@ -42,7 +42,7 @@ REPLAYED = {"Idempotent-Replayed": "true"}
 
 NO_PROMPT = "Invalid request: prompt is required and must be a string"
 
-_ASKED = {
+_REQUEST = {
     "previousMessages": MESSAGES,
     "selectedCollections": {**COLLECTIONS, "type": ["array", "null"]},
     "topic": NULLABLE_TEXT,
@@ -53,7 +53,7 @@ _OPTIONS = {
     "type": ["object", "null"],
     "description": "How the model answers this message, in place of what the rule says.",
 }
-_PROMPT = {"prompt": SAID}
+_PROMPT = {"prompt": WORDS}
 _EXAMPLES = [{"prompt": "What is 2 + 2?"}]
 
 
@@ -72,7 +72,7 @@ operation = Operations("chat")
     body={
         **body_schema(
             _PROMPT,
-            **_ASKED,
+            **_REQUEST,
             options=_OPTIONS,
             conversation=CONVERSATION_ID,
             stream=SWITCH,
@@ -108,9 +108,9 @@ async def _chat(call: Call) -> Reply:
 async def _chat_once(call: Call, key: str) -> Reply:
     """Answer a request that has a key: with a new turn, or with that of an earlier request."""
     turns = Turns.of(call.serving)
-    asked = {**_request_fields(call.body), **_options(call.body), "conversation": call.body.get("conversation")}
-    asked["on_question"] = _question_handler(call)
-    turn, is_repeat = await turns.join(call.tenant, key, lambda chat: (chat, asked))
+    request = {**_request_fields(call.body), **_options(call.body), "conversation": call.body.get("conversation")}
+    request["on_question"] = _question_handler(call)
+    turn, is_repeat = await turns.join(call.tenant, key, lambda chat: (chat, request))
     headers = REPLAYED if is_repeat else {}
     if not call.body.get("stream", call.wants_stream):
         with turns.listening(turn):
@@ -118,7 +118,7 @@ async def _chat_once(call: Call, key: str) -> Reply:
     if turns.find(turn.handle.id, call.tenant) is None:
         return Stream(replayed(turn), headers)
     events = begun(turns, call.tenant, joined=turn)
-    return Stream(events, headers, stopped=INTERRUPTED if asked["conversation"] else None)
+    return Stream(events, headers, stopped=INTERRUPTED if request["conversation"] else None)
 
 
 async def _answered(call: Call, turn: Turn, headers: Mapping[str, str]) -> Reply:
@@ -131,7 +131,7 @@ async def _answered(call: Call, turn: Turn, headers: Mapping[str, str]) -> Reply
 @operation(
     "POST",
     "/api/explain",
-    body={**body_schema(_PROMPT, **_ASKED), "examples": _EXAMPLES},
+    body={**body_schema(_PROMPT, **_REQUEST), "examples": _EXAMPLES},
     refusal=_no_prompt,
     max_body_bytes=4 * 1024 * 1024,
     answers={
@@ -151,16 +151,16 @@ async def _answered(call: Call, turn: Turn, headers: Mapping[str, str]) -> Reply
 async def explain(call: Call) -> Reply:
     """Show which rule would answer a message, and why."""
     async with call.serving.chat() as chat:
-        found = await chat.explain(**_request_fields(call.body))
+        explanation = await chat.explain(**_request_fields(call.body))
         async with LongAnswers.of(call.serving):  # of thousands of rules
-            return Written(await encoded_in_pieces(await _explained(found, chat.config.responses)))
+            return Written(await encoded_in_pieces(await _explained(explanation, chat.config.responses)))
 
 
-async def _explained(found: Explanation, rules: Sequence[ResponseRule]) -> dict[str, Any]:
-    profile = found.profile
+async def _explained(explanation: Explanation, rules: Sequence[ResponseRule]) -> dict[str, Any]:
+    profile = explanation.profile
     return {
-        "rule": found.rule,
-        "tools": list(found.tools),
+        "rule": explanation.rule,
+        "tools": list(explanation.tools),
         "profile": {
             "topic": profile.topic,
             "rag_results": profile.rag_results,
@@ -170,8 +170,10 @@ async def _explained(found: Explanation, rules: Sequence[ResponseRule]) -> dict[
             "reasoning": profile.reasoning,
             "documents": len(profile.documents),
         },
-        "verdicts": [{"rule": v.rule, "fits": v.fits, "failed": list(v.failed)} async for v in paced(found.verdicts)],
-        "phases": [phase.to_dict() for phase in found.phases],
+        "verdicts": [
+            {"rule": v.rule, "fits": v.fits, "failed": list(v.failed)} async for v in paced(explanation.verdicts)
+        ],
+        "phases": [phase.to_dict() for phase in explanation.phases],
         "rules": [
             {
                 "llm": rule.llm,
@@ -198,9 +200,11 @@ def _request_fields(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _options(body: dict[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in (body.get("options") or {}).items() if value is not None}
-    whole = {name: int(given[name]) for name in ("max_tokens", "seed") if name in given}  # 5.0 is an integer in JSON
-    return {**given, **whole}
+    options = {name: value for name, value in (body.get("options") or {}).items() if value is not None}
+    whole = {
+        name: int(options[name]) for name in ("max_tokens", "seed") if name in options
+    }  # 5.0 is an integer in JSON
+    return {**options, **whole}
 
 
 def _conversation_fields(call: Call) -> dict[str, Any]:

@@ -21,13 +21,13 @@ from .shapes import (
     COUNT,
     NULLABLE_TABLE,
     PAGE,
-    SAID,
     SWITCH,
     TABLE,
     TEXT,
     TOOL_CALL,
     TURN_FIELDS,
     TURN_STATUS,
+    WORDS,
     body_schema,
     listed,
     record,
@@ -91,8 +91,8 @@ async def list_conversations(call: Call) -> Reply:
     page = {"limit": call.query["limit"], "before": call.query.get("before")}
     async with _own(call) as conversations:
         words = call.query["search"].strip()
-        found = await (conversations.search(words, **page) if words else conversations.list(**page))
-    return Json({"conversations": [_info(info) for info in found]})
+        infos = await (conversations.search(words, **page) if words else conversations.list(**page))
+    return Json({"conversations": [_info(info) for info in infos]})
 
 
 @operation(
@@ -113,7 +113,7 @@ async def show_conversation(call: Call) -> Reply:
 @operation(
     "PATCH",
     "/api/conversations/{id}",
-    body=body_schema({"title": {**SAID, "maxLength": 200}}),
+    body=body_schema({"title": {**WORDS, "maxLength": 200}}),
     answers={200: record(_INFO)},
     problems=(404, 503),
 )
@@ -178,10 +178,10 @@ def _info(info: ConversationInfo) -> dict[str, Any]:
 
 def kept_turn(turn: ConversationTurn) -> dict[str, Any]:
     """Return a kept turn: its messages, and the rest as Turn.to_dict has it for one that has just ended."""
-    kept: dict[str, Any] = without_provider_data(turn_to_dict(turn))
+    data: dict[str, Any] = without_provider_data(turn_to_dict(turn))
     return {
         "id": turn.id,
-        "messages": kept["messages"],
+        "messages": data["messages"],
         "at": turn.at,
         "status": turn.status,
         "error": turn.error,
@@ -198,7 +198,7 @@ def kept_turn(turn: ConversationTurn) -> dict[str, Any]:
         "tool_calls": [record.to_dict() for record in turn.tool_calls or ()],
         "rounds": [one.to_dict() for one in turn.rounds],
         "warnings": list(turn.warnings),
-        "citations": kept.get("citations", []),
+        "citations": data.get("citations", []),
         "phases": [phase.to_dict() for phase in turn.phases],
         "elapsed_ms": round(turn.elapsed_ms, 3),
         **({"parsed": turn.parsed} if turn.parsed is not None else {}),

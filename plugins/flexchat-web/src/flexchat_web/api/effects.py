@@ -38,14 +38,14 @@ async def list_effects(call: Call) -> Reply:
     """List what tools have changed, or may have changed, newest first."""
     state = call.query.get("state")
     async with call.serving.chat() as chat:
-        found = await chat.effects(
+        effects = await chat.effects(
             states=None if state is None else (state,),
             conversation=call.query.get("conversation"),
             tenant=call.tenant,
             limit=call.query["limit"],
             before=call.query.get("before"),
         )
-    return Json({"effects": [_facts(effect) for effect in found]})
+    return Json({"effects": [_facts(effect) for effect in effects]})
 
 
 @operation("GET", "/api/effects/{id}", answers={200: _WITH_RESULT}, problems=(404, 503))

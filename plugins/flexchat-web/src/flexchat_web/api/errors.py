@@ -153,8 +153,8 @@ def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool
             if isinstance(error, cls):
                 status, more = own_status, {"code": "insufficient_quota" if kind == "quota" else code}
                 break
-    found = error.problems if isinstance(error, ConfigError) else ()
-    flaws = [attrs.evolve(flaw, text=mask(flaw.text)) for flaw in found]
+    problems = error.problems if isinstance(error, ConfigError) else ()
+    flaws = [attrs.evolve(flaw, text=mask(flaw.text)) for flaw in problems]
     if error.public is not None:
         log.warning("%s", mask(str(error)))  # with the address that the client does not get
     return ApiError(status, mask(error.public_text), kind=kind, flaws=flaws, headers=headers, **more)

@@ -37,18 +37,18 @@ from .conversations import kept_turn
 
 SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Types a page shows: pixels only, as SVG and HTML are programs."""
-MOST_BYTES = 2 * 1024 * 1024
+MAX_IMAGE_BYTES = 2 * 1024 * 1024
 """Of the images of one result, together; others are told of without their data, so that events stay small."""
 
 
 def with_images(result: ToolResult) -> dict[str, Any]:
     """Return the result's envelope, in which each image that is shown has its ``data``, in Base64."""
     told = result.to_dict()
-    left = MOST_BYTES
+    bytes_left = MAX_IMAGE_BYTES
     for entry, part in zip(told.get("media", ()), result.media, strict=True):
         data = part.data or b""
-        if part.mime_type in SHOWN and len(data) <= left:
-            left -= len(data)
+        if part.mime_type in SHOWN and len(data) <= bytes_left:
+            bytes_left -= len(data)
             entry["data"] = base64.b64encode(data).decode()
     return told
 
@@ -83,9 +83,9 @@ def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
         case ModelRequestStarted():
             return Event("model_request_started", {"llm": happened.llm, "model": happened.model})
         case ModelRequestFinished(error=error):
-            told = {} if error is None else {"error": mask(str(error))}
+            failure = {} if error is None else {"error": mask(str(error))}
             took = round(happened.elapsed_ms, 3)
-            data = {"llm": happened.llm, "model": happened.model, "elapsed_ms": took, **told}
+            data = {"llm": happened.llm, "model": happened.model, "elapsed_ms": took, **failure}
             return Event("model_request_finished", data)
         case ToolProgress():
             far = {"progress": happened.progress, "total": happened.total, "message": happened.message}
@@ -103,27 +103,27 @@ def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
 def _question(question: Question) -> dict[str, Any]:
     schema = {} if question.schema is None else {"schema": dict(question.schema)}
     url = {"url": question.url} if question.url else {}
-    told = {"id": question.id, "call_id": question.call_id, "tool": question.tool, "message": question.message}
-    return {**told, **schema, **url}
+    fields = {"id": question.id, "call_id": question.call_id, "tool": question.tool, "message": question.message}
+    return {**fields, **schema, **url}
 
 
 def turn_data(turn: Turn) -> dict[str, Any]:
     """Return a turn's data for clients, without its messages, which contain data for the model's service only."""
-    told = {key: value for key, value in turn.to_dict().items() if key not in _UNTOLD}
+    data = {key: value for key, value in turn.to_dict().items() if key not in _INTERNAL}
     if turn.response.tool_calls is not None:
-        told["tool_calls"] = [record.to_dict() for record in turn.response.tool_calls]
-    return told
+        data["tool_calls"] = [record.to_dict() for record in turn.response.tool_calls]
+    return data
 
 
-_UNTOLD = ("messages", "profile", "replay", "is_repeat")
+_INTERNAL = ("messages", "profile", "replay", "is_repeat")
 
 
 def last_event(turn: ConversationTurn, conversation: str) -> Event:
     """Rebuild, from the conversation, the last event of a turn whose process died before emitting it."""
     if turn.status == "failed":
         return Event("error", ApiError(500, turn.error, kind="failed-turn").to_dict())
-    kept = {key: value for key, value in kept_turn(turn).items() if key not in ("messages", "at")}
-    return Event("turn", {**kept, "content": turn.answer, "conversation": conversation})
+    data = {key: value for key, value in kept_turn(turn).items() if key not in ("messages", "at")}
+    return Event("turn", {**data, "content": turn.answer, "conversation": conversation})
 
 
 def _piece(happened: StreamEvent) -> Event | None:
@@ -141,8 +141,8 @@ def _piece(happened: StreamEvent) -> Event | None:
             arguments = dict(call.arguments) if call.arguments is not None else call.raw_arguments
             return Event("tool_started", {"call_id": call.id, "name": call.name, "arguments": arguments})
         case ToolFinished(record=record):
-            told = {**record.to_dict(), "result": with_images(record.result)}
-            return Event("tool_finished", {"call_id": record.call_id, **told})
+            data = {**record.to_dict(), "result": with_images(record.result)}
+            return Event("tool_finished", {"call_id": record.call_id, **data})
         case AnswerEnd(result=result) if not result.is_paused:
             return Event("answer_end", {})
     return None  # a complete call is reported by tool_started; a paused answer continues

@@ -39,7 +39,7 @@ async def list_turns(call: Call) -> Reply:
     state = call.query.get("state")
     async with call.serving.chat() as chat:
         try:
-            found = await chat.turns(
+            turns = await chat.turns(
                 tenant=call.tenant,
                 states=None if state is None else [state],
                 conversation=call.query.get("conversation"),
@@ -48,7 +48,7 @@ async def list_turns(call: Call) -> Reply:
             )
         except ChatRequestError as error:
             raise _not_kept(error) from None
-    return Json({"turns": [attrs.asdict(turn) for turn in found]})
+    return Json({"turns": [attrs.asdict(turn) for turn in turns]})
 
 
 @operation(

@@ -79,13 +79,13 @@ def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
 
 def named_models(serving: Serving, chat: FlexChat) -> dict[str, tuple[str, str]]:
     """Return the models that rules, services and facts of plugins name: service and model by "LLM/MODEL"."""
-    found: dict[str, tuple[str, str]] = {}
+    models: dict[str, tuple[str, str]] = {}
 
     def add(service: str, model: str | None) -> None:
         if service in chat.llms:
             model = chat.llms.resolve(service, model)[1]
             if model:
-                found.setdefault(f"{service}/{model}", (service, model))
+                models.setdefault(f"{service}/{model}", (service, model))
 
     for rule in chat.config.responses:
         add(rule.llm, rule.model)
@@ -94,7 +94,7 @@ def named_models(serving: Serving, chat: FlexChat) -> dict[str, tuple[str, str]]
     for fact in ModelLists.of(serving).facts:
         for model_id in fact.named(chat):
             add(*model_id.partition("/")[::2])
-    return found
+    return models
 
 
 async def _list(call: Call) -> Reply:
@@ -113,7 +113,7 @@ async def _list(call: Call) -> Reply:
         facts = {fact.name: await fact.told(call, chat, [*offered]) for fact in ModelLists.of(call.serving).facts}
         entries = [
             _entry(model_id, llm, model, default=model_id in named)
-            | {name: told[model_id] for name, told in facts.items()}
+            | {name: values[model_id] for name, values in facts.items()}
             for model_id, (llm, model) in offered.items()
         ]
         errors = [
@@ -125,14 +125,14 @@ async def _list(call: Call) -> Reply:
 
 
 def _entry(model_id: str, llm: str, model: ModelInfo, *, default: bool) -> dict[str, Any]:
-    told = sorted(model.capabilities)
-    may_call = "tools" in told or not told
+    capabilities = sorted(model.capabilities)
+    may_call = "tools" in capabilities or not capabilities
     return {
         "id": model_id,
         "name": model.name or model.id,
         "llm": llm,
         "model": model.id,
-        "capabilities": [*(["function-calling"] if may_call else []), *told],
+        "capabilities": [*(["function-calling"] if may_call else []), *capabilities],
         "context_length": model.context_length,
         "digest": model.digest,
         "default": default,

@@ -31,7 +31,7 @@ from .turns import Turns
 PHASES = "flexchat"
 """The model answered by the six phases: the rules choose the real one."""
 
-LEFT_SECONDS = 15.0
+ABANDONED_S = 15.0
 """How long a turn goes on whose client has left: for a client that has given up waiting, and asks again."""
 
 _OPTIONS = ("max_tokens", "temperature", "top_p", "stop", "seed", "reasoning_effort", "tool_choice")
@@ -48,7 +48,7 @@ _UNREAD = (
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class CompletionRequest:
     """A request, read.
 
     Attributes:
@@ -137,14 +137,14 @@ _MODEL = record({"id": TEXT, "object": TEXT, "created": COUNT, "owned_by": TEXT}
 
 
 def _refusal(body: Any) -> str | None:
-    given = body if isinstance(body, dict) else {}
-    if given.get("tools") or given.get("functions"):
+    fields = body if isinstance(body, dict) else {}
+    if fields.get("tools") or fields.get("functions"):
         return "tools: this server's own tools run on the server, and a client cannot bring others; leave tools out"
-    if given.get("n") not in (None, 1):
+    if fields.get("n") not in (None, 1):
         return "n: this server gives one answer; leave n out"
-    if given.get("logprobs"):
+    if fields.get("logprobs"):
         return "logprobs: this server does not return probabilities; leave logprobs out"
-    return unread_part(given.get("messages"))
+    return unread_part(fields.get("messages"))
 
 
 operation = Operations("openai")
@@ -179,22 +179,22 @@ async def create_chat_completion(call: Call) -> Reply:
     turns, warnings = Turns.of(call.serving), list[str]()
 
     def ask(chat: FlexChat) -> tuple[FlexChat, Mapping[str, Any]]:
-        asked = _read_request(call, chat)
-        warnings.extend(asked.warnings)
-        return asked.chat, asked.request
+        request = _read_request(call, chat)
+        warnings.extend(request.warnings)
+        return request.chat, request.request
 
     key, patience_s = call.key, math.inf
     if key is None:
-        key, patience_s = Repeats.of(call.serving).key_of(call.tenant, call.body, call.retries), LEFT_SECONDS
+        key, patience_s = Repeats.of(call.serving).key_of(call.tenant, call.body, call.retries), ABANDONED_S
     turn, is_repeat = await turns.join(call.tenant, key, ask, is_silent=True, patience_s=patience_s)
     headers = REPLAYED if is_repeat else {}
     if call.body.get("stream"):
         return Stream(_events(call, turns, turn, tuple(warnings)), headers)
     with turns.listening(turn):
-        found = await turn.handle.result()
-    if found.status == "cancelled":
+        result = await turn.handle.result()
+    if result.status == "cancelled":
         raise _cancelled()
-    return await turn_reply(call.serving, found, completion(found, call.body["model"], tuple(warnings)), headers)
+    return await turn_reply(call.serving, result, completion(result, call.body["model"], tuple(warnings)), headers)
 
 
 async def _events(call: Call, turns: Turns, turn: ServedTurn, warnings: tuple[str, ...]) -> AsyncGenerator[Event, None]:
@@ -221,7 +221,7 @@ def _cancelled() -> ApiError:
     return ApiError(409, text, kind="cancelled", headers={"x-should-retry": "false"})
 
 
-def _read_request(call: Call, chat: FlexChat) -> Asked:
+def _read_request(call: Call, chat: FlexChat) -> CompletionRequest:
     body = call.body
     message, history = read_messages(body["messages"])
     form = body.get("response_format")
@@ -233,20 +233,20 @@ def _read_request(call: Call, chat: FlexChat) -> Asked:
     }
     warnings = [f"{name} is ignored by this server" for name in _UNREAD if body.get(name)]
     if body["model"] == PHASES:
-        given = [name for name in (*_OPTIONS, "max_completion_tokens") if body.get(name) not in (None, "auto")]
-        warnings += [f"{name} is ignored: the rule that answers decides it; name a model to set it" for name in given]
+        ignored = [name for name in (*_OPTIONS, "max_completion_tokens") if body.get(name) not in (None, "auto")]
+        warnings += [f"{name} is ignored: the rule that answers decides it; name a model to set it" for name in ignored]
     else:
         if body.get("variables"):
             warnings.append("variables are ignored: when you name a model, no rule's prompt is used")
         chat = chat.with_rule(_rule(call.serving, chat, body))
-    return Asked(chat=chat, request=request, warnings=tuple(warnings))
+    return CompletionRequest(chat=chat, request=request, warnings=tuple(warnings))
 
 
 def _rule(serving: Serving, chat: FlexChat, body: Mapping[str, Any]) -> ResponseRule:
-    known = named_models(serving, chat)
-    if body["model"] not in known:
-        raise _no_model(body["model"], [PHASES, *known])
-    service, model = known[body["model"]]
+    models = named_models(serving, chat)
+    if body["model"] not in models:
+        raise _no_model(body["model"], [PHASES, *models])
+    service, model = models[body["model"]]
     stop, effort, seed = body.get("stop"), body.get("reasoning_effort"), body.get("seed")
     limit = body.get("max_completion_tokens") or body.get("max_tokens")
     return ResponseRule(
@@ -266,8 +266,8 @@ def _rule(serving: Serving, chat: FlexChat, body: Mapping[str, Any]) -> Response
     )
 
 
-def _no_model(name: str, known: list[str]) -> ApiError:
-    text = f"The model '{name[:200]}' does not exist{did_you_mean(name, known)}; there are: {', '.join(known)}"
+def _no_model(name: str, names: list[str]) -> ApiError:
+    text = f"The model '{name[:200]}' does not exist{did_you_mean(name, names)}; there are: {', '.join(names)}"
     return ApiError(404, text, kind="model-not-found", param="model", code="model_not_found")
 
 
@@ -284,9 +284,9 @@ async def list_openai_models(call: Call) -> Reply:
 async def show_openai_model(call: Call) -> Reply:
     """Return one model."""
     async with call.serving.chat() as chat:
-        known = [PHASES, *named_models(call.serving, chat)]
-    if call.path["id"] not in known:
-        raise _no_model(call.path["id"], known)
+        names = [PHASES, *named_models(call.serving, chat)]
+    if call.path["id"] not in names:
+        raise _no_model(call.path["id"], names)
     return Json(_model(call, call.path["id"]))
 
 

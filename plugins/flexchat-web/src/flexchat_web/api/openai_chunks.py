@@ -69,7 +69,7 @@ async def chunks(
         usage = {"usage": None} if include_usage else {}
         return Event(None, {**base, "model": model, "choices": [choice], **usage, **more})
 
-    begun = said = between = False
+    begun = has_text = between = False
     async with aclosing(turn):
         async for happened in turn:
             if not begun and not isinstance(happened, TurnEvent):  # errors before the model's answer have a status
@@ -78,7 +78,7 @@ async def chunks(
             match happened:
                 case TextDelta(text=text) if text:
                     yield chunk({"content": f"\n\n{text}" if between else text})
-                    said, between = True, False
+                    has_text, between = True, False
                 case ReasoningDelta(text=text) if text:
                     yield chunk({"reasoning_content": text})
                 case ToolStarted(call=call) if begun:
@@ -88,7 +88,7 @@ async def chunks(
                 case ToolFinished(record=record) if begun:
                     yield Event(None, None, comment=f"the tool {record.tool} has finished")
                 case AnswerEnd(result=result):
-                    between = said and not result.is_paused
+                    between = has_text and not result.is_paused
                 case TurnFinished(turn=ended):
                     yield chunk({}, _finish_reason(ended), flexchat=_whole(ended, warnings))
                     if include_usage:

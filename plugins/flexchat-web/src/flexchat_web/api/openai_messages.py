@@ -23,16 +23,18 @@ def read_messages(messages: Sequence[Mapping[str, Any]]) -> tuple[str, tuple[Mes
     if unread := unread_part(messages):
         raise refused(unread.partition(": ")[2], unread.partition(": ")[0])
     try:
-        found = [*read_history(messages, "messages")]
+        history = [*read_history(messages, "messages")]
     except ChatRequestError as error:
         place, _, why = str(error).partition(": ")
         raise refused(why, place) from None
-    asked = next((i for i in range(len(found) - 1, -1, -1) if not isinstance(found[i], SystemMessage)), None)
-    if asked is None or not isinstance(last := found.pop(asked), UserMessage):
+    place_of_question = next(
+        (i for i in range(len(history) - 1, -1, -1) if not isinstance(history[i], SystemMessage)), None
+    )
+    if place_of_question is None or not isinstance(last := history.pop(place_of_question), UserMessage):
         raise refused("the last message must be the user's", "messages")
     if not last.content.strip():
-        raise refused("the last message is empty", f"messages[{asked}].content")
-    return last.content, tuple(found)
+        raise refused("the last message is empty", f"messages[{place_of_question}].content")
+    return last.content, tuple(history)
 
 
 def unread_part(messages: Any) -> str | None:

@@ -13,10 +13,10 @@ from typing import Any
 
 from ..serving import Serving
 
-RECENT_SECONDS = 600.0
+RECENT_S = 600.0
 """How long a request can be told from its repetition."""
 
-MOST_RECENT = 10_000
+MAX_RECENT = 10_000
 """How many requests are remembered."""
 
 
@@ -41,9 +41,9 @@ class Repeats:
         now = time.monotonic()
         about = hashlib.sha256(json.dumps([tenant, body], sort_keys=True).encode()).digest()
         key, at = self._recent.pop(about, ("", 0.0))
-        if not key or not retries or now - at > RECENT_SECONDS:
+        if not key or not retries or now - at > RECENT_S:
             key = secrets.token_hex(16)
         self._recent[about] = key, now
-        while len(self._recent) > MOST_RECENT or next(iter(self._recent.values()))[1] < now - RECENT_SECONDS:
+        while len(self._recent) > MAX_RECENT or next(iter(self._recent.values()))[1] < now - RECENT_S:
             del self._recent[next(iter(self._recent))]
         return key

@@ -33,13 +33,13 @@ log = logging.getLogger(__name__)
 LAST = ("turn", "error")
 """Names of the events that end a turn."""
 
-MOST_CHARACTERS = 32 * 1024 * 1024
+MAX_LOG_CHARACTERS = 32 * 1024 * 1024
 """Of a turn's events, in JSON."""
 
 BATCH_S = 0.05
 """How often, at most, the events of a kept turn are written."""
 
-MOST_AT_ONCE = 500
+MAX_BATCH = 500
 """Events that are passed on together."""
 
 
@@ -68,7 +68,9 @@ class ServedTurn:
     handle: TurnHandle
     tenant: str
     mask: Callable[[str], str]
-    log: EventLog[JournaledEvent] = attrs.field(factory=lambda: EventLog(most_characters=MOST_CHARACTERS, size=_size))
+    log: EventLog[JournaledEvent] = attrs.field(
+        factory=lambda: EventLog(most_characters=MAX_LOG_CHARACTERS, size=_size)
+    )
     listeners: int = 0
     readers: int = 0
     patience_s: float = math.inf
@@ -81,13 +83,13 @@ class ServedTurn:
     @classmethod
     def resumed(cls, handle: TurnHandle, mask: Callable[[str], str], earlier: Sequence[JournaledEvent]) -> ServedTurn:
         """Create the turn of a handle that was resumed; *earlier* are the events that listeners already have."""
-        log = EventLog(most_characters=MOST_CHARACTERS, size=_size, first=earlier[0].number if earlier else 1)
+        log = EventLog(most_characters=MAX_LOG_CHARACTERS, size=_size, first=earlier[0].number if earlier else 1)
         for event in earlier:
             log.add(event.number, event)
         return cls(handle, handle.info.tenant, mask, log)
 
     @property
-    def is_told(self) -> bool:
+    def has_end(self) -> bool:
         """Whether its end can be sent to listeners. If not, the turn continues in another process."""
         last = self.log.last
         return last is not None and last.name in LAST
@@ -115,7 +117,7 @@ class ServedTurn:
                 if event is not None:
                     number += 1
                     batch.append(JournaledEvent(number, event.name or "", encoded(event.data).decode()))
-                if batch and (at == self.handle.number or len(batch) >= MOST_AT_ONCE):
+                if batch and (at == self.handle.number or len(batch) >= MAX_BATCH):
                     await self._pass_on(batch)
                     batch = []
         except LostTurnError:
@@ -151,7 +153,7 @@ class ServedTurn:
         error = happened.error
         if isinstance(error, LostTurnError) or (isinstance(error, InterruptedTurnError) and error.waits):
             return None  # it goes on in another process
-        known = isinstance(error, FlexChatError)
-        self.problem = problem_of(error, self.mask) if known else incident(error, self.mask)  # type: ignore[arg-type]
+        is_ours = isinstance(error, FlexChatError)
+        self.problem = problem_of(error, self.mask) if is_ours else incident(error, self.mask)  # type: ignore[arg-type]
         later = {"retry_after": int(after)} if (after := self.problem.headers.get("retry-after")) else {}
         return Event("error", {**self.problem.to_dict(), **later})  # it is too late for a header

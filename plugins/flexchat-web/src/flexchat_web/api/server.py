@@ -51,12 +51,12 @@ class Readiness:
         async with self._lock:
             if time.monotonic() - self._asked_at >= FRESH_S:
                 async with self._serving.chat() as chat:
-                    asked = _questions(chat)
-                    found = await asyncio.gather(*map(self._trouble, asked, asked.values()))
-                self._stores, self._asked_at = dict(zip(asked, found, strict=True)), time.monotonic()
+                    questions = _store_reads(chat)
+                    troubles = await asyncio.gather(*map(self._problem, questions, questions.values()))
+                self._stores, self._asked_at = dict(zip(questions, troubles, strict=True)), time.monotonic()
             return self._stores
 
-    async def _trouble(self, name: str, question: Awaitable[Any]) -> str:
+    async def _problem(self, name: str, question: Awaitable[Any]) -> str:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await question
@@ -73,12 +73,12 @@ class Readiness:
         return self._serving.mask(public)
 
 
-def _questions(chat: FlexChat) -> dict[str, Awaitable[Any]]:
+def _store_reads(chat: FlexChat) -> dict[str, Awaitable[Any]]:
     """Return a short read of each store, by the store's name."""
-    found: dict[str, Awaitable[Any]] = {"effects": chat.effects(limit=1)}
+    questions: dict[str, Awaitable[Any]] = {"effects": chat.effects(limit=1)}
     if chat.conversations is not None:
-        found["conversations"] = chat.conversations.list(limit=1)
-    return found | {f"stores.{name}": store.collections() for name, store in chat.stores.items()}
+        questions["conversations"] = chat.conversations.list(limit=1)
+    return questions | {f"stores.{name}": store.collections() for name, store in chat.stores.items()}
 
 
 operation = Operations("server")
@@ -118,8 +118,8 @@ async def ready(call: Call) -> Reply:
     """Check that the stores answer; which one does not is shown to those who may use the server."""
     stores = await Readiness.of(call.serving).stores()
     is_ready = not any(stores.values())
-    told = {} if call.is_stranger else {"stores": {name: text or "ok" for name, text in stores.items()}}
-    return Json({"status": "ready" if is_ready else "not ready", **told}, 200 if is_ready else 503)
+    details = {} if call.is_stranger else {"stores": {name: text or "ok" for name, text in stores.items()}}
+    return Json({"status": "ready" if is_ready else "not ready", **details}, 200 if is_ready else 503)
 
 
 _COLLECTIONS_S = 5.0
@@ -191,13 +191,13 @@ async def _collections(chat: FlexChat) -> list[dict[str, Any]]:
     async def of(service: str) -> list[dict[str, Any]]:
         try:
             async with asyncio.timeout(_COLLECTIONS_S):
-                found = await chat.stores[service].collections()
+                collections = await chat.stores[service].collections()
         except (RetrievalError, TimeoutError):
             return []
         only = chat.config.stores[service].collection
         return [
             {"service": service, "name": c.name, "count": c.documents, "description": c.description}
-            for c in found
+            for c in collections
             if only is None or c.name == only
         ]
 

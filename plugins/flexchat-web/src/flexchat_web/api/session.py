@@ -20,17 +20,17 @@ operation = Operations("server")
 )
 async def sign_in(call: Call) -> Reply:
     """Begin a session with a token; its id is kept in a browser cookie."""
-    given, tokens = call.body["token"].strip(), call.serving.settings.tokens
+    token, tokens = call.body["token"].strip(), call.serving.settings.tokens
     if not tokens:
         raise ApiError(404, "this server does not require a token", kind="no-tokens")
-    if tenant_of(given, tokens) is None:
+    if tenant_of(token, tokens) is None:
         raise ApiError(
             401,
             "the server does not accept this token: check that it is complete, or ask whoever runs the server",
             kind="token",
             headers={"www-authenticate": 'Bearer error="invalid_token"'},
         )
-    session = await Sessions.of(call.serving).begin(given)
+    session = await Sessions.of(call.serving).begin(token)
     return Text(status=204, headers={"set-cookie": cookie(session, base=call.base, secure=call.secure)})
 
 

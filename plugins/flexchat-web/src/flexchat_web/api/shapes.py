@@ -10,7 +10,7 @@ from flexchat.host import NOT_BLANK
 Schema = Mapping[str, Any]
 
 TEXT: Schema = {"type": "string"}
-SAID: Schema = {"type": "string", "pattern": NOT_BLANK}
+WORDS: Schema = {"type": "string", "pattern": NOT_BLANK}
 NULLABLE_TEXT: Schema = {"type": ["string", "null"]}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER: Schema = {"type": "number"}

@@ -147,8 +147,8 @@ async def _now(call: Call, chat: FlexChat) -> dict[str, Any]:
 
 
 def _masked(call: Call, chat: FlexChat, state: SourceState) -> dict[str, Any]:
-    found: dict[str, Any] = chat.mask.data(_source(call, state))
-    return found
+    data: dict[str, Any] = chat.mask.data(_source(call, state))
+    return data
 
 
 def _source(call: Call, state: SourceState) -> dict[str, Any]:
@@ -170,19 +170,19 @@ def _source(call: Call, state: SourceState) -> dict[str, Any]:
 
 
 def _change(change: ToolChange) -> dict[str, Any]:
-    found = []
+    changes = []
     if change.accepted is not None and change.now is not None:
-        found = [each.to_dict() for each in differences(change.accepted, change.now)]
-    known = change.now or change.accepted
-    assert known is not None, "a change is of something"
+        changes = [each.to_dict() for each in differences(change.accepted, change.now)]
+    definition = change.now or change.accepted
+    assert definition is not None, "a change is of something"
     return {
         "tool": change.name,
         "kind": change.kind,
         "offered": change.offered,
-        "description": known.description,
-        "effect": known.effect,
-        "parameters": known.parameters,
+        "description": definition.description,
+        "effect": definition.effect,
+        "parameters": definition.parameters,
         "digest": change.now.digest if change.now is not None else None,
-        "differences": found,
+        "differences": changes,
         "warnings": [*change.warnings],
     }

@@ -117,9 +117,9 @@ async def _lint(call: Call) -> Reply:
         tools = chat.tools.get_registry().list()
         used = [*dict.fromkeys(entry.provider for entry in chat.config.llms.values())]
     kinds = call.serving.plugins.providers.by_name
-    known = {name: kind.schema_dialects for name, kind in kinds.items() if kind.schema_dialects}
-    chosen = [name for name in used if name in known] or [*known]
-    dialects = {mode: dialect for name in chosen for mode, dialect in known[name].items()}
+    dialects_of = {name: kind.schema_dialects for name, kind in kinds.items() if kind.schema_dialects}
+    chosen = [name for name in used if name in dialects_of] or [*dialects_of]
+    dialects = {mode: dialect for name in chosen for mode, dialect in dialects_of[name].items()}
     findings = [
         {
             "tool": finding.tool,

@@ -32,22 +32,22 @@ from .shapes import TEXT, TURN, record
 
 log = logging.getLogger(__name__)
 
-KEPT_SECONDS = 60.0
+ENDED_TTL_S = 60.0
 """How long an ended turn is held in memory. One that is not kept can be joined for as long."""
 
-MOST_ENDED = 64
+MAX_ENDED = 64
 """Most ended turns that are held."""
 
-CLOSING_SECONDS = 5.0
+CLOSING_S = 5.0
 """How long the server waits for its turns when it shuts down."""
 
-LOOK_SECONDS = 0.25
+POLL_S = 0.25
 """How often it is looked for what another process tells of a turn."""
 
-TELLING_SECONDS = 5.0
+END_GRACE_S = 5.0
 """How long a process has to tell how a turn ended; after that, others tell it."""
 
-MOST_RESUMED = 4
+MAX_RESUMED = 4
 """Most turns of dead processes that are run at once."""
 
 INTERRUPTED = Event("interrupted", {"detail": "the server is being stopped; join the turn again once it is back"})
@@ -64,7 +64,9 @@ class Turns:
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
         self._turns: dict[str, ServedTurn] = {}
-        self._alone: dict[str, ServedTurn] = {}  # those without a listener, in the order in which they lost the last
+        self._abandoned: dict[
+            str, ServedTurn
+        ] = {}  # those without a listener, in the order in which they lost the last
         self._ended: dict[str, asyncio.TimerHandle] = {}  # timers that forget them, in the order they ended
         self._holding: set[asyncio.Task[None]] = set()
         self._resumed: set[str] = set()
@@ -79,7 +81,7 @@ class Turns:
         """Count the turns in memory."""
         return len(self._turns)
 
-    async def begin(self, tenant: str, **asked: Any) -> ServedTurn:
+    async def begin(self, tenant: str, **request: Any) -> ServedTurn:
         """Begin a turn.
 
         Raises:
@@ -87,7 +89,7 @@ class Turns:
         """
         async with AsyncExitStack() as lending:
             chat = await lending.enter_async_context(self._serving.chat())
-            turn = ServedTurn(chat.start(**asked, tenant=tenant), tenant, self._mask(chat))
+            turn = ServedTurn(chat.start(**request, tenant=tenant), tenant, self._mask(chat))
             self._serve(turn, lending.pop_all())
         return turn
 
@@ -110,15 +112,15 @@ class Turns:
             FlexChatError: As FlexChat.join.
         """
         async with AsyncExitStack() as lending:
-            chat, asked = ask(await lending.enter_async_context(self._serving.chat()))
-            joined = await chat.join(**asked, tenant=tenant, idempotency_key=key)
+            chat, request = ask(await lending.enter_async_context(self._serving.chat()))
+            joined = await chat.join(**request, tenant=tenant, idempotency_key=key)
             handle = joined.handle
             turn = ServedTurn(handle, tenant, self._mask(chat), is_silent=is_silent, patience_s=patience_s)
             if joined.is_repeat and handle.is_kept and handle.id not in self._turns:
-                turn = await self._taken_up(chat, handle)
-            held = self._turns.get(handle.id)
-            if held is not None and (held.handle is handle or not held.is_silent):
-                return held, joined.is_repeat
+                turn = await self._resumed_turn(chat, handle)
+            current = self._turns.get(handle.id)
+            if current is not None and (current.handle is handle or not current.is_silent):
+                return current, joined.is_repeat
             if not handle.is_ended:
                 self._serve(turn, lending.pop_all())
         return turn, joined.is_repeat
@@ -127,27 +129,27 @@ class Turns:
     def listening(self, turn: ServedTurn) -> Iterator[None]:
         """Count a listener of the turn, which keeps it from being cancelled as abandoned."""
         turn.listeners += 1
-        self._not_alone(turn)
+        self._keep(turn)
         try:
             yield
         finally:
             turn.listeners -= 1
             if not turn.listeners and not turn.handle.is_ended:
-                self._left_alone(turn)
+                self._abandon_later(turn)
 
-    async def take_up(self) -> None:
-        """Take up the turns that dead processes left: a few at once, the oldest first.
+    async def resume_interrupted(self) -> None:
+        """Resume the turns that dead processes left: a few at once, the oldest first.
 
         Raises:
-            FlexChatError: It cannot be looked for them.
+            FlexChatError: They cannot be looked up.
         """
-        while len(self._resumed) < MOST_RESUMED:
+        while len(self._resumed) < MAX_RESUMED:
             async with AsyncExitStack() as lending:
                 chat = await lending.enter_async_context(self._serving.chat())
                 if chat.conversations is None:
                     return
                 for handle in await chat.resume_interrupted(most=1):
-                    turn = await self._taken_up(chat, handle)
+                    turn = await self._resumed_turn(chat, handle)
                     self._serve(turn, lending.pop_all())
                     self._resumed.add(handle.id)
                     break
@@ -155,18 +157,18 @@ class Turns:
                     return
 
     async def resume(self, id: str, tenant: str) -> ServedTurn:
-        """Take up an interrupted turn.
+        """Resume an interrupted turn.
 
         Raises:
             FlexChatError: As FlexChat.start_resumed.
         """
         async with AsyncExitStack() as lending:
             chat = await lending.enter_async_context(self._serving.chat())
-            turn = await self._taken_up(chat, await chat.start_resumed(id, tenant=tenant))
+            turn = await self._resumed_turn(chat, await chat.start_resumed(id, tenant=tenant))
             self._serve(turn, lending.pop_all())
         return turn
 
-    async def _taken_up(self, chat: FlexChat, handle: TurnHandle) -> ServedTurn:
+    async def _resumed_turn(self, chat: FlexChat, handle: TurnHandle) -> ServedTurn:
         try:
             _, earlier = await chat.events(handle.id, tenant=handle.info.tenant)
         except BaseException:
@@ -206,23 +208,23 @@ class Turns:
                     async for event in events:
                         yield _event(event)
                         after = event.number
-                if turn.is_told or not turn.handle.is_kept:
+                if turn.has_end or not turn.handle.is_kept:
                     return
             else:
-                found, told = await self.stored(id, tenant, after)
-                for event in told:
+                stored, new_events = await self.stored(id, tenant, after)
+                for event in new_events:
                     if event.number != after + 1:
-                        raise _events_gone(found)
+                        raise _events_gone(stored)
                     yield _event(event)
                     after = event.number
-                if told and told[-1].name in LAST:
+                if new_events and new_events[-1].name in LAST:
                     return
-                if not told and (last := await self._last(found)) is not None:
+                if not new_events and (last := await self._last(stored)) is not None:
                     if last.number > after:
                         yield _event(last)
                     return
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(POLL_S):
                     await self._begun.wait()
 
     async def has_ended(self, id: str, tenant: str, after: int) -> bool:
@@ -234,8 +236,8 @@ class Turns:
         turn = self.find(id, tenant)
         if turn is not None:
             return turn.log.is_ended and after >= turn.log.number
-        found, told = await self.stored(id, tenant, after)
-        last = None if told else await self._last(found)
+        stored, new_events = await self.stored(id, tenant, after)
+        last = None if new_events else await self._last(stored)
         return last is not None and after >= last.number
 
     async def _last(self, turn: JournaledTurn) -> JournaledEvent | None:
@@ -249,18 +251,18 @@ class Turns:
         if turn.state in ("running", "interrupted"):
             return None
         async with self._serving.chat() as chat:
-            _, told = await chat.events(turn.id, tenant=turn.tenant)
-            if told and told[-1].name in LAST:
-                return told[-1]
-            if told and datetime.fromisoformat(turn.ended_at) > datetime.now(UTC) - timedelta(seconds=TELLING_SECONDS):
+            _, events = await chat.events(turn.id, tenant=turn.tenant)
+            if events and events[-1].name in LAST:
+                return events[-1]
+            if events and datetime.fromisoformat(turn.ended_at) > datetime.now(UTC) - timedelta(seconds=END_GRACE_S):
                 return None  # its process may be about to emit it
-            kept: Sequence[ConversationTurn] = ()
+            turns: Sequence[ConversationTurn] = ()
             if chat.conversations is not None and turn.conversation:  # empty: deleted while the turn ran
-                kept = await chat.conversations.of(turn.tenant).turns(turn.conversation)
-        for each in kept if told else ():
+                turns = await chat.conversations.of(turn.tenant).turns(turn.conversation)
+        for each in turns if events else ():
             if each.id == turn.id:
                 event = last_event(each, turn.conversation)
-                return JournaledEvent(told[-1].number + 1, event.name or "", encoded(event.data).decode())
+                return JournaledEvent(events[-1].number + 1, event.name or "", encoded(event.data).decode())
         raise _events_gone(turn)
 
     async def _listen(self, turn: ServedTurn, after: int) -> AsyncGenerator[JournaledEvent, None]:
@@ -273,12 +275,12 @@ class Turns:
     async def aclose(self) -> None:
         """End all, and wait for them: those that are kept can be resumed."""
         for turn in self._turns.values():
-            self._not_alone(turn)
+            self._keep(turn)
             turn.handle.interrupt()
         for timer in self._ended.values():
             timer.cancel()
         if self._holding:
-            await asyncio.wait(self._holding, timeout=CLOSING_SECONDS)
+            await asyncio.wait(self._holding, timeout=CLOSING_S)
 
     def _mask(self, chat: FlexChat) -> Callable[[str], str]:
         return lambda text: self._serving.mask(chat.mask(text))
@@ -300,30 +302,30 @@ class Turns:
             async with lending:
                 await turn.run()
         finally:
-            self._not_alone(turn)
+            self._keep(turn)
             self._resumed.discard(id)
-            later = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, id)
+            later = asyncio.get_running_loop().call_later(ENDED_TTL_S, self._forget, id)
             self._ended[id] = later
-            if turn.is_silent or (turn.handle.is_kept and not turn.is_told):
+            if turn.is_silent or (turn.handle.is_kept and not turn.has_end):
                 self._forget(id)  # it is not requested any more, or continues in another process
-            elif len(self._ended) > MOST_ENDED:
+            elif len(self._ended) > MAX_ENDED:
                 self._forget(next(iter(self._ended)))
 
-    def _left_alone(self, turn: ServedTurn) -> None:
+    def _abandon_later(self, turn: ServedTurn) -> None:
         settings = self._serving.settings
-        self._alone[turn.handle.id] = turn
+        self._abandoned[turn.handle.id] = turn
         seconds = min(settings.unheard_seconds, turn.patience_s)
-        turn.timer = asyncio.get_running_loop().call_later(seconds, self._give_up, turn)
-        alone = [each for each in self._alone.values() if each.tenant == turn.tenant]
+        turn.timer = asyncio.get_running_loop().call_later(seconds, self._cancel_abandoned, turn)
+        alone = [each for each in self._abandoned.values() if each.tenant == turn.tenant]
         if len(alone) > settings.most_unheard:
-            self._give_up(alone[0])
+            self._cancel_abandoned(alone[0])
 
-    def _give_up(self, turn: ServedTurn) -> None:
-        self._not_alone(turn)
+    def _cancel_abandoned(self, turn: ServedTurn) -> None:
+        self._keep(turn)
         turn.handle.cancel()
 
-    def _not_alone(self, turn: ServedTurn) -> None:
-        self._alone.pop(turn.handle.id, None)
+    def _keep(self, turn: ServedTurn) -> None:
+        self._abandoned.pop(turn.handle.id, None)
         if turn.timer is not None:
             turn.timer.cancel()
             turn.timer = None
@@ -333,16 +335,16 @@ class Turns:
         self._ended.pop(id).cancel()
 
 
-async def take_up(serving: Serving) -> None:
-    """Take up the turns that dead processes left, now and whenever there are some, until cancelled."""
-    turns, said = Turns.of(serving), ""
+async def resume_forever(serving: Serving) -> None:
+    """Resume the turns that dead processes left, now and in the future, until cancelled."""
+    turns, last_error = Turns.of(serving), ""
     while True:
         try:
-            await turns.take_up()
-        except Exception as error:  # noqa: BLE001  the next look may succeed
-            if str(error) != said:
-                said = str(error)
-                log.warning("interrupted turns cannot be taken up: %s", serving.mask(said))
+            await turns.resume_interrupted()
+        except Exception as error:  # noqa: BLE001  the next attempt may succeed
+            if str(error) != last_error:
+                last_error = str(error)
+                log.warning("interrupted turns cannot be taken up: %s", serving.mask(last_error))
         async with serving.chat() as chat:
             seconds = chat.tools.effects.lease_s / 6
         await asyncio.sleep(seconds)
@@ -368,7 +370,7 @@ def _events_gone(turn: JournaledTurn) -> ApiError:
 
 
 async def begun(
-    turns: Turns, tenant: str, joined: ServedTurn | None = None, **asked: Any
+    turns: Turns, tenant: str, joined: ServedTurn | None = None, **request: Any
 ) -> AsyncGenerator[Event, None]:
     """Begin a turn, and yield its events.
 
@@ -381,21 +383,21 @@ async def begun(
     Raises:
         FlexChatError, ApiError: The turn cannot begin, or fails before there is anything to wait for.
     """
-    turn, known = joined or await turns.begin(tenant, **asked), False
+    turn, has_content = joined or await turns.begin(tenant, **request), False
     quiet: list[Event] = []
     try:
         async with aclosing(turns.events(turn.handle.id, tenant)) as events:
             async for event in events:
-                if not known and turn.problem is not None and event.name == "error":
+                if not has_content and turn.problem is not None and event.name == "error":
                     raise turn.problem
                 quiet.append(event)
-                known = known or not _is_quiet(event)
-                if known:
+                has_content = has_content or not _is_quiet(event)
+                if has_content:
                     for each in quiet:
                         yield each
                     quiet.clear()
     finally:
-        if not known and joined is None:
+        if not has_content and joined is None:
             turn.handle.cancel()
 
 

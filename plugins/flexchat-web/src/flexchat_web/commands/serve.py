@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ..serving import Settings
 
 TENANT = "default"
-SHORTEST_TOKEN = 16
-MOST_TOKEN_BYTES = 1 << 20
-MOST_UNHEARD_SECONDS = 86_400
+MIN_TOKEN = 16
+MAX_TOKEN_BYTES = 1 << 20
+MAX_UNHEARD_SECONDS = 86_400
 
 
 class ServeError(FlexChatError):
@@ -157,8 +157,8 @@ def read_settings(options: ServeOptions, terminal: Terminal, environ: Mapping[st
         raise ServeError("--edit lets others change the configuration, --read-only nobody: use only one of them")
     if not 0 <= options.port <= 65_535:
         raise ServeError(f"--port {options.port}: ports are 0 to 65535")
-    if not 0 <= options.unheard_seconds <= MOST_UNHEARD_SECONDS:
-        most = f"{MOST_UNHEARD_SECONDS:,}"
+    if not 0 <= options.unheard_seconds <= MAX_UNHEARD_SECONDS:
+        most = f"{MAX_UNHEARD_SECONDS:,}"
         raise ServeError(f"--unheard-seconds {options.unheard_seconds:g}: it takes 0 to {most} seconds")
     tokens = _read_tokens(Path(options.token_file), terminal) if options.token_file else {}
     if environ.get("FLEXCHAT_TOKEN"):
@@ -198,7 +198,7 @@ def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
 
 def _read_tokens(file: Path, terminal: Any) -> dict[str, str]:
     try:
-        lines = read_file(file, most=MOST_TOKEN_BYTES).decode("utf-8-sig").splitlines()
+        lines = read_file(file, most=MAX_TOKEN_BYTES).decode("utf-8-sig").splitlines()
         mode = file.stat().st_mode
         if os.name == "posix" and stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
             terminal.say(f"note: others can read {file}, which holds tokens: chmod 600 {file}", "dim")
@@ -222,8 +222,8 @@ def _read_tokens(file: Path, terminal: Any) -> dict[str, str]:
 
 
 def _usable(token: str, place: str) -> str:
-    if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
-        raise ServeError(f"{place}: a token has at least {SHORTEST_TOKEN} ASCII characters and no spaces")
+    if len(token) < MIN_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
+        raise ServeError(f"{place}: a token has at least {MIN_TOKEN} ASCII characters and no spaces")
     return token
 
 
@@ -238,13 +238,15 @@ def _is_loopback(host: str) -> bool:
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        found = socket.getaddrinfo(host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        address = socket.getaddrinfo(host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
         # asyncio sets TCP_NODELAY only where the protocol is given; without it, each answer waits 40 ms for an ACK.
-        listening = socket.socket(*found[:3])
+        listening = socket.socket(*address[:3])
         try:
             if os.name == "posix":
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(found[4])
+            listening.bind(address[4])
             listening.listen(2_048)
         except OSError:
             listening.close()

@@ -113,10 +113,10 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams, wait for the rest, and stop listening."""
         streams, others = len(self._app.streams), len(self.server_state.tasks) - len(self._app.streams)
-        said = [_count(streams, "stream is open", "streams are open")] if streams else []
-        said += [_count(others, "request is under way", "requests are under way")] if others > 0 else []
-        if said:
-            self._waiting(f"stopping: {', '.join(said)}")
+        open_work = [_count(streams, "stream is open", "streams are open")] if streams else []
+        open_work += [_count(others, "request is under way", "requests are under way")] if others > 0 else []
+        if open_work:
+            self._waiting(f"stopping: {', '.join(open_work)}")
         self._app.streams.stop()
         await super().shutdown(sockets)
 

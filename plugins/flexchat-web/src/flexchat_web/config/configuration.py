@@ -132,10 +132,10 @@ operation = Operations("configuration")
 )
 async def show(call: Call) -> Reply:
     """Return the configuration's text, with secrets masked."""
-    return await _elsewhere(_showing, call, _size(call))
+    return await _elsewhere(_show, call, _size(call))
 
 
-def _showing(call: Call) -> Reply:
+def _show(call: Call) -> Reply:
     file = current_file(call.serving)
     text, problems = _masked_text(call.serving, file)
     return Json(
@@ -177,14 +177,14 @@ async def schema(call: Call) -> Reply:
 )
 async def validate(call: Call) -> Reply:
     """Check whether a configuration could be used: everything that is wrong with it, with lines."""
-    return await _elsewhere(_validating, call, _size(call))
+    return await _elsewhere(_validate_blocking, call, _size(call))
 
 
-def _validating(call: Call) -> Reply:
-    return asyncio.run(_validated(call))
+def _validate_blocking(call: Call) -> Reply:
+    return asyncio.run(_validate(call))
 
 
-async def _validated(call: Call) -> Reply:
+async def _validate(call: Call) -> Reply:
     tables = _tables(call)
     try:
         posted = _posted(call, call.body)
@@ -226,10 +226,10 @@ async def _validated(call: Call) -> Reply:
 )
 async def change(call: Call) -> Reply:
     """Return a text with some values changed; comments and order stay. Writes nothing."""
-    return await _elsewhere(_changing, call, _size(call))
+    return await _elsewhere(_change, call, _size(call))
 
 
-def _changing(call: Call) -> Reply:
+def _change(call: Call) -> Reply:
     source = f"flexchat.{call.body['format']}"
     try:
         text = edit(call.body["text"], source, call.body["changes"])
@@ -249,10 +249,10 @@ def _changing(call: Call) -> Reply:
 )
 async def diff(call: Call) -> Reply:
     """Show how a text differs from the file, and which secrets it replaces."""
-    return await _elsewhere(_differing, call, _size(call))
+    return await _elsewhere(_diff, call, _size(call))
 
 
-def _differing(call: Call) -> Reply:
+def _diff(call: Call) -> Reply:
     file = current_file(call.serving)
     before, _ = _masked_text(call.serving, file)
     after, problems = _masked_text(call.serving, attrs.evolve(file, text=call.body["text"]))
@@ -343,21 +343,21 @@ async def reload(call: Call) -> Reply:
 )
 async def export(call: Call) -> Reply:
     """Export the configuration as a file, with secrets masked."""
-    return await _elsewhere(_exporting, call, _size(call))
+    return await _elsewhere(_export, call, _size(call))
 
 
-def _exporting(call: Call) -> Reply:
+def _export(call: Call) -> Reply:
     file = current_file(call.serving)
     text, problems = _masked_text(call.serving, file)
-    wanted = call.query.get("format") or file.format
-    if wanted != file.format:
+    format = call.query.get("format") or file.format
+    if format != file.format:
         if problems:
             raise ApiError(409, f"{file.name} cannot be read, so only its own text can be exported", kind="config-file")
-        text = written_as(file.parse(text).data, wanted)
+        text = written_as(file.parse(text).data, format)
     return Text(
         text,
-        media_type=f"application/{wanted}",
-        headers={"content-disposition": f'attachment; filename="flexchat.{wanted}"'},
+        media_type=f"application/{format}",
+        headers={"content-disposition": f'attachment; filename="flexchat.{format}"'},
     )
 
 

@@ -93,14 +93,14 @@ async def providers(call: Call) -> Reply:
 async def provider_schema(call: Call) -> Reply:
     """Return the JSON Schema of a kind's settings."""
     kind: Kind = call.query["type"]
-    found = _type_of(call, kind, call.path["name"])
+    kind_record = _type_of(call, kind, call.path["name"])
     whole = config_schema(call.serving.plugins)
     entry = whole["$defs"]["LLMEntry" if kind == "llm" else "StoreEntry"]
     branch = next(b["then"] for b in entry["allOf"] if b["if"]["properties"]["provider"]["const"] == call.path["name"])
-    secret = {field.name for field in attrs.fields(found.config_class) if field.metadata.get("secret")}
+    secret = {field.name for field in attrs.fields(kind_record.config_class) if field.metadata.get("secret")}
     properties = {
-        name: {**said, "format": "password", "writeOnly": True} if name in secret else said
-        for name, said in branch["properties"].items()
+        name: {**field_schema, "format": "password", "writeOnly": True} if name in secret else field_schema
+        for name, field_schema in branch["properties"].items()
     }
     required = [*dict.fromkeys(["provider", *branch.get("required", ())])]
     return Json({**branch, "type": "object", "properties": properties, "required": required, "$defs": whole["$defs"]})
@@ -125,15 +125,15 @@ async def test(call: Call) -> Reply:
     began = time.monotonic()
     try:
         async with asyncio.timeout(TEST_SECONDS):
-            told = await _tested(call)
+            outcome = await _tested(call)
     except TimeoutError:
-        told = {"success": False, "message": f"no answer within {TEST_SECONDS:g} seconds"}
+        outcome = {"success": False, "message": f"no answer within {TEST_SECONDS:g} seconds"}
     except (FlexChatError, OSError) as error:
-        told = {"success": False, "message": _masked(call, str(error))}
-    told["elapsed_ms"] = round((time.monotonic() - began) * 1000)
-    if not told["success"]:
-        told["error"] = told["message"]
-    return Json(told, status=200 if told["success"] else 400)
+        outcome = {"success": False, "message": _masked(call, str(error))}
+    outcome["elapsed_ms"] = round((time.monotonic() - began) * 1000)
+    if not outcome["success"]:
+        outcome["error"] = outcome["message"]
+    return Json(outcome, status=200 if outcome["success"] else 400)
 
 
 @operation(
@@ -207,8 +207,8 @@ async def _tested_by_name(call: Call, name: str) -> dict[str, Any]:
             count = len(await chat.stores[name].collections())
             return {"success": True, "message": f"connected: {_counted(count, 'collection')}", "collections": count}
         if name not in chat.config.llms:
-            known = ", ".join([*chat.config.llms, *chat.stores])
-            raise ApiError(404, f"the configuration has no LLM or store called {name[:80]!r} (there is {known})")
+            names = ", ".join([*chat.config.llms, *chat.stores])
+            raise ApiError(404, f"the configuration has no LLM or store called {name[:80]!r} (there is {names})")
         answer = (await chat.list_models())[name]
     if isinstance(answer, FlexChatError):
         raise answer
@@ -228,21 +228,21 @@ def _opened(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> Any
     Raises:
         ApiError: 404: no such kind; 422: the settings do not fit it, or may not come with a request.
     """
-    found = _type_of(call, kind, name)
+    kind_record = _type_of(call, kind, name)
     entry = {**_expanded(call, kind, name, config), "provider": name}
     own = own_keys(LLMEntry if kind == "llm" else StoreEntry)
-    fields = {field.name for field in attrs.fields(found.config_class)}
+    fields = {field.name for field in attrs.fields(kind_record.config_class)}
     settings = {key: value for key, value in entry.items() if key not in own - (fields - {"provider"})}
-    made, problems = structure_mapping(settings, found.config_class)
+    config_object, problems = structure_mapping(settings, kind_record.config_class)
     if problems:
         raise ApiError(422, _masked(call, "; ".join(problems)))
     try:
         if kind == "llm":
-            provider: ChatProvider = found.create(made)
+            provider: ChatProvider = kind_record.create(config_object)
             return provider
         source = call.serving.source
-        store: Retriever = found.create(
-            made, DocumentStoreContext(folder=source.parent if isinstance(source, Path) else None)
+        store: Retriever = kind_record.create(
+            config_object, DocumentStoreContext(folder=source.parent if isinstance(source, Path) else None)
         )
         return store
     except (FlexChatError, TypeError, ValueError) as error:
@@ -275,8 +275,8 @@ def _expanded(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> d
 def _masked(call: Call, text: str) -> str:
     """Return a text without the secrets of the configuration, of the environment, and of the request."""
     posted = [value for value in (call.body or {}).get("config", {}).values() if isinstance(value, str)]
-    named = [value for value in posted if len(value) >= 12 and "://" not in value]
-    return Mask([*named, *secrets_of_environment()])(call.serving.mask(text))
+    secrets = [value for value in posted if len(value) >= 12 and "://" not in value]
+    return Mask([*secrets, *secrets_of_environment()])(call.serving.mask(text))
 
 
 def _kinds(call: Call, kind: Kind) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-MOST_COMPARED = 400
+MAX_COMPARED = 400
 """Changed lines, first to last, that are compared one by one; more are shown as one change."""
 
 CONTEXT = 3
@@ -21,20 +21,20 @@ def unified_diff(before: Sequence[str], after: Sequence[str], name: str) -> list
     head = next((i for i in range(shortest) if before[i] != after[i]), shortest)
     tail = next((i for i in range(shortest - head) if before[-1 - i] != after[-1 - i]), shortest - head)
     start, ends = max(0, head - CONTEXT), (len(before) - tail, len(after) - tail)
-    if max(ends) - head <= MOST_COMPARED:
+    if max(ends) - head <= MAX_COMPARED:
         lines = difflib.unified_diff(
             before[start : ends[0] + CONTEXT], after[start : ends[1] + CONTEXT], name, name, lineterm="", n=CONTEXT
         )
         return [_moved(line, start) if line.startswith("@@ -") else line for line in lines]
     lead, trail = before[start:head], before[ends[0] : ends[0] + CONTEXT]
-    gone, come = before[head : ends[0]], after[head : ends[1]]
+    removed, come = before[head : ends[0]], after[head : ends[1]]
     around = len(lead) + len(trail)
     return [
         f"--- {name}",
         f"+++ {name}",
-        f"@@ -{_range(start, len(gone) + around)} +{_range(start, len(come) + around)} @@",
+        f"@@ -{_range(start, len(removed) + around)} +{_range(start, len(come) + around)} @@",
         *(f" {line}" for line in lead),
-        *(f"-{line}" for line in gone),
+        *(f"-{line}" for line in removed),
         *(f"+{line}" for line in come),
         *(f" {line}" for line in trail),
     ]

@@ -42,20 +42,20 @@ def set_values(text: str, source: str, values: Mapping[KeyPath, Any]) -> str:
         ConfigError: The text cannot be read.
     """
     source = source or "flexchat.toml"
-    wanted = copy.deepcopy(parse_document(text, source).data)
+    data = copy.deepcopy(parse_document(text, source).data)
     for place, value in values.items():
-        _container(wanted, place, "")[place[-1]] = value
+        _container(data, place, "")[place[-1]] = value
 
     def write(document: Any) -> None:
         for place, value in values.items():
             _container(document, place, "")[place[-1]] = value
 
-    return _edited(text, source, wanted, write)
+    return _edited(text, source, data, write)
 
 
 def _changed(text: str, source: str, change: Mapping[str, Any], where: str) -> str:
     place: KeyPath = tuple(change["path"])
-    wanted = copy.deepcopy(parse_document(text, source).data)
+    data = copy.deepcopy(parse_document(text, source).data)
     if not place:
         raise ApiError(422, f"{where}: the path is empty")
     if _format(source) == "toml":
@@ -63,34 +63,34 @@ def _changed(text: str, source: str, change: Mapping[str, Any], where: str) -> s
             null = _null(change[name], name) if name in change else ""
             if null:
                 raise ApiError(422, f"{where}: TOML has no null ({null}); remove the key instead")
-    _apply(wanted, place, change, where)
-    return _edited(text, source, wanted, lambda document: _apply(document, place, change, where))
+    _apply(data, place, change, where)
+    return _edited(text, source, data, lambda document: _apply(document, place, change, where))
 
 
-def _edited(text: str, source: str, wanted: Any, write: Any) -> str:
+def _edited(text: str, source: str, data: Any, write: Any) -> str:
     """Format the wanted data as text, by editing *text* if possible, which keeps comments; otherwise anew."""
     if _format(source) == "json":
-        return json.dumps(wanted, indent=_indent(text), ensure_ascii=False) + "\n"
+        return json.dumps(data, indent=_indent(text), ensure_ascii=False) + "\n"
     if _format(source) == "yaml":
-        return _written_yaml(text, source, wanted, write)
+        return _written_yaml(text, source, data, write)
     try:
         document = tomlkit.parse(text)
         write(document)
         changed = tomlkit.dumps(document)
-        if parse_document(changed, source).data == wanted:
+        if parse_document(changed, source).data == data:
             return changed
     except (TOMLKitError, ConfigError, ApiError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
         pass  # what it cannot change in place
     try:
-        return tomlkit.dumps(wanted)
+        return tomlkit.dumps(data)
     except (TOMLKitError, TypeError, ValueError) as error:
         raise ApiError(422, f"this cannot be written as TOML: {error}") from None
 
 
-def _written_yaml(text: str, source: str, wanted: Any, write: Any) -> str:
+def _written_yaml(text: str, source: str, data: Any, write: Any) -> str:
     with contextlib.suppress(ConfigError, ApiError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
         changed = changed_yaml(text, write)
-        if parse_document(changed, source).data == wanted:
+        if parse_document(changed, source).data == data:
             return changed
     # Written anew it would lose its comments, and what stands for several places with an anchor.
     raise ApiError(
@@ -170,8 +170,8 @@ def _index(items: Any, key: Any, place: KeyPath, where: str) -> None:
 
 
 def _nowhere(place: KeyPath, where: str, text: str) -> ApiError:
-    spoken = ".".join(map(str, place))[:120] or "the whole"
-    return ApiError(422, f"{where}: {spoken}: {text}")
+    location = ".".join(map(str, place))[:120] or "the whole"
+    return ApiError(422, f"{where}: {location}: {text}")
 
 
 def _null(value: Any, place: str) -> str:
@@ -179,7 +179,7 @@ def _null(value: Any, place: str) -> str:
     if value is None:
         return place
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    return next((found for key, item in items if (found := _null(item, f"{place}.{key}"))), "")
+    return next((where for key, item in items if (where := _null(item, f"{place}.{key}"))), "")
 
 
 def _format(source: str) -> str:

@@ -50,7 +50,7 @@ def refused(
         expanded: The configuration whose references to the environment are replaced already, and may stay; None if
             none will be replaced in the posted one.
     """
-    found = [
+    problems = [
         *_code(posted, file),
         *_sources(posted, file),
         *_network(posted, file),
@@ -59,8 +59,8 @@ def refused(
         *_paths(posted, file),
         *_databases(posted, file, allow_env),
     ]
-    if found or expanded is None:
-        return found if expanded is None else [*found, *_references(posted, expanded, allow_env)]
+    if problems or expanded is None:
+        return problems if expanded is None else [*problems, *_references(posted, expanded, allow_env)]
     # Only now are other files read: those that the configuration names already.
     whole = with_included(posted)
     before = with_included(attrs.evolve(posted, data=dict(expanded), lines={}, problems=())).data
@@ -84,12 +84,12 @@ def _beside(whole: ConfigDocument, posted: ConfigDocument, file: Mapping[str, An
 def _references(posted: ConfigDocument, file: Mapping[str, Any], allow_env: Collection[str]) -> Iterator[Problem]:
     for place, value in walk(posted.data):
         names = set(_REFERENCE.findall(value)) if isinstance(value, str) else set()
-        asked = sorted(names - set(allow_env))
-        if asked and not _stands_there(value, place, posted.data, file):
+        denied = sorted(names - set(allow_env))
+        if denied and not _stands_there(value, place, posted.data, file):
             yield posted.problem(
                 place,
-                f"{', '.join(asked)} from the environment may not be used here: {_BY_HAND}, or start the server with "
-                f"--allow-env {asked[0]}",
+                f"{', '.join(denied)} from the environment may not be used here: {_BY_HAND}, or start the server with "
+                f"--allow-env {denied[0]}",
             )
 
 
@@ -111,13 +111,13 @@ def _code(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
     if posted.data.get("plugins") != file.get("plugins"):
         yield posted.problem(("plugins",), f"which plugins are loaded cannot be changed here: {_BY_HAND}")
     now, then = normalise(posted)[0], normalise(ConfigDocument(data=dict(file)))[0]  # tools may be written flat
-    known = {str(tool.get("name")): _runs(tool) for _, tool in _tools(then.data)}
+    runs_by_name = {str(tool.get("name")): _runs(tool) for _, tool in _tools(then.data)}
     for place, tool in _tools(now.data):
         implementation = tool.get("implementation")
         if not isinstance(implementation, dict):
             continue  # a tool that a plugin offers, or one that cannot be read
         kind = implementation.get("type")
-        if kind not in SAFE_IMPLEMENTATIONS and known.get(str(tool.get("name"))) != _runs(tool):
+        if kind not in SAFE_IMPLEMENTATIONS and runs_by_name.get(str(tool.get("name"))) != _runs(tool):
             yield now.problem(
                 (*place, "implementation"),
                 f"tools of type '{shortened(str(kind))}' run code or send requests, so they cannot be added or changed "
@@ -135,9 +135,9 @@ def _files(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]
     """Refuse other files to be read; rules may change places with theirs."""
     if not _same(posted.data.get("include"), file.get("include")):
         yield posted.problem(("include",), f"which files are included cannot be changed here: {_BY_HAND}")
-    known = {value for place, value in walk(dict(file)) if place[-1] == "prompt_file" and isinstance(value, str)}
+    files = {value for place, value in walk(dict(file)) if place[-1] == "prompt_file" and isinstance(value, str)}
     for place, value in walk(posted.data):
-        if place[-1] == "prompt_file" and isinstance(value, str) and value not in known:
+        if place[-1] == "prompt_file" and isinstance(value, str) and value not in files:
             yield posted.problem(place, f"file paths cannot be added or changed here: {_BY_HAND}")
 
 
@@ -161,22 +161,22 @@ def _classes(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Proble
     """Refuse classes that would be imported, and their settings: many read keys from the environment."""
     entries = posted.data.get("llms")
     for name, entry in entries.items() if isinstance(entries, dict) else ():
-        known = at(file, ("llms", name))
+        current = at(file, ("llms", name))
         if not isinstance(entry, dict) or "class_path" not in entry:
             continue
         for key in ("class_path", "settings"):
-            if not _same(entry.get(key), at(known, (key,))):
+            if not _same(entry.get(key), at(current, (key,))):
                 text = f"{key} runs code of its class, so it cannot be added or changed here: {_BY_HAND}"
                 yield posted.problem(("llms", name, key), text)
 
 
-def _same(posted: Any, known: Any) -> bool:
+def _same(posted: Any, current: Any) -> bool:
     """Return whether a value is the file's; a mask stands for what it hides."""
-    if isinstance(posted, dict) and isinstance(known, dict):
-        return posted.keys() == known.keys() and all(_same(item, known[key]) for key, item in posted.items())
-    if isinstance(posted, list) and isinstance(known, list):
-        return len(posted) == len(known) and all(map(_same, posted, known))
-    return bool(posted == known) or (posted == MASKED and isinstance(known, str))
+    if isinstance(posted, dict) and isinstance(current, dict):
+        return posted.keys() == current.keys() and all(_same(item, current[key]) for key, item in posted.items())
+    if isinstance(posted, list) and isinstance(current, list):
+        return len(posted) == len(current) and all(map(_same, posted, current))
+    return bool(posted == current) or (posted == MASKED and isinstance(current, str))
 
 
 def _paths(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:

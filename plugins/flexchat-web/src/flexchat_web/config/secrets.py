@@ -33,8 +33,8 @@ from .editing import set_values
 MASKED = "********"
 
 SERVICES = {"llms": LLMEntry, "stores": StoreEntry}
-_ELSEWHERE = own_keys(LLMEntry) | own_keys(StoreEntry) | own_keys(ConversationsTable)
-_SAID_TO_ANY = ("topic", "intent", "validation")
+_OWN_KEYS = own_keys(LLMEntry) | own_keys(StoreEntry) | own_keys(ConversationsTable)
+_SENT_TO_ANY = ("topic", "intent", "validation")
 """Tables whose texts are sent to models that other tables choose."""
 _PROSE = {"prompt", "description", "comment", "message", "text", "answer", "content", "detection"}
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
@@ -42,7 +42,7 @@ _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _ASSIGNED = re.compile(r"""(["']?)(?<![\w.-])([\w.-]++)\1\s*[=:]\s*("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,{}\[\]#"']+)""")
 _SCHEME = re.compile(r"(?i)^\s*(bearer|basic|token)\s+")
 _TOKEN = re.compile(r"\b(?:sk|pk|rk|ghp|gho|xox[abps])[-_][\w-]{8,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}")
-_SHORTEST = 6
+_MIN_SECRET = 6
 
 
 def secret_places(data: Mapping[str, Any], plugins: PluginHost, mask: Callable[[str], str]) -> dict[KeyPath, Any]:
@@ -51,21 +51,21 @@ def secret_places(data: Mapping[str, Any], plugins: PluginHost, mask: Callable[[
     These are settings that a plugin marks as secret, keys named like one, headers sent to services, and whatever
     contains a secret from the environment or from elsewhere in the configuration, or looks like a key or password.
     """
-    found: dict[KeyPath, Any] = {}
+    places: dict[KeyPath, Any] = {}
     for place, value in walk(data):
         if _is_literal(value) and _named_secret(place, data, plugins):
-            found[place] = value
-    known = {value for value in map(str, (*found.values(), *secrets_of_environment())) if len(value) >= _SHORTEST}
+            places[place] = value
+    secrets = {value for value in map(str, (*places.values(), *secrets_of_environment())) if len(value) >= _MIN_SECRET}
     for place, value in walk(data):
-        if not isinstance(value, str) or place in found or value == MASKED:
+        if not isinstance(value, str) or place in places or value == MASKED:
             continue
         prose = any(isinstance(key, str) and key in _PROSE for key in place)
-        seen = _REFERENCE.sub("", value)
-        repeats = any(secret in value for secret in known)
+        literal = _REFERENCE.sub("", value)
+        repeats = any(secret in value for secret in secrets)
         header = _is_header(place) and _is_literal(value)
-        if repeats or header or _TOKEN.search(value) or (not prose and mask(seen) != seen):
-            found[place] = value
-    return found
+        if repeats or header or _TOKEN.search(value) or (not prose and mask(literal) != literal):
+            places[place] = value
+    return places
 
 
 def mask_secrets(text: str, document: ConfigDocument, plugins: PluginHost, mask: Callable[[str], str]) -> str:
@@ -87,7 +87,7 @@ def _lines(
     """Yield each line of a text without secrets in its values, and the same without those in its comments."""
     places = secret_places(document.data, plugins, mask)
     masked = set_values(text, document.source, dict.fromkeys(places, MASKED)) if places else text
-    secrets = {value for value in map(str, (*places.values(), *secrets_of_environment())) if len(value) >= _SHORTEST}
+    secrets = {value for value in map(str, (*places.values(), *secrets_of_environment())) if len(value) >= _MIN_SECRET}
 
     def hide(line: str) -> str:
         for secret in sorted(secrets, key=len, reverse=True):
@@ -107,12 +107,12 @@ def shown_unread(text: str, mask: Callable[[str], str]) -> str:
     shown_lines = []
     for line in text.split("\n"):
         pieces, at = [], 0
-        for found in _ASSIGNED.finditer(line):
-            _, name, value = found.groups()
+        for match in _ASSIGNED.finditer(line):
+            _, name, value = match.groups()
             if any(is_secret_name(part) for part in name.split(".")):
-                kept = "${" in value and ":-" not in value
-                pieces += [mask(line[at : found.start(3)]), value if kept else f'"{MASKED}"']
-                at = found.end()
+                is_reference = "${" in value and ":-" not in value
+                pieces += [mask(line[at : match.start(3)]), value if is_reference else f'"{MASKED}"']
+                at = match.end()
         shown_lines.append(_TOKEN.sub(MASKED, "".join([*pieces, mask(line[at:])])))
     return "\n".join(shown_lines)
 
@@ -151,7 +151,7 @@ def same_target(
     around = [place[:depth]] if depth < 3 else [place[:-1], place[:3]]
     if place[0] == "responses":  # what a rule holds goes to its services
         around += [("llms", service) for service in services_of(file, place[:2])]
-    if place[0] in _SAID_TO_ANY:
+    if place[0] in _SENT_TO_ANY:
         around += [("llms", service) for service in at(data, ("llms",)) or ()]
     return all(_facts(data, entry, secrets or {}) == _facts(file, entry, {}) for entry in around)
 
@@ -186,7 +186,7 @@ def _facts(data: Mapping[str, Any], entry: KeyPath, secrets: Mapping[KeyPath, An
 def _decides(place: KeyPath, value: Any) -> bool:
     if isinstance(value, (dict, list)):
         return False
-    if place[0] in _ELSEWHERE and place[0] != "provider":
+    if place[0] in _OWN_KEYS and place[0] != "provider":
         return False
     if isinstance(value, (bool, int, float)):
         return "port" in str(place[-1]).lower()
@@ -227,14 +227,14 @@ def _marked(data: Mapping[str, Any], place: KeyPath, plugins: PluginHost) -> Col
 @functools.cache
 def _marked_of(cls: type[Any]) -> tuple[KeyPath, ...]:
     """Return the fields that are marked as secret, also those of classes within the class."""
-    hints, found = typing.get_type_hints(cls), []
+    hints, places = typing.get_type_hints(cls), []
     for field in attrs.fields(cls):
         if field.metadata.get("secret"):
-            found.append((field.name,))
+            places.append((field.name,))
         for inner in (hints[field.name], *typing.get_args(hints[field.name])):
             if isinstance(inner, type) and attrs.has(inner):
-                found += [(field.name, *below) for below in _marked_of(inner)]
-    return tuple(found)
+                places += [(field.name, *below) for below in _marked_of(inner)]
+    return tuple(places)
 
 
 def _is_literal(value: Any) -> bool:
@@ -243,10 +243,10 @@ def _is_literal(value: Any) -> bool:
     A number may be an unquoted password; a short one is just a number.
     """
     if not isinstance(value, str):
-        return isinstance(value, (int, float)) and len(str(value)) >= _SHORTEST
+        return isinstance(value, (int, float)) and len(str(value)) >= _MIN_SECRET
     rest = _SCHEME.sub("", value)
-    left = _REFERENCE.sub("", rest)
-    return bool(left) if left == rest else len(left.strip()) >= _SHORTEST
+    literal = _REFERENCE.sub("", rest)
+    return bool(literal) if literal == rest else len(literal.strip()) >= _MIN_SECRET
 
 
 def _lines_changed(text: str, document: ConfigDocument, change: Callable[[str], str]) -> str:

@@ -1,8 +1,19 @@
 // When it is worth looking again at what others may have changed.
 //   const stop = onReturn(() => …)   the reader comes back to the page, or the network to the machine
+//   lookAgain(node, run)             run(), in a moment, if the node is still shown: its state is not final
 //   await reachable()                resolves once the server answers; asks it now and then until it does
 
+const AGAIN_MS = 1000;
+
 let waiting = null;
+
+const timers = new WeakMap();
+
+/** Call a function in a moment, unless the node is no longer in the document by then; once for each node. */
+export function lookAgain(node, run) {
+  clearTimeout(timers.get(node));
+  timers.set(node, setTimeout(() => node.isConnected && run(), AGAIN_MS));
+}
 
 /** Call a function whenever the page is looked at again; return a function that ends it. */
 export function onReturn(run) {

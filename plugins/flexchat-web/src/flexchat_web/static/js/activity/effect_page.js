@@ -3,6 +3,7 @@
 import { h, replace } from "../dom.js";
 import { alert, emptyState, errorCard, pageHead, spinner } from "../elements.js";
 import { get } from "../api.js";
+import { lookAgain } from "../attention.js";
 import { setPlace } from "../router.js";
 import { argumentsOf, asker, dataView, effectBadge, exactly, factList, shortened } from "./words.js";
 import { howToTell, settleButtons } from "./settling.js";
@@ -13,13 +14,26 @@ export async function effectPage(root, key) {
   const out = h("div", { class: "stack" }, spinner("Opening"));
   root.append(pageHead("Effect", "A call of a tool that changes something.", h("a", { class: "button", href: "#/activity" }, "All activity")), out);
 
+  let shown = ""; // the effect as JSON
+
   async function show() {
     try {
       const effect = await get(`api/effects/${encodeURIComponent(key)}`);
-      if (!out.isConnected) return; // somebody went on to another page meanwhile
-      setPlace(`${effect.tool} · Activity`);
-      replace(out, ...view(effect, (await toolDescriptions()).get(effect.tool), settled));
+      const about = (await toolDescriptions()).get(effect.tool);
+      if (!out.isConnected) return;
+      const text = JSON.stringify(effect);
+      if (text !== shown) {
+        setPlace(`${effect.tool} · Activity`);
+        replace(out, ...view(effect, about, settled)); // only then: a reader may have text selected in it
+        shown = text;
+      }
+      if (["claimed", "unknown"].includes(effect.state)) lookAgain(out, show);
     } catch (error) {
+      if (shown && error.status === 0) {
+        lookAgain(out, show); // the server is being restarted
+        return;
+      }
+      shown = "";
       if (error.status === 404) replace(out, emptyState("This effect is not kept", h("p", {}, "Its time is over, or there never was one with this key.")));
       else replace(out, errorCard(error, { reading: true, retry: show }));
     }

@@ -3,6 +3,7 @@
 import { h, replace } from "../dom.js";
 import { alert, emptyState, errorCard, money, ms, pageHead, spinner } from "../elements.js";
 import { get } from "../api.js";
+import { lookAgain } from "../attention.js";
 import { setPlace } from "../router.js";
 import { interruptedActions, whyInterrupted } from "./interrupted.js";
 import { stepList } from "./steps.js";
@@ -13,13 +14,25 @@ export async function turnPage(root, id) {
   const out = h("div", { class: "stack" }, spinner("Opening"));
   root.append(pageHead("Turn", "What was asked, answered and run, in order.", h("a", { class: "button", href: "#/activity" }, "All activity")), out);
 
+  let shown = ""; // the turn as JSON
+
   async function show() {
     try {
       const turn = await get(`api/turns/${encodeURIComponent(id)}`);
-      if (!out.isConnected) return; // somebody went on to another page meanwhile
-      setPlace("Turn · Activity");
-      replace(out, ...view(turn, ended));
+      if (!out.isConnected) return;
+      const text = JSON.stringify(turn);
+      if (text !== shown) {
+        setPlace("Turn · Activity");
+        replace(out, ...view(turn, ended)); // only then: a reader may have text selected in it
+        shown = text;
+      }
+      if (["running", "interrupted"].includes(turn.state)) lookAgain(out, show);
     } catch (error) {
+      if (shown && error.status === 0) {
+        lookAgain(out, show); // the server is being restarted
+        return;
+      }
+      shown = "";
       if (error.status === 404) replace(out, emptyState("This turn is not kept", h("p", {}, "Its steps were deleted with its conversation or after some time, or the server keeps no conversations.")));
       else replace(out, errorCard(error, { reading: true, retry: show }));
     }
