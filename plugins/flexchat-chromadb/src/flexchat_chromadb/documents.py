@@ -42,8 +42,7 @@ def checked_name(name: str) -> str:
 
 def read_collection(answer: Mapping[str, Any]) -> Collection:
     """Read a collection from {name, count, metadata}, ignoring invalid metadata."""
-    stored = answer.get("metadata")
-    metadata = stored if isinstance(stored, Mapping) else {}
+    metadata = _metadata(answer)
     count = answer.get("count")
     return Collection(
         name=str(answer.get("name", "")),
@@ -87,8 +86,7 @@ class Stored:
 
 def read_stored(answer: Mapping[str, Any], collection: Collection) -> Stored:
     """Read a document and its source's data from {id?, text, metadata}."""
-    stored = answer.get("metadata")
-    marks = stored if isinstance(stored, Mapping) else {}
+    marks = _metadata(answer)
     return Stored(
         document=read_document(answer, collection),
         digest=_text(marks.get(DIGEST_FIELD)),
@@ -98,8 +96,7 @@ def read_stored(answer: Mapping[str, Any], collection: Collection) -> Stored:
 
 def read_document(answer: Mapping[str, Any], collection: Collection) -> Document:
     """Read a document from {id?, text, metadata}."""
-    stored = answer.get("metadata")
-    metadata = dict(stored) if isinstance(stored, Mapping) else {}
+    metadata = _metadata(answer)
     id = _text(answer.get("id")) or _text(metadata.get(ID_FIELD))
     for field in _FIELDS:
         metadata.pop(field, None)
@@ -146,6 +143,11 @@ def wire_document(stored: Stored, collection: Collection) -> dict[str, Any]:
     }
     present = {name: value for name, value in fields.items() if value is not None}
     return {"id": document.id, "text": document.text, "metadata": {**document.metadata, **present}}
+
+
+def _metadata(answer: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = answer.get("metadata")
+    return dict(metadata) if isinstance(metadata, Mapping) else {}
 
 
 def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -208,7 +208,10 @@ class WrapperStore:
             task.exception()  # Mark the exception as retrieved: a cancelled caller no longer awaits this task.
 
     async def _add(self, documents: Sequence[Document], name: str, source: Source | None) -> int:
-        about, is_new = await self._to_fill(name)
+        try:
+            about, is_new = await self._collection(name), False
+        except UnknownCollectionError:
+            about, is_new = Collection(name=name), True
         new = {d.id: d for d in (prepared(document, about) for document in documents)}
         if is_new:
             about = await self._create(about)
@@ -228,12 +231,6 @@ class WrapperStore:
             stored = await self._all(about, {about.source_field: storable(source.name)})
             await self._remove([each.document.id or "" for each in stored if each.digest != marks.digest], about)
         return sum(id not in old or old[id].document != document for id, document in new.items())
-
-    async def _to_fill(self, name: str) -> tuple[Collection, bool]:
-        try:
-            return await self._collection(name), False
-        except UnknownCollectionError:
-            return Collection(name=name), True
 
     async def _of(self, marks: Stored, source: Source | None, about: Collection) -> Sequence[Stored]:
         if source is None:
@@ -373,13 +370,8 @@ def _source(name: str, stored: Sequence[Stored]) -> Source:
     """Build a source from its documents: its last complete state, or else its partial one."""
     complete = [each for each in stored if each.added_at is not None]
     last = max(complete, key=lambda each: each.added_at or "") if complete else stored[-1]
-    return Source(
-        name=name,
-        digest=last.digest or "",
-        complete=bool(complete),
-        documents=len(stored),
-        added_at=last.added_at,
-    )
+    digest, is_complete = last.digest or "", bool(complete)
+    return Source(name=name, digest=digest, complete=is_complete, documents=len(stored), added_at=last.added_at)
 
 
 def _differs(new: Stored, old: Stored | None) -> bool:
