@@ -276,6 +276,19 @@ async def test_a_kept_turn_that_failed_and_may_have_changed_something_fails_agai
     assert (paying.paid, failed.value.turn.status) == ([5], "failed")
 
 
+async def test_a_failed_turn_whose_tool_is_declared_anew_fails_again(path):
+    """What it did is done, whatever the tool is called by now."""
+    paying, model = Paying(), ScriptedProvider([pays(), too_many(), says("Never.")])
+    async with chat_of(path, model, paying.tool) as chat:
+        with pytest.raises(ProviderRateLimitError):
+            await chat.respond("Pay 5", **K, **C)
+    reading = Paying(effect="read")
+    async with chat_of(path, model, reading.tool) as chat:
+        with pytest.raises(FailedTurnError):
+            await chat.respond("Pay 5", **K, **C)
+    assert (paying.paid, reading.paid) == ([5], [])
+
+
 async def test_another_process_replays_the_turn(path):
     with_form = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     async with chat_of(path, ScriptedProvider([says('{"n": 1}')])) as chat:

@@ -272,7 +272,7 @@ class _Joining:
 
     async def _earlier(self, bound: TurnKey) -> JoinedTurn | str | None:
         try:
-            found, _ = await self.engine.journal.read(bound.turn, tenant=bound.tenant)
+            found, entries = await self.engine.journal.read(bound.turn, tenant=bound.tenant)
         except UnknownTurnError:
             if bound.begun:
                 raise ForgottenAnswerError(bound.turn) from None  # it was deleted with its conversation
@@ -286,7 +286,9 @@ class _Joining:
         if found.state == "interrupted":
             return await self._resumed(found)
         turn = await self._kept(found)
-        if turn.status == "failed" and self._changed_nothing(turn):
+        # What ran decides, not how the tool is declared by now. Steps that are gone prove nothing.
+        wrote = not entries or any(entry.data["wrote"] for entry in entries if entry.kind == "tool")
+        if turn.status == "failed" and not wrote and self._changed_nothing(turn):
             return None
         return JoinedTurn(ReplayedTurn(_end_of(turn, found)), is_repeat=True)
 
