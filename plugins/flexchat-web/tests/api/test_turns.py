@@ -122,7 +122,7 @@ async def join(client, id, after=0, most=None, **headers):
 
 
 async def until(true):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not true():  # noqa: ASYNC110  there is nothing to wait for
             await asyncio.sleep(0.001)
 
@@ -268,7 +268,7 @@ async def test_a_turn_nobody_listens_to_ends_after_a_while(told, waiting, listen
     """And what there is of it is kept."""
     client = await listening(unheard_seconds=0.05)
     id = (await begin(client, 3, conversation="c"))[0][2]["id"]
-    await asyncio.wait_for(waiting.gone.wait(), 5)
+    await asyncio.wait_for(waiting.gone.wait(), 30)
     last = (await join(client, id))[-1]
     assert (last[1], last[2]["status"]) == ("turn", "cancelled")
     assert (await client.get("/api/conversations/c")).json()["turns"][0]["status"] == "cancelled"
@@ -464,7 +464,7 @@ async def test_what_died_is_taken_up_a_few_at_once(told, waiting, listening, mon
     assert {*turns._turns} == {*ids[:2]}
     waiting.go.set()
     async with server.app.serving.chat() as chat:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while [t.state for t in await chat.turns()] != ["done"] * 4:  # noqa: ASYNC110  it ends without a word
                 await asyncio.sleep(0.01)
 
