@@ -15,7 +15,7 @@ from flexchat.events.feed import Feed
 from flexchat.plugin.call import Call
 from flexchat.plugin.contracts import ImplementationType
 from flexchat.tools.registry import ToolRegistry
-from flexchat.turn.rounds import CallRound, Manners, messages_of, run_calls
+from flexchat.turn.rounds import CallLimits, CallRound, messages_of, run_calls
 from flexchat.turn.run import read_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,7 +63,7 @@ class Loop:
             )
         limits = LimitsTable(tool_calls_per_answer=per_answer, tool_calls_per_turn=per_turn)
         self._engine = engine({}, tools, limits)
-        self._manners = Manners(tools.get_registry(), limits)
+        self._manners = CallLimits(tools.get_registry(), limits)
         self._time_left = time_left
 
     @property

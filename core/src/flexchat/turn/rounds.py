@@ -63,7 +63,7 @@ async def rounds(turn: ActiveTurn, dialogue: Dialogue, offered: Sequence[str], l
     Returns:
         Why the loop was ended; empty if the model finished on its own.
     """
-    manners = Manners(turn.tools, turn.parts.limits)
+    limits = CallLimits(turn.tools, turn.parts.limits)
     asked_again = False
     for iteration in range(1, limit + 1):
         result = await dialogue.ask()
@@ -72,9 +72,9 @@ async def rounds(turn: ActiveTurn, dialogue: Dialogue, offered: Sequence[str], l
             log.debug("iteration %d: %s, then: %s", iteration, result.finish_reason, step.value)
         if step is NextStep.RUN_TOOLS and offered:
             calls = calls_to_run(result)
-            dialogue.remember(result, calls, await run_calls(turn, calls, manners, offered, iteration))
-            if manners.exhausted:
-                return manners.exhausted
+            dialogue.remember(result, calls, await run_calls(turn, calls, limits, offered, iteration))
+            if limits.exhausted:
+                return limits.exhausted
         elif step is NextStep.CONTINUE and iteration < limit:
             dialogue.remember(result, (), ())
         elif step is NextStep.ASK_AGAIN and offered and not asked_again:
@@ -85,7 +85,7 @@ async def rounds(turn: ActiveTurn, dialogue: Dialogue, offered: Sequence[str], l
     return f"{counted(limit, 'answer')} asked for tools" if offered else ""
 
 
-class Manners:
+class CallLimits:
     """What a model may ask for in one turn: no call too often, and not too many calls.
 
     Attributes:
@@ -162,7 +162,7 @@ def messages_of(
 
 
 async def run_calls(
-    turn: ActiveTurn, calls: Sequence[ToolCall], manners: Manners, offered: Sequence[str], iteration: int
+    turn: ActiveTurn, calls: Sequence[ToolCall], limits: CallLimits, offered: Sequence[str], iteration: int
 ) -> list[ToolCallRecord]:
     """Give every call exactly one result.
 
@@ -171,7 +171,7 @@ async def run_calls(
     """
     round_ = turn.calling = CallRound(calls, iteration)
     # Judged as a whole, before the first tool runs: the verdict must not depend on which call is faster.
-    refusals = manners.judge(calls)
+    refusals = limits.judge(calls)
     for group in _groups(calls, refusals, turn.tools):
         if turn.journal is not None:
             # The answer and the results so far are on disk before the next tools run: a tool must not act for an answer

@@ -92,7 +92,7 @@ async def run(engine: TurnEngine, turn: ActiveTurn) -> Turn:
     if conversation is None or keeper is None:
         return await _run(engine, turn, None)
     # A turn inside one of its own conversation would wait for the outer one, which waits for it.
-    _look_for_itself(turn)
+    _refuse_recursion(turn)
 
     async def close_before(id: str) -> None:
         # Another process has resumed it meanwhile, or deleted it with its conversation.
@@ -124,7 +124,7 @@ async def close(engine: TurnEngine, id: str, *, tenant: str, in_place: bool = Fa
         return turn.done
 
 
-def _look_for_itself(turn: ActiveTurn) -> None:
+def _refuse_recursion(turn: ActiveTurn) -> None:
     around = turn.outer
     while around is not None:
         same = (around.info.conversation, around.info.tenant) == (turn.info.conversation, turn.info.tenant)
@@ -155,11 +155,11 @@ async def _run(engine: TurnEngine, turn: ActiveTurn, keep: Keep | None) -> Turn:
         except asyncio.CancelledError as error:
             # Too late once it is done: then its end is kept, and there is nothing to resume.
             if turn.is_interrupted and turn.done is None and keep is not None and turn.journal is not None:
-                await _leave(turn, turn.journal)
-            await _broken_off(turn, error, keep)
+                await _suspend(turn, turn.journal)
+            await _finish_early(turn, error, keep)
             raise
         except Exception as error:
-            await _broken_off(turn, error, keep)
+            await _finish_early(turn, error, keep)
             raise
         try:
             if turn.sink.wants(TurnFinished):
@@ -249,7 +249,7 @@ async def read_turn(
         await end([task])
 
 
-async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None) -> None:
+async def _finish_early(turn: ActiveTurn, error: BaseException, keep: Keep | None) -> None:
     """End a turn early: keep what exists of it, attach it to the error, and report it.
 
     Raises:
@@ -258,7 +258,7 @@ async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None)
     ended, cancelled = turn.done or unfinished(turn, error), False
     # Keeping has just failed if the turn is done and the error is the store's: a second try would double the wait.
     if keep is not None and not (turn.done and isinstance(error, StorageError)):
-        ended, cancelled = await _kept_in_any_case(keep, ended)
+        ended, cancelled = await _save_shielded(keep, ended)
     turn.done = ended
     error.turn = ended  # type: ignore[attr-defined]  # CancelledError has no field for it
     told: TurnEvent
@@ -268,12 +268,12 @@ async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None)
         told = TurnCancelled(info=turn.info, turn=ended)
     # Told after it is kept: a listener that hears of the end may read the conversation at once.
     telling = asyncio.ensure_future(turn.sink.tell_end(told, TELLING_S))
-    cancelled |= await _waited_for(telling, TELLING_S + 0.5)  # it ends on its own, unless a plugin prevents that
+    cancelled |= await _wait_shielded(telling, TELLING_S + 0.5)  # it ends on its own, unless a plugin prevents that
     if cancelled and isinstance(error, Exception):
         raise asyncio.CancelledError
 
 
-async def _leave(turn: ActiveTurn, journal: Journal) -> None:
+async def _suspend(turn: ActiveTurn, journal: Journal) -> None:
     """Stop a turn at its current step, and release it to be resumed.
 
     Raises:
@@ -286,7 +286,7 @@ async def _leave(turn: ActiveTurn, journal: Journal) -> None:
         return stopped
 
     error = InterruptedTurnError(turn.info.id, waits=True)
-    await _broken_off(turn, error, leave)
+    await _finish_early(turn, error, leave)
     raise error from None
 
 
@@ -299,7 +299,7 @@ def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
     return turn.ended(response, status="failed", error=said, replay=not isinstance(error, ProviderRequestError))
 
 
-async def _kept_in_any_case(keep: Keep, turn: Turn) -> tuple[Turn, bool]:
+async def _save_shielded(keep: Keep, turn: Turn) -> tuple[Turn, bool]:
     """Keep a turn that ended early, even if the task is cancelled again meanwhile.
 
     Waits a moment, so that a program about to exit does not exit first.
@@ -311,7 +311,7 @@ async def _kept_in_any_case(keep: Keep, turn: Turn) -> tuple[Turn, bool]:
     # A reference, because the event loop holds tasks only weakly and the wait below may give up first.
     _KEEPING.add(keeping)
     keeping.add_done_callback(_KEEPING.discard)
-    was_cancelled = await _waited_for(keeping, KEEPING_S)
+    was_cancelled = await _wait_shielded(keeping, KEEPING_S)
     # A store that is still writing may succeed later. Until it does, the turn is reported as not kept.
     if keeping.done() and not keeping.cancelled() and keeping.exception() is None:
         turn = keeping.result()
@@ -321,7 +321,7 @@ async def _kept_in_any_case(keep: Keep, turn: Turn) -> tuple[Turn, bool]:
     return turn, was_cancelled
 
 
-async def _waited_for(work: asyncio.Future[Any], seconds: float) -> bool:
+async def _wait_shielded(work: asyncio.Future[Any], seconds: float) -> bool:
     """Wait at most this long for work to finish, even if cancelled; return whether it was cancelled."""
     was_cancelled, until = False, time.monotonic() + seconds
     while not work.done() and (left := until - time.monotonic()) > 0:
