@@ -30,6 +30,42 @@ async def test_attempts_have_the_same_key_and_the_first_success_counts(serve, op
     assert [effect.state for effect in await chat.effects()] == ["done"]
 
 
+async def test_a_lost_answer_of_a_keyed_call_is_asked_for_again_with_the_same_key(serve, opened):
+    """The service acts once for each key, so the effect is done, and not unknown."""
+    orders = {}
+
+    async def once_per_key(service, request, writer):
+        key = request.headers["idempotency-key"]
+        is_first = key not in orders
+        orders.setdefault(key, len(orders) + 1)
+        if is_first:
+            return False  # it has acted, and closes without a word
+        await reply(json.dumps(orders[key]))(service, request, writer)
+
+    service = await serve(once_per_key)
+    chat = opened(entry(service.url, method="POST", idempotency_header="Idempotency-Key"))
+
+    results = [await chat.call_tool("call", {"q": "x"}) for _ in range(2)]
+
+    assert [result.result for result in results] == [1, 2]
+    assert [len(service.got), len(orders)] == [4, 2]
+    assert {effect.state for effect in await chat.effects()} == {"done"}
+
+
+async def test_a_lost_answer_without_a_key_is_unknown_and_not_asked_for_again(serve, opened):
+    async def acts_and_closes(service, request, writer):
+        return False
+
+    service = await serve(acts_and_closes)
+    chat = opened(entry(service.url, method="POST"))
+
+    result = await chat.call_tool("call", {"q": "x"})
+
+    assert not result.success
+    assert len(service.got) == 1
+    assert [effect.state for effect in await chat.effects()] == ["unknown"]
+
+
 async def test_a_read_is_sent_again_after_a_failure_of_the_service(serve, opened):
     """TC-54, TC-55: after a status of 500 and more, and after a broken connection."""
 

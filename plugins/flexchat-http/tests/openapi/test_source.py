@@ -3,10 +3,12 @@
 import json
 
 import pytest
-from flexchat import FlexChat
+from flexchat import FlexChat, ToolClashError
+from flexchat.host import check_config
 from flexchat.plugin import ToolSourceContext, ToolSourceError
 from flexchat_http.openapi.settings import OpenApiConfig
 from flexchat_http.openapi.source import open_source
+from flexchat_testing import ScriptedProvider, calls, says
 from openapi_documents import document, written
 
 from ..conftest import reply
@@ -251,3 +253,87 @@ async def test_an_operators_effects_do_not_accept_a_changed_operation(chat_of, s
     state = chat.tools.sources.state("openapi")
     assert {tool.name: tool.effect for tool in state.tools}["addPet"] == "write"
     assert [change.name for change in state.changes] == ["addPet"]
+
+
+@pytest.fixture
+async def two_of(tmp_path, serve):
+    """Two services with an operation of one name, one source for each, and a rule for each source."""
+    services = {name: await serve(reply(json.dumps(f"by {name}"))) for name in ("one", "two")}
+    for name, service in services.items():
+        data = local(service, {"/act": {"post": {"operationId": "act"}}})
+        (tmp_path / f"{name}.json").write_text(json.dumps(data))
+    rules = [
+        {"llm": "bot", "model": "m", "match": {"topic": "one"}, "tools": {"allowed_tools": ["one/*"]}},
+        {"llm": "bot", "model": "m", "tools": {"allowed_tools": ["two/*"]}},
+    ]
+    path = tmp_path / "chat.json"
+    sources = [{"name": name, "document": f"{name}.json"} for name in services]
+    config = {
+        "llms": {"bot": {"provider": "scripted"}},
+        "responses": rules,
+        "tools": {"openapi": sources},
+        "network": {"allow": ["127.0.0.1"]},
+    }
+    path.write_text(json.dumps(config))
+    return path, services
+
+
+def chat_with(path, *replies):
+    return FlexChat.from_config(path, providers={"bot": ScriptedProvider([*replies], repeat=True)})
+
+
+async def test_a_call_reaches_the_service_whose_tool_was_offered(two_of):
+    """Another rule's turn opens the other source while the model thinks: a tool is its source and its name."""
+    path, services = two_of
+    asked = []
+
+    async def model(messages, options):
+        if any(message.role == "tool" for message in messages):
+            return says("Done.")
+        asked.append(options)
+        if len(asked) == 1:
+            await chat.respond("Act.", topic="one")
+        return calls(("act", {}))
+
+    async with chat_with(path, model) as chat:
+        turn = await chat.respond("Act.", topic="two")
+
+    assert [record.result.result for record in turn.response.tool_calls] == ["by two"]
+    assert [len(services[name].got) for name in ("one", "two")] == [1, 1]
+
+
+async def test_what_is_accepted_of_one_source_leaves_the_other_its_tool(two_of):
+    """Nor does it make an offered tool another one."""
+    path, services = two_of
+
+    async def model(messages, options):
+        return says("Done.") if messages[-1].role == "tool" else calls(("act", {}))
+
+    async with chat_with(path, model) as chat:
+        await chat.respond("Act.", topic="two")
+        await chat.tools.sources.accept("one")
+
+        assert [tool.source for tool in chat.tools.offer_to(chat.config.responses[1]).list()] == ["two"]
+        turn = await chat.respond("Act.", topic="two")
+
+    assert [record.result.result for record in turn.response.tool_calls] == ["by two"]
+    assert services["one"].got == []
+
+
+async def test_a_clash_is_an_error_of_the_turn_that_opens_a_source_and_of_each_check_after_it(two_of):
+    """Before that the check can only say that the source's tools are not known."""
+    path, services = two_of
+    rule = {"llm": "bot", "model": "m", "tools": {"allowed_tools": ["one/*", "two/*"]}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"responses": [rule]}))
+    async with chat_with(path, says("Hi.")) as chat:
+        await chat.tools.sources.look("one")
+        problems, notes = check_config(path)
+        assert problems == []
+        assert any("'two' was never opened" in note.text for note in notes)
+        with pytest.raises(ToolClashError, match='prefix = "') as caught:
+            await chat.respond("Act.")
+
+    assert caught.value.sources == ("one", "two")
+    problems, _ = check_config(path)
+    assert [problem.text for problem in problems] == [str(caught.value)]
+    assert [service.got for service in services.values()] == [[], []]
