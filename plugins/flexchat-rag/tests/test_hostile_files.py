@@ -215,7 +215,7 @@ async def test_a_reader_that_breaks_costs_one_file(tmp_path, monkeypatch):
         raise AssertionError("never thought of")
         yield
 
-    monkeypatch.setattr(kinds, "read_markdown", broken)
+    monkeypatch.setitem(kinds._BY_SUFFIX, ".md", kinds.Kind("Markdown", ".md", broken))
     report, store = await fill(tmp_path)
     assert report.failures == [f"{tmp_path}/a.md cannot be read (AssertionError: never thought of)"]
     assert [document.text for document in store.documents] == ["b"]
