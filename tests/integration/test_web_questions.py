@@ -123,7 +123,9 @@ def test_a_page_that_comes_back_shows_the_open_question(visit, server):
 
 
 def test_an_answer_that_is_stopped_closes_its_question(visit, server):
+    """It stays until the page has read the turn as it is stored, which has no questions; here that fails."""
     page = visit(server.url)
+    page.route("**/api/conversations/*", lambda route: route.fulfill(status=503))
     ask(page, "A pizza")
     question = page.get_by_role("region", name="Question of order")
     expect(question).to_be_visible()
