@@ -79,7 +79,7 @@ def variable_value(name: str) -> str | None:
 
 
 def is_key_name(name: str) -> bool:
-    """Return whether a key can be stored under this name: capital letters, digits and _, as variables have it."""
+    """Return whether a key can be stored under this name: capital letters, digits and _, as in variable names."""
     return _NAME.fullmatch(name) is not None
 
 

@@ -18,7 +18,7 @@ _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 def seconds_since_boot() -> float:
     """Return the clock for leases: the same for all processes of this machine, and never adjusted.
 
-    If the system has one, a clock that keeps running while the machine sleeps: others may take over meanwhile.
+    Uses a clock that keeps running while the machine sleeps, if there is one: others may take over meanwhile.
     """
     return time.monotonic() if _SINCE_BOOT is None else time.clock_gettime(_SINCE_BOOT)
 

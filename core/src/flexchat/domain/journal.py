@@ -17,9 +17,9 @@ class JournalEntry:
 
     Attributes:
         number: From 1, without gaps.
-        kind: "started", "phase", "rule", "request", "answer", "tool", "question", "reply", "resumed" or "ended".
+        kind: "started", "phase", "rule", "request", "answer", "tool", "question", "reply" or "resumed".
         data: JSON data; its content depends on the kind: see flexchat/turn/journal.py.
-        at: When it was written: ISO 8601, UTC.
+        at: When it was noted: ISO 8601, UTC.
     """
 
     number: int

@@ -39,7 +39,7 @@ def secret_key(help: str, *, variables: Mapping[str, Sequence[str]] | None = Non
     """Return the field for a service's key. Keys from files and environments often end with a line break.
 
     Args:
-        variables: For each host, or "*.example.com" for all that end so, the environment variables that usually hold
+        variables: For each host, or "*.example.com" for all ending so, the environment variables that usually hold
             its key. If the settings hold no secret, the first one set is used, and goes to no other host.
     """
     field = key(help, default=None, converter=_stripped, validator=_sendable, repr=False, secret=True)

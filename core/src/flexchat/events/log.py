@@ -27,7 +27,7 @@ def characters(event: Any) -> int:
 
 
 class EventLog(Generic[T]):
-    """Keeps the events of one turn: a Listener of its sink, and ``after`` reads them from any number on.
+    """Keeps the events of one turn, as a Listener of its sink; ``after`` reads them from any number on.
 
     Beyond the limits, the oldest events are forgotten, at least a quarter of them at once.
 

@@ -29,7 +29,7 @@ Rest = Callable[[], Coroutine[Any, Any, ToolResult]]
 """Everything inside a step: awaited once, or not at all."""
 
 Tell = Callable[["Call", ToolResult | None], Awaitable[None]]
-"""Called twice for every call: when it begins (None), and with its outcome."""
+"""Called when a call begins (None), and with its outcome unless the turn is cancelled."""
 
 Asker = Callable[["Call", Question], Awaitable[Reply]]
 """Asks the person behind a turn, and returns the reply."""
@@ -179,7 +179,8 @@ class Call:
         iteration: Which answer of the model asked for it, from 1; 0 outside the tool loop.
         index: Its place in that answer, from 0.
         parent: The call of the tool that makes this one.
-        claimed: The row of its effect; None before the stage "claim", and for tools that change nothing.
+        claimed: The effect it has claimed or tried to claim; None before the stage "claim", and for tools that change
+            nothing.
         checked: The arguments as they passed the check, the same object as ``arguments`` from then on; read-only.
         handle: What the tool has remembered of a job it started, as JSON; of an earlier call if that broke off.
         remember: Keeps a handle; None before the stage "claim", and for tools that change nothing.

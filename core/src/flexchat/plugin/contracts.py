@@ -593,7 +593,7 @@ class TurnJournal(Protocol):
         """Return the ids of a conversation's interrupted turns, oldest first. Asked before every turn: be quick."""
 
     def renew(self, owner: str, lease_s: float) -> None:
-        """Let the lease of an owner run from now on, so many seconds. Blocks: it is called in a thread of its own."""
+        """Extend an owner's lease to this many seconds from now. Blocks: it is called in a thread of its own."""
 
     async def forget(self, *, older_than_s: float, events_older_than_s: float) -> int:
         """Delete turns that ended so many seconds ago, with their steps and events; return how many.

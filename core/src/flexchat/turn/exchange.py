@@ -96,7 +96,7 @@ async def exchange(
             await refuse_beyond_limits(turn, llm, who.model)
         if turn.journal is not None:
             turn.journal.add("request", llm=request.llm, model=request.model, messages=len(messages))
-            # On disk before the request: a call of its answer must not exist without the steps that led to it.
+            # Survives this process from here on: a call of its answer must not exist without the steps that led to it.
             await turn.journal.flush()
         if turn.sink.wants(ModelRequestStarted):
             await turn.sink.begin(_started(request))

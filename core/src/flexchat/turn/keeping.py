@@ -148,7 +148,7 @@ class Keeper:
         return Journal(self.journal, self._lease, turn, entries, run_by=self._about), request
 
     async def give_up(self, turn: JournaledTurn, why: str) -> None:
-        """Leave an interrupted turn to people: it is not among those that can go on any more.
+        """Leave an interrupted turn to a person: it no longer counts as one that can continue.
 
         Raises:
             UnknownTurnError, TurnNotWaitingError, StorageError: As take.

@@ -174,8 +174,8 @@ async def run_calls(
     refusals = limits.judge(calls)
     for group in _groups(calls, refusals, turn.tools):
         if turn.journal is not None:
-            # The answer and the results so far are on disk before the next tools run: a tool must not act for an answer
-            # that a resumed turn would not have.
+            # The answer and the results so far survive this process before the next tools run: a tool must not act for
+            # an answer that a resumed turn would not have.
             await turn.journal.flush()
         if len(group) == 1:  # the usual case needs no task
             await _call(turn, round_, group[0], refusals[group[0]], offered)

@@ -171,7 +171,7 @@ class Serving:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The files that the configuration's file includes, and those of its prompts, seen from its folder."""
+        """The files that the configuration includes, and those of its prompts, relative to its folder."""
         folder = os.path.realpath(self.folder)
         return tuple(os.path.relpath(path, folder) for path in self._others)
 

@@ -149,7 +149,7 @@ def _with_variables(value: Any, variables: set[str]) -> Any:
 
 
 def _without_comments(text: str) -> str:
-    """Return JSON as VS Code writes it without its comments, those in texts aside, and commas before an end."""
+    """Return JSON as VS Code writes it, without comments (outside strings) and trailing commas."""
     pattern = r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/'
     plain = re.sub(pattern, lambda match: match[1] or " ", text.removeprefix("\ufeff"), flags=re.DOTALL)
     return re.sub(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', lambda match: match[1] or "", plain, flags=re.DOTALL)
@@ -167,5 +167,5 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a TOML text: JSON's, whose one difference is the character U+007F."""
+    """Return a TOML string: a JSON string, apart from the character U+007F."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
