@@ -113,7 +113,7 @@ def assemble(
     read = read_tool_settings(reading, host, has_sources=bool(sources.by_name), given=names)
     _read_tables(reading, host)
     run_checks(reading, host, at_start=True)
-    given = Llms.given(providers, reading.config.llms if reading.config is not None else {})
+    given = Llms.from_providers(providers, reading.config.llms if reading.config is not None else {})
     opened = open_llms(reading, {name: entry for name, entry in entries.items() if name not in given})
     llms = Llms([*opened, *given.values()])
     local = LocalModels(host.providers.by_name.values())
@@ -559,7 +559,7 @@ def _check_forms(reading: ReadConfig, config: Config) -> None:
     from .schema.answer_format import format_problem
 
     for index, rule in enumerate(config.responses):
-        problem = rule.response_format and format_problem(rule.response_format.wanted())
+        problem = rule.response_format and format_problem(rule.response_format.to_domain())
         if problem:
             reading.problem(("responses", index, "response_format"), problem)
 

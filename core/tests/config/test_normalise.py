@@ -263,8 +263,8 @@ def test_document_stores_and_who_detects_get_our_names():
     assert data["topic"] == {"llm": "a", "model": "m", "prompt": "p"}
     assert data["intent"] == {"llm": "a", "detection": {"provider": "who sells it"}}
     document, _ = normalise(document_of({"topic": {"provider": {"llm": "a"}}, "rag_services": {"d": {}}}))
-    assert document.written(("topic", "llm")) == ("topic", "provider", "llm")
-    assert document.written(("stores", "d", "url")) == ("rag_services", "d", "url")
+    assert document.original_path(("topic", "llm")) == ("topic", "provider", "llm")
+    assert document.original_path(("stores", "d", "url")) == ("rag_services", "d", "url")
 
 
 def test_of_two_spellings_of_a_table_or_a_phases_model_ours_counts():
@@ -275,3 +275,16 @@ def test_of_two_spellings_of_a_table_or_a_phases_model_ours_counts():
     assert len(notes) == 2
     assert "'stores' counts" in notes[0]
     assert "'llm' counts" in notes[1]
+
+
+def test_an_entry_with_values_of_wrong_types_is_left_out_if_asked_for():
+    """The others stay, and the note has the reasons (TC-69)."""
+    registry = [{"name": "odd", "description": 7, "parameters": "none"}, {"name": "calculator"}]
+
+    data, notes = normalised({**CLEAN, "tools": {"on_error": "leave out", "registry": registry}})
+
+    assert data["tools"]["registry"] == [{"name": "calculator"}]
+    assert notes == [
+        "tools.registry[0]: this tool is left out: description: expected text, got the number 7; "
+        'parameters: expected a table, got the text "none"'
+    ]

@@ -141,7 +141,7 @@ SECRET = 'p@ss/w"or\\d+é&1 x'
 )
 def test_a_secret_is_masked_however_it_is_written(written):
     text = f"before {written} after"
-    masked = Mask([SECRET]).known(text)
+    masked = Mask([SECRET]).mask_given(text)
 
     assert "***" in masked
     assert Mask([SECRET]).knows(text)
@@ -163,18 +163,18 @@ def test_any_secret_is_masked_in_any_form(secret, write):
 def test_only_the_password_of_a_pair_is_masked_alone():
     mask = Mask(["ada:hunter22"])
 
-    assert mask.known("user ada, password hunter22") == "user ada, password ***"
-    assert mask.known("ada:hunter22") == "***"
+    assert mask.mask_given("user ada, password hunter22") == "user ada, password ***"
+    assert mask.mask_given("ada:hunter22") == "***"
 
 
 def test_what_only_looks_like_a_secret_stays_in_data():
     data = {"password": "is required", "next": "token=abcdef123456"}
 
-    assert Mask(["another"]).known_data(data) == data
+    assert Mask(["another"]).mask_given_data(data) == data
 
 
 def test_known_secrets_are_masked_in_keys_and_values():
-    assert Mask(["s3cr3t!x"]).known_data({"s3cr3t!x": ["a s3cr3t!x", 1, None]}) == {"***": ["a ***", 1, None]}
+    assert Mask(["s3cr3t!x"]).mask_given_data({"s3cr3t!x": ["a s3cr3t!x", 1, None]}) == {"***": ["a ***", 1, None]}
 
 
 def test_secrets_added_later_are_masked_and_the_oldest_forgotten():
@@ -182,8 +182,8 @@ def test_secrets_added_later_are_masked_and_the_oldest_forgotten():
     for number in range(1_500):
         mask.add(f"token-{number:04}")
 
-    assert mask.known("token-1499 from-the-start") == "*** ***"
-    assert mask.known("token-0001") == "token-0001"
+    assert mask.mask_given("token-1499 from-the-start") == "*** ***"
+    assert mask.mask_given("token-0001") == "token-0001"
 
 
 @pytest.mark.timed
@@ -191,7 +191,7 @@ def test_secrets_added_later_are_masked_and_the_oldest_forgotten():
 def test_no_text_makes_the_search_slow(secret):
     mask, started = Mask([secret]), time.process_time()
     for char in {*secret, "\\"}:
-        mask.known(char * 20_000 + secret[:-1] + "x" + "\\" * 20_000)
+        mask.mask_given(char * 20_000 + secret[:-1] + "x" + "\\" * 20_000)
 
     assert time.process_time() - started < 3
 
@@ -227,4 +227,4 @@ def test_a_backslash_before_an_escaped_character_is_no_hiding_place(slashes, cha
     secret = "swordfish" + "\\" * slashes + char + "000"
     once = json.dumps(secret)
     for written in (once, json.dumps(once), json.dumps(json.dumps(once)), repr(secret), ascii(secret)):
-        assert Mask([secret]).known(written).strip("\"\\'") == "***"
+        assert Mask([secret]).mask_given(written).strip("\"\\'") == "***"

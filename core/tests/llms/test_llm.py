@@ -59,7 +59,7 @@ def test_a_service_of_the_config_comes_before_one_of_its_name_beside(llms):
 def test_providers_given_in_code_have_the_default_models_of_their_entries():
     """By their names in llms; one without an entry has none."""
     provider = Provider()
-    llms = Llms.given({"a": provider, "b": provider}, {"a": LLMEntry(provider="own", default_model="small")})
+    llms = Llms.from_providers({"a": provider, "b": provider}, {"a": LLMEntry(provider="own", default_model="small")})
 
     assert {name: llm.default_model for name, llm in llms.items()} == {"a": "small", "b": None}
     assert all(llm.provider is provider for llm in llms.values())
@@ -68,7 +68,7 @@ def test_providers_given_in_code_have_the_default_models_of_their_entries():
 async def test_what_is_given_in_code_is_asked_once_and_never_refused():
     """Neither repeated nor watched: what it raises is what the caller gets."""
     provider = Provider(failures=100)
-    llm = Llms.given({"a": provider})["a"]
+    llm = Llms.from_providers({"a": provider})["a"]
 
     for _ in range(100):
         with pytest.raises(ProviderOverloadedError, match=r"^busy$"):

@@ -102,7 +102,7 @@ def opened(tmp_path):
         read_entries(reading, "llms", host.providers)
         stores = read_entries(reading, "stores", host.document_stores)
         config = reading.finish()
-        llms = Llms.given({"talk": Chatting(), "vectors": Embedding(), "bare": Embedding()}, config.llms)
+        llms = Llms.from_providers({"talk": Chatting(), "vectors": Embedding(), "bare": Embedding()}, config.llms)
         opener = StoreOpener(reading, config, host, llms, LocalModels(host.providers.by_name.values()))
         return opener.open(stores), opener, [(p.path, p.text) for p in reading.problems]
 

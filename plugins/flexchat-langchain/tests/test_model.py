@@ -315,7 +315,7 @@ async def test_no_rule_that_fits_is_an_error(model_of):
     chat = model.chat.chat
     rule = attrs.evolve(chat.config.responses[0], match={"topic": "never"})
     config = attrs.evolve(chat.config, responses=(rule,))
-    other = FlexChat(Parts(config=config, llms=Llms.given({"it": service}), tools=chat.tools))
+    other = FlexChat(Parts(config=config, llms=Llms.from_providers({"it": service}), tools=chat.tools))
     for asked in (FlexChatModel(chat=other), FlexChatModel(chat=other).bind_tools([get_weather])):
         with pytest.raises(NoMatchingRuleError):
             await asked.ainvoke("hi")

@@ -50,15 +50,15 @@ class Outcomes:
         """Hold a plugin's answer given in a tool's place to the rules for tools: JSON data, or an error with a text."""
         try:
             with contained():
-                notes = tuple(self.mask.known(str(note)) for note in answer.notes)
-                left_out = tuple(self.mask.known(str(each)) for each in answer.left_out)
+                notes = tuple(self.mask.mask_given(str(note)) for note in answer.notes)
+                left_out = tuple(self.mask.mask_given(str(each)) for each in answer.left_out)
                 if answer.success:
                     plain, encoded = self._as_json(answer.result)
                     media, words = checked_media(answer.media, self.max_media_bytes)
                     return attrs.evolve(
                         answer, result=plain, encoded=encoded, notes=notes, media=media, left_out=(*left_out, *words)
                     )
-                error, hint = (self.mask.known(_as_text(said)) for said in (answer.error, answer.hint))
+                error, hint = (self.mask.mask_given(_as_text(said)) for said in (answer.error, answer.hint))
                 return attrs.evolve(
                     answer,
                     error=error or "The call was refused",
@@ -74,7 +74,7 @@ class Outcomes:
         """Convert a tool's value to JSON data and text, without known secrets. Raises as as_json."""
         plain, encoded = as_json(value)
         if self.mask.knows(encoded):
-            return as_json(self.mask.known_data(plain))
+            return as_json(self.mask.mask_given_data(plain))
         return plain, encoded
 
     def of_error(self, name: str, error: BaseException) -> ToolResult:

@@ -72,7 +72,7 @@ class ConfigDocument:
         """
         where = self._nearest(at or place)
         return Problem(
-            path=spoken_path(self.written(place)),
+            path=spoken_path(self.original_path(place)),
             text=text,
             source=self.files.get(where, self.source),
             line=self.lines.get(where),
@@ -84,11 +84,11 @@ class ConfigDocument:
 
     def _nearest(self, place: KeyPath) -> KeyPath:
         """Return where in the file a place, or its nearest parent that has a line, was written."""
-        written = self.written(place)
+        written = self.original_path(place)
         parents = (written[:length] for length in range(len(written), 0, -1))
         return next((parent for parent in parents if parent in self.lines), ())
 
-    def written(self, place: KeyPath) -> KeyPath:
+    def original_path(self, place: KeyPath) -> KeyPath:
         """Return where in the file a place was written."""
         for length in range(len(place), 0, -1):
             if place[:length] in self.moved:

@@ -91,7 +91,7 @@ def stored_key(name: str) -> str | None:
     """
     if not is_key_name(name):
         return None
-    found = _found(name)
+    found = _locate(name)
     if found is None:
         return None
     value = _read_keyring(name) if found.place == "keyring" else _read_file(found.file)
@@ -112,7 +112,7 @@ def stored_keys() -> list[StoredKey]:
     except OSError as error:
         raise KeyStorageError(f"{_folder()} cannot be read: {error.strerror or error}") from None
     known = dict.fromkeys(name.removesuffix(_IN_KEYRING) for name in names)
-    return [found for name in known if is_key_name(name) and (found := _found(name)) is not None]
+    return [found for name in known if is_key_name(name) and (found := _locate(name)) is not None]
 
 
 def store_key(name: str, value: str, *, in_file: bool = False) -> tuple[StoredKey, str]:
@@ -148,7 +148,7 @@ def delete_key(name: str) -> StoredKey | None:
     Raises:
         KeyStorageError: It cannot be deleted.
     """
-    found = _found(name) if is_key_name(name) else None
+    found = _locate(name) if is_key_name(name) else None
     if found is None:
         return None
     if found.place == "keyring":
@@ -172,7 +172,7 @@ def _marker(file: Path) -> Path:
     return file.with_name(file.name + _IN_KEYRING)
 
 
-def _found(name: str) -> StoredKey | None:
+def _locate(name: str) -> StoredKey | None:
     try:
         file = _folder() / name
     except PathError:  # without a home folder nothing is stored

@@ -291,7 +291,7 @@ class ReasoningTable:
     budget_tokens: int | None = key("In tokens, where the service counts them.", min=0, default=None)
     summary: bool | None = key("Whether the thoughts come with the answer.", default=None)
 
-    def wanted(self) -> Reasoning:
+    def to_domain(self) -> Reasoning:
         """Return it as passed to providers."""
         return Reasoning(effort=self.effort, budget_tokens=self.budget_tokens, summary=self.summary)
 
@@ -305,7 +305,7 @@ class ResponseFormatTable:
     schema: Mapping[str, Any] | None = key("JSON Schema of the answer; its root is an object.", default=None)
     strict: bool | None = key("Whether the service must enforce the schema.", default=None)
 
-    def wanted(self) -> ResponseFormat:
+    def to_domain(self) -> ResponseFormat:
         """Return it as passed to providers."""
         return ResponseFormat(type=self.type, name=self.name, schema=self.schema, strict=self.strict)
 

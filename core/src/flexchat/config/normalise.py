@@ -19,6 +19,7 @@ from ..errors import Problem, did_you_mean
 from .document import ConfigDocument
 from .model import ToolEntry, own_keys
 from .positions import KeyPath
+from .structure import structure_mapping
 from .wording import quoted, spoken_path, spoken_value
 
 Table = dict[str, Any]
@@ -129,7 +130,7 @@ class _Work:
         self.came_from((*place, new), (*place, old))
 
     def came_from(self, place: KeyPath, origin: KeyPath) -> None:
-        self.moved[place] = self._document.written(origin)
+        self.moved[place] = self._document.original_path(origin)
 
 
 def _stores(work: _Work) -> None:
@@ -290,7 +291,12 @@ def _entry_trouble(entry: Any) -> str | None:
     if not isinstance(entry, dict):
         return f"expected a table, got {spoken_value(entry)}"
     name = entry.get("name")
-    return None if isinstance(name, str) and name else "it has no name"
+    if not isinstance(name, str) or not name:
+        return "it has no name"
+    # A flat entry's type is that of its implementation.
+    own = {key: value for key, value in entry.items() if key in own_keys(ToolEntry) and key != "type"}
+    _, flaws = structure_mapping(own, ToolEntry)
+    return "; ".join(flaws) or None
 
 
 def _changed_meanings(work: _Work) -> None:

@@ -88,12 +88,12 @@ class ReadConfig:
     def problems(self) -> list[Problem]:
         """The problems so far; if there are many, the first ones and how many more there are."""
         self._tell_unread()
-        return self._problems.told(self.document)
+        return self._problems.to_problems(self.document)
 
     @property
     def notes(self) -> list[Problem]:
         """Things worth noting that are not errors: a changed meaning, a rule never reached. Limited like problems."""
-        return self._notes.told(self.document)
+        return self._notes.to_problems(self.document)
 
     def tables(self, *place: str | int) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
         """Yield the tables in a table or a list, each with its place; anything else is skipped."""
@@ -226,7 +226,7 @@ class _Told:
         self._seen.add(problem)
         return before < len(self._seen) <= MOST_PROBLEMS
 
-    def told(self, document: ConfigDocument) -> list[Problem]:
+    def to_problems(self, document: ConfigDocument) -> list[Problem]:
         """Return them, with a sentence about those left out."""
         more = len(self._seen) - MOST_PROBLEMS
         return [*self.some, document.problem((), and_more(more))] if more > 0 else [*self.some]

@@ -133,7 +133,7 @@ class _Builder:
         tag = getattr(event, "tag", None)
         if tag is not None:
             raise YamlError(
-                line, f"tags are not allowed: write the value without {_spoken(str(tag).replace(_OWN_TAGS, '!!'))}"
+                line, f"tags are not allowed: write the value without {_escape(str(tag).replace(_OWN_TAGS, '!!'))}"
             )
         if kind == "DocumentStartEvent":
             self._begin(event, line)
@@ -161,7 +161,7 @@ class _Builder:
             self._take_key(top, _joined(event.value), line)
             return
         value = _joined(event.value) if event.style else _plain(event.value)
-        self._put(value, 1, event.anchor, line)
+        self._append(value, 1, event.anchor, line)
 
     def _take_key(self, top: _Open, key: str, line: int) -> None:
         top.key = key
@@ -197,13 +197,13 @@ class _Builder:
         if isinstance(done.value, dict):
             for key, value in done.merged.items():
                 done.value.setdefault(key, value)
-        self._put(done.value, done.size, done.anchor, line)
+        self._append(done.value, done.size, done.anchor, line)
 
     def _alias(self, anchor: str, line: int) -> None:
         if anchor not in self._anchors:
             inside = any(each.anchor == anchor for each in self._open)
             why = "stands within its own value" if inside else "has no anchor before it"
-            raise YamlError(line, f"the alias *{_spoken(anchor)} {why}")
+            raise YamlError(line, f"the alias *{_escape(anchor)} {why}")
         value, size = self._anchors[anchor]
         top = self._open[-1] if self._open else None
         if top is not None and isinstance(top.value, dict) and top.key is None:
@@ -211,9 +211,9 @@ class _Builder:
                 raise YamlError(line, _NO_KEY)
             self._take_key(top, value, line)
             return
-        self._put(value, size, None, line)
+        self._append(value, size, None, line)
 
-    def _put(self, value: Any, size: int, anchor: str | None, line: int) -> None:
+    def _append(self, value: Any, size: int, anchor: str | None, line: int) -> None:
         if anchor is not None:
             self._anchors[anchor] = (value, size)
         if not self._open:
@@ -261,5 +261,5 @@ def _line_of(error: Any, text: str) -> int | None:
     return None if at is None else len(_BREAK.findall(text, 0, at)) + 1
 
 
-def _spoken(text: str) -> str:
+def _escape(text: str) -> str:
     return text[:40].encode("unicode_escape").decode("ascii")

@@ -108,7 +108,7 @@ def settled(
     return attrs.evolve(row, state=state, settled_by=by, note=note, result=result, ended_at=now)
 
 
-def told(row: Effect, owner_lives: bool) -> Effect:
+def mark_if_dead(row: Effect, owner_lives: bool) -> Effect:
     """Return the row as shown to people: a claim whose owner is dead counts as unknown."""
     if row.state != "claimed" or owner_lives:
         return row

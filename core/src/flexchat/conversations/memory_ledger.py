@@ -21,7 +21,7 @@ from .effect_rows import (
     remembered,
     seconds_since_boot,
     settled,
-    told,
+    mark_if_dead,
 )
 
 MOST_ROWS = 10_000
@@ -218,7 +218,7 @@ class MemoryLedger:
         return self._leases.get(owner, 0.0) > seconds_since_boot()
 
     def _as_seen(self, row: Effect | NewEffect) -> Effect | NewEffect:
-        return row if isinstance(row, NewEffect) else told(row, self._lives(row.owner))
+        return row if isinstance(row, NewEffect) else mark_if_dead(row, self._lives(row.owner))
 
     def _effects(self) -> Sequence[Effect]:
         return [row for row in self._rows.values() if isinstance(row, Effect)]

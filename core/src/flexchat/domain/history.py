@@ -82,14 +82,14 @@ class _Reader:
 
     def read(self, entry: Any, place: str) -> Message:
         if isinstance(entry, _MESSAGES):
-            return self._known(entry)
+            return self._remember(entry)
         if not isinstance(entry, Mapping):
             refuse(place, f"a message or a mapping with role and content was expected, got {type(entry).__name__}")
         role = _role(entry, place)
         if role != "assistant" and entry.get("tool_calls"):
             refuse(place, f"only the assistant calls tools; this entry's role is {role}")
         if ("parts" in entry and role == "assistant") or ("media" in entry and role == "user"):
-            return self._known(_own(entry, place))
+            return self._remember(_own(entry, place))
         content = entry.get("content", entry.get("text"))
         if content is None and role != "assistant":
             refuse(place, "it has no content (or text)")
@@ -103,7 +103,7 @@ class _Reader:
         self._calls(message.tool_calls, ids)
         return message
 
-    def _known(self, message: Message) -> Message:
+    def _remember(self, message: Message) -> Message:
         if isinstance(message, AssistantMessage):
             self._calls(message.tool_calls, [call.id for call in message.tool_calls])
         return message

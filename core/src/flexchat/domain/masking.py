@@ -77,7 +77,7 @@ class Mask:
 
     def __call__(self, text: str) -> str:
         """Return the text without the secrets."""
-        text = self.known(text)
+        text = self.mask_given(text)
         folded = text.casefold()
         for probes, pattern, replacement in _PATTERNS:
             for probe in probes:  # written out: any() of a generator takes twenty times as long
@@ -97,22 +97,23 @@ class Mask:
             self._forms = tuple(form for form in self._forms if form.secret != old)
         self._take([secret])
 
-    def known(self, text: str) -> str:
+    def mask_given(self, text: str) -> str:
         """Return the text without the given secrets; likely ones stay."""
         for form in self._forms:
             if form.probe in text:
                 text = form.pattern.sub(MASK, text)
         return text
 
-    def known_data(self, value: Any) -> Any:
+    def mask_given_data(self, value: Any) -> Any:
         """Return JSON data without the given secrets in its texts and keys."""
         if isinstance(value, str):
-            return self.known(value)
+            return self.mask_given(value)
         if isinstance(value, Mapping):
             return {
-                self.known(key) if isinstance(key, str) else key: self.known_data(item) for key, item in value.items()
+                self.mask_given(key) if isinstance(key, str) else key: self.mask_given_data(item)
+                for key, item in value.items()
             }
-        return [self.known_data(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return [self.mask_given_data(item) for item in value] if isinstance(value, (list, tuple)) else value
 
     def knows(self, text: str) -> bool:
         """Return whether one of the given secrets is in the text."""

@@ -133,7 +133,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 def in_words(part: MediaPart) -> str:
     """Describe a part with its name, type and exact size: chart.png (image/png, 12,345 bytes)."""
-    told = part.mime_type if part.data is None else f"{part.mime_type}, {_spoken(len(part.data))}"
+    told = part.mime_type if part.data is None else f"{part.mime_type}, {_size_text(len(part.data))}"
     return f"{part.name} ({told})" if part.name else told
 
 
@@ -141,11 +141,11 @@ def in_brief(part: MediaPart) -> str:
     """Describe a part for a line at a terminal: [image/png, 12 kB]."""
     size = len(part.data or b"")
     scale = next(((n, unit) for n, unit in ((10**6, "MB"), (1000, "kB")) if size >= n), None)
-    told = _spoken(size) if scale is None else f"{size / scale[0]:.{1 if size < 10 * scale[0] else 0}f} {scale[1]}"
+    told = _size_text(size) if scale is None else f"{size / scale[0]:.{1 if size < 10 * scale[0] else 0}f} {scale[1]}"
     return f"[{part.mime_type}, {told}]"
 
 
-def _spoken(size: int) -> str:
+def _size_text(size: int) -> str:
     return "1 byte" if size == 1 else f"{size:,} bytes"
 
 

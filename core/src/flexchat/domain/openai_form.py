@@ -157,13 +157,13 @@ def to_openai(message: Message) -> dict[str, Any]:
     if message.refusal is not None:
         said["refusal"] = message.refusal
     if message.tool_calls:
-        said["tool_calls"] = [_written(call) for call in message.tool_calls]
+        said["tool_calls"] = [_call_to_dict(call) for call in message.tool_calls]
     elif said["content"] is None and message.refusal is None:
         said["content"] = ""
     return said
 
 
-def _written(call: ToolCall) -> dict[str, Any]:
+def _call_to_dict(call: ToolCall) -> dict[str, Any]:
     text = call.raw_arguments
     if text is None:
         text = json.dumps(dict(call.arguments or {}), ensure_ascii=False)

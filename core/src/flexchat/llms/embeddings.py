@@ -31,7 +31,7 @@ async def embed(
     """
     if isinstance(texts, str) or not all(isinstance(text, str) and text.strip() for text in texts):
         raise ChatRequestError("embed takes a list of texts, none of them empty")
-    asked, model = _asked(llms, usual, local, llm, model)
+    asked, model = _choose(llms, usual, local, llm, model)
     provider = asked.provider
     if not hasattr(provider, "embed"):
         raise ProviderRequestError(
@@ -47,7 +47,7 @@ async def embed(
         return await asked.embed(texts, model, purpose=purpose, dimensions=dimensions)
 
 
-def _asked(
+def _choose(
     llms: Llms, usual: EmbeddingChoice | None, local: Mapping[str, LLM], llm: str | None, model: str | None
 ) -> tuple[LLM, str]:
     if llm is None:

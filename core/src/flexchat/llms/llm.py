@@ -255,7 +255,9 @@ class Llms(Mapping[str, LLM]):
         self._llms = {llm.name: llm for llm in llms}
 
     @classmethod
-    def given(cls, providers: Mapping[str, ChatProvider], entries: Mapping[str, LLMEntry] | None = None) -> Self:
+    def from_providers(
+        cls, providers: Mapping[str, ChatProvider], entries: Mapping[str, LLMEntry] | None = None
+    ) -> Self:
         """Return providers made in code as services, without retries.
 
         Args:

@@ -132,7 +132,7 @@ class Hooks:
         """Notify the listening plugins one after the other; one that fails is logged."""
         hook, calls = self._of.get(type(event), ("", ()))
         for call in calls:
-            await _told(call, hook, event)
+            await _call_hook(call, hook, event)
 
     async def tell_call(self, call: Call, result: ToolResult | None) -> None:
         """Report that a call outside the tool loop begins (no result) or has ended."""
@@ -148,7 +148,7 @@ class Hooks:
     async def tell_app(self, hook: str, app: AppInfo) -> None:
         """Call flexchat_app_opened or flexchat_app_closed."""
         for call in self._calls.get(hook, ()):
-            await _told(call, hook, _App(app))
+            await _call_hook(call, hook, _App(app))
 
     async def before_model_request(self, request: ModelRequest) -> ModelRequest:
         """Ask the plugins what to send; see flexchat_before_model_request.
@@ -233,7 +233,7 @@ def record_of(
     )
 
 
-async def _told(call: HookCall, hook: str, facts: object) -> None:
+async def _call_hook(call: HookCall, hook: str, facts: object) -> None:
     try:
         await call(facts)
     except Exception as error:

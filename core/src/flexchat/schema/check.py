@@ -103,12 +103,12 @@ class ArgumentChecker:
 
         try:
             with limited_work():
-                return self._asked(params)
+                return self._check_with_engine(params)
         except UncheckedError as error:
             problem = f"the arguments hold {error}; send less at once"
             return CheckedArguments(params=params, findings=(Finding(problem),))
 
-    def _asked(self, params: Mapping[str, Any]) -> CheckedArguments:
+    def _check_with_engine(self, params: Mapping[str, Any]) -> CheckedArguments:
         from .coerce import changes, mended
         from .engine import SchemaEngine, limited_work
 

@@ -218,7 +218,7 @@ def _same_and_whole(keyword: _Keyword) -> _Keyword:
     return checked
 
 
-def _made(base: Any) -> tuple[Any, Any]:
+def _build_validators(base: Any) -> tuple[Any, Any]:
     """Return a draft's validator, and one that does not accept 3.0 as an integer."""
     own: dict[str, _Keyword] = {
         **base.VALIDATORS,
@@ -249,5 +249,5 @@ def _validator(base: Any, keywords: Mapping[str, _Keyword], types: Any) -> Any:
     )
 
 
-_DRAFT_2020 = _made(Draft202012Validator)
-_DRAFT_7 = _made(Draft7Validator)
+_DRAFT_2020 = _build_validators(Draft202012Validator)
+_DRAFT_7 = _build_validators(Draft7Validator)

@@ -204,7 +204,7 @@ _USUAL_TOOLS = RuleTools()
 
 def _options(rule: ResponseRule, asked: ChatRequest) -> ChatOptions:
     """Return the rule's options, those of the request in their place where it has some."""
-    reasoning = asked.reasoning or (None if rule.reasoning is None else rule.reasoning.wanted())
+    reasoning = asked.reasoning or (None if rule.reasoning is None else rule.reasoning.to_domain())
     assert not isinstance(reasoning, str)  # since the request was read
     return ChatOptions(
         max_tokens=rule.max_tokens if asked.max_tokens is None else asked.max_tokens,

@@ -77,5 +77,5 @@ class TurnParts:
             return None
         found = self._formats.get(id(table))
         if found is None:
-            found = self._formats[id(table)] = (table, answer_format(table.wanted()))
+            found = self._formats[id(table)] = (table, answer_format(table.to_domain()))
         return found[1]

@@ -172,7 +172,7 @@ class PostgresqlLedger:
     async def get(self, key: str, *, tenant: str) -> Effect:
         """Return an effect; see EffectLedger."""
         async with self._connections.transaction() as connection:
-            return effect_rows.told(*await self._find(connection, key, tenant))
+            return effect_rows.mark_if_dead(*await self._find(connection, key, tenant))
 
     async def list(
         self,
@@ -199,7 +199,7 @@ class PostgresqlLedger:
                 values["before"] = (await self._find(connection, before, tenant))[0].key
             statement += " ORDER BY number DESC LIMIT %(limit)s"
             rows: builtins.list[Any] = await (await self._execute(connection, statement, values)).fetchall()
-        return [effect_rows.told(_effect(row), row[-1]) for row in rows]
+        return [effect_rows.mark_if_dead(_effect(row), row[-1]) for row in rows]
 
     async def forget(self, *, older_than_s: float) -> None:
         """Delete the texts and rows of effects that ended long ago; see EffectLedger."""

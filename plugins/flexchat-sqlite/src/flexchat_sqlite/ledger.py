@@ -9,7 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import attrs
-from flexchat.conversations.effect_rows import claimed_anew, now_text, outcome_of, seconds_since_boot, settled, told
+from flexchat.conversations.effect_rows import (
+    claimed_anew,
+    mark_if_dead,
+    now_text,
+    outcome_of,
+    seconds_since_boot,
+    settled,
+)
 from flexchat.domain import Claim, Effect, EffectCall, EffectState
 from flexchat.domain.text import storable
 from flexchat.errors import UnknownEffectError
@@ -161,7 +168,7 @@ class SqliteLedger:
 
         def read(database: sqlite3.Connection) -> Effect:
             row = _find(database, key, tenant)
-            return told(row, _lives(database, row.owner))
+            return mark_if_dead(row, _lives(database, row.owner))
 
         return await self._database.read(read)
 
@@ -196,7 +203,7 @@ class SqliteLedger:
                 f"SELECT {_COLUMNS} FROM effects WHERE {' AND '.join(where)} ORDER BY number DESC LIMIT ?",
                 (*parameters, max(limit, 0)),
             )
-            return [told(each, _lives(database, each.owner)) for each in map(_effect, rows)]
+            return [mark_if_dead(each, _lives(database, each.owner)) for each in map(_effect, rows)]
 
         return await self._database.read(read)
 
