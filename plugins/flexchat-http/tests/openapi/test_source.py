@@ -1,13 +1,15 @@
 """A document in a config: its tools, their calls, and what was accepted."""
 
+import asyncio
 import json
 
 import pytest
-from flexchat import FlexChat, ToolClashError
+from flexchat import FlexChat, StuckTurnError, ToolClashError
 from flexchat.host import check_config
 from flexchat.plugin import ToolSourceContext, ToolSourceError
 from flexchat_http.openapi.settings import OpenApiConfig
 from flexchat_http.openapi.source import open_source
+from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 from openapi_documents import document, written
 
@@ -338,3 +340,40 @@ async def test_a_clash_is_an_error_of_the_turn_that_opens_a_source_and_of_each_c
     problems, _ = check_config(path)
     assert [problem.text for problem in problems] == [str(caught.value)]
     assert [service.got for service in services.values()] == [[], []]
+
+
+async def test_a_resumed_turn_waits_if_its_tool_now_comes_from_another_source(two_of, tmp_path):
+    """Its process was killed after the call began; the rule's source is another one since."""
+    path, services = two_of
+    began, never = asyncio.Event(), asyncio.Event()
+
+    async def hangs(service, request, writer):
+        began.set()
+        await never.wait()
+
+    services["two"].answer = hangs
+    store = SqliteConversations(tmp_path / "kept.db")
+
+    async def model(messages, options):
+        return says("Done.") if messages[-1].role == "tool" else calls(("act", {}))
+
+    first = chat_with(path, model)
+    first.keep_in(store)
+    turn = asyncio.create_task(first.respond("Act.", topic="two", conversation="c"))
+    await asyncio.wait_for(began.wait(), 5)
+    await store.database.write(lambda database: database.execute("DELETE FROM owners"))
+
+    changed = json.loads(path.read_text())
+    changed["responses"][1]["tools"]["allowed_tools"] = ["one/*"]
+    path.write_text(json.dumps(changed))
+    async with chat_with(path, says("Done.")) as second:
+        second.keep_in(store)
+        (waiting,) = await second.turns(states=["interrupted"])
+        with pytest.raises(StuckTurnError):
+            await second.resume(waiting.id)
+
+    assert services["one"].got == []
+    turn.cancel()
+    await asyncio.gather(turn, return_exceptions=True)
+    await first.aclose()
+    await store.aclose()
