@@ -104,3 +104,15 @@ def test_a_rule_is_told_by_its_number_and_its_name_and_values_as_a_configuration
     assert "rule 2 'rest'  fits (no condition)" in ran.out
     assert "rule 2 'rest' (a)" in ran.out
     assert [rule["name"] for rule in json.loads(run("explain", "--json", "hi").out)["rules"]] == ["deep", "rest"]
+
+
+def test_a_prompt_that_cannot_be_filled_in_is_a_warning(run, tmp_path):
+    (tmp_path / "flexchat.toml").write_text(
+        '[llms.a]\nprovider = "rehearsal"\n[[responses]]\nllm = "a"\nmodel = "x"\nprompt = "Answer in {{language}}"\n'
+    )
+
+    warnings = json.loads(run("explain", "--json", "hi").out)["phases"][-1]["warnings"]
+
+    assert len(warnings) == 1
+    assert warnings[0].startswith("the rule's answer would fail: the prompt shows {{language}}, which has no value")
+    assert "would fail" not in run("explain", "--var", "language=French", "hi").out

@@ -15,13 +15,13 @@ from .effect_rows import (
     claimed_anew,
     finished,
     forgotten,
+    mark_if_dead,
     now_text,
     outcome_of,
     released,
     remembered,
     seconds_since_boot,
     settled,
-    mark_if_dead,
 )
 
 MOST_ROWS = 10_000

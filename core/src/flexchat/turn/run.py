@@ -32,6 +32,7 @@ from ..errors import (
     ProviderRequestError,
     StorageError,
     TurnNotWaitingError,
+    UnknownNameError,
     UnknownTurnError,
 )
 from ..events.feed import Feed
@@ -46,7 +47,7 @@ from .journal import Journal
 from .keeping import Keep
 from .matching import MAX_PASSED_OVER, RuleVerdict, each_verdict
 from .tasks import end
-from .template import shows_documents
+from .template import shows_documents, substitute_variables
 from .unfinished import unfinished_response
 
 log = logging.getLogger(__name__)
@@ -354,11 +355,18 @@ async def explain(engine: TurnEngine, request: ChatRequest, listeners: tuple[Lis
             if fitting is not None:
                 passed_over = tuple(verdict.failed[0] for verdict in found[: min(fitting, MAX_PASSED_OVER)])
                 await engine.router.choose(turn, fitting, passed_over)
+    phases = list(turn.log.records)
+    if fitting is not None:
+        try:
+            substitute_variables(engine.router.rules[fitting].prompt, turn.profile, request.variables)
+        except UnknownNameError as error:
+            warnings = (*phases[-1].warnings, f"the rule's answer would fail: {error}")
+            phases[-1] = attrs.evolve(phases[-1], warnings=warnings)
     return Explanation(
         profile=turn.profile,
         rule=fitting,
         verdicts=found,
-        phases=tuple(turn.log.records),
+        phases=tuple(phases),
         tools=engine.parts.offered_to(engine.router.rules[fitting]) if fitting is not None else (),
     )
 
