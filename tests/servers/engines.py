@@ -23,7 +23,7 @@ def engine(
     providers: Mapping[str, Any], tools: ToolManager | None = None, limits: LimitsTable | None = None
 ) -> TurnEngine:
     """Return an engine around providers, by their names."""
-    return TurnEngine(Config(limits=limits or LimitsTable()), Llms.given(providers), tools or ToolManager())
+    return TurnEngine(Config(limits=limits or LimitsTable()), Llms.from_providers(providers), tools or ToolManager())
 
 
 def asker(provider: Any, notes: PhaseNotes, timeout_s: float = 5) -> Asker:
