@@ -1242,3 +1242,37 @@ async def test_texts_of_a_conversation_are_forgotten_before_anyone_reads_them(pa
     await ledger.forget_conversation("c", tenant=TENANT)
     (row,) = await rows(ledger)
     assert (row.state, row.arguments, row.result) == ("done", "", None)
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+async def test_a_new_call_whose_place_is_used_again_gets_the_stored_result(pay, till, is_new):
+    """As when its turn is resumed in the same process."""
+    calls, ledger = calls_in_memory(pay)
+    turn = TurnInfo(id="t", conversation="c", tenant=TENANT)
+    first = await calls.run(call(path="", turn=turn, iteration=1, is_new=True))
+
+    second = await calls.run(call(path="", turn=turn, iteration=1, is_new=is_new))
+
+    assert (first.result, second.result, till.paid) == ({"receipt": 1}, {"receipt": 1}, [5])
+    assert len(await rows(ledger)) == 1
+
+
+async def test_a_new_call_that_runs_is_not_run_beside_itself(till):
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        till.paid.append(amount)
+        runs.set()
+        await till.ask.wait()
+        return "paid"
+
+    calls, _ = calls_in_memory(pay)
+    turn, runs = TurnInfo(id="t", conversation="c", tenant=TENANT), asyncio.Event()
+    first = asyncio.create_task(calls.run(call(path="", turn=turn, iteration=1, is_new=True)))
+    await runs.wait()
+    second = asyncio.create_task(calls.run(call(path="", turn=turn, iteration=1)))
+    await asyncio.sleep(0)
+    till.ask.set()
+
+    assert [(await each).result for each in (first, second)] == ["paid", "paid"]
+    assert till.paid == [5]

@@ -64,8 +64,8 @@ class ClaimEffect:
             # In memory, nothing but this process can claim the effect, and this call cannot have been made before.
             if call.is_new and local is not None and call.claimed is None:
                 row = NewEffect(local, call.turn, call.path, call.tool, call.arguments, self._write_out)
-                local.begin(row)
-                return self._run(call, rest, row)
+                if local.begin(row):
+                    return self._run(call, rest, row)
             return self._once(call, rest)
         return rest() if call.is_new else self._as_recorded(call, rest)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +24,9 @@ from .effect_rows import (
     seconds_since_boot,
     settled,
 )
+
+Site = tuple[str, str | None, str, str]
+"""Tenant, conversation, turn and place of a call: what its key is the digest of."""
 
 MOST_ROWS = 10_000
 """Rows it keeps: beyond that, the oldest rows that are done or failed are dropped."""
@@ -47,6 +51,7 @@ class NewEffect:
         "ledger",
         "place",
         "result",
+        "site",
         "started_at",
         "state",
         "tenant",
@@ -68,6 +73,7 @@ class NewEffect:
         self.ledger, self.turn, self.place, self.arguments = ledger, turn, place, arguments
         self.definition, self.tool = definition, definition.name
         self.tenant, self.conversation = turn.tenant, turn.conversation
+        self.site: Site = (turn.tenant, turn.conversation, turn.id, place)
         self.state: Literal["claimed", "done", "failed"] = "claimed"
         self.result: ToolResult | None = None
         self.started_at, self.ended_at = time.time(), 0.0
@@ -76,7 +82,7 @@ class NewEffect:
     @property
     def key(self) -> str:
         """The key of the effect."""
-        return effect_key(self.tenant, self.conversation, self.turn.id, self.place)
+        return effect_key(*self.site)
 
     def to_effect(self) -> Effect:
         """Write the row out."""
@@ -87,8 +93,10 @@ class MemoryLedger:
     """A ledger in memory; see EffectLedger. Any number of threads may use it."""
 
     def __init__(self) -> None:
-        # In the order of their first claims; a row that is not written out is its own key.
-        self._rows: dict[str | NewEffect, Effect | NewEffect] = {}
+        # In the order of their first claims, each in a slot: the key of its effect, or the site of a call that was new,
+        # whose key takes long to compute. The row stays in its slot when it is written out.
+        self._rows: dict[str | Site, Effect | NewEffect] = {}
+        self._slots: dict[str, Site] = {}  # by key, of written rows whose slot is a site
         self._leases: dict[str, float] = {}  # when each owner's lease expires
         self._lock = threading.Lock()
 
@@ -96,11 +104,13 @@ class MemoryLedger:
         """Claim an effect; see EffectLedger."""
         with self._lock:
             # Look-up and claim under one lock: of two threads with the same call, only one may run its tool.
-            row = self._rows.get(call.key)
-            assert not isinstance(row, NewEffect)
+            # A call that was new then may be made again: its turn was resumed in this process.
+            slot = call.key if call.key in self._rows else (call.tenant, call.conversation, call.turn, call.place)
+            row = self._read(slot)
             outcome = "yours" if row is None else outcome_of(row, call, self._lives(row.owner), take_over)
             if outcome == "yours":
-                row = self._rows[call.key] = claimed_anew(call, row, owner, now_text())
+                row = claimed_anew(call, row, owner, now_text())
+                self._rows[slot if slot in self._rows else call.key] = row
                 self._leases[owner] = seconds_since_boot() + lease_s
                 self._stay_small()
             assert row is not None
@@ -111,16 +121,19 @@ class MemoryLedger:
         with self._lock:
             self._leases[owner] = seconds_since_boot() + lease_s
 
-    def begin(self, row: NewEffect) -> None:
-        """Add the row of a call that cannot have been made before; it is claimed until it ends."""
+    def begin(self, row: NewEffect) -> bool:
+        """Add the row of a new call, claimed until it ends; False if its site has one, so that ``claim`` decides."""
         with self._lock:
-            self._rows[row] = row
+            if row.site in self._rows:
+                return False
+            self._rows[row.site] = row
             self._stay_small()
+            return True
 
     def end(self, row: NewEffect, state: Literal["done", "failed"], result: ToolResult) -> bool:
         """Record how such a call ended; False if its row has been written out, so that ``finish`` decides."""
         with self._lock:
-            if row not in self._rows:
+            if self._rows.get(row.site) is not row:
                 return False
             row.state, row.result, row.ended_at = state, result, time.time()
             return True
@@ -128,7 +141,9 @@ class MemoryLedger:
     def write_out(self, row: NewEffect) -> Effect:
         """Return such a row as an Effect, which the other methods know from then on."""
         with self._lock:
-            return self._find(row.key, row.tenant)
+            effect = self._read(row.site)
+            assert effect is not None  # claimed rows are not dropped
+            return effect
 
     async def remember(self, key: str, fence: int, *, handle: str) -> bool:
         """Keep a handle with a claim; see EffectLedger."""
@@ -158,15 +173,13 @@ class MemoryLedger:
         with self._lock:
             row = self._find(key, tenant)
             changed = settled(row, self._lives(row.owner), state, by, note, result, now_text())
-            self._rows[row.key] = changed
+            self._rows[self._slots.get(row.key, row.key)] = changed
             return changed
 
     async def get(self, key: str, *, tenant: str) -> Effect:
         """Return an effect; see EffectLedger."""
         with self._lock:
-            row = self._as_seen(self._find(key, tenant))
-            assert isinstance(row, Effect)
-            return row
+            return self._mark_if_dead(self._find(key, tenant))
 
     async def list(
         self,
@@ -181,35 +194,33 @@ class MemoryLedger:
         requested = None if states is None else frozenset(states)
         with self._lock:
             last = None if before is None else self._find(before, tenant)
-            rows = [self._as_seen(row) for row in self._rows.values() if row.tenant == tenant]
+            slots = [slot for slot, row in self._rows.items() if row.tenant == tenant]
             if last is not None:
-                rows = rows[: rows.index(self._as_seen(last))]
+                slots = slots[: slots.index(self._slots.get(last.key, last.key))]
             fitting = (
-                row
-                for row in reversed(rows)
-                if (requested is None or row.state in requested) and conversation in (None, row.conversation)
+                slot
+                for slot in reversed(slots)
+                if (requested is None or self._state(slot) in requested)
+                and conversation in (None, self._rows[slot].conversation)
             )
-            page = [row for row, _ in zip(fitting, range(max(limit, 0)), strict=False)]
-            written = self._write_out(page)
-            return [written[row] if isinstance(row, NewEffect) else row for row in page]
+            page = [slot for slot, _ in zip(fitting, range(max(limit, 0)), strict=False)]
+            return [self._mark_if_dead(row) for row in map(self._read, page) if row is not None]
 
     async def forget(self, *, older_than_s: float) -> None:
         """Forget old texts; see EffectLedger. No rows are deleted: their number is bounded anyway."""
         until, until_s = (datetime.now(UTC) - timedelta(seconds=older_than_s)).isoformat(), time.time() - older_than_s
         with self._lock:
-            rows = [row for row in self._rows.values() if isinstance(row, NewEffect)]
-            self._write_out([row for row in rows if row.state != "claimed" and row.ended_at < until_s])
-            for row in self._effects():
-                if row.state in ("done", "failed") and row.ended_at < until:
-                    self._rows[row.key] = forgotten(row)
+            for slot, row in [*self._rows.items()]:
+                is_old = row.ended_at < (until_s if isinstance(row, NewEffect) else until)  # type: ignore[operator]
+                if row.state in ("done", "failed") and is_old:
+                    self._forget(slot)
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
         """Forget the texts of a conversation; see EffectLedger."""
         with self._lock:
-            self._write_out([row for row in self._rows.values() if row.conversation == conversation])
-            for row in self._effects():
+            for slot, row in [*self._rows.items()]:
                 if (row.tenant, row.conversation) == (tenant, conversation):
-                    self._rows[row.key] = forgotten(row)
+                    self._forget(slot)
 
     async def aclose(self) -> None:
         """Do nothing: there is nothing to close."""
@@ -217,47 +228,54 @@ class MemoryLedger:
     def _lives(self, owner: str) -> bool:
         return self._leases.get(owner, 0.0) > seconds_since_boot()
 
-    def _as_seen(self, row: Effect | NewEffect) -> Effect | NewEffect:
-        return row if isinstance(row, NewEffect) else mark_if_dead(row, self._lives(row.owner))
+    def _mark_if_dead(self, row: Effect) -> Effect:
+        return mark_if_dead(row, self._lives(row.owner))
 
-    def _effects(self) -> Sequence[Effect]:
-        return [row for row in self._rows.values() if isinstance(row, Effect)]
+    def _state(self, slot: str | Site) -> EffectState:
+        row = self._rows[slot]
+        return row.state if isinstance(row, NewEffect) else self._mark_if_dead(row).state
 
-    def _write_out(self, rows: Iterable[Effect | NewEffect]) -> dict[NewEffect, Effect]:
-        written = {row: row.to_effect() for row in rows if isinstance(row, NewEffect) and row in self._rows}
-        if written:  # the order stays
-            effects = (written.get(row, row) if isinstance(row, NewEffect) else row for row in self._rows.values())
-            self._rows = {row if isinstance(row, NewEffect) else row.key: row for row in effects}
-        return written
+    def _read(self, slot: str | Site) -> Effect | None:
+        """Return the row of a slot, written out; None if there is none."""
+        row = self._rows.get(slot)
+        if isinstance(row, NewEffect):
+            self._slots[row.key] = row.site
+            row = self._rows[slot] = row.to_effect()
+            # Its owner is this process, which lives as long as the ledger: it needs no lease until it is written out.
+            self._leases[row.owner] = math.inf
+        return row
+
+    def _forget(self, slot: str | Site) -> None:
+        row = self._read(slot)
+        if row is not None:
+            self._rows[slot] = forgotten(row)
 
     def _change(self, key: str, fence: int, change: Callable[[Effect], Effect | None]) -> bool:
         with self._lock:
-            row = self._rows.get(key)
-            assert not isinstance(row, NewEffect)
+            slot = self._slots.get(key, key)
+            row = self._read(slot)
             changed = change(row) if row is not None and row.fence == fence else None
             if changed is not None:
-                self._rows[key] = changed
+                self._rows[slot] = changed
             return changed is not None
 
     def _find(self, key: str, tenant: str) -> Effect:
-        row = self._rows.get(key)
-        if row is None or row.tenant != tenant:
-            rows = (
-                [row for row in self._rows.values() if row.tenant == tenant and row.key.startswith(key)] if key else []
-            )
-            if len(rows) != 1:
-                raise UnknownEffectError(key, [row.key for row in rows[:3]])
-            row = rows[0]
-        if isinstance(row, NewEffect):
-            key = row.key
-            self._write_out([row])
-            row = self._rows[key]
-        assert isinstance(row, Effect)
+        row = self._read(self._slots.get(key, key))
+        if row is not None and row.tenant == tenant:
+            return row
+        # The beginning of a key is enough, and a row that is not written out yet is not found by its key either.
+        rows = {row.key: slot for slot, row in self._rows.items() if row.tenant == tenant} if key else {}
+        slots = [slot for each, slot in rows.items() if each.startswith(key)]
+        row = self._read(slots[0]) if len(slots) == 1 else None
+        if row is None:
+            raise UnknownEffectError(key, [each for each in rows if each.startswith(key)][:3])
         return row
 
     def _stay_small(self) -> None:
         if len(self._rows) > MOST_ROWS:
             # Claimed and unknown rows stay: without its row, such an effect could run a second time.
-            oldest = (key for key, row in self._rows.items() if row.state in ("done", "failed"))
-            for key in [key for key, _ in zip(oldest, range(MOST_ROWS // 10), strict=False)]:
-                del self._rows[key]
+            oldest = (slot for slot, row in self._rows.items() if row.state in ("done", "failed"))
+            for slot in [slot for slot, _ in zip(oldest, range(MOST_ROWS // 10), strict=False)]:
+                row = self._rows.pop(slot)
+                if isinstance(row, Effect):
+                    self._slots.pop(row.key, None)

@@ -96,7 +96,7 @@ class Indiscreet(MemoryLedger):
 class Silent(MemoryLedger):
     """Leaves a dead owner's claim as it is, so that nobody looks for it."""
 
-    def _as_seen(self, row):
+    def _mark_if_dead(self, row):
         return row
 
 
