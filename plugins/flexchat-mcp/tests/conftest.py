@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -50,6 +51,31 @@ class Folder:
 
     def pids(self, name="starts"):
         return [int(line) for line in self.lines(name)]
+
+
+def start_flexchat(folder, table, *words):
+    """Start the command line in the server's folder, as a process that can be killed; the server is ``fake``."""
+    config = {
+        "llms": {"r": {"provider": "rehearsal"}},
+        "responses": [{"llm": "r", "model": "any", "tools": {"allowed_tools": ["fake/*"]}}],
+        "tools": {"mcp": [table], "effects": {"lease_s": 1, "store": "sqlite"}},
+        "conversations": {"path": "kept.db"},
+        "network": {"allow": ["127.0.0.1"]},
+    }
+    (folder.path / "flexchat.json").write_text(json.dumps(config))
+    environment = {**os.environ, "FLEXCHAT_CONFIG": str(folder.path / "flexchat.json")}
+    environment |= {"XDG_DATA_HOME": str(folder.path / "data"), "HOME": str(folder.path)}
+    command = [sys.executable, "-m", "flexchat", *words]
+    return subprocess.Popen(
+        command, cwd=folder.path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def output_of(process):
+    """Return what a process that succeeds writes to standard output."""
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out
 
 
 def lives(pid):

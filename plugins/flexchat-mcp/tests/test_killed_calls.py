@@ -4,13 +4,11 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
-from .conftest import ERAS
+from .conftest import ERAS, output_of, start_flexchat
 
 pytestmark = pytest.mark.slow
 
@@ -24,30 +22,10 @@ def flexchat(folder):
 
     def start(era, *words, takes_keys=True):
         table = {"name": "fake", "command": folder.command(era), "restarts": 50}
-        config = {
-            "llms": {"r": {"provider": "rehearsal"}},
-            "responses": [{"llm": "r", "model": "any", "tools": {"allowed_tools": ["fake/*"]}}],
-            "tools": {
-                "mcp": [{**table, "idempotency_meta": "example.com/key"} if takes_keys else table],
-                "effects": {"lease_s": 1, "store": "sqlite"},
-            },
-            "conversations": {"path": "kept.db"},
-        }
-        (folder.path / "flexchat.json").write_text(json.dumps(config))
-        environment = {**os.environ, "FLEXCHAT_CONFIG": str(folder.path / "flexchat.json")}
-        environment |= {"XDG_DATA_HOME": str(folder.path / "data"), "HOME": str(folder.path)}
-        command = [sys.executable, "-m", "flexchat", *words]
-        return subprocess.Popen(
-            command, cwd=folder.path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        keyed = {"idempotency_meta": "example.com/key"} if takes_keys else {}
+        return start_flexchat(folder, {**table, **keyed}, *words)
 
     return start
-
-
-def output(process):
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    return out
 
 
 def kill_both(folder, process):
@@ -72,7 +50,7 @@ def interrupted_turn(flexchat, era, **rest):
     """Return the id of the turn, once the lease of the process that ran it has expired."""
     end = time.monotonic() + 30
     while True:
-        (turn,) = json.loads(output(flexchat(era, "turns", "list", "--json", **rest)))
+        (turn,) = json.loads(output_of(flexchat(era, "turns", "list", "--json", **rest)))
         if turn["state"] == "interrupted":
             return turn["id"]
         assert time.monotonic() < end
@@ -83,13 +61,13 @@ def test_a_resumed_turn_repeats_its_call_with_the_same_key(folder, flexchat, era
     folder.fault("hang")
     kill_both(folder, flexchat(era, "ask", "count with fake"))
 
-    answer = output(flexchat(era, "turns", "resume", interrupted_turn(flexchat, era)))
+    answer = output_of(flexchat(era, "turns", "resume", interrupted_turn(flexchat, era)))
 
     assert "unknown" not in answer
     sent = keys_sent(folder)
     assert (len(sent), len({*sent}), None in sent) == (2, 1, False)
     assert len(folder.lines("effects")) == 1
-    (effect,) = json.loads(output(flexchat(era, "effects", "list", "--json")))
+    (effect,) = json.loads(output_of(flexchat(era, "effects", "list", "--json")))
     assert (effect["tool"], effect["state"]) == ("count", "done")
 
 
@@ -99,8 +77,8 @@ def test_another_process_repeats_a_call_under_a_key_of_its_caller(folder, flexch
     folder.fault("hang")
     kill_both(folder, flexchat(era, *words))
 
-    assert "unknown" not in output(flexchat(era, *words))
-    assert "unknown" not in output(flexchat(era, *words))  # from the ledger
+    assert "unknown" not in output_of(flexchat(era, *words))
+    assert "unknown" not in output_of(flexchat(era, *words))  # from the ledger
 
     sent = keys_sent(folder)
     assert (len(sent), len({*sent})) == (2, 1)
@@ -112,8 +90,8 @@ def test_a_key_that_the_first_attempt_did_not_send_repeats_nothing(folder, flexc
     folder.fault("hang")
     kill_both(folder, flexchat("modern", "ask", "count with fake", takes_keys=False))
 
-    output(flexchat("modern", "turns", "resume", interrupted_turn(flexchat, "modern")))
+    output_of(flexchat("modern", "turns", "resume", interrupted_turn(flexchat, "modern")))
 
     assert keys_sent(folder) == [None]
-    (effect,) = json.loads(output(flexchat("modern", "effects", "list", "--unknown", "--json")))
+    (effect,) = json.loads(output_of(flexchat("modern", "effects", "list", "--unknown", "--json")))
     assert effect["tool"] == "count"

@@ -3,17 +3,14 @@
 import argparse
 import http.server
 import json
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
 from mcp_server import Server
 
-from .conftest import ERAS
+from .conftest import ERAS, output_of, start_flexchat
 
 pytestmark = pytest.mark.slow
 
@@ -80,28 +77,9 @@ def flexchat(folder, table):
     folder.tools(TOOL)
 
     def start(era, *words):
-        config = {
-            "llms": {"r": {"provider": "rehearsal"}},
-            "responses": [{"llm": "r", "model": "any", "tools": {"allowed_tools": ["fake/*"]}}],
-            "tools": {"mcp": [table(era)], "effects": {"lease_s": 1, "store": "sqlite"}},
-            "conversations": {"path": "kept.db"},
-            "network": {"allow": ["127.0.0.1"]},
-        }
-        (folder.path / "flexchat.json").write_text(json.dumps(config))
-        environment = {**os.environ, "FLEXCHAT_CONFIG": str(folder.path / "flexchat.json")}
-        environment |= {"XDG_DATA_HOME": str(folder.path / "data"), "HOME": str(folder.path)}
-        command = [sys.executable, "-m", "flexchat", *words]
-        return subprocess.Popen(
-            command, cwd=folder.path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        return start_flexchat(folder, table(era), *words)
 
     return start
-
-
-def said(process):
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    return out
 
 
 def polled(folder, process):
@@ -129,12 +107,12 @@ def test_a_call_under_a_key_gets_its_result_from_another_process(folder, flexcha
     polled(folder, second)
     (folder.path / "end").touch()
 
-    assert "count done" in said(second)
+    assert "count done" in output_of(second)
     assert (len(folder.lines("effects")), len(folder.lines("tasks_made"))) == (1, 1)
-    (effect,) = json.loads(said(flexchat(era, "effects", "list", "--json")))
+    (effect,) = json.loads(output_of(flexchat(era, "effects", "list", "--json")))
     (id,) = {json.loads(line)["id"] for line in folder.lines("tasks_made")}
     assert (effect["state"], effect["handle"]) == ("done", {"task": id})
-    assert f'handle:       {{"task": "{id}"}}' in said(flexchat(era, "effects", "show", effect["key"]))
+    assert f'handle:       {{"task": "{id}"}}' in output_of(flexchat(era, "effects", "show", effect["key"]))
     assert folder.lines("cancels") == []
     assert {*folder.lines("headers")} <= {id}
 
@@ -146,16 +124,16 @@ def test_a_turn_goes_on_with_the_result_of_its_task(folder, flexchat, era):
     (folder.path / "end").touch()
     end = time.monotonic() + 30
     while True:
-        (turn,) = json.loads(said(flexchat(era, "turns", "list", "--json")))
+        (turn,) = json.loads(output_of(flexchat(era, "turns", "list", "--json")))
         if turn["state"] == "interrupted":
             break
         assert time.monotonic() < end
-    answer = said(flexchat(era, "turns", "resume", turn["id"]))
+    answer = output_of(flexchat(era, "turns", "resume", turn["id"]))
 
     assert "count done" in answer
     assert "unknown" not in answer
     assert (len(folder.lines("effects")), len(folder.lines("tasks_made"))) == (1, 1)
-    assert json.loads(said(flexchat(era, "effects", "list", "--unknown", "--json"))) == []
+    assert json.loads(output_of(flexchat(era, "effects", "list", "--unknown", "--json"))) == []
 
 
 def test_a_server_that_has_forgotten_its_tasks_leaves_the_effect_unknown(folder, flexchat):
@@ -168,6 +146,6 @@ def test_a_server_that_has_forgotten_its_tasks_leaves_the_effect_unknown(folder,
     out, err = second.communicate(timeout=60)
 
     assert "it no longer has the task's result" in out + err
-    (effect,) = json.loads(said(flexchat("modern", "effects", "list", "--unknown", "--json")))
+    (effect,) = json.loads(output_of(flexchat("modern", "effects", "list", "--unknown", "--json")))
     assert effect["tool"] == "count"
     assert len(folder.lines("effects")) == 1
