@@ -64,9 +64,8 @@ class Turns:
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
         self._turns: dict[str, ServedTurn] = {}
-        self._abandoned: dict[
-            str, ServedTurn
-        ] = {}  # those without a listener, in the order in which they lost the last
+        # Those without a listener, in the order in which they lost the last one.
+        self._abandoned: dict[str, ServedTurn] = {}
         self._ended: dict[str, asyncio.TimerHandle] = {}  # timers that forget them, in the order they ended
         self._holding: set[asyncio.Task[None]] = set()
         self._resumed: set[str] = set()
