@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# No deadline: the machines are slow at times. In CI the examples are the same in every run.
-CI = "CI" in os.environ
-settings.register_profile("few", deadline=None, derandomize=CI, max_examples=15)
-settings.register_profile("many", deadline=None, derandomize=CI, max_examples=100)  # ./dev test --all
-settings.load_profile("many" if CI else "few")
+# No deadline: a loaded machine is slow. The examples are the same in every run, so that a change is judged by what it
+# changed; ./dev test --hypothesis-profile explore … looks for new ones.
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=15)
+settings.register_profile("many", deadline=None, derandomize=True, max_examples=100)  # ./dev test --all
+settings.register_profile("explore", deadline=None, max_examples=2_000)
+settings.load_profile("few")
 
 # No test reaches the keyring of the person who runs it, nor does a program that a test starts.
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"

@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import functools
 import hashlib
+import json
 import logging
 import os
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
@@ -641,11 +642,14 @@ class FlexChat:
         Raises:
             UnknownEffectError: As for effect.
             CannotSettleError: It is not unknown.
-            ValueError: The result is not JSON data.
+            TypeError, ValueError: The result is not JSON data.
             StorageError: It could not be written.
         """
         found = await self.effect(key, tenant=tenant)
-        kept = None if result is None else result_to_json(ToolResult(success=True, tool_name=found.tool, result=result))
+        kept = None
+        if result is not None:
+            encoded = json.dumps(result, allow_nan=False)
+            kept = result_to_json(ToolResult(success=True, tool_name=found.tool, result=result, encoded=encoded))
         return await self.tools.effects.ledger.settle(
             found.key, tenant=tenant, state=state, by=by, note=note, result=kept
         )

@@ -37,7 +37,7 @@ from flexchat.domain.turn_json import (
     turn_to_json,
     turn_to_parts,
 )
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 texts = st.text(st.characters(exclude_categories=()), max_size=12)  # NUL and lone surrogates too
@@ -210,9 +210,8 @@ def test_the_form_of_every_field_is_known():
 
 @given(records)
 def test_a_record_and_its_result_come_back_with_their_media(record):
-    """As journals and the ledger keep them. A result is JSON data: no tool's infinity gets so far."""
+    """As journals and the ledger keep them, an infinity in a service's data beside a medium included."""
     assert value_from_dict(ToolCallRecord, json.loads(json.dumps(value_to_dict(record)))) == record
-    assume("Infinity" not in json.dumps(record.result.result))
     assert result_from_json(result_to_json(record.result)) == record.result
 
 

@@ -114,13 +114,15 @@ _OF_HISTORY = tuple(field.name for field in attrs.fields(HistoryTurn))
 def result_to_json(result: ToolResult) -> str:
     """Return a tool's result as JSON.
 
+    Infinity and NaN are written as Python writes them: a service's data beside a medium may hold them.
+
     Raises:
-        ValueError: It is not JSON data.
+        TypeError: It is not JSON data.
     """
     is_plain = result.success and not (result.notes or result.media or result.left_out)
     if is_plain and result.encoded is not None and result.encoded.isascii():
         return f'{{"success": true, "tool_name": {json.dumps(result.tool_name)}, "result": {result.encoded}}}'
-    return json.dumps(value_to_dict(result), allow_nan=False)
+    return json.dumps(value_to_dict(result))
 
 
 def result_from_json(text: str) -> ToolResult:
