@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from flexchat.errors import PathError
-from flexchat.files import is_there, located, open_file, read_file, refuse_other, working_folder
+from flexchat.files import located, open_file, path_exists, read_file, refuse_other, working_folder
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a system with FIFOs")
 
@@ -90,10 +90,10 @@ def test_a_free_name_may_be_written_to(path):
 
 
 def test_a_name_is_taken_whatever_it_belongs_to(path):
-    assert not is_there(path)
-    assert not is_there(path / "below nothing")
+    assert not path_exists(path)
+    assert not path_exists(path / "below nothing")
     path.symlink_to(path)
-    assert is_there(path)
+    assert path_exists(path)
 
 
 def test_a_path_starts_at_home_or_in_the_folder(tmp_path, monkeypatch):

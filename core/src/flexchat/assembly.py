@@ -354,7 +354,7 @@ def check_config(
     return [*dict.fromkeys([*problems, *reading.problems])], [*dict.fromkeys(reading.notes)]
 
 
-def found_by_checks(reading: ReadConfig, host: PluginHost) -> list[Problem]:
+def find_check_problems(reading: ReadConfig, host: PluginHost) -> list[Problem]:
     """Return the problems of a usable configuration found only by checks that do not run at start."""
     host = as_configured(host, reading)
     _read_tables(reading, host)

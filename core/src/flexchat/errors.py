@@ -78,7 +78,7 @@ def with_hint(text: str, hint: str | None) -> str:
     return f"{text} ({hint})" if hint else text
 
 
-def said_of_json(error: json.JSONDecodeError) -> str:
+def json_error_message(error: json.JSONDecodeError) -> str:
     """Return the fault of a text that is not JSON, ready for a position to follow: "Unterminated string"."""
     return error.msg.removesuffix(" starting at")
 

@@ -71,7 +71,7 @@ def working_folder() -> Path:
         raise PathError(".", "the working folder no longer exists: change to another one") from None
 
 
-def is_there(path: Path) -> bool:
+def path_exists(path: Path) -> bool:
     """Return whether a name is taken by anything: a broken link counts, and so does something we may not look at."""
     try:
         path.lstat()

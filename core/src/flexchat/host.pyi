@@ -4,7 +4,7 @@ from .assembly import (
     as_configured as as_configured,
     check_config as check_config,
     config_schema as config_schema,
-    found_by_checks as found_by_checks,
+    find_check_problems as find_check_problems,
     installed_plugins as installed_plugins,
     run_checks as run_checks,
 )
@@ -47,9 +47,9 @@ from .config.structure import structure as structure, structure_mapping as struc
 from .config.variables import expand_variables as expand_variables
 from .config.wording import (
     is_secret_name as is_secret_name,
-    is_secret_place as is_secret_place,
+    is_secret_path as is_secret_path,
     shortened as shortened,
-    spoken_path as spoken_path,
+    format_path as format_path,
 )
 from .conversations.export import cost_by_rule as cost_by_rule
 from .conversations.view import Conversations as Conversations
@@ -59,7 +59,7 @@ from .domain.history import repair_history as repair_history
 from .domain.journal_cost import cost_of_steps as cost_of_steps, rounds_of as rounds_of
 from .domain.keys import key as key
 from .domain.masking import Mask as Mask, secrets_of_environment as secrets_of_environment
-from .domain.media import checked_media as checked_media, in_brief as in_brief, in_words as in_words
+from .domain.media import checked_media as checked_media, in_brief as in_brief, describe_media as describe_media
 from .domain.codec import message_from_dict as message_from_dict, message_to_dict as message_to_dict
 from .domain.text import scrub as scrub, scrub_json as scrub_json
 from .errors import (
@@ -69,12 +69,12 @@ from .errors import (
     UnknownNameError as UnknownNameError,
     UnknownToolFormatError as UnknownToolFormatError,
     did_you_mean as did_you_mean,
-    said_of_json as said_of_json,
+    json_error_message as json_error_message,
     with_hint as with_hint,
 )
 from .events.feed import Feed as Feed
 from .events.log import EventLog as EventLog
-from .files import is_there as is_there, read_file as read_file, refuse_other as refuse_other
+from .files import path_exists as path_exists, read_file as read_file, refuse_other as refuse_other
 from .llms.llm import Llms as Llms
 from .plugin.current import current_info as current_info
 from .plugin.foreign import contained as contained, error_name as error_name
@@ -89,12 +89,12 @@ from .schema.value_problem import value_problem as value_problem
 from .schema.wording import label as label, sentence as sentence
 from .tools.cost import BYTES_PER_TOKEN as BYTES_PER_TOKEN, tokens_of as tokens_of
 from .tools.sources import ToolSources as ToolSources
-from .tools.python_function import answered_by as answered_by
+from .tools.python_function import with_stand_in as with_stand_in
 from .tools.results import as_json as as_json, for_the_model as for_the_model
 from .turn.active import ActiveTurn as ActiveTurn
 from .turn.answer import TOO_MANY_CALLS as TOO_MANY_CALLS
 from .turn.engine import TurnEngine as TurnEngine
-from .turn.next_step import NextStep as NextStep, next_step as next_step, why_no_answer as why_no_answer
+from .turn.next_step import NextStep as NextStep, next_step as next_step, no_answer_reason as no_answer_reason
 from .turn.rounds import rounds as rounds
 from .turn.run import in_turn as in_turn, read_turn as read_turn
 from .turn.template import substitute_variables as substitute_variables

@@ -3,7 +3,7 @@
 import datetime
 
 import pytest
-from flexchat.config.wording import is_secret_name, quoted, spoken_path, spoken_value
+from flexchat.config.wording import describe_value, format_path, is_secret_name, quoted
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
     ],
 )
 def test_a_place_is_named_as_one_would_write_it(place, spoken):
-    assert spoken_path(place) == spoken
+    assert format_path(place) == spoken
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_place_is_named_as_one_would_write_it(place, spoken):
     ],
 )
 def test_a_value_is_named_in_words(value, spoken):
-    assert spoken_value(value) == spoken
+    assert describe_value(value) == spoken
 
 
 @given(st.text(min_size=0))

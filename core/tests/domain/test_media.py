@@ -4,7 +4,7 @@ import json
 
 import pytest
 from flexchat.domain import MediaPart, ToolMessage, ToolResult, WithMedia
-from flexchat.domain.media import checked_media, in_brief, in_words, kind_of, split_media, with_accepted_media
+from flexchat.domain.media import checked_media, describe_media, in_brief, kind_of, split_media, with_accepted_media
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,7 +113,7 @@ def test_each_part_is_kept_or_told(parts, limit):
 
 
 def test_sizes_in_words():
-    assert in_words(png(b"x" * 12345, name="a.png")) == "a.png (image/png, 12,345 bytes)"
+    assert describe_media(png(b"x" * 12345, name="a.png")) == "a.png (image/png, 12,345 bytes)"
     assert [in_brief(png(b"x" * n)) for n in (1, 1234, 12345, 1_500_000)] == [
         "[image/png, 1 byte]",
         "[image/png, 1.2 kB]",

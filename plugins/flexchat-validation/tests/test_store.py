@@ -16,7 +16,7 @@ from flexchat_validation.store import (
     Run,
     Tally,
     ValidationStore,
-    is_there,
+    is_alive,
     run_from_dict,
     run_to_dict,
     this_process,
@@ -286,17 +286,17 @@ def test_a_process_is_told_from_a_later_one_with_its_number(monkeypatch):
     mine = this_process()
     host, number, *started = mine.split(" ")
 
-    assert is_there(mine) is True
-    assert is_there(f"elsewhere {number}") is None
-    assert is_there("") is None
-    assert is_there(f"{platform.node()} x") is None
-    assert is_there(f"{host} {number}") is True
+    assert is_alive(mine) is True
+    assert is_alive(f"elsewhere {number}") is None
+    assert is_alive("") is None
+    assert is_alive(f"{platform.node()} x") is None
+    assert is_alive(f"{host} {number}") is True
     if started:
-        assert is_there(f"{host} {number} 1") is False
-    assert is_there(f"{host} {2**22 + 1}") is False
-    assert is_there(f"{host} {10**30}") is False
+        assert is_alive(f"{host} {number} 1") is False
+    assert is_alive(f"{host} {2**22 + 1}") is False
+    assert is_alive(f"{host} {10**30}") is False
     monkeypatch.setattr("flexchat_validation.store.os.name", "nt")
-    assert is_there(f"{host} {number}") is None
+    assert is_alive(f"{host} {number}") is None
 
 
 async def test_a_tally_counts_a_try_once_by_what_it_came_to(store):

@@ -21,7 +21,7 @@ from ..domain.effects import (
     effect_key,
 )
 from ..domain.masking import Mask
-from ..domain.media import in_words
+from ..domain.media import describe_media
 from ..domain.turn_json import result_from_json, result_to_json
 from ..errors import EffectUnknownError, StorageError, UnknownEffectError
 from ..plugin.call import Call, Rest, Stage
@@ -491,5 +491,5 @@ def _without_large_media(result: ToolResult) -> ToolResult:
 
 
 def _without_media(result: ToolResult) -> ToolResult:
-    words = [f"{in_words(part)}: it was there, but is no longer kept" for part in result.media]
+    words = [f"{describe_media(part)}: it was there, but is no longer kept" for part in result.media]
     return attrs.evolve(result, media=(), left_out=(*result.left_out, *words))

@@ -21,7 +21,7 @@ from .own_variables import variable_problem
 from .patterns import FLAGS, LONGEST_MS, NoEngineError, PatternError, compile_pattern
 from .positions import KeyPath
 from .reach import EarlierRules, contradiction, field_of, impossible_intent
-from .wording import is_secret_name, is_secret_place, shortened, spoken_path, spoken_value
+from .wording import describe_value, format_path, is_secret_name, is_secret_path, shortened
 
 PROFILE_FIELDS = tuple(field.name for field in attrs.fields(Profile) if field.name != "documents")
 """The fields a rule's match may use."""
@@ -62,7 +62,7 @@ def written_secrets(document: ConfigDocument) -> Iterator[tuple[KeyPath, str]]:
     for section in ("llms", "stores", *sorted(of_plugins)):
         names = 1 if section in of_plugins else 2  # of the table and, in llms and stores, of the entry
         for place, value in walk(document.data.get(section), (section,)):
-            if _is_written(value) and is_secret_place(place[names:]):
+            if _is_written(value) and is_secret_path(place[names:]):
                 yield place, value
     yield from ((place, value) for place, value in _credentials_of_tools(document) if _is_written(value))
 
@@ -193,9 +193,9 @@ class _Checker:
                 if isinstance(wanted, bool):
                     self._note(place, "no phase decides 'reasoning' yet, so this rule never fits", at=here)
                 else:
-                    self._problem(here, f"expected true or false, got {spoken_value(wanted)}")
+                    self._problem(here, f"expected true or false, got {describe_value(wanted)}")
             elif not isinstance(wanted, str):
-                self._problem(here, f"expected text, got {spoken_value(wanted)}")
+                self._problem(here, f"expected text, got {describe_value(wanted)}")
             elif key.startswith("intent") and self._no_such_intent(here, key, wanted):
                 pass
             elif key.endswith("_regexp"):
@@ -203,7 +203,7 @@ class _Checker:
             elif key == "rag_results" and wanted not in RAG_RESULTS:
                 hint = self._hint(wanted, RAG_RESULTS)
                 words = ", ".join(f'"{word}"' for word in RAG_RESULTS)
-                self._problem(here, f"expected one of {words}, got {spoken_value(wanted)}{hint}")
+                self._problem(here, f"expected one of {words}, got {describe_value(wanted)}{hint}")
             elif self._stores == frozenset() and _asks_for_documents(key, wanted):
                 self._note(here, "no document store is configured (stores), so this rule never fits")
             elif key == "service" and self._stores is not None and wanted not in self._stores:
@@ -259,7 +259,7 @@ class _Checker:
         line = self._document.line(taker)
         where = f" on line {line}" if line else ""
         if self._document.data["responses"][taker[1]].get("match"):
-            text = f"never reached: whatever it fits, {spoken_path(taker)}{where} has answered before it"
+            text = f"never reached: whatever it fits, {format_path(taker)}{where} has answered before it"
         else:
             text = f"never reached: the rule without 'match'{where} answers everything before it"
         self._note(place, text)
@@ -288,7 +288,7 @@ class _Checker:
             return
         for index, name in enumerate(required):
             if isinstance(name, str) and name in blocked:
-                at = spoken_path(("plugins", "block", blocked.index(name)))
+                at = format_path(("plugins", "block", blocked.index(name)))
                 text = f"plugin '{shortened(name)}' is blocked by {at}, too: take it out of one of the two lists"
                 self._problem(("plugins", "require", index), text)
 

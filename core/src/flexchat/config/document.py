@@ -13,11 +13,11 @@ from typing import Any
 import attrs
 
 from ..domain.copies import copied
-from ..errors import ConfigError, Problem, did_you_mean, said_of_json
-from ..files import is_there, read_file
+from ..errors import ConfigError, Problem, did_you_mean, json_error_message
+from ..files import path_exists, read_file
 from ..installing import how_to_install
 from .positions import KeyPath, locate_json, locate_toml
-from .wording import printable, spoken_kind, spoken_path, spoken_value
+from .wording import describe_type, describe_value, format_path, printable
 
 MAX_BYTES = 8 * 1024 * 1024
 """The largest configuration file accepted."""
@@ -72,7 +72,7 @@ class ConfigDocument:
         """
         where = self._nearest(at or place)
         return Problem(
-            path=spoken_path(self.original_path(place)),
+            path=format_path(self.original_path(place)),
             text=text,
             source=self.files.get(where, self.source),
             line=self.lines.get(where),
@@ -117,7 +117,7 @@ def read_content(path: str | Path) -> bytes:
     try:
         return read_file(path, most=MAX_BYTES)
     except OSError as error:
-        hint = _similar(path) if isinstance(error, FileNotFoundError) and not is_there(path) else ""
+        hint = _similar(path) if isinstance(error, FileNotFoundError) and not path_exists(path) else ""
         raise _failed(source, f"{error.strerror}{hint}") from None
 
 
@@ -241,14 +241,14 @@ def _parse_json(text: str, source: str) -> dict[str, Any]:
         elif "escape" in error.msg:
             hint = "; a backslash is written \\\\"
         raise _failed(
-            source, f"this is not JSON: {said_of_json(error)} (column {error.colno}){hint}", error.lineno
+            source, f"this is not JSON: {json_error_message(error)} (column {error.colno}){hint}", error.lineno
         ) from None
     except ValueError:
         raise _failed(source, _TOO_LONG_A_NUMBER) from None
     except RecursionError:
         raise _too_deep(source) from None
     if not isinstance(data, dict):
-        raise _failed(source, f"a configuration is one table: {{…}}, not {spoken_kind(data)}", 1)
+        raise _failed(source, f"a configuration is one table: {{…}}, not {describe_type(data)}", 1)
     _check_depth(data, source)
     return data
 
@@ -266,7 +266,7 @@ def _parse_yaml(text: str, source: str) -> tuple[dict[str, Any], dict[KeyPath, i
         hint = _OF_BACKSLASH if "escape" in str(error) else ""
         raise _failed(source, f"this is not a YAML configuration: {printable(str(error))}{hint}", error.line) from None
     if not isinstance(data, dict):
-        raise _failed(source, f"a configuration is one table of keys and values, not {spoken_kind(data)}", 1)
+        raise _failed(source, f"a configuration is one table of keys and values, not {describe_type(data)}", 1)
     _check_depth(data, source)
     return copied(data), lines, twice  # an alias's target is one object in several places
 
@@ -287,7 +287,7 @@ def _check_depth(data: Mapping[str, Any], source: str) -> None:
             if isinstance(value, Mapping):
                 wrong = next((key for key in value if not isinstance(key, str)), None)
                 if wrong is not None:
-                    raise _failed(source, f"keys are text, got {spoken_value(wrong)}")
+                    raise _failed(source, f"keys are text, got {describe_value(wrong)}")
             below += value.values() if isinstance(value, Mapping) else value
         level = [item for item in below if isinstance(item, (Mapping, list, tuple))]
         if not level:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..files import is_there, working_folder
+from ..files import path_exists, working_folder
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ def find_config(
         folder = path
     if not folder.is_absolute():
         working_folder()
-    found = [folder / name for name in FILE_NAMES if is_there(folder / name)]
+    found = [folder / name for name in FILE_NAMES if path_exists(folder / name)]
     if len(found) > 1:
         log.warning("using %s; ignoring %s next to it", found[0], found[1].name)
     if not found and named:

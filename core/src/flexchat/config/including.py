@@ -15,10 +15,10 @@ import attrs
 
 from ..domain.copies import copied
 from ..errors import ConfigError, Problem, did_you_mean
-from ..files import is_there, read_file
+from ..files import path_exists, read_file
 from .document import MAX_BYTES, ConfigDocument, check_size, parse_document, read_content
 from .positions import KeyPath
-from .wording import spoken_kind
+from .wording import describe_type
 
 MAX_FILES = 100
 """The most files one configuration is read from."""
@@ -126,7 +126,7 @@ class _Whole:
         if isinstance(names, list):
             return names
         if level and names is not None:  # that of the configuration's own file is reported with core's other keys
-            self._problem(document, ("include",), f"expected a list of names of files, got {spoken_kind(names)}")
+            self._problem(document, ("include",), f"expected a list of names of files, got {describe_type(names)}")
         return []
 
     def _included(self, document: ConfigDocument, place: KeyPath, name: Any, level: int) -> ConfigDocument | None:
@@ -189,13 +189,13 @@ class _Whole:
     def _below(self, document: ConfigDocument, place: KeyPath, name: Any) -> Path | None:
         """Return the file of that name, which is in the configuration's folder or below."""
         if not isinstance(name, str):
-            self._problem(document, place, f"expected the name of a file, got {spoken_kind(name)}")
+            self._problem(document, place, f"expected the name of a file, got {describe_type(name)}")
             return None
         if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
             self._problem(document, place, "expected the name of a file")
             return None
         path = Path(document.folder) / name
-        if not {"*", "?"}.isdisjoint(name) and not is_there(path):
+        if not {"*", "?"}.isdisjoint(name) and not path_exists(path):
             self._problem(document, place, f"{name}: names are no patterns: write each file's")
             return None
         real = Path(os.path.realpath(path))
@@ -256,7 +256,7 @@ def _of(document: ConfigDocument, place: KeyPath) -> str:
 
 
 def _similar(path: Path, error: OSError) -> str:
-    if is_there(path) or not isinstance(error, FileNotFoundError):
+    if path_exists(path) or not isinstance(error, FileNotFoundError):
         return ""
     try:
         return did_you_mean(path.name, [entry.name for entry in path.parent.iterdir()])

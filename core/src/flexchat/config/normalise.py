@@ -20,7 +20,7 @@ from .document import ConfigDocument
 from .model import ToolEntry, own_keys
 from .positions import KeyPath
 from .structure import structure_mapping
-from .wording import quoted, spoken_path, spoken_value
+from .wording import describe_value, format_path, quoted
 
 Table = dict[str, Any]
 
@@ -227,7 +227,7 @@ def _to_rules(work: _Work, place: KeyPath, table: Table, rules: Iterable[tuple[K
         value = table.pop(key)
         for rule_place, rule in rules:
             if key in rule:
-                text = f"this counts; the Node original took {spoken_path((*place, key))}"
+                text = f"this counts; the Node original took {format_path((*place, key))}"
                 work.note((*rule_place, key), text)
             else:
                 rule[key] = value
@@ -289,7 +289,7 @@ def _usable_entries(work: _Work) -> None:
 def _entry_trouble(entry: Any) -> str | None:
     """Return the reason an entry of tools.registry is invalid; None if it is valid."""
     if not isinstance(entry, dict):
-        return f"expected a table, got {spoken_value(entry)}"
+        return f"expected a table, got {describe_value(entry)}"
     name = entry.get("name")
     if not isinstance(name, str) or not name:
         return "it has no name"

@@ -20,7 +20,7 @@ from .normalise import normalise
 from .positions import KeyPath
 from .structure import Flaw, structure
 from .variables import SHORTEST_SECRET, expand_variables
-from .wording import shortened, spoken_value
+from .wording import describe_value, shortened
 
 T = TypeVar("T")
 
@@ -120,7 +120,7 @@ class ReadConfig:
         for key in place:
             table = table[key]
         if not isinstance(table, Mapping):
-            self.problem(place, f"expected a table, got {spoken_value(table)}")
+            self.problem(place, f"expected a table, got {describe_value(table)}")
             return None
         own = {key: value for key, value in table.items() if key not in core_keys}
         fields = attrs.fields(cls)  # type: ignore[arg-type]  # an attrs class, as ProviderType etc. require

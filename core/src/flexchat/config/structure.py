@@ -19,7 +19,7 @@ from ..errors import did_you_mean
 from .document import MOST_PROBLEMS
 from .model import Config, ConversationsTable, ImplementationEntry, LLMEntry, StoreEntry, ToolsTable, own_keys
 from .positions import KeyPath
-from .wording import is_secret_name, printable, shortened, spoken_kind, spoken_path, spoken_value
+from .wording import describe_type, describe_value, format_path, is_secret_name, printable, shortened
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def structure_mapping(settings: Mapping[str, Any], cls: type[T]) -> tuple[T | No
     """Return an instance of an attrs class for a mapping given in code, or None and a sentence for each flaw."""
     value, flaws = structure(settings, cls)
     told = flaws[:MOST_PROBLEMS]
-    return value, [": ".join(part for part in (spoken_path(flaw.place), flaw.text) if part) for flaw in told]
+    return value, [": ".join(part for part in (format_path(flaw.place), flaw.text) if part) for flaw in told]
 
 
 class _WrongError(Exception):
@@ -130,15 +130,15 @@ class _FlawFinder:
 
 def _wrong_text(error: _WrongError, secret: bool) -> str:
     if secret:
-        return f"expected {error.expected}, got {spoken_kind(error.value)} (not shown here)"
-    return f"expected {error.expected}, got {spoken_value(error.value)}{error.hint}"
+        return f"expected {error.expected}, got {describe_type(error.value)} (not shown here)"
+    return f"expected {error.expected}, got {describe_value(error.value)}{error.hint}"
 
 
 def _keys(cls: type) -> list[str]:
     return [field.name for field in attrs.fields(cls) if field.init]
 
 
-def spoken_type(kind: Any) -> str:
+def describe_annotation(kind: Any) -> str:
     """Return a type as named in errors: "a list of text"."""
     names: dict[Any, str] = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
     if kind in names:
@@ -147,7 +147,7 @@ def spoken_type(kind: Any) -> str:
     if origin is Literal:
         return ("one of " if len(args) > 1 else "") + ", ".join(f'"{word}"' for word in args)
     if origin in (Union, types.UnionType):
-        return " or ".join(spoken_type(arg) for arg in args if arg is not type(None))
+        return " or ".join(describe_annotation(arg) for arg in args if arg is not type(None))
     if is_list_type(kind):
         plural = {str: "text", int: "whole numbers", float: "numbers"}.get(args[0] if args else Any)
         return f"a list of {plural or 'tables'}" if plural or (args and attrs.has(args[0])) else "a list"
@@ -179,7 +179,7 @@ def _scalar(value: Any, kind: type) -> Any:
         return float(value)
     plain = value.strip().lower() if isinstance(value, str) else ""
     unquoted = {bool: plain in ("true", "false"), str: False}.get(kind, plain.replace(".", "", 1).isdecimal())
-    raise _WrongError(spoken_type(kind), value, "; leave out the quotes" if unquoted else "")
+    raise _WrongError(describe_annotation(kind), value, "; leave out the quotes" if unquoted else "")
 
 
 def _literal(value: Any, kind: Any) -> Any:
@@ -187,7 +187,7 @@ def _literal(value: Any, kind: Any) -> Any:
         if type(word) is type(value) and word == value:
             return value
     words = [word for word in get_args(kind) if isinstance(word, str)]
-    raise _WrongError(spoken_type(kind), value, did_you_mean(value, words) if isinstance(value, str) else "")
+    raise _WrongError(describe_annotation(kind), value, did_you_mean(value, words) if isinstance(value, str) else "")
 
 
 def _union(value: Any, kind: Any) -> Any:
@@ -205,13 +205,13 @@ def _union(value: Any, kind: Any) -> Any:
     deep = [error for error in errors if not isinstance(error, _WrongError)]
     if len(kinds) == 1 or len(deep) == 1:
         raise (deep or errors)[0]
-    raise _WrongError(spoken_type(kind), value)
+    raise _WrongError(describe_annotation(kind), value)
 
 
 def _items(value: Any, kind: Any) -> Any:
     if not isinstance(value, (list, tuple)):
         hint = "; put it in [ ]" if isinstance(value, str) else ""
-        raise _WrongError(spoken_type(kind), value, hint)
+        raise _WrongError(describe_annotation(kind), value, hint)
     args = get_args(kind)
     fixed = get_origin(kind) is tuple and Ellipsis not in args
     if fixed and len(args) != len(value):

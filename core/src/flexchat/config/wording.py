@@ -17,13 +17,13 @@ _SECRET_WORDS = {"apikey", "authorization", "cookie", "credential", "credentials
 _SECRET_WORDS |= {"passwords", "pwd", "secret", "secrets", "token"}
 
 
-def spoken_path(place: KeyPath) -> str:
+def format_path(place: KeyPath) -> str:
     """Return a place in readable form: ``responses[1].tools.allowed_tools[0]``."""
-    parts = [f"[{key}]" if isinstance(key, int) else f".{_spoken_key(key)}" for key in place]
+    parts = [f"[{key}]" if isinstance(key, int) else f".{_format_key(key)}" for key in place]
     return "".join(parts).removeprefix(".")
 
 
-def spoken_value(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Return a value as named in errors, cut to 80 characters."""
     match value:
         case None:
@@ -39,15 +39,15 @@ def spoken_value(value: Any) -> str:
         case int():
             return "a number of more than 80 digits"
         case _:
-            return spoken_kind(value)
+            return describe_type(value)
 
 
-def spoken_literal(value: Any) -> str:
+def format_literal(value: Any) -> str:
     """Return a value as a configuration writes it: true, 5, 'text'."""
     return repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def spoken_kind(value: Any) -> str:
+def describe_type(value: Any) -> str:
     """Return the kind of a value, without the value."""
     kinds: dict[type, str] = {dict: "a table", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     kinds |= {int: "a number", float: "a number"}
@@ -80,10 +80,10 @@ def is_secret_name(name: str) -> bool:
     )
 
 
-def is_secret_place(place: KeyPath) -> bool:
+def is_secret_path(place: KeyPath) -> bool:
     """Return whether a place is, or is inside, something whose name marks it as secret."""
     return any(isinstance(key, str) and is_secret_name(key) for key in place)
 
 
-def _spoken_key(key: str) -> str:
+def _format_key(key: str) -> str:
     return key if _BARE.fullmatch(key) and len(key) <= 80 else quoted(key)

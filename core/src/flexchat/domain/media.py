@@ -83,7 +83,7 @@ def checked_media(media: Iterable[Any], max_bytes: int) -> tuple[tuple[MediaPart
         if isinstance(part, str):
             words.append(part)
         elif size + len(part.data or b"") > max_bytes:
-            words.append(f"{in_words(part)}: left out, the media of a result may have {max_bytes:,} bytes")
+            words.append(f"{describe_media(part)}: left out, the media of a result may have {max_bytes:,} bytes")
         else:
             size += len(part.data or b"")
             kept.append(part)
@@ -104,7 +104,7 @@ def with_accepted_media(message: ToolMessage, takes: Callable[[MediaPart], bool]
     if shown is None:
         media = tuple([part for part, is_taken in zip(message.media, taken, strict=True) if is_taken])
         words = [
-            f"{in_words(part)}: not shown, you cannot see it here"
+            f"{describe_media(part)}: not shown, you cannot see it here"
             for part, is_taken in zip(message.media, taken, strict=True)
             if not is_taken
         ]
@@ -131,7 +131,7 @@ def _with_words(content: str, media: tuple[MediaPart, ...], words: list[str]) ->
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
-def in_words(part: MediaPart) -> str:
+def describe_media(part: MediaPart) -> str:
     """Describe a part with its name, type and exact size: chart.png (image/png, 12,345 bytes)."""
     told = part.mime_type if part.data is None else f"{part.mime_type}, {_size_text(len(part.data))}"
     return f"{part.name} ({told})" if part.name else told
@@ -181,13 +181,13 @@ def _normal(item: Any) -> MediaPart | str:
     data = bytes(data)
     part = MediaPart(kind=kind_of(mime_type), mime_type=mime_type, data=data, name=name or None)
     if not data:
-        return f"{in_words(part)}: left out, it is empty"
+        return f"{describe_media(part)}: left out, it is empty"
     if mime_type in _BEGINNINGS:
         beginnings, later = _BEGINNINGS[mime_type]
         if not data.startswith(beginnings) or data[8 : 8 + len(later)] != later:
-            return f"{in_words(part)}: left out, its data are not {mime_type}"
+            return f"{describe_media(part)}: left out, its data are not {mime_type}"
     if mime_type == "text/plain" and not _is_utf8(data):
-        return f"{in_words(part)}: left out, it is not UTF-8"
+        return f"{describe_media(part)}: left out, it is not UTF-8"
     return part
 
 

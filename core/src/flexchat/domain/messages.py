@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import attrs
 
-from ..errors import said_of_json
+from ..errors import json_error_message
 from .text import scrub, scrub_json
 
 STORED = "stored"
@@ -172,7 +172,7 @@ PERHAPS_CUT_OFF = (
 
 def _not_json(error: ValueError) -> str:
     if isinstance(error, json.JSONDecodeError):
-        said = f"{said_of_json(error)} at character {error.pos}"
+        said = f"{json_error_message(error)} at character {error.pos}"
     else:  # Python's own text for an integer too long to read names a Python function
         said = "an integer has more digits than can be read" if "digits" in str(error) else str(error)
     return f"not valid JSON ({said}); write the arguments again as one JSON object"

@@ -12,7 +12,7 @@ import attrs
 
 from ..domain import ResponseFormat
 from ..domain.copies import with_own_tables
-from ..errors import ChatRequestError, said_of_json
+from ..errors import ChatRequestError, json_error_message
 from .annotations import Form, UnsayableError, form_of
 from .check import ArgumentChecker
 from .from_pydantic import at_root, hoisted
@@ -73,7 +73,7 @@ class AnswerFormat:
         except RecursionError:
             raise ValueError("the JSON is nested too deeply") from None
         except json.JSONDecodeError as error:
-            why = f"it is not valid JSON ({said_of_json(error)} at character {error.pos})"
+            why = f"it is not valid JSON ({json_error_message(error)} at character {error.pos})"
         else:
             return self._fitting(FoundValue(value, alone))
         found = values_in(text) if is_complete else []

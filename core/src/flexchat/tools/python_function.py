@@ -141,7 +141,7 @@ class _StandIn:
     answer: Callable[[Mapping[str, Any]], Any]
 
 
-def answered_by(answer: Callable[[Mapping[str, Any]], Any], definition: ToolDefinition) -> ToolDefinition:
+def with_stand_in(answer: Callable[[Mapping[str, Any]], Any], definition: ToolDefinition) -> ToolDefinition:
     """Return the tool with a function that answers instead: it gets the checked arguments, and must not block.
 
     Its exception becomes the error the model reads. It needs no approval: the tool itself does not run.

@@ -26,7 +26,7 @@ from ..domain.history import repair_history
 from ..plugin.hooks import ModelRequest
 from .active import ActiveTurn, Candidates, go_on
 from .exchange import exchange, request_to
-from .next_step import NextStep, next_step, why_no_answer
+from .next_step import NextStep, next_step, no_answer_reason
 from .response_format import ensure_form, read_answer
 from .rounds import can_read_on, messages_of, rounds
 from .template import substitute_variables
@@ -167,7 +167,7 @@ async def _finish(turn: ActiveTurn, options: ChatOptions, *, max_iterations_reac
     assert result is not None
     if next_step(result) is not NextStep.FINISH:
         log.warning("unexpected finish_reason %r", result.finish_reason)
-        turn.warnings.append(why_no_answer(result.finish_reason))
+        turn.warnings.append(no_answer_reason(result.finish_reason))
         content = content or NO_ANSWER
     elif not content:
         turn.warnings.append("the model gave an empty answer")

@@ -10,7 +10,7 @@ import attrs
 
 from ..config.model import ResponseRule
 from ..config.patterns import LONGEST_MS, compile_pattern
-from ..config.wording import spoken_literal
+from ..config.wording import format_literal
 from ..domain import Profile
 from ..errors import NoMatchingRuleError
 
@@ -133,7 +133,7 @@ def each_verdict(profile: Profile, rules: Sequence[ResponseRule]) -> Iterator[Ru
 def _shown(value: Any) -> str:
     if value is None:
         return "not set"
-    text = value if isinstance(value, str) else spoken_literal(value)
+    text = value if isinstance(value, str) else format_literal(value)
     text = " ".join(text[: 4 * _SHOWN].split())  # a message may be long, and there may be a thousand rules
     if isinstance(value, str):
         text = f'"{text}"'

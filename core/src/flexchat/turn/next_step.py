@@ -60,7 +60,7 @@ def calls_to_run(result: ChatResult) -> tuple[ToolCall, ...]:
     return (*calls[:-1], attrs.evolve(last, arguments=None, raw_arguments=text, error=CUT_OFF))
 
 
-def why_no_answer(finish_reason: str | None) -> str:
+def no_answer_reason(finish_reason: str | None) -> str:
     """Return the reason for a missing or partial answer."""
     return _REASONS.get(finish_reason or "", f"the model ended with finish reason {finish_reason!r}")
 

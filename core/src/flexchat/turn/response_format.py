@@ -11,7 +11,7 @@ from ..errors import ResponseFormatError
 from ..schema.answer_format import AnswerFormat
 from .active import ActiveTurn
 from .exchange import exchange
-from .next_step import NextStep, next_step, why_no_answer
+from .next_step import NextStep, next_step, no_answer_reason
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def read_answer(turn: ActiveTurn, form: AnswerFormat) -> tuple[str, Any, Any]:
         found = form.find(content, is_complete=finished)
         return found.text, found.data, found.parsed
     except ValueError as error:
-        why = str(error) if finished else why_no_answer(turn.result.finish_reason)
+        why = str(error) if finished else no_answer_reason(turn.result.finish_reason)
         raise ResponseFormatError(why, content) from None
 
 

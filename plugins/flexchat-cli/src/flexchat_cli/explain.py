@@ -9,7 +9,7 @@ from typing import Any
 import click
 from flexchat.app import FlexChat
 from flexchat.config.model import ResponseRule
-from flexchat.config.wording import spoken_literal
+from flexchat.config.wording import format_literal
 from flexchat.domain import PhaseRecord
 from flexchat.turn.run import Explanation
 
@@ -131,7 +131,7 @@ def _costs(record: PhaseRecord) -> str:
 
 def _answers(rule: ResponseRule, chat: FlexChat) -> str:
     model = chat.llms.resolve(rule.llm, rule.model)[1] if rule.llm in chat.llms else rule.model
-    conditions = ", ".join(f"{key} = {spoken_literal(value)}" for key, value in rule.match.items()) or "no condition"
+    conditions = ", ".join(f"{key} = {format_literal(value)}" for key, value in rule.match.items()) or "no condition"
     return f"fits ({conditions}): {rule.llm}{f' ({model})' if model and model != rule.llm else ''} answers"
 
 

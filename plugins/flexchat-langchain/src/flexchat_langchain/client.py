@@ -36,9 +36,9 @@ from flexchat.host import (
     TurnEngine,
     in_turn,
     next_step,
+    no_answer_reason,
     read_turn,
     rounds,
-    why_no_answer,
 )
 from flexchat.plugin import ChatResult, FlexChatError, ModelRequest
 from flexchat_sdk import ChatOptions, error_text
@@ -382,7 +382,7 @@ class _Dialogue:
     def _ended(self) -> ClientAnswer:
         result = self._turn.result
         assert result is not None
-        why = "" if next_step(result) is NextStep.FINISH else why_no_answer(result.finish_reason)
+        why = "" if next_step(result) is NextStep.FINISH else no_answer_reason(result.finish_reason)
         self._messages += pair_results(all_calls(self._said), (), why=why)
         return self._answered(self._paused + (result.content or result.message.refusal or ""), why)
 

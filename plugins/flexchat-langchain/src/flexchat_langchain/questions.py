@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 from flexchat import AssistantMessage, ChatRequestError, Message, ToolDefinition, UserMessage
-from flexchat.host import answered_by, did_you_mean, message_from_dict, repair_history
+from flexchat.host import did_you_mean, message_from_dict, repair_history, with_stand_in
 from flexchat.plugin import Implementation
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -115,7 +115,7 @@ def _definition(tool: Mapping[str, Any]) -> ToolDefinition:
         implementation=Implementation(type="python"),
         strict=function.get("strict"),
     )
-    return answered_by(_not_here, definition)
+    return with_stand_in(_not_here, definition)
 
 
 def _not_here(params: Mapping[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 from flexchat import ToolCall, ToolResult
-from flexchat.host import for_the_model, in_words, new_call_id, with_hint
+from flexchat.host import describe_media, for_the_model, new_call_id, with_hint
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 
 from .answers import sound
@@ -41,7 +41,7 @@ def result_message(call: ToolCall, result: ToolResult, *, max_chars: int = UNLIM
     envelope = json.loads(for_the_model(result, max_chars))
     wrong = "" if result.success else with_hint(envelope["error"], envelope.get("hint"))
     content = _as_text(envelope["result"]) if result.success else f"Error: {wrong}"
-    words = [*(f"{in_words(part)}: not shown, results are text here" for part in result.media), *result.left_out]
+    words = [*(f"{describe_media(part)}: not shown, results are text here" for part in result.media), *result.left_out]
     content = "\n".join([content, *(f"[{each}]" for each in words)])
     return _answer(call.id, call.name, content, is_error=not result.success, artifact=artifact)
 

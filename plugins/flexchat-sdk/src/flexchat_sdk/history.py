@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import attrs
-from flexchat.domain.media import in_words, with_accepted_media
+from flexchat.domain.media import describe_media, with_accepted_media
 from flexchat.domain.messages import (
     AssistantMessage,
     MediaPart,
@@ -310,7 +310,7 @@ def _media_of(results: Sequence[ToolMessage]) -> UserMessage:
     found: tuple[Sequence[ToolMessage], UserMessage] | None = results[0].memo.get("media behind results")
     others = results[1:]  # without the one that holds it: a cycle would keep all of them
     if found is None or len(found[0]) != len(others) or any(a is not b for a, b in zip(found[0], others, strict=True)):
-        told = [f"{result.name}: {in_words(part)}" for result in results for part in result.media]
+        told = [f"{result.name}: {describe_media(part)}" for result in results for part in result.media]
         lines = [f"{number}. {each}" for number, each in enumerate(told, 1)]
         text = "\n".join(["[Not from the user: what the tools returned, in this order]", *lines])
         media = tuple([part for result in results for part in result.media])

@@ -18,7 +18,7 @@ from flexchat import (
     Turn,
     TurnTimeoutError,
 )
-from flexchat.host import Mask, ResponseRule, RuleTools, answered_by, did_you_mean, error_name
+from flexchat.host import Mask, ResponseRule, RuleTools, did_you_mean, error_name, with_stand_in
 from flexchat.plugin import Implementation
 from flexchat_sdk import (
     NO_CONNECTION,
@@ -225,8 +225,8 @@ def offered_tools(chat: FlexChat, case: Case, *, run_tools: bool = False) -> lis
             parameters=own.parameters,
             implementation=Implementation(type="python"),
         )
-        tools[own.name] = answered_by(_accept, definition)
-    mocked = {name: answered_by(_Mocked(mock), tools[name]) for name, mock in case.mocks.items() if name in tools}
+        tools[own.name] = with_stand_in(_accept, definition)
+    mocked = {name: with_stand_in(_Mocked(mock), tools[name]) for name, mock in case.mocks.items() if name in tools}
     return [*(tools | mocked).values()]
 
 
@@ -241,7 +241,7 @@ def may_run(tool: ToolDefinition) -> bool:
 
 
 def _without_effect(tool: ToolDefinition) -> ToolDefinition:
-    return tool if may_run(tool) else answered_by(_accept, tool)
+    return tool if may_run(tool) else with_stand_in(_accept, tool)
 
 
 def _accept(params: Mapping[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import ConfigError, Problem
-from flexchat.host import read_file, said_of_json
+from flexchat.host import json_error_message, read_file
 
 from .cases import Case, CaseFile
 from .checking import CaseFlaw, Offered, Place, flaws_of
@@ -150,7 +150,9 @@ def json_lines(file: Path) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _json_problem(error: Exception) -> str:
-    return f"{said_of_json(error)} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
+    return (
+        f"{json_error_message(error)} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
+    )
 
 
 def failed(file: Path, text: str) -> ConfigError:

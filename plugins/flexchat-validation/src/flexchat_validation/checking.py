@@ -31,9 +31,9 @@ class CaseFlaw:
 
     def sentence(self) -> str:
         """Return both in one line."""
-        from flexchat.host import spoken_path
+        from flexchat.host import format_path
 
-        return ": ".join(part for part in (spoken_path(self.place), self.text) if part)
+        return ": ".join(part for part in (format_path(self.place), self.text) if part)
 
 
 @attrs.frozen(kw_only=True)

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import attrs
 from flexchat import StorageError
+from flexchat.host import json_error_message
 from flexchat.host import read_file as read_bytes
-from flexchat.host import said_of_json
 from flexchat.store import replacing
 
 from .attempts import Attempt, attempt_from_dict, attempt_to_dict, now
@@ -96,7 +96,7 @@ def read_file(path: Path) -> Any:
         raise
     except json.JSONDecodeError as error:
         raise StorageError(
-            f"validation results: '{path}', line {error.lineno}, is not JSON: {said_of_json(error)}; nothing was loaded"
+            f"validation results: '{path}', line {error.lineno}, is not JSON: {json_error_message(error)}; nothing was loaded"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import ConfigError, Problem
-from flexchat.host import did_you_mean, spoken_path
+from flexchat.host import did_you_mean, format_path
 
 from .arguments import shorten
 from .case_files import ReadCase, cases_in, named_files, rows_of
@@ -175,7 +175,7 @@ def _of_code(cases: Iterable[Case], offered: Offered) -> tuple[list[ReadCase], l
         flaws = [*flaws_of(case, offered)]
         cases_read.append(ReadCase(case, Problem(path=path, text=""), usable=not flaws))
         for flaw in flaws:
-            inner = spoken_path(flaw.place)
+            inner = format_path(flaw.place)
             problems.append(Problem(path=f"{path}.{inner}" if inner else path, text=flaw.text))
     return cases_read, problems
 

@@ -251,7 +251,7 @@ class ValidationStore:
             return run
         # A killed process leaves its runs "running". Whether one of this machine still exists is certain: its id
         # includes its start time. Of another machine's, only the time since its last attempt is known.
-        alive = is_there(owner)
+        alive = is_alive(owner)
         is_running = time.time() - heard_at <= QUIET_S if alive is None else alive
         return run if is_running else attrs.evolve(run, state="interrupted")
 
@@ -375,7 +375,7 @@ def this_process() -> str:
     return f"{platform.node()} {os.getpid()} {_started(os.getpid()) or ''}".strip()
 
 
-def is_there(owner: str) -> bool | None:
+def is_alive(owner: str) -> bool | None:
     """Return whether the process that called this_process still runs; None if this cannot be determined here."""
     host, _, rest = owner.partition(" ")
     number, _, started = rest.partition(" ")

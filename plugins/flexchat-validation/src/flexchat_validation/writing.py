@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 from flexchat import ConfigError, Problem
-from flexchat.host import is_there, scrub
+from flexchat.host import path_exists, scrub
 from flexchat.store import replacing
 
 from .case_files import failed, read_text
@@ -49,7 +49,7 @@ def add_cases(file: Path, cases: Sequence[Case]) -> None:
         raise failed(file, "cases are written to a .toml or a .json file")
     before: dict[str, Any] = {"cases": []}
     old = ""
-    if is_there(file):
+    if path_exists(file):
         from flexchat.host import read_document
 
         old, before = read_text(file), read_document(file).data

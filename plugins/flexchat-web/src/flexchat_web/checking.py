@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 import attrs
 from flexchat import Problem
-from flexchat.host import SchemaEngine, UncheckedError, label, limited_work, said_of_json, sentence
+from flexchat.host import SchemaEngine, UncheckedError, json_error_message, label, limited_work, sentence
 
 from .operations import Operation, Schema
 from .problems import ApiError
@@ -197,7 +197,7 @@ def read_json(raw: bytes) -> Any:
         raise _too_deep() from None
     except json.JSONDecodeError as error:
         raise ApiError(
-            400, f"the body is not JSON: {said_of_json(error)} (line {error.lineno}, column {error.colno})"
+            400, f"the body is not JSON: {json_error_message(error)} (line {error.lineno}, column {error.colno})"
         ) from None
     _check_size(data)
     return _scrubbed(data) if "\\ud" in text or "\\uD" in text else data

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 from flexchat import FlexChat
-from flexchat.host import PluginHost, is_there
+from flexchat.host import PluginHost, path_exists
 from flexchat.plugin import ToolDefinition, ToolResult
 from flexchat.store import replacing
 from flexchat_cli import (
@@ -84,7 +84,7 @@ def _new_file(name: str | None) -> Path | None:
     out = Path(name)
     if out.suffix not in (".toml", ".json"):
         raise UsageError(f"--out {name}: a config is a .toml or a .json file")
-    if is_there(out):
+    if path_exists(out):
         raise UsageError(f"--out {name}: the file exists already; leave --out away, and copy what is printed")
     return out
 

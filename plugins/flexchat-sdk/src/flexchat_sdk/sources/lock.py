@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 from flexchat.domain.sourced import SourcedTool
-from flexchat.errors import ToolDefinitionError, ToolsLockError, said_of_json
-from flexchat.files import is_there, read_file
+from flexchat.errors import ToolDefinitionError, ToolsLockError, json_error_message
+from flexchat.files import path_exists, read_file
 from flexchat.replacing import replacing
 
 LOCK_NAME = "flexchat.tools.lock"
@@ -106,7 +106,7 @@ class ToolsLock:
         return found.st_ino, found.st_size, found.st_mtime_ns
 
     def _fresh(self) -> Mapping[str, KeptSource]:
-        if not is_there(self.path):
+        if not path_exists(self.path):
             return {}
         try:
             data = json.loads(read_file(self.path, most=MAX_BYTES).decode("utf-8"))
@@ -116,7 +116,7 @@ class ToolsLock:
             raise self._damaged("it is not UTF-8") from None
         except json.JSONDecodeError as error:
             merging = "; it has the marks of a merge conflict" if "<<<<<<<" in error.doc else ""
-            raise self._damaged(f"line {error.lineno} is not JSON: {said_of_json(error)}{merging}") from None
+            raise self._damaged(f"line {error.lineno} is not JSON: {json_error_message(error)}{merging}") from None
         except (RecursionError, ValueError):
             raise self._damaged("it is nested too deeply, or has too long a number") from None
         version = data.get("version") if isinstance(data, dict) else None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flexchat.config.model import SourceEntry, ToolsTable, own_keys
-from flexchat.config.wording import shortened, spoken_value
+from flexchat.config.wording import describe_value, shortened
 from flexchat.errors import did_you_mean
 from flexchat.files import data_folder, located
 from flexchat.plugin.host import PluginHost
@@ -90,7 +90,7 @@ def _tables(reading: ReadConfig) -> Iterator[tuple[str, KeyPath, dict[str, Any],
             continue
         for index, item in enumerate(items):
             if not isinstance(item, Mapping):
-                text = f"expected a table, got {spoken_value(item)}: write [[tools.{kind}]] in double brackets"
+                text = f"expected a table, got {describe_value(item)}: write [[tools.{kind}]] in double brackets"
                 reading.problem(("tools", kind, index), text)
         for place, table in reading.tables("tools", kind):
             yield kind, place, table, len(items) == 1

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flexchat.host import is_there
+from flexchat.host import path_exists
 
 from ..bfcl_rules import matches
 from ..case_files import failed, json_lines
@@ -156,6 +156,6 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _ground_truths(file: Path, questions: Path) -> dict[str, Any]:
-    if not is_there(file):
+    if not path_exists(file):
         raise failed(questions, f"its ground truth is needed: there is no file {file}; name it with --answers")
     return {str(row.get("id")): row.get("ground_truth") for _, row in json_lines(file)}

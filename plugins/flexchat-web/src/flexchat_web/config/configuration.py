@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 from flexchat import ConfigError, FlexChat, PluginError, Problem
-from flexchat.host import ConfigDocument, config_schema, copied, document_of, found_by_checks, read_config
+from flexchat.host import ConfigDocument, config_schema, copied, document_of, find_check_problems, read_config
 
 from ..apart import Apart
 from ..api.shapes import COUNT, SWITCH, TEXT, TEXTS, body_schema, listed, record
@@ -463,7 +463,7 @@ def _of_checks(serving: Serving, posted: _Posted) -> list[dict[str, Any]]:
             "text": serving.mask(flaw.text.replace(folder, "")),
             "line": None,
         }
-        for flaw in found_by_checks(read, serving.plugins)
+        for flaw in find_check_problems(read, serving.plugins)
     ]
 
 

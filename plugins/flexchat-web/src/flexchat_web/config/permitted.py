@@ -17,10 +17,10 @@ from flexchat.host import (
     ConfigDocument,
     KeyPath,
     ToolsTable,
+    format_path,
     normalise,
     own_keys,
     shortened,
-    spoken_path,
     walk,
     with_included,
 )
@@ -77,7 +77,7 @@ def _beside(whole: ConfigDocument, posted: ConfigDocument, file: Mapping[str, An
     for entry, source in entries.items():
         if at(posted.data, entry) != at(file, entry):
             there = os.path.relpath(source, posted.folder)
-            text = f"{spoken_path(entry)} is in {there}, too, so it cannot be changed here: {_BY_HAND}"
+            text = f"{format_path(entry)} is in {there}, too, so it cannot be changed here: {_BY_HAND}"
             yield posted.problem(entry, text)
 
 

@@ -22,7 +22,7 @@ from flexchat.host import (
     PluginHost,
     StoreEntry,
     is_secret_name,
-    is_secret_place,
+    is_secret_path,
     own_keys,
     secrets_of_environment,
     walk,
@@ -191,7 +191,7 @@ def _decides(place: KeyPath, value: Any) -> bool:
     if isinstance(value, (bool, int, float)):
         return "port" in str(place[-1]).lower()
     # A token_url is named like a secret, but is the address to which one is sent.
-    return not is_secret_place(place) or "://" in str(value)
+    return not is_secret_path(place) or "://" in str(value)
 
 
 def _named_secret(place: KeyPath, data: Mapping[str, Any], plugins: PluginHost) -> bool:
@@ -201,7 +201,7 @@ def _named_secret(place: KeyPath, data: Mapping[str, Any], plugins: PluginHost) 
             return True  # of a tool source: credentials, by any names
         return place[0] != "validation" and isinstance(place[-1], str) and is_secret_name(place[-1])
     inside = place[depth:]
-    return is_secret_place(inside) or any(inside[: len(m)] == m for m in _marked(data, place[:depth], plugins))
+    return is_secret_path(inside) or any(inside[: len(m)] == m for m in _marked(data, place[:depth], plugins))
 
 
 def _is_header(place: KeyPath) -> bool:
@@ -273,5 +273,5 @@ def _data(text: str, document: ConfigDocument) -> Any:
 def changed_secrets(data: Mapping[str, Any], file: Mapping[str, Any]) -> Iterator[KeyPath]:
     """Yield the places of new secrets in a posted configuration."""
     for place, value in walk(data):
-        if isinstance(value, str) and is_secret_place(place) and value != MASKED and at(file, place) != value:
+        if isinstance(value, str) and is_secret_path(place) and value != MASKED and at(file, place) != value:
             yield place
