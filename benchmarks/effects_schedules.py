@@ -42,7 +42,7 @@ REQUESTS = {"first": "c1", "second": "c1", "third": "c2"}
 """What callers ask for, each under its key and in its conversation: as often as they like."""
 KINDS = ("pay", "pay_with_key", "pay_and_ask", "pay_or_die")
 LEASE_S = 30.0
-MOST_PROCESSES = 8
+MAX_PROCESSES = 8
 
 PLUGINS = installed_plugins()
 
@@ -358,7 +358,7 @@ class Schedules(RuleBasedStateMachine):
             self.world.close()
 
     def may_start(self):
-        return self.world is not None and len(self.world.processes) < MOST_PROCESSES
+        return self.world is not None and len(self.world.processes) < MAX_PROCESSES
 
     @precondition(lambda self: self.may_start() and self.store is not None)
     @rule(request=st.sampled_from([*REQUESTS]), kind=st.sampled_from(KINDS))

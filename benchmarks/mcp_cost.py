@@ -25,7 +25,7 @@ from flexchat import FlexChat
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-MOST_START, MOST_CALL = 1.05, 1.2
+MAX_START, MAX_CALL = 1.05, 1.2
 START = """
 import asyncio, sys
 from flexchat import FlexChat
@@ -141,7 +141,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp())
     start = starts(folder, given.rounds)
     call = asyncio.run(calls(folder, given.rounds, given.calls))
-    return start > MOST_START or call > MOST_CALL
+    return start > MAX_START or call > MAX_CALL
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ FOUND_RULE = LAST_RULE.replace("Answer.", "Answer from {{rag_context}}")
 STORE = '[stores.documents]\nprovider = "sqlite"\npath = "documents.db"\ncollection = "notes"\nsearch = "keyword"\n'
 
 
-LONGEST_S = 30.0
+MAX_S = 30.0
 """After which the light user gives up."""
 
 
@@ -247,7 +247,7 @@ async def light_user(url: str, seconds: float) -> list[float]:
 
     took: list[float] = []
     ends = time.perf_counter() + seconds
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=LONGEST_S)) as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=MAX_S)) as session:
 
         async def chat() -> None:
             body = {"prompt": "hello", "conversation": f"light{len(took) // 24}"}

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 COUNT = int(os.environ.get("FLEXCHAT_STORM", "1200"))
 """Requests for each dialect; more with the environment variable FLEXCHAT_STORM."""
 AT_ONCE = 100
-MOST_TICKS = 20
+MAX_TICKS = 20
 """Turns of the loop after which a request is left at the latest; an undisturbed one takes about as many."""
 MESSAGES = (UserMessage(content="Say hello."),)
 
@@ -114,7 +114,7 @@ async def test_a_storm_of_cancelled_requests_does_no_harm(dialect):
 
     left_early = 0
     for start in range(0, COUNT, AT_ONCE):
-        leaving = [leave(llm, start + n, chance.randrange(MOST_TICKS)) for n in range(AT_ONCE)]
+        leaving = [leave(llm, start + n, chance.randrange(MAX_TICKS)) for n in range(AT_ONCE)]
         left_early += sum(await asyncio.gather(*leaving))
     answers = [await ask(llm, streamed=bool(n % 2)) for n in range(10)]
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 COUNT = int(os.environ.get("FLEXCHAT_STORM", "5000"))
 """Turns; more with the environment variable FLEXCHAT_STORM."""
 AT_ONCE = 50
-MOST_TICKS = 60
+MAX_TICKS = 60
 """Turns of the loop after which a turn is left at the latest; an undisturbed one takes about as many."""
 
 
@@ -158,7 +158,7 @@ async def test_a_storm_of_cancelled_turns_does_no_harm(tmp_path):
     chat._engine.keeper._histories = Histories(store, max_size=0)  # a bounded cache is no leak
     before, left_early, objects = asyncio.all_tasks(), 0, []
     for start in range(0, COUNT, AT_ONCE):
-        leaving = [leave(chat, start + n, chance.randrange(MOST_TICKS)) for n in range(AT_ONCE)]
+        leaving = [leave(chat, start + n, chance.randrange(MAX_TICKS)) for n in range(AT_ONCE)]
         left_early += sum(await asyncio.gather(*leaving))
         if start in (COUNT // 5, COUNT - AT_ONCE):
             assert await settled(before) == set()

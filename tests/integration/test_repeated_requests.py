@@ -7,7 +7,7 @@ import pytest
 from flexchat import AnswerEnd, AssistantMessage, FlexChat, TextDelta
 from flexchat.plugin import ChatResult, hookimpl
 from flexchat.plugin.host import PluginHost
-from flexchat.services.breaker import CIRCUIT_OPEN, FEWEST_CALLS
+from flexchat.services.breaker import CIRCUIT_OPEN, MIN_CALLS
 from flexchat_sdk import ProviderOverloadedError, ProviderType, TextPart
 
 RESULT = ChatResult(message=AssistantMessage(parts=(TextPart(text="hi"),)), finish_reason="stop")
@@ -99,7 +99,7 @@ async def test_a_service_that_keeps_failing_is_left_alone(opened, streamed):
     """Its error says so, and the provider is not asked."""
     chat, provider = opened
     provider.failures = 1000
-    while provider.asked < FEWEST_CALLS:
+    while provider.asked < MIN_CALLS:
         with pytest.raises(ProviderOverloadedError):
             await said(chat, streamed)
 

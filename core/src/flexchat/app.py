@@ -68,7 +68,7 @@ from .request import Asked, AskedOfAny, read_request
 from .turn.active import ActiveTurn
 from .turn.engine import TurnEngine
 from .turn.handle import TurnHandle
-from .turn.keeping import MOST_RESUMES, Keeper
+from .turn.keeping import MAX_RESUMES, Keeper
 from .turn.keyed import JoinedTurn, KeyedTurns, KeyMemory
 from .turn.questions import paused
 from .turn.run import Explanation, close, explain, preview, read_turn, run
@@ -434,7 +434,7 @@ class FlexChat:
         handles, left = [], await self._engine.journal.left(limit=most)
         for turn in left:
             try:
-                if turn.fence > MOST_RESUMES:
+                if turn.fence > MAX_RESUMES:
                     why = f"its process has ended {turn.fence} times while it ran"
                     assert self._engine.keeper is not None
                     await self._engine.keeper.give_up(turn, why)

@@ -91,7 +91,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name most similar to this one; None if none is similar."""
-    names = [n for n in itertools.islice(known, _MOST_NAMES) if isinstance(n, str)]
+    names = [n for n in itertools.islice(known, _MAX_NAMES) if isinstance(n, str)]
     close = closest(name, names)
     if not close:
         folded = {n.casefold(): n for n in names}
@@ -111,20 +111,20 @@ def closest(name: str, known: Iterable[str], *, count: int = 1, cutoff: float = 
     Args:
         cutoff: How similar they must be, from 0 to 1.
     """
-    if len(name) > _LONGEST_NAME:
+    if len(name) > _MAX_NAME_CHARS:
         return []
-    names = [each for each in itertools.islice(known, _MOST_NAMES) if len(each) <= _LONGEST_NAME]
-    if len(names) > _MOST_COMPARED:
+    names = [each for each in itertools.islice(known, _MAX_NAMES) if len(each) <= _MAX_NAME_CHARS]
+    if len(names) > _MAX_COMPARED:
         pairs = {name[at : at + 2] for at in range(len(name) - 1)}
         names = heapq.nlargest(
-            _MOST_COMPARED, names, lambda each: (sum(pair in each for pair in pairs), -abs(len(each) - len(name)))
+            _MAX_COMPARED, names, lambda each: (sum(pair in each for pair in pairs), -abs(len(each) - len(name)))
         )
     return difflib.get_close_matches(name, names, n=count, cutoff=cutoff)
 
 
-_MOST_NAMES = 2_000
-_MOST_COMPARED = 100
-_LONGEST_NAME = 100
+_MAX_NAMES = 2_000
+_MAX_COMPARED = 100
+_MAX_NAME_CHARS = 100
 
 
 class FlexChatError(Exception):

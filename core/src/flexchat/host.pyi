@@ -79,7 +79,7 @@ from .llms.llm import Llms as Llms
 from .plugin.current import current_info as current_info
 from .plugin.foreign import contained as contained, error_name as error_name
 from .plugin.host import ENTRY_POINT_GROUP as ENTRY_POINT_GROUP, GATES_GROUP as GATES_GROUP, PluginHost as PluginHost
-from .request import LONGEST_KEY as LONGEST_KEY, is_key as is_key
+from .request import MAX_KEY_CHARS as MAX_KEY_CHARS, is_key as is_key
 from .schema.check import ArgumentChecker as ArgumentChecker
 from .schema.engine import SchemaEngine as SchemaEngine, limited_work as limited_work
 from .schema.limits import UncheckedError as UncheckedError, schema_problems as schema_problems

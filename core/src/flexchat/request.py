@@ -26,7 +26,7 @@ from .domain.questions import OnQuestion
 from .domain.text import scrub
 from .errors import ChatRequestError, UnknownNameError, did_you_mean
 
-LONGEST_KEY = 255
+MAX_KEY_CHARS = 255
 """Characters of a caller's key."""
 
 
@@ -179,16 +179,18 @@ def _function(what: str, given: Any) -> Any:
 
 def _idempotency_key(key: Any) -> str | None:
     if key is not None and not (isinstance(key, str) and is_key(key)):
-        what = f"has {len(key):,} characters" if isinstance(key, str) and len(key) > LONGEST_KEY else f"is {key!r:.80}"
+        what = (
+            f"has {len(key):,} characters" if isinstance(key, str) and len(key) > MAX_KEY_CHARS else f"is {key!r:.80}"
+        )
         raise ChatRequestError(
-            f"a key has 1 to {LONGEST_KEY} printable characters, not all of them spaces; this {what}"
+            f"a key has 1 to {MAX_KEY_CHARS} printable characters, not all of them spaces; this {what}"
         )
     return key
 
 
 def is_key(key: str) -> bool:
     """Return whether a text can be a caller's key."""
-    return len(key) <= LONGEST_KEY and key.isprintable() and not key.isspace() and key != ""
+    return len(key) <= MAX_KEY_CHARS and key.isprintable() and not key.isspace() and key != ""
 
 
 def _variables(given: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from flexchat import (
     ToolContext,
     tool,
 )
-from flexchat.calls.questions import MOST_QUESTIONS, reply_problem
+from flexchat.calls.questions import MAX_QUESTIONS, reply_problem
 from flexchat_testing import ScriptedProvider, calls, says
 from hypothesis import given
 from hypothesis import strategies as st
@@ -222,8 +222,8 @@ async def test_a_call_asks_a_bounded_number_of_questions():
     async with chat_with(book) as chat:
         turn = await chat.respond("Book it", on_question=lambda q: asked.append(q) or Reply(action="accept"))
 
-    assert len(asked) == MOST_QUESTIONS
-    assert result_of(turn) == f"one call may ask {MOST_QUESTIONS} questions"
+    assert len(asked) == MAX_QUESTIONS
+    assert result_of(turn) == f"one call may ask {MAX_QUESTIONS} questions"
 
 
 async def test_the_reader_and_the_plugins_see_question_and_reply():

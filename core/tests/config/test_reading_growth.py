@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat.config import check, reach
-from flexchat.config.document import MAX_VALUES, MOST_PROBLEMS, parse_document
+from flexchat.config.document import MAX_PROBLEMS, MAX_VALUES, parse_document
 from flexchat.config.reading import read_config
 from flexchat.errors import ConfigError, closest, did_you_mean
 
@@ -53,8 +53,8 @@ KINDS = {
 def test_reading_takes_time_in_proportion_to_the_text(kind, cpu_growth, monkeypatch):
     """Four times the text takes about four times as long, whatever is wrong with it."""
     # What each is compared with each for is given up after so many: the limits, brought into reach of a test.
-    monkeypatch.setattr(reach, "_MOST_COMPARISONS", 1_000)
-    monkeypatch.setattr(check, "_MOST_INTENTS", 1_000)
+    monkeypatch.setattr(reach, "_MAX_COMPARISONS", 1_000)
+    monkeypatch.setattr(check, "_MAX_INTENTS", 1_000)
 
     def read(n):
         reading = read_config(parse_document(KINDS[kind](n), "flexchat.toml"), environ={})
@@ -71,7 +71,7 @@ def test_of_many_problems_the_first_are_told_and_the_others_counted():
         read_config(parse_document(text, "flexchat.toml")).finish()
 
     problems = caught.value.problems
-    assert len(problems) == MOST_PROBLEMS + 1
+    assert len(problems) == MAX_PROBLEMS + 1
     assert [problem.line for problem in problems[:3]] == [1, 2, 3]
     assert problems[-1].text == "there are 900 more, not listed here"
 
@@ -80,7 +80,7 @@ def test_of_many_notes_the_first_are_told_and_the_others_counted():
     """As problems are."""
     notes = read_config(parse_document(LLM + RULE * 200, "flexchat.toml")).notes
 
-    assert len(notes) == MOST_PROBLEMS + 1
+    assert len(notes) == MAX_PROBLEMS + 1
     assert "99 more" in notes[-1].text
 
 

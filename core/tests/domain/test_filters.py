@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from flexchat.domain.filters import MOST_CONDITIONS, AllOf, AnyOf, Compare, holds, read_filter
+from flexchat.domain.filters import MAX_CONDITIONS, AllOf, AnyOf, Compare, holds, read_filter
 from flexchat.errors import FilterError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,7 +64,7 @@ def test_a_filter_is_read_as_a_tree(where, condition):
         ({"a": 2**63}, "has more than 64 bits"),
         ({"": 1}, "a field's name is a text, got ''"),
         ({5: 1}, "a field's name is a text, got 5"),
-        ({f"f{i}": i for i in range(MOST_CONDITIONS + 1)}, "at most 100 conditions"),
+        ({f"f{i}": i for i in range(MAX_CONDITIONS + 1)}, "at most 100 conditions"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_place(where, words):

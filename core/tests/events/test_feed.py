@@ -6,7 +6,7 @@ import gc
 import weakref
 
 import pytest
-from flexchat.events.feed import MOST_AHEAD, Feed
+from flexchat.events.feed import MAX_AHEAD, Feed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,7 +72,7 @@ def test_a_reader_gets_everything_in_order_and_is_never_far_behind(steps, pauses
             taken.append(number)
         await task
         assert taken == [*range(1, writer.put + 1)]
-        assert writer.most_ahead <= MOST_AHEAD
+        assert writer.most_ahead <= MAX_AHEAD
 
     asyncio.run(main())
 

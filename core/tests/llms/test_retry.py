@@ -11,8 +11,8 @@ from flexchat.errors import (
     ProviderOverloadedError,
     ProviderRateLimitError,
 )
-from flexchat.llms.llm import LLM, LONGEST_WAIT_S
-from flexchat.services.breaker import CIRCUIT_OPEN, FEWEST_CALLS
+from flexchat.llms.llm import LLM, MAX_WAIT_S
+from flexchat.services.breaker import CIRCUIT_OPEN, MIN_CALLS
 from flexchat.services.endpoints import Endpoint
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,7 +99,7 @@ async def test_the_longest_wait_doubles_up_to_eight_seconds(waits, monkeypatch):
 
     await ask(opened(flaky, retries=7, delay_s=0.5))
 
-    assert drawn == [(0, s) for s in (0.5, 1, 2, 4, LONGEST_WAIT_S, 8, 8)]
+    assert drawn == [(0, s) for s in (0.5, 1, 2, 4, MAX_WAIT_S, 8, 8)]
 
 
 @pytest.mark.parametrize("error", [ProviderAuthError("no"), ProviderRateLimitError("no", kind="quota")])
@@ -217,9 +217,9 @@ async def test_repetitions_end_with_the_budget(waits):
 async def test_an_open_breaker_is_heard_at_once(waits):
     """No attempt and no wait; a service elsewhere is not concerned."""
     endpoint = Endpoint("https://api.example", lambda: 0.0)
-    flaky = Flaky(*[ProviderOverloadedError("it burns")] * FEWEST_CALLS)
+    flaky = Flaky(*[ProviderOverloadedError("it burns")] * MIN_CALLS)
     broken = opened(flaky, endpoint, retries=0)
-    for _ in range(FEWEST_CALLS):
+    for _ in range(MIN_CALLS):
         with pytest.raises(ProviderOverloadedError, match="it burns"):
             await ask(broken)
 
@@ -244,7 +244,7 @@ async def test_the_error_that_opens_the_breaker_is_raised_without_waiting(waits)
     endpoint = Endpoint("e", lambda: 0.0)
     flaky = Flaky(*[ProviderOverloadedError(str(n)) for n in range(100)])
     provider = opened(flaky, endpoint, retries=0)
-    for _ in range(FEWEST_CALLS - 1):
+    for _ in range(MIN_CALLS - 1):
         with pytest.raises(ProviderOverloadedError):
             await ask(provider)
 
@@ -258,12 +258,12 @@ async def test_a_stream_that_is_left_halfway_counts_as_answered(waits):
     """And one that breaks halfway as failed."""
     endpoint = Endpoint("e", lambda: 0.0)
     fine = opened(Flaky(after_text=True), endpoint)
-    for _ in range(FEWEST_CALLS // 2):
+    for _ in range(MIN_CALLS // 2):
         events = stream_of(fine, (), "m", ChatOptions())
         await anext(events)
         await events.aclose()
     late = opened(Flaky(*[ProviderOverloadedError("x")] * 99, after_text=True), endpoint)
-    for _ in range(FEWEST_CALLS // 2):
+    for _ in range(MIN_CALLS // 2):
         assert not endpoint.breaker.is_open
         with pytest.raises(ProviderOverloadedError):
             [e async for e in stream_of(late, (), "m", ChatOptions())]

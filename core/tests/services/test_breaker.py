@@ -12,7 +12,7 @@ from flexchat.errors import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat.services.breaker import FEWEST_CALLS, PAUSE_S, WINDOW_S, CircuitBreaker, CircuitOpen
+from flexchat.services.breaker import MIN_CALLS, PAUSE_S, WINDOW_S, CircuitBreaker, CircuitOpen
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -51,7 +51,7 @@ def bench():
 
 @pytest.fixture
 def broken(bench):
-    for _ in range(FEWEST_CALLS):
+    for _ in range(MIN_CALLS):
         bench.call(FAILED)
     return bench
 
@@ -59,7 +59,7 @@ def broken(bench):
 @pytest.mark.parametrize(("why", "said"), [("is it up?", "is it up? So it has"), ("it burns", "it burns. So it has")])
 def test_what_an_open_breaker_says_is_whole_sentences(bench, why, said):
     """However the last error ended."""
-    for _ in range(FEWEST_CALLS):
+    for _ in range(MIN_CALLS):
         bench.call(ProviderOverloadedError(why))
 
     assert said in str(bench.refused())
@@ -80,7 +80,7 @@ def test_it_opens_when_half_of_twenty_calls_have_failed(bench):
 
 def test_what_lies_half_a_minute_back_is_forgotten(bench):
     """Nineteen failures, thirty seconds of silence, one more: still closed."""
-    for _ in range(FEWEST_CALLS - 1):
+    for _ in range(MIN_CALLS - 1):
         bench.call(FAILED)
     bench.now += WINDOW_S
     bench.call(FAILED)
@@ -150,7 +150,7 @@ def test_a_trial_that_never_reports_does_not_lock_the_door(broken):
 def test_calls_from_before_it_opened_do_not_close_it(bench):
     """A late answer is old news, good or bad."""
     early, late = bench.breaker.call(), bench.breaker.call()
-    for _ in range(FEWEST_CALLS):
+    for _ in range(MIN_CALLS):
         bench.call(FAILED)
 
     with early:
@@ -166,7 +166,7 @@ def test_calls_from_before_it_opened_do_not_close_it(bench):
 @pytest.mark.parametrize("kind", [ProviderTimeoutError, ProviderConnectionError, ProviderProtocolError])
 def test_the_services_own_failures_count(bench, kind):
     """No answer, no connection, nonsense."""
-    for _ in range(FEWEST_CALLS):
+    for _ in range(MIN_CALLS):
         bench.call(kind("x"))
 
     assert bench.breaker.is_open
@@ -251,7 +251,7 @@ class BreakerLaws(RuleBasedStateMachine):
         elif how != "cancelled":
             self.reports.append((now, how == "bad"))
             recent = [bad for when, bad in self.reports if int(when) > int(now) - WINDOW_S]
-            opens = how == "bad" and len(recent) >= FEWEST_CALLS and sum(recent) * 2 >= len(recent)
+            opens = how == "bad" and len(recent) >= MIN_CALLS and sum(recent) * 2 >= len(recent)
             assert breaker.is_open == opens
             if opens:
                 self.paused_until = now + PAUSE_S

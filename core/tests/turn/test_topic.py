@@ -8,7 +8,7 @@ from flexchat.domain import AssistantMessage, ChatRequest, TextPart, UserMessage
 from flexchat.errors import ProviderConnectionError
 from flexchat.turn.asking import json_objects
 from flexchat.turn.phase_log import PhaseNotes
-from flexchat.turn.topic import LONGEST_TOPIC, PROMPT, Topic, TopicDetector, read_topic
+from flexchat.turn.topic import MAX_TOPIC_CHARS, PROMPT, Topic, TopicDetector, read_topic
 from flexchat_testing.scripted import ScriptedProvider, says
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,7 +75,7 @@ def test_any_answer_gives_a_topic(answer, message, current):
     """A model may answer anything: there is a topic, of limited length, and nothing is raised."""
     topic = read_topic(answer, message, current)
 
-    assert len(topic.text) <= max(LONGEST_TOPIC, len(current))
+    assert len(topic.text) <= max(MAX_TOPIC_CHARS, len(current))
     assert topic.status in ("continuation", "new_topic")
     if not current:
         assert topic.status == "new_topic"

@@ -371,7 +371,7 @@ _REASONS = {
 }
 FAULTS = ("PUP_LIMITED_DISABLED", "MISSING_THOUGHT_SIGNATURE")
 """Finish reasons that report a failure rather than an answer."""
-_LONGEST_TEXT = 500
+_MAX_TEXT_CHARS = 500
 
 
 def finish_reason(raw: str) -> str:
@@ -388,7 +388,7 @@ def why_it_ended(finish: str | None, raw: str | None, blocked: str | None, messa
         message: The service's message, such as a malformed call.
         is_empty: There is no text, no call and no file.
     """
-    why = f": {message[:_LONGEST_TEXT]}" if message else ""
+    why = f": {message[:_MAX_TEXT_CHARS]}" if message else ""
     if blocked:
         return f"the service blocked the prompt ({blocked}){why}"
     if finish == "malformed_tool_call":

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _GOOGLE = "googleapis.com"
 _GEMINI_HOST = f"generativelanguage.{_GOOGLE}"
 _VERSION_AT_END = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?/?$")
-_MOST_PAGES = 100
+_MAX_PAGES = 100
 
 
 class GeminiProvider:
@@ -166,7 +166,7 @@ class GeminiProvider:
         """Return the models that the service lists; see ChatProvider."""
         models: list[ModelInfo] = []
         page = ""
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             path = f"{self._base}/models?pageSize=1000{page}"
             found, token = await self._service.get(path, read_models, what="a list of models")
             models += found

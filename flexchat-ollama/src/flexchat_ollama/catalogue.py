@@ -13,7 +13,7 @@ from .models import UNKNOWN, ModelFacts, read_show, read_tags
 # Questions about models need no model loaded: a server that is there answers at once.
 _PATIENCE_S = 10.0
 _AT_ONCE = 8
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 class Catalogue:
@@ -74,7 +74,7 @@ class Catalogue:
         except ProviderError:
             return ()
         able = [name for name, facts in installed.items() if facts.capabilities and capability in facts.capabilities]
-        return tuple(able[:_MOST_NAMED])
+        return tuple(able[:_MAX_NAMED])
 
     async def _query(self, model: str, left: TimeLeft) -> ModelFacts | None:
         """Query a model's facts; None after a failure that may be transient."""

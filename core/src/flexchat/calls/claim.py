@@ -36,7 +36,7 @@ STORED_RESULT = "the stored result of an earlier call"
 
 _DO_NOT_REPEAT = "Do not call it again for the same purpose; tell the user, who can check"
 _WHERE = "flexchat effects list --unknown"
-_FIRST_LOOK_S, _LONGEST_PAUSE_S = 0.02, 0.5
+_FIRST_LOOK_S, _MAX_PAUSE_S = 0.02, 0.5
 _MAX_WAITING_CHARS = 2_000
 
 
@@ -170,7 +170,7 @@ class ClaimEffect:
             if claim.outcome != "running" or time.monotonic() + pause > until:
                 return claim
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            pause = min(2 * pause, _MAX_PAUSE_S)
 
     def _patience_s(self, call: Call) -> float:
         assert call.tool is not None

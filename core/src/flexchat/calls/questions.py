@@ -21,7 +21,7 @@ from ..schema.value_problem import value_problem
 
 log = logging.getLogger(__name__)
 
-MOST_QUESTIONS = 16
+MAX_QUESTIONS = 16
 """Questions of one call."""
 
 UNANSWERED = Reply(action="cancel", why="the turn ended before there was a reply")
@@ -72,8 +72,8 @@ class Asking:
         if self.on_question is None:
             return Reply(action="decline", why=NOBODY)
         call.questions += 1
-        if call.questions > MOST_QUESTIONS:
-            return Reply(action="cancel", why=f"one call may ask {MOST_QUESTIONS} questions")
+        if call.questions > MAX_QUESTIONS:
+            return Reply(action="cancel", why=f"one call may ask {MAX_QUESTIONS} questions")
         if question.schema is not None and (problems := schema_problems(question.schema)):
             log.warning("a question of %s cannot be asked: its schema: %s", call.name, problems[0])
             return Reply(action="cancel", why=f"it could not be asked: its schema cannot be used: {problems[0]}")

@@ -15,10 +15,10 @@ import attrs
 
 from ..domain import Profile
 from ..errors import Problem, did_you_mean
-from .document import MOST_PROBLEMS, ConfigDocument, walk
+from .document import MAX_PROBLEMS, ConfigDocument, walk
 from .model import Config, ToolsTable, own_keys
 from .own_variables import variable_problem
-from .patterns import FLAGS, LONGEST_MS, NoEngineError, PatternError, compile_pattern
+from .patterns import FLAGS, MAX_PATTERN_MS, NoEngineError, PatternError, compile_pattern
 from .positions import KeyPath
 from .reach import EarlierRules, contradiction, field_of, impossible_intent
 from .wording import describe_value, format_path, is_secret_name, is_secret_path, shortened
@@ -32,10 +32,10 @@ RAG_RESULTS = ("match", "partial", "none", "any")
 
 _FLAGS_ELSEWHERE = "adgimnsuvxy"  # flags used after a pattern in JavaScript, Perl, PHP or Python
 
-_MOST_LISTED = 20
-_MOST_INTENTS = 300_000  # most comparisons of intent conditions with names, in all rules together; half a second
+_MAX_LISTED = 20
+_MAX_INTENTS = 300_000  # most comparisons of intent conditions with names, in all rules together; half a second
 
-SHORTEST_WRITTEN_KEY = 12
+MIN_WRITTEN_KEY_CHARS = 12
 """Characters; a shorter "key" is a dummy for local servers, such as "none" or "ollama"."""
 
 
@@ -68,7 +68,7 @@ def written_secrets(document: ConfigDocument) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _is_written(value: Any) -> bool:
-    return isinstance(value, str) and len(value) >= SHORTEST_WRITTEN_KEY and "${" not in value
+    return isinstance(value, str) and len(value) >= MIN_WRITTEN_KEY_CHARS and "${" not in value
 
 
 def _credentials_of_tools(document: ConfigDocument) -> Iterator[tuple[KeyPath, Any]]:
@@ -109,7 +109,7 @@ class _Checker:
     def __init__(self, document: ConfigDocument, tools: Collection[str]) -> None:
         self.problems: list[Problem] = []
         self.notes: list[Problem] = []
-        self._intents_left = _MOST_INTENTS
+        self._intents_left = _MAX_INTENTS
         self._document = document
         self._llms = self._names("llms")
         self._stores = self._names("stores")
@@ -215,8 +215,8 @@ class _Checker:
         """Note that no store has this collection, if each is pinned to one."""
         pinned = self._pinned
         if pinned and wanted not in pinned and None not in pinned:
-            known = ", ".join(shortened(name) for name in itertools.islice(pinned, _MOST_LISTED))
-            known += ", …" if len(pinned) > _MOST_LISTED else ""
+            known = ", ".join(shortened(name) for name in itertools.islice(pinned, _MAX_LISTED))
+            known += ", …" if len(pinned) > _MAX_LISTED else ""
             self._note(place, f"only {known} is used (stores), so this rule never fits")
 
     def _no_such_intent(self, place: KeyPath, key: str, wanted: str) -> bool:
@@ -234,7 +234,7 @@ class _Checker:
                 self._note(place, "no model detects intents (intent.llm), so this rule never fits")
                 return True
             return False
-        if len(self.notes) >= MOST_PROBLEMS:
+        if len(self.notes) >= MAX_PROBLEMS:
             self._note(place, "no category of intents fits this, so this rule never fits")
             return True
         known = (
@@ -323,7 +323,7 @@ class _Checker:
             self._note(
                 place,
                 "a search with this pattern may take more than linear time (look-around, or a back reference): "
-                f"one that takes more than {LONGEST_MS} ms is given up, and the rule does not fit",
+                f"one that takes more than {MAX_PATTERN_MS} ms is given up, and the rule does not fit",
             )
 
     def _rule_tools(self, place: KeyPath, tools: dict[str, Any]) -> None:
@@ -341,10 +341,10 @@ class _Checker:
 
     def _hint(self, name: str, known: Collection[str]) -> str:
         """Suggest the name that was probably meant, for the problems that are listed."""
-        return did_you_mean(name, known) if min(len(self.problems), len(self.notes)) < MOST_PROBLEMS else ""
+        return did_you_mean(name, known) if min(len(self.problems), len(self.notes)) < MAX_PROBLEMS else ""
 
     def _unknown(self, place: KeyPath, kind: str, name: str, known: Collection[str]) -> None:
-        if len(self.problems) >= MOST_PROBLEMS:
+        if len(self.problems) >= MAX_PROBLEMS:
             self._problem(place, f"no {kind} is called '{shortened(name)}'")
             return
         names = ", ".join(sorted(map(shortened, known))) or "none"

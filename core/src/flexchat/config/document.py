@@ -26,10 +26,10 @@ SUFFIXES = (".toml", ".yaml", ".yml", ".json")
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
 _TOO_LONG_A_NUMBER = "a number is too long to be read"
-_MOST_BITS = 14_000
+_MAX_BITS = 14_000
 """Of a whole number: Python refuses to write one of more than 4,300 digits, which 0x… makes possible."""
 _OF_BACKSLASH = "; in \"…\" a backslash begins an escape: use single quotes, '…', or write \\\\ for each"
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 """Most problems, and most notes, that are listed; fix these first."""
 
 
@@ -302,7 +302,7 @@ def _unusable_values(document: ConfigDocument) -> Iterator[Problem]:
             yield document.problem(place, "dates and times are written as text, in quotes")
         elif isinstance(value, float) and not math.isfinite(value):
             yield document.problem(place, "expected a finite number")
-        elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        elif isinstance(value, int) and value.bit_length() > _MAX_BITS:
             yield document.problem(place, _TOO_LONG_A_NUMBER)
         elif isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
             yield document.problem(place, "the text contains half of a surrogate pair (\\ud800 to \\udfff)")

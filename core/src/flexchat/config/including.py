@@ -25,7 +25,7 @@ MAX_FILES = 100
 MAX_LEVELS = 8
 """How deep files may include files."""
 MAX_PROMPT_BYTES = 1024 * 1024
-LONGEST_NAME = 1_000
+MAX_NAME_CHARS = 1_000
 """Characters of a file's name."""
 _PROMPTS: tuple[KeyPath, ...] = (("topic",), ("responses", "*"), ("prompts", "*"))
 """The tables that have a prompt."""
@@ -191,7 +191,7 @@ class _Whole:
         if not isinstance(name, str):
             self._problem(document, place, f"expected the name of a file, got {describe_type(name)}")
             return None
-        if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        if not name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARS:
             self._problem(document, place, "expected the name of a file")
             return None
         path = Path(document.folder) / name

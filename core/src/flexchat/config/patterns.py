@@ -15,10 +15,10 @@ from typing import Any
 from ..domain.text import scrub
 from ..installing import how_to_install
 
-LONGEST_MS = 50
+MAX_PATTERN_MS = 50
 """Milliseconds one search may take."""
 
-LONGEST_PATTERN = 10_000
+MAX_PATTERN_CHARS = 10_000
 """Most characters of a pattern: one of a million takes seconds to compile."""
 
 FLAGS = {"i": "i", "m": "m", "g": "", "u": "", "y": ""}
@@ -63,7 +63,7 @@ class Pattern:
         """Whether RE2 supports it."""
         return self._linear is not None
 
-    def found_in(self, text: str, longest_s: float = LONGEST_MS / 1000) -> bool | None:
+    def found_in(self, text: str, longest_s: float = MAX_PATTERN_MS / 1000) -> bool | None:
         """Return whether it occurs in the text, ignoring line ends at its end; None if the search took too long."""
         text = scrub(text).rstrip("\r\n")
         if self._linear is not None and text.isascii():  # RE2 does not support other scripts' letters and word ends
@@ -85,8 +85,8 @@ def compile_pattern(text: str) -> Pattern:
 
     Source: the original's rule matching (FIELD_regexp).
     """
-    if len(text) > LONGEST_PATTERN:
-        raise PatternError(f"it has {len(text):,} characters, at most {LONGEST_PATTERN:,} are allowed")
+    if len(text) > MAX_PATTERN_CHARS:
+        raise PatternError(f"it has {len(text):,} characters, at most {MAX_PATTERN_CHARS:,} are allowed")
     slashed = _SLASHED.fullmatch(text)
     body, letters = slashed.groups() if slashed is not None else (text, "")
     flags = "".join(sorted({FLAGS[letter] for letter in letters}))

@@ -12,8 +12,8 @@ from typing import Any
 from .patterns import PatternError, compile_pattern
 
 _SUFFIXES = ("_contains", "_regexp")
-_MOST_SEARCHES = 100_000  # pattern searches in all rules together; half a second
-_MOST_COMPARISONS = 300_000  # comparisons of rules, all together; also half a second
+_MAX_SEARCHES = 100_000  # pattern searches in all rules together; half a second
+_MAX_COMPARISONS = 300_000  # comparisons of rules, all together; also half a second
 
 
 def contradiction(match: Mapping[str, Any]) -> str | None:
@@ -47,8 +47,8 @@ class EarlierRules:
         self._unconditional: list[int] = []
         self._alike: dict[str, list[int]] = {}
         self._of_field: dict[str, list[int]] = {}
-        self._searches_left = _MOST_SEARCHES
-        self._comparisons_left = _MOST_COMPARISONS
+        self._searches_left = _MAX_SEARCHES
+        self._comparisons_left = _MAX_COMPARISONS
 
     def add(self, match: Mapping[str, Any]) -> None:
         """Add the conditions of the next rule."""

@@ -12,14 +12,14 @@ import attrs
 from ..domain.masking import MASK
 from ..errors import ConfigError, FlexChatError, Problem, did_you_mean
 from .check import check, keys_in_the_file, written_secrets
-from .document import MOST_PROBLEMS, ConfigDocument, and_more, document_of, read_document
+from .document import MAX_PROBLEMS, ConfigDocument, and_more, document_of, read_document
 from .including import with_included
 from .keys import variable_value
 from .model import Config, LLMEntry, ResponseRule, own_keys
 from .normalise import normalise
 from .positions import KeyPath
 from .structure import Flaw, structure
-from .variables import SHORTEST_SECRET, expand_variables
+from .variables import MIN_SECRET_CHARS, expand_variables
 from .wording import describe_value, shortened
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class ReadConfig:
         own = {key: value for key, value in table.items() if key not in core_keys}
         fields = attrs.fields(cls)  # type: ignore[arg-type]  # an attrs class, as ProviderType etc. require
         marked = [own.get(field.name) for field in fields if field.metadata.get("secret")]
-        self.secrets |= {value for value in marked if isinstance(value, str) and len(value) >= SHORTEST_SECRET}
+        self.secrets |= {value for value in marked if isinstance(value, str) and len(value) >= MIN_SECRET_CHARS}
         below = frozenset(h[len(place) :] for h in self._hidden if h[: len(place)] == place)
         instance, flaws = structure(own, cls, hidden=below, beside=core_keys)
         self._add_flaws(place, flaws)
@@ -191,7 +191,7 @@ class ReadConfig:
         """Add a problem for each top-level key that neither core nor a plugin has read."""
         unread, self.unread = self.unread, {}
         for key in sorted(unread):
-            few, known = len(self._problems.some) < MOST_PROBLEMS, self.known_keys
+            few, known = len(self._problems.some) < MAX_PROBLEMS, self.known_keys
             hint = (did_you_mean(key, known) or f" (known: {', '.join(known)})") if few else ""
             text = f"unknown key '{shortened(key)}'{hint}"
             self._add(self._problems, self.document.problem((), text, (key,)))
@@ -224,11 +224,11 @@ class _Told:
         """Return whether this one is new and among the first."""
         before = len(self._seen)
         self._seen.add(problem)
-        return before < len(self._seen) <= MOST_PROBLEMS
+        return before < len(self._seen) <= MAX_PROBLEMS
 
     def to_problems(self, document: ConfigDocument) -> list[Problem]:
         """Return them, with a sentence about those left out."""
-        more = len(self._seen) - MOST_PROBLEMS
+        more = len(self._seen) - MAX_PROBLEMS
         return [*self.some, document.problem((), and_more(more))] if more > 0 else [*self.some]
 
 

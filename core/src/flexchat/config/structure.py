@@ -16,7 +16,7 @@ from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, override
 
 from ..errors import did_you_mean
-from .document import MOST_PROBLEMS
+from .document import MAX_PROBLEMS
 from .model import Config, ConversationsTable, ImplementationEntry, LLMEntry, StoreEntry, ToolsTable, own_keys
 from .positions import KeyPath
 from .wording import describe_type, describe_value, format_path, is_secret_name, printable, shortened
@@ -59,7 +59,7 @@ def structure(
 def structure_mapping(settings: Mapping[str, Any], cls: type[T]) -> tuple[T | None, list[str]]:
     """Return an instance of an attrs class for a mapping given in code, or None and a sentence for each flaw."""
     value, flaws = structure(settings, cls)
-    told = flaws[:MOST_PROBLEMS]
+    told = flaws[:MAX_PROBLEMS]
     return value, [": ".join(part for part in (format_path(flaw.place), flaw.text) if part) for flaw in told]
 
 
@@ -101,7 +101,7 @@ class _FlawFinder:
             known = sorted({*keys, *(self._beside if not place else ())})
             for key in sorted(error.extra_fields):
                 hint = ""
-                if len(self.flaws) < MOST_PROBLEMS:
+                if len(self.flaws) < MAX_PROBLEMS:
                     hint = did_you_mean(key, known) or f" (known: {', '.join(known) or 'none'})"
                 self._add(place, f"unknown key '{shortened(key)}'{hint}", at=(*place, key))
         else:

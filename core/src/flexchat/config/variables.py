@@ -14,7 +14,7 @@ from .keys import is_key_name
 from .positions import KeyPath
 from .wording import is_secret_name
 
-SHORTEST_SECRET = 6
+MIN_SECRET_CHARS = 6
 """Characters; masking a shorter value would hide ordinary words."""
 
 _PLACEHOLDER = re.compile(r"\$(?P<escaped>\$(?=\{))|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
@@ -83,6 +83,6 @@ def expand_variables(document: ConfigDocument, look_up: Callable[[str], str | No
     return Expanded(
         document=attrs.evolve(document, data=data),
         problems=tuple(problems),
-        secrets=frozenset(s for s in secrets if len(s) >= SHORTEST_SECRET),
+        secrets=frozenset(s for s in secrets if len(s) >= MIN_SECRET_CHARS),
         places=frozenset(places),
     )

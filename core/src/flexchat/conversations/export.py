@@ -20,7 +20,7 @@ from ..domain import (
 from ..domain.prices import Cost
 from ..domain.turn_json import turn_to_dict
 
-_LONGEST_RESULT = 500
+_MAX_RESULT_CHARS = 500
 _FENCE = "```"
 
 
@@ -134,7 +134,7 @@ def _cited(title: str, source: str | None) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_RESULT else text[: _LONGEST_RESULT - 2] + " …"
+    return text if len(text) <= _MAX_RESULT_CHARS else text[: _MAX_RESULT_CHARS - 2] + " …"
 
 
 def _fenced(text: str) -> str:

@@ -28,7 +28,7 @@ from .effect_rows import (
 Site = tuple[str, str | None, str, str]
 """Tenant, conversation, turn and place of a call: what its key is the digest of."""
 
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 """Rows it keeps: beyond that, the oldest rows that are done or failed are dropped."""
 
 
@@ -272,10 +272,10 @@ class MemoryLedger:
         return row
 
     def _stay_small(self) -> None:
-        if len(self._rows) > MOST_ROWS:
+        if len(self._rows) > MAX_ROWS:
             # Claimed and unknown rows stay: without its row, such an effect could run a second time.
             oldest = (slot for slot, row in self._rows.items() if row.state in ("done", "failed"))
-            for slot in [slot for slot, _ in zip(oldest, range(MOST_ROWS // 10), strict=False)]:
+            for slot in [slot for slot, _ in zip(oldest, range(MAX_ROWS // 10), strict=False)]:
                 row = self._rows.pop(slot)
                 if isinstance(row, Effect):
                     self._slots.pop(row.key, None)

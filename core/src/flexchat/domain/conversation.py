@@ -16,7 +16,7 @@ from .tools import ToolCallRecord
 from .turn import PhaseRecord, TurnStatus, cost_of
 from .usage import Usage
 
-LONGEST_TITLE = 80
+MAX_TITLE_CHARS = 80
 
 # Markdown marks removed from a title; the text between them stays.
 _MARKS = (
@@ -90,7 +90,7 @@ class ConversationTurn:
         for mark, shown in _JSON_MARKS if _JSON_BEGINS.match(text) else ():
             text = mark.sub(shown, text)
         line = " ".join((text if text.strip() else storable(first)).split())
-        return line if len(line) <= LONGEST_TITLE else line[: LONGEST_TITLE - 1].rstrip() + "…"
+        return line if len(line) <= MAX_TITLE_CHARS else line[: MAX_TITLE_CHARS - 1].rstrip() + "…"
 
     @property
     def answer(self) -> str:

@@ -19,7 +19,7 @@ Where = Mapping[str, Any]
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin"]
 
 OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin")
-MOST_CONDITIONS = 100
+MAX_CONDITIONS = 100
 """Most comparisons in one filter."""
 
 
@@ -61,8 +61,8 @@ def read_filter(where: Where | None) -> AllOf:
         FilterError: It is invalid; the text names the fault and its place.
     """
     condition = _table(where if where is not None else {}, "where", 0)
-    if _count(condition) > MOST_CONDITIONS:
-        raise FilterError(f"a filter may have at most {MOST_CONDITIONS} conditions")
+    if _count(condition) > MAX_CONDITIONS:
+        raise FilterError(f"a filter may have at most {MAX_CONDITIONS} conditions")
     return condition
 
 

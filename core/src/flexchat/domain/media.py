@@ -17,7 +17,7 @@ MAX_PARTS = 32
 DEFAULT_MAX_BYTES = 4_194_304
 """tools.max_media_bytes, where no config sets it."""
 
-_LONGEST_NAME = 100
+_MAX_NAME_CHARS = 100
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 # How the bytes of a type begin, and what follows at byte 8 in a RIFF file. Source: the formats' specifications (PNG,
@@ -165,7 +165,7 @@ def _normal(item: Any) -> MediaPart | str:
     """Return a part in its stored form, or a sentence with the reason it is left out."""
     if not isinstance(item, MediaPart):
         return f"a {type(item).__name__}: left out, media are MediaParts"
-    name = _one_line(item.name, _LONGEST_NAME) if isinstance(item.name, str) else None
+    name = _one_line(item.name, _MAX_NAME_CHARS) if isinstance(item.name, str) else None
     said = item.mime_type if isinstance(item.mime_type, str) else ""
     mime_type = said.partition(";")[0].strip().lower()
     mime_type = _SAME_TYPE.get(mime_type, mime_type)

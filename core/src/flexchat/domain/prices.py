@@ -16,8 +16,8 @@ PLACES = 6
 """Decimal places of a price: a cost is then a whole number of millionths of a millionth, and sums stay exact."""
 
 _MILLION = Decimal(1_000_000)
-_MOST_TOKENS = 1_000_000_000  # of one answer; no model reads a hundredth of it
-_MOST_ADDED = 10**18  # trillionths: a million dollars, a hundredth of what 64 bits hold
+_MAX_TOKENS = 1_000_000_000  # of one answer; no model reads a hundredth of it
+_MAX_ADDED = 10**18  # trillionths: a million dollars, a hundredth of what 64 bits hold
 
 
 def _exact(instance: object, attribute: attrs.Attribute[Any], value: Decimal | None) -> None:
@@ -57,7 +57,7 @@ class Price:
         cached, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
         thought = usage.reasoning_tokens or 0
         read, said = usage.input_tokens - cached - written, usage.output_tokens - thought
-        if min(read, said, cached, written, thought) < 0 or max(read, said, cached, written, thought) > _MOST_TOKENS:
+        if min(read, said, cached, written, thought) < 0 or max(read, said, cached, written, thought) > _MAX_TOKENS:
             return None
         return (
             read * self.input
@@ -163,7 +163,7 @@ class Cost:
         and counts as a gap.
         """
         trillionths = None if self.amount is None else int(self.amount.scaleb(2 * PLACES))
-        if trillionths is not None and trillionths > _MOST_ADDED:
+        if trillionths is not None and trillionths > _MAX_ADDED:
             trillionths = None
         return trillionths, int(trillionths is None or bool(self.unpriced))
 

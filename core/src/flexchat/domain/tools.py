@@ -71,14 +71,14 @@ class ToolRetry:
         Args:
             wish_s: The wait that the service requests, a lower limit; beyond 60 s, the call is not retried.
         """
-        if attempts >= self.max_attempts or (wish_s is not None and wish_s > _LONGEST_WISH_S):
+        if attempts >= self.max_attempts or (wish_s is not None and wish_s > _MAX_WISH_S):
             return None
-        wait = min(self.backoff_ms / 1000 * 2.0 ** (attempts - 1), _LONGEST_WAIT_S) * random.uniform(0.5, 1)
+        wait = min(self.backoff_ms / 1000 * 2.0 ** (attempts - 1), _MAX_WAIT_S) * random.uniform(0.5, 1)
         return max(wait, wish_s or 0.0)
 
 
-_LONGEST_WAIT_S = 30.0
-_LONGEST_WISH_S = 60.0
+_MAX_WAIT_S = 30.0
+_MAX_WISH_S = 60.0
 
 
 @attrs.frozen(kw_only=True)

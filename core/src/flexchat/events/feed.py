@@ -6,14 +6,14 @@ import asyncio
 from collections import deque
 from typing import Any
 
-MOST_AHEAD = 64
+MAX_AHEAD = 64
 """How many events may be unread before the turn waits for its reader."""
 
 
 class Feed:
     """Carries the events of one turn to one reader, in another task of the same event loop.
 
-    The turn is at most MOST_AHEAD events ahead, and not at all at a ``seam``: a reader that stops at an event knows
+    The turn is at most MAX_AHEAD events ahead, and not at all at a ``seam``: a reader that stops at an event knows
     that nothing beyond the next seam has started. An asyncio.Queue costs four times as much per event.
     """
 
@@ -31,7 +31,7 @@ class Feed:
         self._events.append(event)
         if self._reader is not None:
             self._wake_reader()
-        return len(self._events) >= MOST_AHEAD
+        return len(self._events) >= MAX_AHEAD
 
     def take_back(self, count: int) -> bool:
         """Remove the last events, unless the reader has had one of them; return whether they are removed."""
@@ -44,7 +44,7 @@ class Feed:
 
     async def room(self) -> None:
         """Wait until the reader has caught up."""
-        while len(self._events) > MOST_AHEAD // 2:
+        while len(self._events) > MAX_AHEAD // 2:
             await self._for_the_reader()
 
     async def seam(self) -> None:
@@ -88,7 +88,7 @@ class Feed:
         """Return the next event; there must be one."""
         event = self._events.popleft()
         # Woken at half, not at each event: a turn and a reader that alternate event by event switch tasks each time.
-        if self._waiting and len(self._events) <= MOST_AHEAD // 2:
+        if self._waiting and len(self._events) <= MAX_AHEAD // 2:
             self._wake_turn()
         return event
 

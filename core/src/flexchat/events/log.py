@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from ..domain import ReasoningDelta, TextDelta, ToolCallDelta
 from ..errors import ForgottenEventsError
 
-MOST_EVENTS = 100_000
+MAX_EVENTS = 100_000
 MOST_CHARACTERS = 8 * 1024 * 1024
 """Of the pieces of answers. Other events hold data the turn holds anyway."""
 
@@ -55,7 +55,7 @@ class EventLog(Generic[T]):
 
     def __init__(
         self,
-        most_events: int = MOST_EVENTS,
+        most_events: int = MAX_EVENTS,
         most_characters: int = MOST_CHARACTERS,
         *,
         size: Callable[[T], int] = characters,

@@ -24,8 +24,8 @@ from .prices import configured, known_price, takes_long
 
 log = logging.getLogger(__name__)
 
-LONGEST_WAIT_S = 8.0
-LONGEST_RETRY_AFTER_S = 60.0  # if a service asks for more, do not wait: the caller gets the error at once
+MAX_WAIT_S = 8.0
+MAX_ACCEPTED_DELAY_S = 60.0  # if a service asks for more, do not wait: the caller gets the error at once
 
 T = TypeVar("T")
 
@@ -211,11 +211,11 @@ class Attempts:
         if endpoint is None or self.delivered or not error.retryable or self._repeated >= llm.retries:
             return False
         wish_s = error.retry_after_s
-        if wish_s is not None and wish_s > LONGEST_RETRY_AFTER_S:
+        if wish_s is not None and wish_s > MAX_ACCEPTED_DELAY_S:
             asked = f"{wish_s:.0f} s" if wish_s < MAX_RETRY_AFTER_S else "a year or longer"
             error.args = (f"{error} (it asks to wait {asked})",)
             return False
-        wait_s = random.uniform(0, min(llm.delay_s * 2**self._repeated, LONGEST_WAIT_S)) if wish_s is None else wish_s
+        wait_s = random.uniform(0, min(llm.delay_s * 2**self._repeated, MAX_WAIT_S)) if wish_s is None else wish_s
         # A retry that starts after the deadline could only replace this error by a timeout.
         if self._deadline is not None and endpoint.clock() + wait_s >= self._deadline:
             return False

@@ -21,7 +21,7 @@ from .prices import configured
 if TYPE_CHECKING:
     from ..config.reading import ReadConfig  # loads cattrs, needed only when a configuration is read
 
-SHORTEST_KEY = 8  # local servers accept "none" or "ollama" as a key: words an error text may need
+MIN_KEY_CHARS = 8  # local servers accept "none" or "ollama" as a key: words an error text may need
 
 CORE_KEYS = {
     "llms": own_keys(LLMEntry),
@@ -119,7 +119,7 @@ def secret_values(services: Iterable[Configured]) -> frozenset[str]:
         for field in attrs.fields(type(service.settings))
         if field.metadata.get("secret")
     ]
-    long_enough = frozenset(value for value in fields if isinstance(value, str) and len(value) >= SHORTEST_KEY)
+    long_enough = frozenset(value for value in fields if isinstance(value, str) and len(value) >= MIN_KEY_CHARS)
     return long_enough | secrets_of_environment()
 
 

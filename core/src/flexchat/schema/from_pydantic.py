@@ -23,7 +23,7 @@ from .wording import Path, label, quoted
 SET_ITEMS = 1_000
 """Most items of a set; schema.limits requires a bound wherever items must differ."""
 
-_MOST_SENTENCES = 5
+_MAX_SENTENCES = 5
 _OURS = ("pydantic", "annotated_types")
 
 
@@ -252,8 +252,8 @@ def _read(validate: Callable[[str], Any], error_class: type[Any], value: Any, pa
     except error_class as error:
         errors = error.errors(include_url=False)
         sentences = [*dict.fromkeys(_sentence(each, value, path) for each in errors)]
-        more = len(sentences) - _MOST_SENTENCES
-        told = "; ".join(sentences[:_MOST_SENTENCES])
+        more = len(sentences) - _MAX_SENTENCES
+        told = "; ".join(sentences[:_MAX_SENTENCES])
         raise ValueError(f"{told}; and {counted(more, 'more problem')}" if more > 0 else told) from None
 
 

@@ -10,7 +10,7 @@ from types import TracebackType
 log = logging.getLogger(__name__)
 
 WINDOW_S = 30
-FEWEST_CALLS = 20
+MIN_CALLS = 20
 PAUSE_S = 15.0
 CIRCUIT_OPEN = "circuit_open"
 """The code of the error of a provider whose breaker is open."""
@@ -98,7 +98,7 @@ class CircuitBreaker:
             return
         self._window.count(now, 1)
         calls, failures = self._window.sums(now)
-        if calls >= FEWEST_CALLS and failures * 2 >= calls:
+        if calls >= MIN_CALLS and failures * 2 >= calls:
             self._reason = f"{failures} of {calls} calls failed within {WINDOW_S} s, the last one because {error}"[:400]
             log.warning("%s: %s; it is left alone for %g s", self._name, self._reason, PAUSE_S)
             self._change(now)

@@ -26,7 +26,7 @@ from .wire_names import wire_names
 
 log = logging.getLogger(__name__)
 
-_MOST_LISTS = 256  # allow-lists remembered; a config has one for each rule
+_MAX_LISTS = 256  # allow-lists remembered; a config has one for each rule
 
 
 class ToolRegistry:
@@ -163,7 +163,7 @@ class ToolRegistry:
                     raise ToolClashError(tool.name, (found._tools[tool.name].source, tool.source))
                 found._tools[tool.name] = tool
             found._offered_at = self._changes
-            if len(self._offers) >= _MOST_LISTS:
+            if len(self._offers) >= _MAX_LISTS:
                 self._offers.clear()
             self._offers[key] = found
         return found

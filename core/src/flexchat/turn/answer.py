@@ -92,7 +92,7 @@ class _RuleDialogue:
         self._turn = turn
         self._offered = offered
         self._options = self.first = options
-        asked, tools = turn.request, rule.tools or _USUAL_TOOLS
+        asked, tools = turn.request, rule.tools or _DEFAULT_TOOLS
         parallel = tools.parallel if asked.parallel_tool_calls is None else asked.parallel_tool_calls
         choice = asked.tool_choice or tools.choice
         if not offered:
@@ -199,7 +199,7 @@ def _response(
     )
 
 
-_USUAL_TOOLS = RuleTools()
+_DEFAULT_TOOLS = RuleTools()
 
 
 def _options(rule: ResponseRule, asked: ChatRequest) -> ChatOptions:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ..domain import Citation, Document, RagResults
 from ..plugin.current import Cited
 
-_SHORTEST_NAME = 4
+_MIN_NAME_CHARS = 4
 """Characters a title needs to be recognised in a text."""
 
 
@@ -50,7 +50,7 @@ def _of_tools(found: Sequence[Cited]) -> Iterable[tuple[Document, str, float, st
 
 
 def _stands_in(name: str | None, folded: str) -> bool:
-    if name is None or len(name) < _SHORTEST_NAME or name == "Untitled":
+    if name is None or len(name) < _MIN_NAME_CHARS or name == "Untitled":
         return False
     file = name.replace("\\", "/").rsplit("/", 1)[-1]
-    return name.casefold() in folded or (len(file) >= _SHORTEST_NAME and file.casefold() in folded)
+    return name.casefold() in folded or (len(file) >= _MIN_NAME_CHARS and file.casefold() in folded)

@@ -38,7 +38,7 @@ KEEP_S = 30 * 24 * 3600.0
 KEEP_EVENTS_S = 24 * 3600.0
 """How long the events of a turn can be read again after its end."""
 
-MOST_RESUMES = 5
+MAX_RESUMES = 5
 """How often a turn is resumed unasked: what ends its process each time must not go on for ever."""
 
 _DAY_S = 24 * 3600.0

@@ -49,16 +49,16 @@ from .active import ActiveTurn, outer_turn
 from .engine import TurnEngine
 from .handle import End, ReplayedTurn, TurnHandle
 from .journal import as_written
-from .keeping import MOST_RESUMES
+from .keeping import MAX_RESUMES
 from .kept import as_it_was
 
 KEEP_S = 24 * 3600.0
 """How long a key stands for its turn."""
 
-MOST_KEYS = 100_000
+MAX_KEYS = 100_000
 """How many keys a process remembers; beyond that, the oldest is free again."""
 
-MOST_ANSWERS = 1_000
+MAX_ANSWERS = 1_000
 """Of how many turns that are not kept a process remembers the answers; who repeats an older one gets an error."""
 
 BEGINNING_S = 2.0
@@ -105,7 +105,7 @@ class _Known:
 class KeyMemory:
     """The keys of a process's turns. Chats that follow one another in a program share one."""
 
-    def __init__(self, *, most_keys: int = MOST_KEYS, most_answers: int = MOST_ANSWERS) -> None:
+    def __init__(self, *, most_keys: int = MAX_KEYS, most_answers: int = MAX_ANSWERS) -> None:
         self._most_keys, self._most_answers = most_keys, most_answers
         self._known: dict[_Whose, _Known] = {}  # oldest first
         self._answers: dict[_Whose, _Known] = {}
@@ -295,7 +295,7 @@ class _Joining:
     async def _resumed(self, found: JournaledTurn) -> JoinedTurn | str:
         # A turn whose process ends each time it runs may be the cause of that: a client that repeats its key must not
         # end one process after another.
-        if found.fence > MOST_RESUMES:
+        if found.fence > MAX_RESUMES:
             why = found.error or f"its process has ended {found.fence} times while it ran"
             raise StuckTurnError(found.id, why, then="resume it by hand (flexchat turns resume), or cancel it")
         try:

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from ..config.model import ResponseRule
-from ..config.patterns import LONGEST_MS, compile_pattern
+from ..config.patterns import MAX_PATTERN_MS, compile_pattern
 from ..config.wording import format_literal
 from ..domain import Profile
 from ..errors import NoMatchingRuleError
@@ -18,8 +18,8 @@ MAX_PASSED_OVER = 1_000
 """How many rules a turn records the mismatch of; ``explain`` reports all of them."""
 
 _SHOWN = 60
-_LEAST_S = 0.001  # what a pattern gets when others have used up the time: enough unless it is slow
-_MOST_GIVEN_UP = 50  # after this many searches that took too long, no more are started
+_MIN_S = 0.001  # what a pattern gets when others have used up the time: enough unless it is slow
+_MAX_GIVEN_UP = 50  # after this many searches that took too long, no more are started
 
 
 @attrs.frozen
@@ -50,7 +50,7 @@ class Conditions:
         self.profile = profile
         self._values: dict[str, str] = {}
         # One budget for all patterns, because their number is the config's and the text is the user's.
-        self._left_s = LONGEST_MS / 1000
+        self._left_s = MAX_PATTERN_MS / 1000
         self._given_up = 0
 
     def hold(self, key: str, wanted: Any) -> bool | None:
@@ -75,10 +75,10 @@ class Conditions:
                 yield self._sentence(key, wanted) + (", and the pattern took too long on it" if held is None else "")
 
     def _found(self, pattern: str, text: str) -> bool | None:
-        if self._given_up >= _MOST_GIVEN_UP:
+        if self._given_up >= _MAX_GIVEN_UP:
             return None
         started = time.perf_counter()
-        found = compile_pattern(pattern).found_in(text, max(self._left_s, _LEAST_S))
+        found = compile_pattern(pattern).found_in(text, max(self._left_s, _MIN_S))
         self._left_s -= time.perf_counter() - started
         self._given_up += found is None
         return found

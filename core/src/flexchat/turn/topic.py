@@ -20,7 +20,7 @@ SHORT_TOPIC = 40
 """Earlier messages shown to the model; the length in characters from which an answer is only mentioned; characters of
 the message that stand in for a topic. Source: the original's topic detection."""
 
-LONGEST_TOPIC = 200
+MAX_TOPIC_CHARS = 200
 """Most characters of a topic: a model that rambles is cut off."""
 
 PROMPT = """\
@@ -87,7 +87,7 @@ class TopicDetector:
 
     async def detect(self, request: ChatRequest, asker: Asker, notes: PhaseNotes) -> Topic:
         """Return the topic. If the model does not answer, it is the message itself, with a warning."""
-        message, current = request.user_message, (request.topic or "").strip()[:LONGEST_TOPIC]
+        message, current = request.user_message, (request.topic or "").strip()[:MAX_TOPIC_CHARS]
         if self._choice is None:
             return Topic(message, "new_topic")
         notes.skipped = asker.why_not(self._choice)
@@ -148,7 +148,7 @@ def _status(word: str) -> Literal["continuation", "new_topic"]:
 
 
 def _tidy(summary: str) -> str:
-    return " ".join(summary.split())[:LONGEST_TOPIC].strip(_AROUND + "{}").removesuffix(".").strip(_AROUND)
+    return " ".join(summary.split())[:MAX_TOPIC_CHARS].strip(_AROUND + "{}").removesuffix(".").strip(_AROUND)
 
 
 def _shown(history: Sequence[Message], current: str) -> Iterator[str]:

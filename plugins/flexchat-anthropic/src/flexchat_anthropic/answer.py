@@ -313,7 +313,7 @@ _REASONS = {
     "refusal": "refusal",
     "pause_turn": "pause",
 }
-_LONGEST_TEXT = 500
+_MAX_TEXT_CHARS = 500
 
 
 def finish_word(raw: str | None) -> str | None:
@@ -332,7 +332,7 @@ def why_it_ended(raw: str | None, details: object, *, has_text: bool, has_calls:
     if finish == "refusal":
         table = details if isinstance(details, dict) else {}
         said = [text for key in ("category", "explanation") if isinstance(text := table.get(key), str) and text]
-        return f"the service refused to let the model answer ({': '.join(said)[:_LONGEST_TEXT] or 'no reason given'})"
+        return f"the service refused to let the model answer ({': '.join(said)[:_MAX_TEXT_CHARS] or 'no reason given'})"
     if raw == "model_context_window_exceeded":
         return "the conversation and the answer together are longer than the model can read: the answer is cut off"
     if finish == "length" and is_empty:

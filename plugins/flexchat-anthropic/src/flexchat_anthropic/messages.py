@@ -45,7 +45,7 @@ SCOPE = "anthropic"
 # on PDF support; its SDK's ToolResultBlockParam, Base64ImageSourceParam and DocumentBlockParam.
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _DOCUMENTS = frozenset({"application/pdf", "text/plain"})
-_MOST_IMAGE_BYTES = 5 * 1024 * 1024 * 3 // 4
+_MAX_IMAGE_BYTES = 5 * 1024 * 1024 * 3 // 4
 
 GO_ON = "Go on."
 """Said by the user where a model does not go on with an assistant's message by itself."""
@@ -107,7 +107,7 @@ def fits_in_result(part: MediaPart) -> bool:
     """Return whether a tool's result may hold this part."""
     if part.data is None:
         return False
-    return part.mime_type in _DOCUMENTS or (part.mime_type in _IMAGES and len(part.data) <= _MOST_IMAGE_BYTES)
+    return part.mime_type in _DOCUMENTS or (part.mime_type in _IMAGES and len(part.data) <= _MAX_IMAGE_BYTES)
 
 
 class MessagesWriter:

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     import httpx
 
 ANTHROPIC_HOST = "api.anthropic.com"
-LONGEST_UNSTREAMED = 16_384
+MAX_UNSTREAMED_TOKENS = 16_384
 """Tokens of an answer above which it is asked for as a stream also where nobody listens: connections on which nothing
 comes for minutes break."""
 
 _VERSION_AT_END = re.compile(r"/v1/?(?:\?|$)")
-_MOST_PAGES = 100
+_MAX_PAGES = 100
 _LOOK_UP_S = 10.0
 _WITHOUT_THINKING = "the service refused earlier thinking, as the conversation has changed since: it was left out"
 
@@ -104,7 +104,7 @@ class AnthropicProvider:
         left = TimeLeft(options.timeout_s)
         self._service.check_key()
         limit = await self._max_tokens(model, options, left)
-        stream = limit > LONGEST_UNSTREAMED
+        stream = limit > MAX_UNSTREAMED_TOKENS
         path, answer = f"{self._base}/messages", MessagesAnswer(self.endpoint)
         write = self._write(messages, model, options, stream=stream, limit=limit)
         if stream:
@@ -128,7 +128,7 @@ class AnthropicProvider:
         """Return the models of the service; see ChatProvider."""
         models: list[ModelInfo] = []
         after: str | None = ""
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             page = f"&after_id={quote(after, safe='')}" if after else ""
             path = f"{self._base}/models?limit=1000{page}"
             found = await self._service.get(path, read_models, what="a list of models")

@@ -263,12 +263,12 @@ def _merged(fields: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-LEAST_BUDGET = 1024
+MIN_BUDGET = 1024
 """Fewer tokens are refused."""
 ROOM = 4096
 """Tokens for the answer itself, where the limit is made to fit a budget: thinking counts into max_tokens."""
 
-_BUDGETS = {"minimal": LEAST_BUDGET, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 32000, "max": 32000}
+_BUDGETS = {"minimal": MIN_BUDGET, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 32000, "max": 32000}
 
 
 @attrs.frozen(kw_only=True)
@@ -293,7 +293,7 @@ def budget_of(reasoning: Reasoning | None, traits: ModelTraits) -> int | None:
     if reasoning is None or reasoning.effort == "none" or traits.thinking in ("none", "adaptive"):
         return None
     if reasoning.budget_tokens is not None:
-        return max(reasoning.budget_tokens, LEAST_BUDGET) if reasoning.budget_tokens > 0 else None
+        return max(reasoning.budget_tokens, MIN_BUDGET) if reasoning.budget_tokens > 0 else None
     return _BUDGETS[reasoning.effort] if reasoning.effort and traits.thinking == "budget" else None
 
 
@@ -316,8 +316,8 @@ def thinking_for(reasoning: Reasoning | None, traits: ModelTraits, model: str, m
     budget = budget_of(reasoning, traits)
     if budget is not None:
         used = min(budget, max_tokens - 1)
-        if used < LEAST_BUDGET:
-            text = f"{model} thinks on at least {LEAST_BUDGET} tokens, max_tokens is {max_tokens}: thinking is left out"
+        if used < MIN_BUDGET:
+            text = f"{model} thinks on at least {MIN_BUDGET} tokens, max_tokens is {max_tokens}: thinking is left out"
             return Thinking(happens=traits.thinks, warnings=(text,))
         if wanted is not None and used != wanted:
             warnings.append(f"{model} takes no thinking budget of {wanted} tokens here: {used} is used")

@@ -12,7 +12,7 @@ from flexchat_sdk import require_parameters, sent_parameters
 from .dialects import LOOSE, STRICT
 
 # What one request may hold of schemas that the service compiles; more is a 400 ("Schema is too complex").
-MOST_STRICT, MOST_OPTIONAL, MOST_UNIONS = 20, 24, 16
+MAX_STRICT, MAX_OPTIONAL, MAX_UNIONS = 20, 24, 16
 
 
 def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
@@ -89,7 +89,7 @@ def _too_complex(tools: Sequence[Mapping[str, Any]]) -> bool:
     schemas = [schema for tool in tools for schema in _schemas(tool.get("input_schema"))]
     optional = sum(len(_table(schema, "properties")) - len(schema.get("required") or ()) for schema in schemas)
     unions = sum("anyOf" in schema or isinstance(schema.get("type"), list) for schema in schemas)
-    return len(tools) > MOST_STRICT or optional > MOST_OPTIONAL or unions > MOST_UNIONS
+    return len(tools) > MAX_STRICT or optional > MAX_OPTIONAL or unions > MAX_UNIONS
 
 
 def _schemas(schema: object) -> Iterator[Mapping[str, Any]]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from . import lists
 from .errors import MathError
-from .functions import FUNCTIONS, LARGEST_EXACT, OPERATORS, format_number, holds
+from .functions import FUNCTIONS, MAX_EXACT, OPERATORS, format_number, holds
 from .grammar import List, Node, Number, parse
 from .lists import Numbers
 
@@ -35,7 +35,7 @@ def evaluate(expression: str) -> float | int | bool | list[float | int]:
 
 
 def _presentable(value: float | bool) -> float | int | bool:
-    if isinstance(value, bool) or not value.is_integer() or abs(value) > LARGEST_EXACT:
+    if isinstance(value, bool) or not value.is_integer() or abs(value) > MAX_EXACT:
         return value
     return int(value)
 

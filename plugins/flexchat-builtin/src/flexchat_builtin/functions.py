@@ -16,7 +16,7 @@ from typing import NamedTuple
 from .errors import MathError
 from .floats import compute
 
-LARGEST_EXACT = 2**53
+MAX_EXACT = 2**53
 """Up to here every whole number is a double."""
 
 MANY = 1_000
@@ -80,7 +80,7 @@ def _quantized(x: float, decimals: int, mode: str) -> float:
 
 
 def _whole(name: str, x: float) -> int:
-    if not (x.is_integer() and abs(x) <= LARGEST_EXACT):
+    if not (x.is_integer() and abs(x) <= MAX_EXACT):
         raise MathError(f"{name} needs whole numbers up to 2^53, got {format_number(x)}")
     return int(x)
 
@@ -152,7 +152,7 @@ def _cube_root(x: float) -> float:
 
 def _tidy_root(size: float, root: float, x: float) -> float:
     """Round a root to the nearest whole number if that is exact: 64 ^ (1/3) is 3.9999999999999996."""
-    if not size < LARGEST_EXACT:
+    if not size < MAX_EXACT:
         return size
     whole = float(round(size))
     return whole if compute("^", whole, root) == x else size
@@ -266,4 +266,4 @@ def format_number(x: float) -> str:
     """Format a number for a reader: 3 rather than 3.0."""
     if math.isinf(x):
         return "Infinity" if x > 0 else "-Infinity"
-    return str(int(x)) if x.is_integer() and abs(x) <= LARGEST_EXACT else repr(x)
+    return str(int(x)) if x.is_integer() and abs(x) <= MAX_EXACT else repr(x)

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from flexchat.plugin import Fetched, FetchError, ToolError
 from flexchat_sdk import retry_after_s
 
-LONGEST_DETAIL = 500
-LONGEST_BEGINNING = 200
+MAX_DETAIL_CHARS = 500
+MAX_BEGINNING_CHARS = 200
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SIMPLE_PATH = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9._:-]+)", re.IGNORECASE)
@@ -51,7 +51,7 @@ def value_of(answer: Fetched, *, reading: str = "auto", is_write: bool = False) 
             text = _text(answer)
             if reading == "auto" and not kind and text is not None:
                 return text
-            begins = " ".join((text or "").split())[:LONGEST_BEGINNING] if "\0" not in (text or "") else ""
+            begins = " ".join((text or "").split())[:MAX_BEGINNING_CHARS] if "\0" not in (text or "") else ""
             shown = f"it begins with: {begins}" if begins else f"{len(answer.body)} bytes that are no text"
             said = f"{_host(answer)} answered {answer.status} with JSON that cannot be read; {shown}"
             raise FetchError(said, may_have_arrived=is_write) from None
@@ -190,11 +190,11 @@ def _detail(answer: Fetched, mask: Any) -> str:
     elif data is not None:
         text = data
     elif "html" not in answer.headers.get("content-type", ""):
-        text = _decoded(answer) or answer.body[: 4 * LONGEST_DETAIL].decode("utf-8", "replace")
+        text = _decoded(answer) or answer.body[: 4 * MAX_DETAIL_CHARS].decode("utf-8", "replace")
     if text is None or text == "":
         return ""
     said = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
-    return str(mask(" ".join(said[: 4 * LONGEST_DETAIL].split())))[:LONGEST_DETAIL]
+    return str(mask(" ".join(said[: 4 * MAX_DETAIL_CHARS].split())))[:MAX_DETAIL_CHARS]
 
 
 def _phrase(status: int) -> str:

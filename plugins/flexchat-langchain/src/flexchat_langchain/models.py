@@ -22,7 +22,7 @@ _ADDRESS_KEYS = ("base_url", "api_base", "endpoint_url", "endpoint", "anthropic_
 # Attributes with clients owned by one model; ChatAnthropic and ChatOpenAI share theirs within the process.
 _OWN_CLIENTS = {"ChatOllama": "_async_client"}
 _SECRET = re.compile(r"(?i)(key|token|secret|passw|credential|auth|header)")
-_SHORTEST_SECRET = 6
+_MIN_SECRET_CHARS = 6
 _MISSPELT = 0.8  # similarity, 0 to 1, from which a setting counts as a misspelling of a field
 
 
@@ -125,7 +125,7 @@ def secrets_of(settings: Mapping[str, Any]) -> set[str]:
         if isinstance(value, SecretStr):
             walk(value.get_secret_value(), True)
         elif isinstance(value, str):
-            if is_secret and len(value) >= _SHORTEST_SECRET and "://" not in value:
+            if is_secret and len(value) >= _MIN_SECRET_CHARS and "://" not in value:
                 secrets.add(value)
         elif isinstance(value, Mapping):
             for key, item in value.items():

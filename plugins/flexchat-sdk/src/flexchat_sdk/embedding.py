@@ -17,8 +17,8 @@ from .http.wire_json import utf8
 # two or three bytes.
 _BYTES_PER_TOKEN = 2.5
 # The most HttpClient reads of one answer.
-_MOST_BYTES = 16 * 2**20
-_LONGEST_VECTOR = 4096
+_MAX_BYTES = 16 * 2**20
+_MAX_VECTOR = 4096
 
 
 @attrs.frozen(kw_only=True)
@@ -82,8 +82,8 @@ class Batches:
         tokens = 0.0
         for text in texts:
             cost = len(utf8(text)) / _BYTES_PER_TOKEN + 1
-            length = len(vectors[0]) if vectors else dimensions or _LONGEST_VECTOR
-            readable = max(1, _MOST_BYTES // (self.bytes_per_number * max(length, 1)))
+            length = len(vectors[0]) if vectors else dimensions or _MAX_VECTOR
+            readable = max(1, _MAX_BYTES // (self.bytes_per_number * max(length, 1)))
             if batch and (len(batch) >= min(self.most_texts, readable) or tokens + cost > self.most_tokens):
                 yield batch
                 batch, tokens = [], 0.0

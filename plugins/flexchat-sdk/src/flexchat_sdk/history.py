@@ -31,7 +31,7 @@ from .body import not_json
 from .http.wire_json import finite, to_bytes, to_text, utf8
 
 # Of our own ids; OpenAI's Chat Completions accepts 40 characters, other services more.
-_LONGEST_ID = 40
+_MAX_ID_CHARS = 40
 # What every service accepts in a history.
 LEGAL_NAME = r"[A-Za-z0-9_-]{1,64}"
 
@@ -44,7 +44,7 @@ message, the service's ids of its calls, by ours; for a tool message, the id of 
 
 def short_id(call_id: str) -> str:
     """Return one of our ids shortened to at most 40 characters."""
-    if len(call_id) > _LONGEST_ID:
+    if len(call_id) > _MAX_ID_CHARS:
         return "call_" + hashlib.sha256(utf8(call_id)).hexdigest()[:32]
     return call_id
 

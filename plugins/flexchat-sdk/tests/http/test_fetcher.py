@@ -16,7 +16,7 @@ from flexchat.errors import (
     FetchError,
     FetchTimeoutError,
 )
-from flexchat.services.breaker import FEWEST_CALLS
+from flexchat.services.breaker import MIN_CALLS
 from flexchat_sdk.http.fetcher import GuardedFetcher
 from flexchat_sdk.http.guard import AddressRule
 from forbidden_urls import REFUSED_URLS, UNUSABLE_URLS
@@ -361,7 +361,7 @@ async def test_an_origin_that_fails_is_left_alone(answering, local):
     """A status of 500 counts; other origins are asked as before; the error says when to try again (TC-58)."""
     broken = await answering(b"HTTP/1.1 503 x\r\ncontent-length: 0\r\n\r\n")
     fine = await answering(OK)
-    for _ in range(FEWEST_CALLS):
+    for _ in range(MIN_CALLS):
         assert (await local.fetch(FetchRequest(url=broken))).status == 503
 
     error = await failure(local, broken)
@@ -375,7 +375,7 @@ async def test_an_origin_that_fails_is_left_alone(answering, local):
 async def test_refused_requests_say_nothing_of_a_service(answering, local):
     """Status 404 shows that it works."""
     url = await answering(b"HTTP/1.1 404 x\r\ncontent-length: 0\r\n\r\n")
-    for _ in range(FEWEST_CALLS + 5):
+    for _ in range(MIN_CALLS + 5):
         assert (await local.fetch(FetchRequest(url=url))).status == 404
 
 

@@ -552,7 +552,7 @@ async def test_a_source_that_returns_something_else_is_told(config, host, shop, 
 
 
 async def test_too_many_tools_are_refused(config, host, shop, monkeypatch):
-    monkeypatch.setattr(live_sources, "MOST_TOOLS", 3)
+    monkeypatch.setattr(live_sources, "MAX_TOOLS", 3)
     shop.tools_now = [sourced(f"t{n}") for n in range(4)]
     async with chat_of(config(), host) as chat:
         await chat.respond("Hello.")

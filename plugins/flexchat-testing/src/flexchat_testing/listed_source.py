@@ -12,7 +12,7 @@ import attrs
 from flexchat.host import read_file
 from flexchat.plugin import SourcedTool, ToolSourceContext, ToolSourceError, ToolSourceType, key
 
-_MOST_BYTES = 64 * 2**20
+_MAX_BYTES = 64 * 2**20
 
 
 @attrs.frozen(kw_only=True)
@@ -52,7 +52,7 @@ def _tool(entry: Mapping[str, Any]) -> SourcedTool:
 
 def _content(path: Path) -> bytes:
     try:
-        return read_file(path, most=_MOST_BYTES)
+        return read_file(path, most=_MAX_BYTES)
     except OSError as error:
         raise ToolSourceError(f"{path} cannot be read: {error.strerror}") from None
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import ConfigError, Problem
-from flexchat.host import LONGEST_KEY, find_config, installed_plugins, is_key
+from flexchat.host import MAX_KEY_CHARS, find_config, installed_plugins, is_key
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
@@ -348,7 +348,7 @@ def _key(headers: Mapping[str, str]) -> str | None:
     if len(key) > 1 and key[0] == key[-1] == '"':  # a string, as the IETF's draft has it
         key = key[1:-1]
     if not is_key(key):
-        text = f"the Idempotency-Key header must have 1 to {LONGEST_KEY} printable characters"
+        text = f"the Idempotency-Key header must have 1 to {MAX_KEY_CHARS} printable characters"
         raise ApiError(400, text, kind="idempotency-key")
     return key
 

@@ -20,7 +20,7 @@ from ..openapi.errors import DocumentError
 from ..openapi.library import open_library
 from ..openapi.source import fetched_by
 
-_MOST_SHOWN = 100
+_MAX_SHOWN = 100
 _LONGEST = 110
 
 
@@ -137,7 +137,7 @@ def _tokens(tool: OperationTool) -> int:
 
 
 def _list(terminal: Terminal, priced: list[Priced]) -> None:
-    shown = priced if terminal.verbose else priced[:_MOST_SHOWN]
+    shown = priced if terminal.verbose else priced[:_MAX_SHOWN]
     width = max((len(each.tool.name) for each in shown), default=0)
     for each in shown:
         about = _on_a_line(each.tool.description)

@@ -31,7 +31,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
 _CONCRETE = {"*/*": "application/json", "application/*": "application/json", "application/*+json": "application/json",
              "text/*": "text/plain"}  # fmt: skip
 _MEDIA = re.compile(r"[\w!#$&^.+*-]+/[\w!#$&^.+*-]+(\s*;\s*[\w.-]+=(\"[^\"\r\n]*\"|[\w.:+/-]+))*\s*", re.ASCII)
-_MOST_LISTS = 20
+_MAX_LISTS = 20
 _PLAIN = {"type", "properties", "required", "description", "additionalProperties", "default"}
 
 
@@ -171,7 +171,7 @@ def _add_encoding(body: Body, given: Any, properties: dict[str, Any], schemas: S
 
 
 def _is_binary(schema: dict[str, Any] | None, schemas: Schemas) -> bool:
-    for _ in range(_MOST_LISTS):  # a list may be one of itself
+    for _ in range(_MAX_LISTS):  # a list may be one of itself
         if schema is None or schema.get("type") != "array":
             break
         schema = _target(schema.get("items"), schemas)

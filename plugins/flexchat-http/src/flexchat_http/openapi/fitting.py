@@ -24,8 +24,8 @@ _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SINGLE = ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "unevaluatedItems",
            "unevaluatedProperties", "items", "contentSchema")  # fmt: skip
 _BESIDE = ("description", "default")
-_MOST_PARTS = 2_000
-_MOST_WHOLE = 256 * 2**10
+_MAX_PARTS = 2_000
+_MAX_WHOLE = 256 * 2**10
 """Definitions of more characters together are not even tried: a tool's schema has at most a quarter of that."""
 _DEPTHS = (8, 6, 5, 4, 3, 2, 1)
 
@@ -62,7 +62,7 @@ class Fitting:
         """Yield the forms a schema may take, the best first."""
         if not needed:
             yield schema
-        elif sum(self._part(name).size for name in needed) <= _MOST_WHOLE:
+        elif sum(self._part(name).size for name in needed) <= _MAX_WHOLE:
             with contextlib.suppress(RecursionError):  # a chain of a thousand definitions
                 yield _with_definitions(schema, needed)
             yield {**schema, "$defs": needed}
@@ -235,7 +235,7 @@ class _Pruning:
             _TooManyError: The pruned schema still has too many parts.
         """
         self._parts += 1
-        if self._parts > _MOST_PARTS:
+        if self._parts > _MAX_PARTS:
             raise _TooManyError
         if not isinstance(schema, dict):
             return schema

@@ -18,7 +18,7 @@ from .library import Library
 
 METHODS = ("get", "head", "options", "trace", "query", "post", "put", "patch", "delete")
 READS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "QUERY"))
-LONGEST_NAME = 64
+MAX_NAME_CHARS = 64
 
 Effect = Literal["read", "idempotent", "write"]
 
@@ -120,12 +120,12 @@ def _methods(item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 def _free_name(wanted: str, taken: dict[str, int]) -> str:
     """Return a name that is not taken; ``taken`` has the names in lower case, and the last number tried for each."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", wanted).strip("_") or "operation"
-    if len(name) > LONGEST_NAME:
-        name = f"{name[: LONGEST_NAME - 9]}_{hashlib.sha256(wanted.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    if len(name) > MAX_NAME_CHARS:
+        name = f"{name[: MAX_NAME_CHARS - 9]}_{hashlib.sha256(wanted.encode('utf-8', 'replace')).hexdigest()[:8]}"
     made, count = name, taken.get(name.lower(), 1)
     while made.lower() in taken:
         count += 1
-        made = f"{name[: LONGEST_NAME - 1 - len(str(count))]}_{count}"
+        made = f"{name[: MAX_NAME_CHARS - 1 - len(str(count))]}_{count}"
     taken[name.lower()] = count
     taken.setdefault(made.lower(), 1)
     return made

@@ -28,7 +28,7 @@ from .settings import OpenApiConfig
 log = logging.getLogger(__name__)
 
 FETCH_SECONDS = 30.0
-_MOST_TOLD = 5
+_MAX_LISTED = 5
 
 
 async def open_source(config: OpenApiConfig, context: ToolSourceContext) -> OpenApiSource:
@@ -136,9 +136,9 @@ class OpenApiSource:
             if name not in schemes
         ]
         lines += [f"{each.place} cannot be a tool: {each.why}" for each in made.left_out]
-        more = [f"and {len(lines) - _MOST_TOLD} more"] if len(lines) > _MOST_TOLD else []
+        more = [f"and {len(lines) - _MAX_LISTED} more"] if len(lines) > _MAX_LISTED else []
         if lines:
-            log.warning("tool source '%s': %s", self._name, "; ".join([*lines[:_MOST_TOLD], *more]))
+            log.warning("tool source '%s': %s", self._name, "; ".join([*lines[:_MAX_LISTED], *more]))
 
 
 def _nearest(made: Converted) -> str:

@@ -16,7 +16,7 @@ from flexchat.store import storable
 
 from .sections import Record, Trouble
 
-USUAL_TEXT_FIELDS = ("text", "content", "body", "page_content")
+DEFAULT_TEXT_FIELDS = ("text", "content", "body", "page_content")
 _EXPORTED = {"id", "title", "text", "source", "metadata"}
 MAX_NAME_CHARS = 1_000
 """Characters of a title, an id or a source, which every passage of a record repeats."""
@@ -85,7 +85,7 @@ def record_of(fields: Mapping[str, Any], mapping: FieldMapping, place: str) -> R
     if mapping.text_fields and len(missing) == len(mapping.text_fields):
         there = ", ".join(list(fields)[:20]) or "none"
         return Trouble(f"{place}: there is no field {' or '.join(map(repr, missing))} (there are: {there})"[:400])
-    names = mapping.text_fields or tuple(name for name in USUAL_TEXT_FIELDS if isinstance(fields.get(name), str))[:1]
+    names = mapping.text_fields or tuple(name for name in DEFAULT_TEXT_FIELDS if isinstance(fields.get(name), str))[:1]
     parts = [_as_text(fields.get(name)) for name in names]
     if not names:
         parts = [f"{name}: {text}" for name, value in fields.items() if (text := _as_text(value))]

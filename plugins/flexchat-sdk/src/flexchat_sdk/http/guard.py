@@ -21,7 +21,7 @@ from flexchat.errors import AddressRefusedError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-LONGEST_URL = 8_192
+MAX_URL_CHARS = 8_192
 _PORTS = {"http": 80, "https": 443}
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
@@ -70,8 +70,8 @@ def checked_url(url: str) -> CheckedUrl:
     Raises:
         AddressRefusedError: It is not an absolute http or https URL, names a user, or can be read in two ways.
     """
-    if len(url) > LONGEST_URL:
-        raise AddressRefusedError(f"the URL is longer than {LONGEST_URL} characters")
+    if len(url) > MAX_URL_CHARS:
+        raise AddressRefusedError(f"the URL is longer than {MAX_URL_CHARS} characters")
     if _HIDDEN.search(url):
         raise AddressRefusedError("the URL contains a space, a control character or a backslash")
     try:

@@ -36,10 +36,10 @@ log = logging.getLogger(__name__)
 WAIT_S = 2.0
 """Seconds a turn waits for a source with accepted tools; for one without, it waits until the source's own limit."""
 
-MOST_TOOLS = 10_000
+MAX_TOOLS = 10_000
 """Tools of one source; a list that is longer is refused."""
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 _STRICTER = ("read", "idempotent", "write")
 
 
@@ -174,10 +174,10 @@ class LiveSources(ToolSources):
                     f"source '{state.name}' was never opened, so its tools are not known yet: the first turn that "
                     f"needs them does it, or flexchat tools accept {state.name}",
                 )
-            for name, why in [*state.left_out.items()][:_MOST_NAMED]:
+            for name, why in [*state.left_out.items()][:_MAX_NAMED]:
                 yield place, f"tool '{name}' of source '{state.name}' is left out: {why}"
-            if len(state.left_out) > _MOST_NAMED:
-                yield place, f"{len(state.left_out) - _MOST_NAMED} more tools of source '{state.name}' are left out"
+            if len(state.left_out) > _MAX_NAMED:
+                yield place, f"{len(state.left_out) - _MAX_NAMED} more tools of source '{state.name}' are left out"
 
     async def review(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
         """Return the state of a source, with its warnings."""
@@ -311,8 +311,8 @@ class LiveSources(ToolSources):
         usable: dict[str, SourcedTool] = {}
         broken: dict[str, str] = {}
         for number, tool in enumerate(tools):
-            if number >= MOST_TOOLS:
-                raise ToolSourceError(f"it has more than {MOST_TOOLS:,} tools: choose some of them")
+            if number >= MAX_TOOLS:
+                raise ToolSourceError(f"it has more than {MAX_TOOLS:,} tools: choose some of them")
             if not isinstance(tool, SourcedTool):
                 raise ToolSourceError(f"it returned {type(tool).__name__} among its tools")
             is_second = tool.name in usable
@@ -465,7 +465,7 @@ def _hidden_texts(tools: Iterable[SourcedTool]) -> dict[str, str]:
         places = [*hidden_places(tool.description, "description"), *hidden_places(tool.parameters, "parameters")]
         if places:
             count = counted(sum(number for _, number in places), "character")
-            shown = ", ".join(place for place, _ in places[:_MOST_NAMED])
+            shown = ", ".join(place for place, _ in places[:_MAX_NAMED])
             found[tool.name] = f"{count} that nobody sees in {shown}; taken out of descriptions and titles"
     return found
 
@@ -491,7 +491,7 @@ def _held_back(state: SourceState | None) -> str:
     names = [change.name for change in changes if change.kind == "changed" and not change.offered]
     if state is None or not names:
         return ""
-    shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+    shown = ", ".join(names[:_MAX_NAMED]) + (", …" if len(names) > _MAX_NAMED else "")
     what = "has changed since it was accepted, so it is" if len(names) == 1 else "have changed, so they are"
     return f"tool source '{state.name}': {shown} {what} left out: flexchat tools diff {state.name}"
 

@@ -21,8 +21,8 @@ from ..store import Run, ValidationStore, run_to_dict
 from ..summary import ModelSummary, summarise
 from .validate_watch import duration
 
-_MOST_FAILURES = 20
-_MOST_PROBLEMS = 3
+_MAX_FAILURES = 20
+_MAX_PROBLEMS = 3
 _STYLES: dict[str, Style] = {"not_validated": "red", "validated": "bold"}
 
 
@@ -167,13 +167,13 @@ def _print_failures(report: Report, terminal: Terminal) -> None:
         return
     many = len(report.plan.models) > 1
     runs = report.plan.runs
-    limit = len(failed) if terminal.verbose else _MOST_FAILURES
+    limit = len(failed) if terminal.verbose else _MAX_FAILURES
     terminal.out(f"failed: {counted(sum(map(len, failed.values())), 'attempt')}", "bold")
     for (model_id, case), attempts in [*failed.items()][:limit]:
         of = f" ({len(attempts)} of {runs})" if runs > 1 else ""
         terminal.out(f"  {one_line(case, 60)}{f' with {model_id}' if many else ''}{of}")
         problems = [*dict.fromkeys(text for attempt in attempts for text in attempt.problems)]
-        for text in problems if terminal.verbose else problems[:_MOST_PROBLEMS]:
+        for text in problems if terminal.verbose else problems[:_MAX_PROBLEMS]:
             terminal.paragraph(text if terminal.verbose else one_line(text, 300), indent="      ")
     if len(failed) > limit:
         terminal.out(f"  … and {counted(len(failed) - limit, 'case')} more: -v shows them all")

@@ -13,7 +13,7 @@ import attrs
 
 from ..cases import ArgumentCheck, CaseTool, ExpectedCall
 
-_MOST_CALLS = 64  # of one message
+_MAX_CALLS = 64  # of one message
 _CODE = ("javascript", "python", "ruby", "webhook")
 _VALID_CALL = ("is-valid-openai-tools-call", "is-valid-openai-function-call", "is-valid-function-call")
 _GRADED = ("llm-rubric", "model-graded-closedqa", "factuality", "g-eval", "similar", "answer-relevance", "pi")
@@ -75,8 +75,8 @@ def _tool_used(value: Any, assertion: Mapping[str, Any], draft: Wanted) -> None:
         name, least = str(value.get("name", value.get("pattern"))), int(value.get("min", 1))
         if "max" in value and int(value["max"]) == 0:
             raise ValueError("it names a tool that is not called; cases name those that are")
-        if not 1 <= least <= _MOST_CALLS:
-            raise ValueError(f"a tool is called 1 to {_MOST_CALLS} times, not {least}")
+        if not 1 <= least <= _MAX_CALLS:
+            raise ValueError(f"a tool is called 1 to {_MAX_CALLS} times, not {least}")
         names = [name] * least
     else:
         names = [value] if isinstance(value, str) else _names(value)
