@@ -343,10 +343,10 @@ def check_config(
     else:
         from .calls.tool_notes import clashes, tool_notes
 
-        for place, text in clashes(parts.config, parts.tools):
-            reading.problem(place, text)
-        for place, text in tool_notes(parts.config, parts.tools, parts.llms):
-            reading.note(place, text)
+        for path, text in clashes(parts.config, parts.tools):
+            reading.problem(path, text)
+        for path, text in tool_notes(parts.config, parts.tools, parts.llms):
+            reading.note(path, text)
         if parts.config.tools.sources:  # a start does not read the accepted tools; once they are loaded, they count
             parts.tools.get_registry().names()
             _run_reviews(reading, host, Reviewed(config=parts.config, tools=parts.tools, llms=parts.llms, plugins=host))
@@ -500,14 +500,14 @@ def _report_unloaded(
 
 def _check_patterns(reading: ReadConfig, names: set[str]) -> None:
     """Report each SOURCE/* of a rule that names no source."""
-    for place, rule in reading.tables("responses"):
+    for path, rule in reading.tables("responses"):
         tools = rule.get("tools")
         allowed = tools.get("allowed_tools") if isinstance(tools, Mapping) else None
         for index, name in enumerate(allowed if isinstance(allowed, list) else ()):
             if isinstance(name, str) and name.endswith("/*") and name[:-2] not in names:
                 known = ", ".join(sorted(names)) or "none"
                 text = f"no tool source is called '{shortened(name[:-2])}'{did_you_mean(name[:-2], names)}"
-                reading.problem((*place, "tools", "allowed_tools", index), f"{text}; configured: {known}")
+                reading.problem((*path, "tools", "allowed_tools", index), f"{text}; configured: {known}")
 
 
 def _conversations(reading: ReadConfig, host: PluginHost) -> tuple[ConversationStore | None, SeparateJournal | None]:
@@ -540,8 +540,8 @@ def _check_verifying(reading: ReadConfig, config: Config, manager: ToolManager) 
             raise ToolDefinitionError(trouble)
         if trouble is not None:
             index, entry = entries[tool.name]
-            place = ("tools", "registry", index)
-            reading.problem(place if entry.verify is None else (*place, "verify"), trouble)
+            path = ("tools", "registry", index)
+            reading.problem(path if entry.verify is None else (*path, "verify"), trouble)
 
 
 def _note_retries(reading: ReadConfig, config: Config, manager: ToolManager) -> None:

@@ -179,9 +179,7 @@ def _function(what: str, given: Any) -> Any:
 
 def _idempotency_key(key: Any) -> str | None:
     if key is not None and not (isinstance(key, str) and is_key(key)):
-        what = (
-            f"has {len(key):,} characters" if isinstance(key, str) and len(key) > MAX_KEY_CHARS else f"is {key!r:.80}"
-        )
+        what = f"has {len(key):,} characters" if len(str(key)) > MAX_KEY_CHARS else f"is {key!r:.80}"
         raise ChatRequestError(
             f"a key has 1 to {MAX_KEY_CHARS} printable characters, not all of them spaces; this {what}"
         )

@@ -53,7 +53,7 @@ def test_values_from_the_environment_are_secrets_unless_they_are_short():
     done = expand_variables(ConfigDocument(data={"a": "${KEY}", "b": "${HOST}", "c": "${X:-abcdefgh}"}), ENVIRON.get)
 
     assert done.secrets == {"sk-12345678"}
-    assert done.places == {("a",), ("b",)}
+    assert done.paths == {("a",), ("b",)}
 
 
 def test_keys_are_not_replaced():

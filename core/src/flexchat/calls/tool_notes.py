@@ -47,13 +47,13 @@ def _unknown_names(config: Config, manager: ToolManager) -> Iterator[tuple[Place
             if not registry.has(name) and not name.endswith("/*"):
                 yield ("responses", index, "tools", "allowed_tools", at), said(name)
     for index, entry in enumerate(config.tools.registry):
-        place: Place = ("tools", "registry", index)
+        path: Place = ("tools", "registry", index)
         tool = registry.get(entry.name)
         if tool is None and entry.implementation is None:
-            yield (*place, "name"), said(entry.name)
+            yield (*path, "name"), said(entry.name)
         trouble = verify_trouble(tool, registry) if tool is not None else None
         if trouble is not None:
-            yield (*place, "verify"), trouble
+            yield (*path, "verify"), trouble
 
 
 def _too_dear(config: Config, manager: ToolManager, llms: Llms) -> Iterator[tuple[Place, str]]:

@@ -61,10 +61,10 @@ def written_secrets(document: ConfigDocument) -> Iterator[tuple[KeyPath, str]]:
     of_plugins = document.data.keys() - own_keys(Config)
     for section in ("llms", "stores", *sorted(of_plugins)):
         names = 1 if section in of_plugins else 2  # of the table and, in llms and stores, of the entry
-        for place, value in walk(document.data.get(section), (section,)):
-            if _is_written(value) and is_secret_path(place[names:]):
-                yield place, value
-    yield from ((place, value) for place, value in _credentials_of_tools(document) if _is_written(value))
+        for path, value in walk(document.data.get(section), (section,)):
+            if _is_written(value) and is_secret_path(path[names:]):
+                yield path, value
+    yield from ((path, value) for path, value in _credentials_of_tools(document) if _is_written(value))
 
 
 def _is_written(value: Any) -> bool:
@@ -84,22 +84,22 @@ def _credentials_of_tools(document: ConfigDocument) -> Iterator[tuple[KeyPath, A
             if not isinstance(table, dict):
                 continue
             for key in ("auth", "headers"):
-                for place, value in walk(table.get(key), ("tools", name, index, *inside, key)):
-                    last = str(place[-1])
+                for path, value in walk(table.get(key), ("tools", name, index, *inside, key)):
+                    last = str(path[-1])
                     if (key == "auth" and not inside) or (is_secret_name(last) and not last.endswith("_url")):
-                        yield place, value
+                        yield path, value
 
 
 def keys_in_the_file(document: ConfigDocument) -> list[Problem]:
     """Return a note for each secret that is written out instead of coming from the environment."""
     notes = []
-    for place, _ in written_secrets(document):
-        owner = place[1] if len(place) > 2 else place[0]
-        if place[0] == "tools":
-            owner = document.data["tools"][place[1]][place[2]].get("name", owner)
-        name = re.sub(r"\W+", "_", f"{owner}_{place[-1]}").strip("_").upper()
+    for path, _ in written_secrets(document):
+        owner = path[1] if len(path) > 2 else path[0]
+        if path[0] == "tools":
+            owner = document.data["tools"][path[1]][path[2]].get("name", owner)
+        name = re.sub(r"\W+", "_", f"{owner}_{path[-1]}").strip("_").upper()
         text = f'the secret is written in the file; better write "${{{name}}}" and set that environment variable'
-        notes.append(document.problem(place, text))
+        notes.append(document.problem(path, text))
     return notes
 
 
@@ -134,18 +134,18 @@ class _Checker:
 
     def rules(self) -> None:
         """Check each rule, and that each one can be reached."""
-        earlier, places = EarlierRules(), list[KeyPath]()
-        for place, rule in self._rules:
-            self._model_choice(place, rule)
-            self._fallback_services(place, rule)
+        earlier, paths = EarlierRules(), list[KeyPath]()
+        for path, rule in self._rules:
+            self._model_choice(path, rule)
+            self._fallback_services(path, rule)
             match = rule.get("match", {})
             if isinstance(match, dict):
-                self._match((*place, "match"), match)
-                self._reach(place, match, earlier, places)
+                self._match((*path, "match"), match)
+                self._reach(path, match, earlier, paths)
                 earlier.add(match)
-                places.append(place)
+                paths.append(path)
             if isinstance(rule.get("tools"), dict):
-                self._rule_tools((*place, "tools"), rule["tools"])
+                self._rule_tools((*path, "tools"), rule["tools"])
 
     def fallback(self) -> None:
         """Check that every message gets an answer."""
@@ -156,21 +156,21 @@ class _Checker:
             text = "nothing would answer a message that fits no rule: add a rule without 'match' at the end"
             self._problem(("responses",), text)
 
-    def _model_choice(self, place: KeyPath, table: dict[str, Any]) -> None:
+    def _model_choice(self, path: KeyPath, table: dict[str, Any]) -> None:
         name = table.get("llm")
         if not isinstance(name, str) or not self._llms:
             return
         if name not in self._llms:
-            self._unknown((*place, "llm"), "LLM", name, self._llms)
+            self._unknown((*path, "llm"), "LLM", name, self._llms)
             return
         llm = self._document.data["llms"][name]
         if isinstance(llm, dict) and not table.get("model") and not llm.get("default_model"):
-            self._problem(place, f"no model: write 'model' here, or 'default_model' in llms.{shortened(name)}")
+            self._problem(path, f"no model: write 'model' here, or 'default_model' in llms.{shortened(name)}")
 
-    def _fallback_services(self, place: KeyPath, rule: dict[str, Any]) -> None:
+    def _fallback_services(self, path: KeyPath, rule: dict[str, Any]) -> None:
         names = rule.get("fallback")
         for index, name in enumerate(names if isinstance(names, list) else ()):
-            here = (*place, "fallback", index)
+            here = (*path, "fallback", index)
             if not isinstance(name, str) or not self._llms:
                 continue
             llm = self._document.data["llms"].get(name)
@@ -181,17 +181,17 @@ class _Checker:
             elif name == rule.get("llm"):
                 self._note(here, f"{shortened(name)} cannot stand in for itself")
 
-    def _match(self, place: KeyPath, match: dict[str, Any]) -> None:
+    def _match(self, path: KeyPath, match: dict[str, Any]) -> None:
         for key, wanted in match.items():
-            here = (*place, key)
+            here = (*path, key)
             if key not in MATCH_KEYS:
                 hint = self._hint(key, MATCH_KEYS) or (
                     f" (known: {', '.join(PROFILE_FIELDS)}, each also with _contains or _regexp)"
                 )
-                self._problem(place, f"unknown key '{shortened(key)}'{hint}", at=here)
+                self._problem(path, f"unknown key '{shortened(key)}'{hint}", at=here)
             elif key == "reasoning":
                 if isinstance(wanted, bool):
-                    self._note(place, "no phase decides 'reasoning' yet, so this rule never fits", at=here)
+                    self._note(path, "no phase decides 'reasoning' yet, so this rule never fits", at=here)
                 else:
                     self._problem(here, f"expected true or false, got {describe_value(wanted)}")
             elif not isinstance(wanted, str):
@@ -211,15 +211,15 @@ class _Checker:
             elif key == "collection":
                 self._collection(here, wanted)
 
-    def _collection(self, place: KeyPath, wanted: str) -> None:
+    def _collection(self, path: KeyPath, wanted: str) -> None:
         """Note that no store has this collection, if each is pinned to one."""
         pinned = self._pinned
         if pinned and wanted not in pinned and None not in pinned:
             known = ", ".join(shortened(name) for name in itertools.islice(pinned, _MAX_LISTED))
             known += ", …" if len(pinned) > _MAX_LISTED else ""
-            self._note(place, f"only {known} is used (stores), so this rule never fits")
+            self._note(path, f"only {known} is used (stores), so this rule never fits")
 
-    def _no_such_intent(self, place: KeyPath, key: str, wanted: str) -> bool:
+    def _no_such_intent(self, path: KeyPath, key: str, wanted: str) -> bool:
         """Note it if no message can have an intent that meets this condition, and return whether that is so."""
         table = self._document.data.get("intent", {})
         categories = table.get("detection", {}) if isinstance(table, dict) else None
@@ -231,38 +231,38 @@ class _Checker:
         if not impossible_intent(key, wanted, categories, self._stores):
             of_a_model = (key == "intent" and wanted in categories) or (categories and not self._stores)
             if of_a_model and not table.get("llm"):
-                self._note(place, "no model detects intents (intent.llm), so this rule never fits")
+                self._note(path, "no model detects intents (intent.llm), so this rule never fits")
                 return True
             return False
         if len(self.notes) >= MAX_PROBLEMS:
-            self._note(place, "no category of intents fits this, so this rule never fits")
+            self._note(path, "no category of intents fits this, so this rule never fits")
             return True
         known = (
             ", ".join(sorted(map(shortened, {*categories, "other"}))) if categories else "none: see 'intent.detection'"
         )
         hint = self._hint(wanted, categories)
         self._note(
-            place, f"no category of intents fits this{hint}, so this rule never fits; there is {shortened(known, 200)}"
+            path, f"no category of intents fits this{hint}, so this rule never fits; there is {shortened(known, 200)}"
         )
         return True
 
-    def _reach(self, place: KeyPath, match: dict[str, Any], earlier: EarlierRules, places: list[KeyPath]) -> None:
+    def _reach(self, path: KeyPath, match: dict[str, Any], earlier: EarlierRules, paths: list[KeyPath]) -> None:
         """Report a rule that can never answer."""
         never = contradiction(match)
         if never is not None:
-            self._note((*place, "match"), f"this rule never fits: {shortened(never, 200)}")
+            self._note((*path, "match"), f"this rule never fits: {shortened(never, 200)}")
             return
         first = earlier.taking(match)
         if first is None:
             return
-        taker = places[first]
+        taker = paths[first]
         line = self._document.line(taker)
         where = f" on line {line}" if line else ""
         if self._document.data["responses"][taker[1]].get("match"):
             text = f"never reached: whatever it fits, {format_path(taker)}{where} has answered before it"
         else:
             text = f"never reached: the rule without 'match'{where} answers everything before it"
-        self._note(place, text)
+        self._note(path, text)
 
     def stores(self) -> None:
         """Check the thresholds of the document stores."""
@@ -271,14 +271,14 @@ class _Checker:
             if not isinstance(table, dict):
                 continue
             match, partial = (_number(table.get(f"{kind}_threshold")) for kind in ("match", "partial"))
-            place = ("stores", name)
+            path = ("stores", name)
             if match == 0:
-                self._note((*place, "match_threshold"), "no distance is below 0, so nothing is ever a match")
+                self._note((*path, "match_threshold"), "no distance is below 0, so nothing is ever a match")
             if partial == 0:
-                self._note((*place, "partial_threshold"), "no distance is below 0, so nothing is ever a partial match")
+                self._note((*path, "partial_threshold"), "no distance is below 0, so nothing is ever a partial match")
             elif match is not None and partial is not None and partial <= match:
                 text = "nothing is ever a partial match: any distance below it is below match_threshold, too"
-                self._note((*place, "partial_threshold"), text)
+                self._note((*path, "partial_threshold"), text)
 
     def plugins(self) -> None:
         """Check that no plugin is both required and blocked."""
@@ -296,68 +296,66 @@ class _Checker:
         """Check the config's own variables, and those of named prompts."""
         prompts = self._document.data.get("prompts")
         named = prompts.items() if isinstance(prompts, dict) else ()
-        places: list[KeyPath] = [("variables",), *(("prompts", name, "variables") for name, _ in named)]
+        paths: list[KeyPath] = [("variables",), *(("prompts", name, "variables") for name, _ in named)]
         tables = [self._document.data.get("variables")]
         tables += [prompt.get("variables") if isinstance(prompt, dict) else None for _, prompt in named]
-        for place, table in zip(places, tables, strict=True):
+        for path, table in zip(paths, tables, strict=True):
             for name, value in table.items() if isinstance(table, dict) else ():
                 problem = variable_problem(name, value)
                 if problem:
-                    self._problem((*place, name), problem)
+                    self._problem((*path, name), problem)
 
-    def _pattern(self, place: KeyPath, pattern: str) -> None:
+    def _pattern(self, path: KeyPath, pattern: str) -> None:
         body, _, flags = pattern.rpartition("/")
         meant = {*flags} <= {*_FLAGS_ELSEWHERE} and len({*flags}) == len(flags)  # and "/usr/bin" is just a path
         if body[:1] == "/" and len(body) > 1 and meant and not {*flags} <= {*FLAGS}:
-            self._note(
-                place, "the flags after the last / are g, i, m, u and y; with any other flag, both / are literal"
-            )
+            self._note(path, "the flags after the last / are g, i, m, u and y; with any other flag, both / are literal")
         try:
             compiled = compile_pattern(pattern)
         except PatternError as error:
             is_missing = isinstance(error, NoEngineError)
             text = str(error) if is_missing else f"this is not a regular expression: {shortened(str(error))}"
-            self._problem(place, text)
+            self._problem(path, text)
             return
         if not compiled.linear:
             self._note(
-                place,
+                path,
                 "a search with this pattern may take more than linear time (look-around, or a back reference): "
                 f"one that takes more than {MAX_PATTERN_MS} ms is given up, and the rule does not fit",
             )
 
-    def _rule_tools(self, place: KeyPath, tools: dict[str, Any]) -> None:
+    def _rule_tools(self, path: KeyPath, tools: dict[str, Any]) -> None:
         allowed = tools.get("allowed_tools")
-        place = (*place, "allowed_tools")
+        path = (*path, "allowed_tools")
         if not isinstance(allowed, list):
             return
         if not allowed:
             text = "an empty list is ambiguous: leave the key out to offer all tools, or write enabled = false for none"
-            self._problem(place, text)
+            self._problem(path, text)
         for index, name in enumerate(allowed):
             # A name may be that of a source's tool: sources and their lock are not read to start.
             if isinstance(name, str) and name not in self._tools and not self._has_sources and name[-2:] != "/*":
-                self._unknown((*place, index), "tool in tools.registry", name, self._tools)
+                self._unknown((*path, index), "tool in tools.registry", name, self._tools)
 
     def _hint(self, name: str, known: Collection[str]) -> str:
         """Suggest the name that was probably meant, for the problems that are listed."""
         return did_you_mean(name, known) if min(len(self.problems), len(self.notes)) < MAX_PROBLEMS else ""
 
-    def _unknown(self, place: KeyPath, kind: str, name: str, known: Collection[str]) -> None:
+    def _unknown(self, path: KeyPath, kind: str, name: str, known: Collection[str]) -> None:
         if len(self.problems) >= MAX_PROBLEMS:
-            self._problem(place, f"no {kind} is called '{shortened(name)}'")
+            self._problem(path, f"no {kind} is called '{shortened(name)}'")
             return
         names = ", ".join(sorted(map(shortened, known))) or "none"
         text = (
             f"no {kind} is called '{shortened(name)}'{did_you_mean(name, known)}; configured: {shortened(names, 300)}"
         )
-        self._problem(place, text)
+        self._problem(path, text)
 
-    def _problem(self, place: KeyPath, text: str, at: KeyPath | None = None) -> None:
-        self.problems.append(self._document.problem(place, text, at))
+    def _problem(self, path: KeyPath, text: str, at: KeyPath | None = None) -> None:
+        self.problems.append(self._document.problem(path, text, at))
 
-    def _note(self, place: KeyPath, text: str, at: KeyPath | None = None) -> None:
-        self.notes.append(self._document.problem(place, text, at))
+    def _note(self, path: KeyPath, text: str, at: KeyPath | None = None) -> None:
+        self.notes.append(self._document.problem(path, text, at))
 
     def _names(self, section: str) -> frozenset[str] | None:
         table = self._document.data.get(section, {})

@@ -45,12 +45,12 @@ class ConfigDocument:
     Attributes:
         source: The file as the user named it; empty if given in code.
         data: Its tables: dict, list and scalars.
-        lines: Line of each written place, from 1.
+        lines: Line of each written path, from 1.
         folder: Where relative paths in it start.
-        moved: Places written elsewhere: place in data to place in the file.
+        moved: Paths written elsewhere: path in data to path in the file.
         problems: The problems found so far.
         content: The bytes of the file; empty if not read from a file.
-        files: The included files, as named, of the places that they wrote; see including.py.
+        files: The included files, as named, of the paths that they wrote; see including.py.
         others: The bytes of the files read besides its own: included ones, and prompts.
     """
 
@@ -64,36 +64,36 @@ class ConfigDocument:
     files: Mapping[KeyPath, str] = attrs.field(factory=dict, repr=False)
     others: Mapping[Path, bytes] = attrs.field(factory=dict, repr=False)
 
-    def problem(self, place: KeyPath, text: str, at: KeyPath | None = None) -> Problem:
-        """Return a problem with its path as written, and the line of that place or its nearest parent.
+    def problem(self, path: KeyPath, text: str, at: KeyPath | None = None) -> Problem:
+        """Return a problem with its path as written, and the line of that path or its nearest parent.
 
         Args:
-            at: The place whose line counts; default: place itself.
+            at: The path whose line counts; default: path itself.
         """
-        where = self._nearest(at or place)
+        where = self._nearest(at or path)
         return Problem(
-            path=format_path(self.original_path(place)),
+            path=format_path(self.original_path(path)),
             text=text,
             source=self.files.get(where, self.source),
             line=self.lines.get(where),
         )
 
-    def line(self, place: KeyPath) -> int | None:
-        """Return the line of a place or of its nearest existing parent; None if there is none."""
-        return self.lines.get(self._nearest(place))
+    def line(self, path: KeyPath) -> int | None:
+        """Return the line of a path or of its nearest existing parent; None if there is none."""
+        return self.lines.get(self._nearest(path))
 
-    def _nearest(self, place: KeyPath) -> KeyPath:
-        """Return where in the file a place, or its nearest parent that has a line, was written."""
-        written = self.original_path(place)
+    def _nearest(self, path: KeyPath) -> KeyPath:
+        """Return where in the file a path, or its nearest parent that has a line, was written."""
+        written = self.original_path(path)
         parents = (written[:length] for length in range(len(written), 0, -1))
         return next((parent for parent in parents if parent in self.lines), ())
 
-    def original_path(self, place: KeyPath) -> KeyPath:
-        """Return where in the file a place was written."""
-        for length in range(len(place), 0, -1):
-            if place[:length] in self.moved:
-                return (*self.moved[place[:length]], *place[length:])
-        return place
+    def original_path(self, path: KeyPath) -> KeyPath:
+        """Return where in the file a path was written."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.moved:
+                return (*self.moved[path[:length]], *path[length:])
+        return path
 
 
 def read_document(path: str | Path) -> ConfigDocument:
@@ -142,8 +142,8 @@ def parse_document(content: str | bytes, path: str | Path) -> ConfigDocument:
     read = content if isinstance(content, bytes) else b""
     document = ConfigDocument(source=source, data=data, lines=lines, folder=Path(path).parent, content=read)
     problems = [
-        document.problem(place, f"the key is written twice, first on line {first}; remove one of them")
-        for place, first, _ in twice
+        document.problem(key_path, f"the key is written twice, first on line {first}; remove one of them")
+        for key_path, first, _ in twice
     ]
     return attrs.evolve(document, problems=(*problems, *_unusable_values(document)))
 
@@ -159,12 +159,12 @@ def document_of(data: Mapping[str, Any]) -> ConfigDocument:
     return attrs.evolve(document, problems=tuple(_unusable_values(document)))
 
 
-def walk(value: Any, place: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield everything inside a value, each with its place."""
+def walk(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield everything inside a value, each with its path."""
     if isinstance(value, (dict, list)):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield (*place, key), item
-            yield from walk(item, (*place, key))
+            yield (*path, key), item
+            yield from walk(item, (*path, key))
 
 
 def check_size(document: ConfigDocument) -> None:
@@ -297,14 +297,14 @@ def _check_depth(data: Mapping[str, Any], source: str) -> None:
 
 def _unusable_values(document: ConfigDocument) -> Iterator[Problem]:
     """Yield a problem for each value that JSON cannot express, and so no model can get."""
-    for place, value in walk(document.data):
+    for path, value in walk(document.data):
         if isinstance(value, (datetime.date, datetime.time)):
-            yield document.problem(place, "dates and times are written as text, in quotes")
+            yield document.problem(path, "dates and times are written as text, in quotes")
         elif isinstance(value, float) and not math.isfinite(value):
-            yield document.problem(place, "expected a finite number")
+            yield document.problem(path, "expected a finite number")
         elif isinstance(value, int) and value.bit_length() > _MAX_BITS:
-            yield document.problem(place, _TOO_LONG_A_NUMBER)
+            yield document.problem(path, _TOO_LONG_A_NUMBER)
         elif isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
-            yield document.problem(place, "the text contains half of a surrogate pair (\\ud800 to \\udfff)")
-        elif isinstance(value, str) and place[-1] == "path" and printable(value) != value:
-            yield document.problem(place, f"a path has no tabs or line breaks{_OF_BACKSLASH}")
+            yield document.problem(path, "the text contains half of a surrogate pair (\\ud800 to \\udfff)")
+        elif isinstance(value, str) and path[-1] == "path" and printable(value) != value:
+            yield document.problem(path, f"a path has no tabs or line breaks{_OF_BACKSLASH}")

@@ -50,9 +50,9 @@ def with_included(document: ConfigDocument) -> ConfigDocument:
 def _homeless(document: ConfigDocument) -> Iterator[Problem]:
     if "include" in document.data:
         yield document.problem(("include",), "other files are included only by a configuration that is a file")
-    for place, _ in _with_prompt_file(document):
+    for path, _ in _with_prompt_file(document):
         text = "a prompt's file is read only for a configuration that is a file; put the text into 'prompt'"
-        yield document.problem((*place, "prompt_file"), text)
+        yield document.problem((*path, "prompt_file"), text)
 
 
 def _with_prompt_file(document: ConfigDocument) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
@@ -66,15 +66,15 @@ def _with_prompt_file(document: ConfigDocument) -> Iterator[tuple[KeyPath, dict[
                 tables.items() if isinstance(tables, dict) else enumerate(tables if isinstance(tables, list) else ())
             )
             found = [((pattern[0], name), table) for name, table in items]
-        for place, table in found:
+        for path, table in found:
             if isinstance(table, dict) and "prompt_file" in table:
-                yield place, table
+                yield path, table
 
 
 class _Whole:
     """A configuration while its files are put together.
 
-    ``files`` has the file of each place that another one than the configuration's own wrote.
+    ``files`` has the file of each path that another one than the configuration's own wrote.
     """
 
     def __init__(self, document: ConfigDocument) -> None:
@@ -94,10 +94,10 @@ class _Whole:
         shifts: dict[KeyPath, int] = {}
         own = {key: value for key, value in document.data.items() if level == 0 or not _is_its_own(key)}
         self._merge(self._data, own, (), document, shifts)
-        for place, line in document.lines.items():
-            if level and _is_its_own(place[0]):
+        for path, line in document.lines.items():
+            if level and _is_its_own(path[0]):
                 continue
-            moved = _moved(place, shifts)
+            moved = _moved(path, shifts)
             if moved not in self._lines:
                 self._lines[moved] = line
                 if level:
@@ -129,92 +129,92 @@ class _Whole:
             self._problem(document, ("include",), f"expected a list of names of files, got {describe_type(names)}")
         return []
 
-    def _included(self, document: ConfigDocument, place: KeyPath, name: Any, level: int) -> ConfigDocument | None:
-        path = self._below(document, place, name)
-        if path is None:
+    def _included(self, document: ConfigDocument, path: KeyPath, name: Any, level: int) -> ConfigDocument | None:
+        file = self._below(document, path, name)
+        if file is None:
             return None
-        real = Path(os.path.realpath(path))
+        real = Path(os.path.realpath(file))
         if real in self._read:
             text = f"{name} is included already, or includes this file: {self._read[real]}"
-            self._problem(document, place, text)
+            self._problem(document, path, text)
             return None
         if level > MAX_LEVELS:
-            self._problem(document, place, f"files include files more than {MAX_LEVELS} deep")
+            self._problem(document, path, f"files include files more than {MAX_LEVELS} deep")
             return None
         if len(self._read) >= MAX_FILES:
-            self._problem(document, place, f"a configuration has at most {MAX_FILES} files")
+            self._problem(document, path, f"a configuration has at most {MAX_FILES} files")
             return None
-        self._read[real], self._others[real] = str(path), b""
+        self._read[real], self._others[real] = str(file), b""
         try:
-            self._others[real] = content = read_content(path)
-            return parse_document(content, path) if self._has_room(document, place, content) else None
+            self._others[real] = content = read_content(file)
+            return parse_document(content, file) if self._has_room(document, path, content) else None
         except ConfigError as error:
-            self._problems += [attrs.evolve(each, text=each.text + _of(document, place)) for each in error.problems]
+            self._problems += [attrs.evolve(each, text=each.text + _of(document, path)) for each in error.problems]
             return None
 
-    def _has_room(self, document: ConfigDocument, place: KeyPath, content: bytes) -> bool:
+    def _has_room(self, document: ConfigDocument, path: KeyPath, content: bytes) -> bool:
         """Return whether the files so far, with this one, are no larger than a single file may be."""
         self._left -= len(content)
         if self._left < 0:
-            self._problem(document, place, f"all files together have more than {MAX_BYTES // 1024 // 1024} MiB")
+            self._problem(document, path, f"all files together have more than {MAX_BYTES // 1024 // 1024} MiB")
         return self._left >= 0
 
     def _with_prompts(self, document: ConfigDocument) -> ConfigDocument:
         lines = dict(document.lines)
-        for place, table in _with_prompt_file(document):
-            at = (*place, "prompt_file")
+        for path, table in _with_prompt_file(document):
+            at = (*path, "prompt_file")
             if "prompt" in table:
                 self._problem(document, at, "'prompt' is written, too: keep one of them")
                 continue
-            path = self._below(document, at, table["prompt_file"])
-            if path is None:
+            file = self._below(document, at, table["prompt_file"])
+            if file is None:
                 continue
-            real = Path(os.path.realpath(path))
+            real = Path(os.path.realpath(file))
             self._others.setdefault(real, b"")
             try:
-                self._others[real] = content = self._others[real] or read_file(path, most=MAX_PROMPT_BYTES)
+                self._others[real] = content = self._others[real] or read_file(file, most=MAX_PROMPT_BYTES)
                 if not self._has_room(document, at, content):
                     continue
                 table["prompt"] = content.decode("utf-8-sig").strip()
             except OSError as error:
-                self._problem(document, at, f"{path}: {error.strerror or error}{_similar(path, error)}")
+                self._problem(document, at, f"{file}: {error.strerror or error}{_similar(file, error)}")
             except UnicodeDecodeError as error:
                 line = error.object.count(b"\n", 0, error.start) + 1
-                self._problem(document, at, f"{path}:{line}: the file is not UTF-8")
+                self._problem(document, at, f"{file}:{line}: the file is not UTF-8")
             else:
                 if at in lines:
-                    lines[*place, "prompt"] = lines[at]
+                    lines[*path, "prompt"] = lines[at]
         return attrs.evolve(document, lines=lines)
 
-    def _below(self, document: ConfigDocument, place: KeyPath, name: Any) -> Path | None:
+    def _below(self, document: ConfigDocument, path: KeyPath, name: Any) -> Path | None:
         """Return the file of that name, which is in the configuration's folder or below."""
         if not isinstance(name, str):
-            self._problem(document, place, f"expected the name of a file, got {describe_type(name)}")
+            self._problem(document, path, f"expected the name of a file, got {describe_type(name)}")
             return None
         if not name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARS:
-            self._problem(document, place, "expected the name of a file")
+            self._problem(document, path, "expected the name of a file")
             return None
-        path = Path(document.folder) / name
-        if not {"*", "?"}.isdisjoint(name) and not path_exists(path):
-            self._problem(document, place, f"{name}: names are no patterns: write each file's")
+        file = Path(document.folder) / name
+        if not {"*", "?"}.isdisjoint(name) and not path_exists(file):
+            self._problem(document, path, f"{name}: names are no patterns: write each file's")
             return None
-        real = Path(os.path.realpath(path))
+        real = Path(os.path.realpath(file))
         if os.path.isabs(name) or name.startswith("~") or not real.is_relative_to(self._root):
             text = f"{name} is not below the configuration's folder, {self._root}: only files there are read"
-            self._problem(document, place, text)
+            self._problem(document, path, text)
             return None
-        return path
+        return file
 
     def _merge(
         self,
         into: dict[str, Any],
         table: dict[str, Any],
-        place: KeyPath,
+        path: KeyPath,
         document: ConfigDocument,
         shifts: dict[KeyPath, int],
     ) -> None:
         for key, value in table.items():
-            at = (*place, key)
+            at = (*path, key)
             there = into.get(key)
             if key not in into:
                 into[key] = value
@@ -234,31 +234,31 @@ class _Whole:
                 text = f"is written in {other}, too (line {self._lines.get(at)}): keep one of them"
                 self._problem(document, at, text)
 
-    def _problem(self, document: ConfigDocument, place: KeyPath, text: str) -> None:
-        self._problems.append(document.problem(place, text))
+    def _problem(self, document: ConfigDocument, path: KeyPath, text: str) -> None:
+        self._problems.append(document.problem(path, text))
 
 
 def _is_its_own(key: Any) -> bool:
     return key in _OWN or (isinstance(key, str) and key.startswith("_"))
 
 
-def _moved(place: KeyPath, shifts: dict[KeyPath, int]) -> KeyPath:
-    """Return the place in the whole of a place in a file."""
-    for length in range(1, len(place)):
-        if place[:length] in shifts and isinstance(index := place[length], int):
-            return (*place[:length], index + shifts[place[:length]], *place[length + 1 :])
-    return place
+def _moved(path: KeyPath, shifts: dict[KeyPath, int]) -> KeyPath:
+    """Return the path in the whole of a path in a file."""
+    for length in range(1, len(path)):
+        if path[:length] in shifts and isinstance(index := path[length], int):
+            return (*path[:length], index + shifts[path[:length]], *path[length + 1 :])
+    return path
 
 
-def _of(document: ConfigDocument, place: KeyPath) -> str:
-    line = document.line(place)
+def _of(document: ConfigDocument, path: KeyPath) -> str:
+    line = document.line(path)
     return f" (included by {document.source}{'' if line is None else f', line {line}'})"
 
 
-def _similar(path: Path, error: OSError) -> str:
-    if path_exists(path) or not isinstance(error, FileNotFoundError):
+def _similar(file: Path, error: OSError) -> str:
+    if path_exists(file) or not isinstance(error, FileNotFoundError):
         return ""
     try:
-        return did_you_mean(path.name, [entry.name for entry in path.parent.iterdir()])
+        return did_you_mean(file.name, [entry.name for entry in file.parent.iterdir()])
     except OSError:
         return ""

@@ -25,9 +25,9 @@ from ..installing import how_to_install
 
 SERVICE = "flexchat"
 """Under which the system's keyring has our keys; the user name is the variable's."""
-SHORTEST = 8
+MIN_CHARS = 8
 """Characters: a shorter key could not be masked without hiding ordinary words."""
-LONGEST = 16_384
+MAX_CHARS = 16_384
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,127}")
 _IN_KEYRING = ".keyring"
@@ -183,10 +183,10 @@ def _locate(name: str) -> StoredKey | None:
 
 
 def _trouble(value: str) -> str:
-    if len(value) < SHORTEST:
-        return f"it has fewer than {SHORTEST} characters" if value else "it is empty"
-    if len(value) > LONGEST:
-        return f"it has more than {LONGEST:,} characters"
+    if len(value) < MIN_CHARS:
+        return f"it has fewer than {MIN_CHARS} characters" if value else "it is empty"
+    if len(value) > MAX_CHARS:
+        return f"it has more than {MAX_CHARS:,} characters"
     if not (value.isascii() and value.isprintable()):
         return "it contains a line break or a character no key has; copy it again"
     return ""
@@ -254,7 +254,7 @@ def _read_file(file: Path) -> str:
         number = os.open(file, flags)
         try:
             _refuse_unsafe(os.fstat(number), file)
-            content = os.read(number, LONGEST + 2)
+            content = os.read(number, MAX_CHARS + 2)
         finally:
             os.close(number)
     value = content.decode("utf-8", "replace").strip()

@@ -70,28 +70,28 @@ def normalise(document: ConfigDocument) -> tuple[ConfigDocument, list[Problem]]:
     if "rag_services" in work.data:
         _stores(work)
     for pattern in _CORE_TABLES:
-        for place, table in work.tables(pattern):
-            _drop_comments(work, pattern, place, table)
+        for path, table in work.tables(pattern):
+            _drop_comments(work, pattern, path, table)
     for name in ("topic", "intent"):
-        for place, table in work.tables((name,)):
-            _phase(work, place, table)
+        for path, table in work.tables((name,)):
+            _phase(work, path, table)
     old = _is_old(work)
     tools = work.data.get("tools")
     if isinstance(tools, dict) and (old or any(_is_flat(table) for _, table in work.tables(_TOOLS))):
         tools.setdefault("on_error", "leave out")  # as there (TC-69); each tool left out is noted by name
     _usable_entries(work)
     rules = _rules_of(work) if old else {}
-    for place, table in work.tables(("llms", "*")):
-        _llm(work, place, table, rules, old=old)
-    for place, table in work.tables(_TOOLS):
+    for path, table in work.tables(("llms", "*")):
+        _llm(work, path, table, rules, old=old)
+    for path, table in work.tables(_TOOLS):
         if _is_flat(table):
-            _tool(work, place, table)
-    for place, table in work.tables(("responses", "*")):
+            _tool(work, path, table)
+    for path, table in work.tables(("responses", "*")):
         reasoning = table.get("reasoning")
         if isinstance(reasoning, bool) or (
             isinstance(reasoning, dict) and {"model", "prompt", "max_tokens"} & reasoning.keys()
         ):
-            work.drop(table, place, "reasoning", "never did anything, and is ignored")
+            work.drop(table, path, "reasoning", "never did anything, and is ignored")
     if old:
         _changed_meanings(work)
     return attrs.evolve(document, data=work.data, moved=work.moved), work.notes
@@ -111,26 +111,26 @@ class _Work:
         found: list[tuple[KeyPath, Any]] = [((), self.data)]
         for wanted in pattern:
             found = [
-                ((*place, key), item)
-                for place, value in found
+                ((*path, key), item)
+                for path, value in found
                 for key, item in _items(value)
                 if wanted in ("*", key) and (wanted == "*" or isinstance(value, dict))
             ]
-        return ((place, value) for place, value in found if isinstance(value, dict))
+        return ((path, value) for path, value in found if isinstance(value, dict))
 
-    def note(self, place: KeyPath, text: str, at: KeyPath | None = None) -> None:
-        self.notes.append(self._document.problem(place, text, at))
+    def note(self, path: KeyPath, text: str, at: KeyPath | None = None) -> None:
+        self.notes.append(self._document.problem(path, text, at))
 
-    def drop(self, table: Table, place: KeyPath, key: str, text: str) -> None:
+    def drop(self, table: Table, path: KeyPath, key: str, text: str) -> None:
         del table[key]
-        self.note(place, f"'{key}' of the Node original {text}", (*place, key))
+        self.note(path, f"'{key}' of the Node original {text}", (*path, key))
 
-    def rename(self, table: Table, place: KeyPath, old: str, new: str) -> None:
+    def rename(self, table: Table, path: KeyPath, old: str, new: str) -> None:
         table[new] = table.pop(old)
-        self.came_from((*place, new), (*place, old))
+        self.came_from((*path, new), (*path, old))
 
-    def came_from(self, place: KeyPath, origin: KeyPath) -> None:
-        self.moved[place] = self._document.original_path(origin)
+    def came_from(self, path: KeyPath, origin: KeyPath) -> None:
+        self.moved[path] = self._document.original_path(origin)
 
 
 def _stores(work: _Work) -> None:
@@ -142,17 +142,17 @@ def _stores(work: _Work) -> None:
     work.rename(work.data, (), "rag_services", "stores")
 
 
-def _phase(work: _Work, place: KeyPath, table: Table) -> None:
+def _phase(work: _Work, path: KeyPath, table: Table) -> None:
     """Move the keys of the table ``provider`` up to the other keys of topic or intent, as in rules."""
     if not isinstance(table.get("provider"), dict):
         return
     provider = table.pop("provider")
     for key, value in provider.items():
         if key in table:
-            work.note(place, f"both 'provider.{key}' and '{key}' are given; '{key}' counts", (*place, "provider", key))
+            work.note(path, f"both 'provider.{key}' and '{key}' are given; '{key}' counts", (*path, "provider", key))
         elif value is not None and key != "comment" and not key.startswith("_"):
             table[key] = value
-            work.came_from((*place, key), (*place, "provider", key))
+            work.came_from((*path, key), (*path, "provider", key))
 
 
 def _items(value: Any) -> list[tuple[Any, Any]]:
@@ -161,7 +161,7 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
     return list(enumerate(value)) if isinstance(value, list) else []
 
 
-def _drop_comments(work: _Work, pattern: KeyPath, place: KeyPath, table: Table) -> None:
+def _drop_comments(work: _Work, pattern: KeyPath, path: KeyPath, table: Table) -> None:
     """Remove ``comment``, ``_anything`` and null, which stands for "not set"."""
     for key in [*table]:
         a_name = pattern in _NAMES
@@ -186,15 +186,13 @@ def _is_old(work: _Work) -> bool:
 def _rules_of(work: _Work) -> dict[str, list[tuple[KeyPath, Table]]]:
     """Return the rules that name each LLM."""
     found: dict[str, list[tuple[KeyPath, Table]]] = {}
-    for place, rule in work.tables(("responses", "*")):
+    for path, rule in work.tables(("responses", "*")):
         if isinstance(rule.get("llm"), str):
-            found.setdefault(rule["llm"], []).append((place, rule))
+            found.setdefault(rule["llm"], []).append((path, rule))
     return found
 
 
-def _llm(
-    work: _Work, place: KeyPath, table: Table, rules: dict[str, list[tuple[KeyPath, Table]]], *, old: bool
-) -> None:
+def _llm(work: _Work, path: KeyPath, table: Table, rules: dict[str, list[tuple[KeyPath, Table]]], *, old: bool) -> None:
     provider = table.get("provider")
     if not isinstance(provider, str) or provider.lower() not in NODE_PROVIDERS:
         return
@@ -203,35 +201,35 @@ def _llm(
         if key not in table:
             continue
         if new in table:
-            work.note(place, f"both '{key}' and '{new}' are given; '{new}' counts", (*place, key))
+            work.note(path, f"both '{key}' and '{new}' are given; '{new}' counts", (*path, key))
             del table[key]
             continue
-        work.rename(table, place, key, new)
+        work.rename(table, path, key, new)
         if key == "timeout" and _is_number(table[new]):
             table[new] /= 1000  # milliseconds there
     for key, reason in _UNUSED_LLM_KEYS.items():
         if key in table:
-            work.drop(table, place, key, f"is ignored: {reason}")
+            work.drop(table, path, key, f"is ignored: {reason}")
     if old:
         for key in ("max_tokens", "temperature"):
-            _to_rules(work, place, table, rules.get(str(place[-1]), ()), key)
+            _to_rules(work, path, table, rules.get(str(path[-1]), ()), key)
         if table.get("retries") == 0:
-            work.note((*place, "retries"), "0 meant 3 in the Node original; here it means no retries")
+            work.note((*path, "retries"), "0 meant 3 in the Node original; here it means no retries")
 
 
-def _to_rules(work: _Work, place: KeyPath, table: Table, rules: Iterable[tuple[KeyPath, Table]], key: str) -> None:
+def _to_rules(work: _Work, path: KeyPath, table: Table, rules: Iterable[tuple[KeyPath, Table]], key: str) -> None:
     """Move a setting of an LLM to the rules that use it. The original read temperature there, max_tokens never."""
     if key == "max_tokens" and key in table:
-        work.drop(table, place, key, f"is ignored: {_UNUSED_LLM_KEYS['maxTokens']}")
+        work.drop(table, path, key, f"is ignored: {_UNUSED_LLM_KEYS['maxTokens']}")
     elif key in table:
         value = table.pop(key)
-        for rule_place, rule in rules:
+        for rule_path, rule in rules:
             if key in rule:
-                text = f"this counts; the Node original took {format_path((*place, key))}"
-                work.note((*rule_place, key), text)
+                text = f"this counts; the Node original took {format_path((*path, key))}"
+                work.note((*rule_path, key), text)
             else:
                 rule[key] = value
-                work.came_from((*rule_place, key), (*place, key))
+                work.came_from((*rule_path, key), (*path, key))
 
 
 def _is_flat(table: Table) -> bool:
@@ -242,21 +240,21 @@ def _is_flat(table: Table) -> bool:
     return not did_you_mean(kind, ("function",))  # a typing error, which structuring will explain
 
 
-def _tool(work: _Work, place: KeyPath, table: Table) -> None:
+def _tool(work: _Work, path: KeyPath, table: Table) -> None:
     """Convert a flat definition to the canonical form."""
     if table["type"] == "builtin" and "parameters" not in table:
         dropped = [key for key in ("type", "handler") if key in table]
         for unused in dropped:
             del table[unused]
-        work.note(place, f"{' and '.join(dropped)} ignored: a name alone switches on a tool that a plugin offers")
+        work.note(path, f"{' and '.join(dropped)} ignored: a name alone switches on a tool that a plugin offers")
         return
     core = own_keys(ToolEntry)
     implementation: Table = {"type": table.pop("type")}
-    work.came_from((*place, "implementation", "type"), (*place, "type"))
+    work.came_from((*path, "implementation", "type"), (*path, "type"))
     for key in [*table]:
         if key in _FLAT_KEYS or (key not in core and not did_you_mean(key, core)):
             implementation[key] = table.pop(key)
-            work.came_from((*place, "implementation", key), (*place, key))
+            work.came_from((*path, "implementation", key), (*path, key))
     table["implementation"] = implementation
 
 
@@ -270,16 +268,16 @@ def _usable_entries(work: _Work) -> None:
     origins: dict[KeyPath, KeyPath] = {}
     names: set[str] = set()
     for index, entry in enumerate(registry):
-        name, place = entry.get("name") if isinstance(entry, dict) else None, ("tools", "registry", index)
+        name, path = entry.get("name") if isinstance(entry, dict) else None, ("tools", "registry", index)
         if isinstance(name, str) and name in names:
-            work.note(place, f"a second tool is called {quoted(name)}; the first is kept")
+            work.note(path, f"a second tool is called {quoted(name)}; the first is kept")
             continue
         if tools.get("on_error") == "leave out" and (trouble := _entry_trouble(entry)):
-            work.note(place, f"this tool is left out: {trouble}")
+            work.note(path, f"this tool is left out: {trouble}")
             continue
         if isinstance(name, str):
             names.add(name)
-        origins[("tools", "registry", len(kept))] = place
+        origins[("tools", "registry", len(kept))] = path
         kept.append(entry)
     if len(kept) < len(registry):
         tools["registry"] = kept
@@ -295,33 +293,33 @@ def _entry_trouble(entry: Any) -> str | None:
         return "it has no name"
     # A flat entry's type is that of its implementation.
     own = {key: value for key, value in entry.items() if key in own_keys(ToolEntry) and key != "type"}
-    _, flaws = structure_mapping(own, ToolEntry)
-    return "; ".join(flaws) or None
+    _, issues = structure_mapping(own, ToolEntry)
+    return "; ".join(issues) or None
 
 
 def _changed_meanings(work: _Work) -> None:
     """Note, once for each kind, where a rule of the original means something else here."""
     rules = list(work.tables(("responses", "*")))
-    for place, rule in rules:
+    for path, rule in rules:
         if "max_tokens" not in rule:
-            work.note(place, "no max_tokens meant 500 in the Node original; here the model's own limit counts")
+            work.note(path, "no max_tokens meant 500 in the Node original; here the model's own limit counts")
             break
-    for place, rule in rules:
-        if "temperature" in rule and (*place, "temperature") not in work.moved:
-            work.note((*place, "temperature"), "a rule's temperature was ignored by the Node original; here it counts")
+    for path, rule in rules:
+        if "temperature" in rule and (*path, "temperature") not in work.moved:
+            work.note((*path, "temperature"), "a rule's temperature was ignored by the Node original; here it counts")
             break
-    for place, rule in rules:
+    for path, rule in rules:
         if isinstance(rule.get("tools"), dict) and "enabled" not in rule["tools"]:
             text = "without 'enabled' a rule used no tools in the Node original; here it does"
-            work.note((*place, "tools"), text)
+            work.note((*path, "tools"), text)
             break
     tools = work.data.get("tools")
     if isinstance(tools, dict) and tools.get("enabled") is False:
         work.note(("tools", "enabled"), "the Node original ignored this; here it switches all tools off")
     if isinstance(tools, dict) and tools.get("apply_globally") is True:
-        for place, rule in rules:
+        for path, rule in rules:
             if isinstance(rule.get("tools"), dict) and rule["tools"].get("enabled") is False:
-                work.note((*place, "tools", "enabled"), "the Node original ignored this if apply_globally was set")
+                work.note((*path, "tools", "enabled"), "the Node original ignored this if apply_globally was set")
                 break
 
 

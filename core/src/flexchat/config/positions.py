@@ -20,21 +20,21 @@ _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}:,\n]|[^\s\[\]{}:,"]+')
 
 @attrs.define
 class _Frame:
-    place: KeyPath
+    path: KeyPath
     index: int | None  # None in an object
     keys: dict[str, int] = attrs.field(factory=dict)
     wants_key: bool = True
 
 
 def locate_json(text: str) -> tuple[dict[KeyPath, int], list[tuple[KeyPath, int, int]]]:
-    """Return the line of every place, and the keys written twice: place, line of the first, line of the second.
+    """Return the line of every path, and the keys written twice: path, line of the first, line of the second.
 
     If a key is written twice, the last one counts, as for the parser.
     """
     lines: dict[KeyPath, int] = {}
     twice: list[tuple[KeyPath, int, int]] = []
     stack: list[_Frame] = []
-    line, place = 1, ()  # type: int, KeyPath
+    line, path = 1, ()  # type: int, KeyPath
     for token in _JSON_TOKEN.findall(text):
         top = stack[-1] if stack else None
         if token == "\n":
@@ -48,17 +48,17 @@ def locate_json(text: str) -> tuple[dict[KeyPath, int], list[tuple[KeyPath, int,
                 top.wants_key = True
         elif top is not None and top.index is None and top.wants_key and token[0] == '"':
             key = json.loads(token)
-            place = (*top.place, key)
+            path = (*top.path, key)
             if key in top.keys:
-                twice.append((place, top.keys[key], line))
-            top.keys[key] = lines[place] = line
+                twice.append((path, top.keys[key], line))
+            top.keys[key] = lines[path] = line
             top.wants_key = False
         elif token != ":":
             if top is not None and top.index is not None:
-                place = (*top.place, top.index)
-                lines[place] = line
+                path = (*top.path, top.index)
+                lines[path] = line
             if token in "[{":
-                stack.append(_Frame(place, 0 if token == "[" else None))
+                stack.append(_Frame(path, 0 if token == "[" else None))
     return lines, twice
 
 
@@ -76,12 +76,12 @@ _VALUE = re.compile(
 
 
 def locate_toml(text: str) -> dict[KeyPath, int]:
-    """Return the line of every place: where a key, a header or an element is first written."""
+    """Return the line of every path: where a key, a header or an element is first written."""
     scanner = _TomlScanner(text.replace("\r\n", "\n"))
     try:
         scanner.document()
     except _LostError:
-        pass  # a problem further down gets the line of the nearest place before it
+        pass  # a problem further down gets the line of the nearest path before it
     return scanner.lines
 
 
@@ -90,7 +90,7 @@ class _LostError(Exception):
 
 
 class _TomlScanner:
-    """A single scan of a TOML text. Its state: its position, and the places so far."""
+    """A single scan of a TOML text. Its state: its position, and the paths so far."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[KeyPath, int] = {}
@@ -107,33 +107,33 @@ class _TomlScanner:
             self._skip(_BLANK)
 
     def _header(self) -> KeyPath:
-        """Read [a.b] or [[a.b]]; return the place of the table it opens."""
+        """Read [a.b] or [[a.b]]; return the path of the table it opens."""
         brackets = 2 if self._text.startswith("[[", self._at) else 1
         start = self._at
         self._at += brackets
-        place: KeyPath = ()
+        path: KeyPath = ()
         keys = self._dotted()
         for key in keys[:-1]:
-            place = self._mark((*place, key), start)
-            if place in self._tables:
-                place = (*place, self._tables[place] - 1)
-        place = self._mark((*place, keys[-1]), start)
+            path = self._mark((*path, key), start)
+            if path in self._tables:
+                path = (*path, self._tables[path] - 1)
+        path = self._mark((*path, keys[-1]), start)
         if brackets == 2:
-            number = self._tables.get(place, 0)
-            self._tables[place] = number + 1
-            place = self._mark((*place, number), start)
+            number = self._tables.get(path, 0)
+            self._tables[path] = number + 1
+            path = self._mark((*path, number), start)
         for _ in range(brackets):
             self._expect("]")
-        return place
+        return path
 
     def _pair(self, table: KeyPath) -> KeyPath:
         """Read a.b = value; return the table it is in."""
-        start, place = self._at, table
+        start, path = self._at, table
         for key in self._dotted():
-            place = self._mark((*place, key), start)
+            path = self._mark((*path, key), start)
         self._expect("=")
         self._skip(_SPACE)
-        self._value(place)
+        self._value(path)
         return table
 
     def _dotted(self) -> list[str]:
@@ -146,7 +146,7 @@ class _TomlScanner:
                 return keys
             self._at += 1
 
-    def _value(self, place: KeyPath) -> None:
+    def _value(self, path: KeyPath) -> None:
         opening = self._text[self._at : self._at + 1]
         if opening not in ("[", "{"):
             self._take(_VALUE)
@@ -156,10 +156,10 @@ class _TomlScanner:
         index, closing = 0, "]" if opening == "[" else "}"
         while not self._text.startswith(closing, self._at):
             if opening == "[":
-                self._value(self._mark((*place, index), self._at))
+                self._value(self._mark((*path, index), self._at))
                 index += 1
             else:
-                self._pair(place)
+                self._pair(path)
             self._skip(_BLANK)
             if self._text.startswith(",", self._at):
                 self._at += 1
@@ -168,10 +168,10 @@ class _TomlScanner:
                 raise _LostError
         self._at += 1
 
-    def _mark(self, place: KeyPath, at: int) -> KeyPath:
-        if place not in self.lines:
-            self.lines[place] = bisect.bisect_left(self._newlines, at) + 1
-        return place
+    def _mark(self, path: KeyPath, at: int) -> KeyPath:
+        if path not in self.lines:
+            self.lines[path] = bisect.bisect_left(self._newlines, at) + 1
+        return path
 
     def _skip(self, pattern: re.Pattern[str]) -> None:
         match = pattern.match(self._text, self._at)

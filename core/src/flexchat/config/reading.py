@@ -18,7 +18,7 @@ from .keys import variable_value
 from .model import Config, LLMEntry, ResponseRule, own_keys
 from .normalise import normalise
 from .positions import KeyPath
-from .structure import Flaw, structure
+from .structure import Issue, structure
 from .variables import MIN_SECRET_CHARS, expand_variables
 from .wording import describe_value, shortened
 
@@ -49,7 +49,7 @@ class ReadConfig:
         secrets: frozenset[str] = frozenset(),
         hidden: frozenset[KeyPath] = frozenset(),
         tools: Collection[str] = (),
-        structured: tuple[Config | None, list[Flaw]] | None = None,
+        structured: tuple[Config | None, list[Issue]] | None = None,
     ) -> None:
         self.written = written
         self.document = document
@@ -64,8 +64,8 @@ class ReadConfig:
         self.secrets = secrets | {value for _, value in written_secrets(document)}
         self._problems, self._notes = _Told(), _Told()
         self._hidden = hidden
-        self.config, flaws = structured
-        self._add_flaws((), flaws)
+        self.config, issues = structured
+        self._add_issues((), issues)
         self.known_keys = sorted(own_keys(Config))
         self.unread = dict.fromkeys(key for key in document.data if key not in self.known_keys)
         found, remarkable = check(document, tools)
@@ -95,10 +95,10 @@ class ReadConfig:
         """Things worth noting that are not errors: a changed meaning, a rule never reached. Limited like problems."""
         return self._notes.to_problems(self.document)
 
-    def tables(self, *place: str | int) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
-        """Yield the tables in a table or a list, each with its place; anything else is skipped."""
+    def tables(self, *path: str | int) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
+        """Yield the tables in a table or a list, each with its path; anything else is skipped."""
         value: Any = self.document.data
-        for key in place:
+        for key in path:
             try:
                 value = value[key]
             except (LookupError, TypeError):
@@ -106,9 +106,9 @@ class ReadConfig:
         items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
         for key, item in items:
             if isinstance(item, dict):
-                yield (*place, key), item
+                yield (*path, key), item
 
-    def settings(self, place: KeyPath, core_keys: Collection[str], cls: type[T]) -> T | None:
+    def settings(self, path: KeyPath, core_keys: Collection[str], cls: type[T]) -> T | None:
         """Return a plugin's part of a table as its attrs class.
 
         If it does not fit, that is added to the problems, and None is returned.
@@ -117,18 +117,18 @@ class ReadConfig:
             core_keys: Keys of the table that are not the plugin's.
         """
         table: Any = self.document.data
-        for key in place:
+        for key in path:
             table = table[key]
         if not isinstance(table, Mapping):
-            self.problem(place, f"expected a table, got {describe_value(table)}")
+            self.problem(path, f"expected a table, got {describe_value(table)}")
             return None
         own = {key: value for key, value in table.items() if key not in core_keys}
         fields = attrs.fields(cls)  # type: ignore[arg-type]  # an attrs class, as ProviderType etc. require
         marked = [own.get(field.name) for field in fields if field.metadata.get("secret")]
         self.secrets |= {value for value in marked if isinstance(value, str) and len(value) >= MIN_SECRET_CHARS}
-        below = frozenset(h[len(place) :] for h in self._hidden if h[: len(place)] == place)
-        instance, flaws = structure(own, cls, hidden=below, beside=core_keys)
-        self._add_flaws(place, flaws)
+        below = frozenset(h[len(path) :] for h in self._hidden if h[: len(path)] == path)
+        instance, issues = structure(own, cls, hidden=below, beside=core_keys)
+        self._add_issues(path, issues)
         return instance
 
     def read_table(self, name: str, load: Callable[[], type]) -> None:
@@ -144,25 +144,25 @@ class ReadConfig:
         if table is not None and self.config is not None:
             self.config = attrs.evolve(self.config, tables={**self.config.tables, name: table})
 
-    def problem(self, place: KeyPath, text: str) -> None:
+    def problem(self, path: KeyPath, text: str) -> None:
         """Add a problem; secrets in its text are masked."""
-        self._add(self._problems, self.document.problem(place, text))
+        self._add(self._problems, self.document.problem(path, text))
 
-    def note(self, place: KeyPath, text: str) -> None:
+    def note(self, path: KeyPath, text: str) -> None:
         """Add a note; secrets in its text are masked."""
-        self._add(self._notes, self.document.problem(place, text))
+        self._add(self._notes, self.document.problem(path, text))
 
     def add(self, problem: Problem) -> None:
         """Add a problem of another file named by this configuration; secrets in its text are masked."""
         self._add(self._problems, problem)
 
-    def attempt(self, place: KeyPath, make: Callable[[], T]) -> T | None:
+    def attempt(self, path: KeyPath, make: Callable[[], T]) -> T | None:
         """Call a plugin's code with its settings and return the result; if it raises, add a problem and return None."""
         try:
             return make()
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
             own = isinstance(error, (FlexChatError, TypeError, ValueError)) and str(error)
-            self.problem(place, own or f"{type(error).__name__}: {error}".removesuffix(": "))
+            self.problem(path, own or f"{type(error).__name__}: {error}".removesuffix(": "))
             return None
 
     def finish(self) -> Config:
@@ -177,12 +177,12 @@ class ReadConfig:
         return self.config
 
     def with_rules(self, change: Callable[[ResponseRule], ResponseRule]) -> ReadConfig:
-        """Return the same configuration with every rule changed; problems keep the places in the file."""
-        config, flaws = self._read["structured"]
+        """Return the same configuration with every rule changed; problems keep the paths in the file."""
+        config, issues = self._read["structured"]
         if config is None:
             return self._anew(())
         changed = attrs.evolve(config, responses=tuple(map(change, config.responses)))
-        return ReadConfig(self.document, written=self.written, **{**self._read, "structured": (changed, flaws)})
+        return ReadConfig(self.document, written=self.written, **{**self._read, "structured": (changed, issues)})
 
     def _anew(self, tools: Collection[str]) -> ReadConfig:
         return ReadConfig(self.document, written=self.written, tools=tools, **self._read)
@@ -196,10 +196,10 @@ class ReadConfig:
             text = f"unknown key '{shortened(key)}'{hint}"
             self._add(self._problems, self.document.problem((), text, (key,)))
 
-    def _add_flaws(self, place: KeyPath, flaws: list[Flaw]) -> None:
-        for flaw in flaws:
-            at = None if flaw.at is None else (*place, *flaw.at)
-            self._add(self._problems, self.document.problem((*place, *flaw.place), flaw.text, at))
+    def _add_issues(self, path: KeyPath, issues: list[Issue]) -> None:
+        for issue in issues:
+            at = None if issue.at is None else (*path, *issue.at)
+            self._add(self._problems, self.document.problem((*path, *issue.path), issue.text, at))
 
     def _add(self, to: _Told, problem: Problem) -> None:
         if not to.wants(problem):
@@ -285,7 +285,7 @@ def read_config(
         problems=(*whole.problems, *expanded.problems),
         notes=notes,
         secrets=expanded.secrets,
-        hidden=expanded.places,
+        hidden=expanded.paths,
         tools=tools,
     )
 

@@ -1,4 +1,4 @@
-"""Tables as attrs classes, exactly: no value is converted, no key is ignored, all flaws are found at once.
+"""Tables as attrs classes, exactly: no value is converted, no key is ignored, all problems are found at once.
 
 A plugin's author writes a plain attrs class. Field metadata: "help" describes the key; "min", "max" and "above" limit a
 number; "secret" keeps the value out of all errors.
@@ -25,42 +25,42 @@ T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
-class Flaw:
+class Issue:
     """A value that does not fit its class.
 
     Attributes:
-        place: Where, relative to the structured value.
+        path: Where, relative to the structured value.
         text: The fault.
-        at: The place whose line counts, if different.
+        at: The path whose line counts, if different.
     """
 
-    place: KeyPath
+    path: KeyPath
     text: str
     at: KeyPath | None = None
 
 
 def structure(
     value: Any, cls: type[T], *, hidden: frozenset[KeyPath] = frozenset(), beside: Iterable[str] = ()
-) -> tuple[T | None, list[Flaw]]:
-    """Return an instance of an attrs class for a table, or None and all flaws of the table.
+) -> tuple[T | None, list[Issue]]:
+    """Return an instance of an attrs class for a table, or None and all issues of the table.
 
     Args:
-        hidden: Places whose values are not shown.
+        hidden: Paths whose values are not shown.
         beside: Further keys the same table may have, not handled by the class, to suggest for an unknown one.
     """
     try:
         return _converter.structure(value, cls), []
     except Exception as error:  # noqa: BLE001  a plugin's class may raise anything when instantiated
-        finder = _FlawFinder(hidden, frozenset(beside))
+        finder = _IssueCollector(hidden, frozenset(beside))
         finder.collect(error, (), secret=False)
-        return None, finder.flaws
+        return None, finder.issues
 
 
 def structure_mapping(settings: Mapping[str, Any], cls: type[T]) -> tuple[T | None, list[str]]:
-    """Return an instance of an attrs class for a mapping given in code, or None and a sentence for each flaw."""
-    value, flaws = structure(settings, cls)
-    told = flaws[:MAX_PROBLEMS]
-    return value, [": ".join(part for part in (format_path(flaw.place), flaw.text) if part) for flaw in told]
+    """Return an instance of an attrs class for a mapping given in code, or None and a sentence for each issue."""
+    value, issues = structure(settings, cls)
+    told = issues[:MAX_PROBLEMS]
+    return value, [": ".join(part for part in (format_path(issue.path), issue.text) if part) for issue in told]
 
 
 class _WrongError(Exception):
@@ -79,53 +79,53 @@ class _ItemsError(Exception):
         super().__init__("items")
 
 
-class _FlawFinder:
-    """A collector of flaws from a tree of errors. Its state: the flaws found so far."""
+class _IssueCollector:
+    """A collector of issues from a tree of errors. Its state: the issues found so far."""
 
     def __init__(self, hidden: frozenset[KeyPath], beside: frozenset[str]) -> None:
-        self.flaws: list[Flaw] = []
+        self.issues: list[Issue] = []
         self._hidden = hidden
         self._beside = beside
 
-    def collect(self, error: Exception, place: KeyPath, *, secret: bool) -> None:
-        """Add the flaws of an error and those inside it."""
+    def collect(self, error: Exception, path: KeyPath, *, secret: bool) -> None:
+        """Add the issues of an error and those inside it."""
         if isinstance(error, _WrongError):
-            self._add(place, _wrong_text(error, secret or place in self._hidden))
+            self._add(path, _wrong_text(error, secret or path in self._hidden))
         elif isinstance(error, _ItemsError):
             for key, inner in error.errors:
-                self.collect(inner, (*place, key), secret=secret or (isinstance(key, str) and is_secret_name(key)))
+                self.collect(inner, (*path, key), secret=secret or (isinstance(key, str) and is_secret_name(key)))
         elif isinstance(error, ClassValidationError):
-            self._fields(error, place, secret)
+            self._fields(error, path, secret)
         elif isinstance(error, ForbiddenExtraKeysError):
             keys = own_keys(error.cl) if error.cl is ToolsTable else _keys(error.cl)
-            known = sorted({*keys, *(self._beside if not place else ())})
+            known = sorted({*keys, *(self._beside if not path else ())})
             for key in sorted(error.extra_fields):
                 hint = ""
-                if len(self.flaws) < MAX_PROBLEMS:
+                if len(self.issues) < MAX_PROBLEMS:
                     hint = did_you_mean(key, known) or f" (known: {', '.join(known) or 'none'})"
-                self._add(place, f"unknown key '{shortened(key)}'{hint}", at=(*place, key))
+                self._add(path, f"unknown key '{shortened(key)}'{hint}", at=(*path, key))
         else:
             text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
             if isinstance(error, KeyError):  # its text is just the key
                 text = f"KeyError: {error}"
-            self._add(place, printable(text) or type(error).__name__)
+            self._add(path, printable(text) or type(error).__name__)
 
-    def _fields(self, error: ClassValidationError, place: KeyPath, secret: bool) -> None:
+    def _fields(self, error: ClassValidationError, path: KeyPath, secret: bool) -> None:
         fields = attrs.fields_dict(error.cl)
         of_fields, of_class = error.group_exceptions()
         for inner, note in of_fields:
             if isinstance(inner, KeyError):
-                self._add((*place, note.name), "required key missing")
+                self._add((*path, note.name), "required key missing")
                 continue
             marked = bool(fields[note.name].metadata.get("secret")) or is_secret_name(note.name)
-            self.collect(inner, (*place, note.name), secret=secret or marked)
+            self.collect(inner, (*path, note.name), secret=secret or marked)
         for other in of_class:
             # A class's own errors mostly start with the name of a field.
             name = str(other).partition(" ")[0].strip("'\"")
-            self.collect(other, (*place, name) if name in fields else place, secret=secret)
+            self.collect(other, (*path, name) if name in fields else path, secret=secret)
 
-    def _add(self, place: KeyPath, text: str, at: KeyPath | None = None) -> None:
-        self.flaws.append(Flaw(place=place, text=text, at=at))
+    def _add(self, path: KeyPath, text: str, at: KeyPath | None = None) -> None:
+        self.issues.append(Issue(path=path, text=text, at=at))
 
 
 def _wrong_text(error: _WrongError, secret: bool) -> str:

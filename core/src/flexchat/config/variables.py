@@ -28,13 +28,13 @@ class Expanded:
         document: The same document, with values instead of placeholders.
         problems: A problem for each variable that is not set.
         secrets: The inserted values of 6 characters or more.
-        places: Texts that came, wholly or partly, from the environment: their values are not shown.
+        paths: Texts that came, wholly or partly, from the environment: their values are not shown.
     """
 
     document: ConfigDocument
     problems: tuple[Problem, ...] = ()
     secrets: frozenset[str] = frozenset()
-    places: frozenset[KeyPath] = frozenset()
+    paths: frozenset[KeyPath] = frozenset()
 
 
 def expand_variables(document: ConfigDocument, look_up: Callable[[str], str | None]) -> Expanded:
@@ -48,34 +48,34 @@ def expand_variables(document: ConfigDocument, look_up: Callable[[str], str | No
     """
     problems: list[Problem] = []
     secrets: set[str] = set()
-    places: set[KeyPath] = set()
+    paths: set[KeyPath] = set()
 
-    def expand(value: Any, place: KeyPath) -> Any:
+    def expand(value: Any, path: KeyPath) -> Any:
         if isinstance(value, dict):
-            return {key: expand(item, (*place, key)) for key, item in value.items()}
+            return {key: expand(item, (*path, key)) for key, item in value.items()}
         if isinstance(value, list):
-            return [expand(item, (*place, index)) for index, item in enumerate(value)]
+            return [expand(item, (*path, index)) for index, item in enumerate(value)]
         if not isinstance(value, str) or "${" not in value:
             return value
-        return _PLACEHOLDER.sub(lambda found: replacement(found, place), value)
+        return _PLACEHOLDER.sub(lambda found: replacement(found, path), value)
 
-    def replacement(found: re.Match[str], place: KeyPath) -> str:
+    def replacement(found: re.Match[str], path: KeyPath) -> str:
         if found["escaped"]:
             return "$"
         name, default = found["name"], found["default"]
         try:
             set_to = look_up(name)
         except KeyStorageError as error:
-            problems.append(document.problem(place, str(error)))
+            problems.append(document.problem(path, str(error)))
             return found[0]
         if default is not None and not set_to:
             return default
         if set_to is None:
             store = f", or store it with flexchat keys set {name}" if is_key_name(name) and is_secret_name(name) else ""
             hint = f"export it first{store} (for the text itself write $${{{name}}})"
-            problems.append(document.problem(place, f"environment variable {name} is not set: {hint}"))
+            problems.append(document.problem(path, f"environment variable {name} is not set: {hint}"))
             return found[0]
-        places.add(place)
+        paths.add(path)
         secrets.add(set_to)
         return set_to
 
@@ -84,5 +84,5 @@ def expand_variables(document: ConfigDocument, look_up: Callable[[str], str | No
         document=attrs.evolve(document, data=data),
         problems=tuple(problems),
         secrets=frozenset(s for s in secrets if len(s) >= MIN_SECRET_CHARS),
-        places=frozenset(places),
+        paths=frozenset(paths),
     )

@@ -1,4 +1,4 @@
-"""Places and values as errors name them: readable, short, and without secrets."""
+"""Paths and values as errors name them: readable, short, and without secrets."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SECRET_WORDS = {"apikey", "authorization", "cookie", "credential", "credentials
 _SECRET_WORDS |= {"passwords", "pwd", "secret", "secrets", "token"}
 
 
-def format_path(place: KeyPath) -> str:
-    """Return a place in readable form: ``responses[1].tools.allowed_tools[0]``."""
-    parts = [f"[{key}]" if isinstance(key, int) else f".{_format_key(key)}" for key in place]
+def format_path(path: KeyPath) -> str:
+    """Return a path in readable form: ``responses[1].tools.allowed_tools[0]``."""
+    parts = [f"[{key}]" if isinstance(key, int) else f".{_format_key(key)}" for key in path]
     return "".join(parts).removeprefix(".")
 
 
@@ -80,9 +80,9 @@ def is_secret_name(name: str) -> bool:
     )
 
 
-def is_secret_path(place: KeyPath) -> bool:
-    """Return whether a place is, or is inside, something whose name marks it as secret."""
-    return any(isinstance(key, str) and is_secret_name(key) for key in place)
+def is_secret_path(path: KeyPath) -> bool:
+    """Return whether a path is, or is inside, something whose name marks it as secret."""
+    return any(isinstance(key, str) and is_secret_name(key) for key in path)
 
 
 def _format_key(key: str) -> str:

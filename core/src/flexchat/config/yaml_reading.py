@@ -57,7 +57,7 @@ class YamlError(ValueError):
 def read_yaml(
     text: str, *, max_depth: int, max_values: int
 ) -> tuple[Any, dict[KeyPath, int], list[tuple[KeyPath, int, int]]]:
-    """Return the only document of a text: its data, the lines of its places, and the keys written twice.
+    """Return the only document of a text: its data, the lines of its paths, and the keys written twice.
 
     The parts of a value that an alias stands for are at the line of the alias. An empty text is an empty table.
 
@@ -104,7 +104,7 @@ class _Open:
     """
 
     value: Any
-    place: KeyPath
+    path: KeyPath
     anchor: str | None
     size: int = 1
     key: str | None = None
@@ -167,10 +167,10 @@ class _Builder:
         top.key = key
         if key == "<<":
             return
-        place = (*top.place, key)
+        path = (*top.path, key)
         if key in top.keys:
-            self.twice.append((place, top.keys[key], line))
-        top.keys[key] = self.lines[place] = line
+            self.twice.append((path, top.keys[key], line))
+        top.keys[key] = self.lines[path] = line
 
     def _collection(self, value: Any, event: Any, line: int) -> None:
         top = self._open[-1] if self._open else None
@@ -180,17 +180,17 @@ class _Builder:
             raise YamlError(line, f"tables and lists are nested more than {self._max_depth} deep")
         if event.anchor is not None:
             self._anchors.pop(event.anchor, None)  # an alias of it inside of it has no value yet
-        self._open.append(_Open(value, self._next_place(line), event.anchor))
+        self._open.append(_Open(value, self._next_path(line), event.anchor))
 
-    def _next_place(self, line: int) -> KeyPath:
+    def _next_path(self, line: int) -> KeyPath:
         if not self._open:
             return ()
         top = self._open[-1]
         if isinstance(top.value, dict):
-            return (*top.place, top.key or "")
-        place = (*top.place, len(top.value))
-        self.lines[place] = line
-        return place
+            return (*top.path, top.key or "")
+        path = (*top.path, len(top.value))
+        self.lines[path] = line
+        return path
 
     def _end(self, line: int) -> None:
         done = self._open.pop()
@@ -224,7 +224,7 @@ class _Builder:
         if top.size > self._max_values:
             raise YamlError(line, f"there are more than {self._max_values:,} values, those of aliases included")
         if isinstance(top.value, list):
-            self.lines.setdefault((*top.place, len(top.value)), line)
+            self.lines.setdefault((*top.path, len(top.value)), line)
             top.value.append(value)
             return
         key, top.key = top.key or "", None
@@ -235,7 +235,7 @@ class _Builder:
             if not isinstance(each, dict):
                 raise YamlError(line, "<< takes a table, or a list of tables")
             for name, part in each.items():
-                self.lines.setdefault((*top.place, name), line)
+                self.lines.setdefault((*top.path, name), line)
                 top.merged.setdefault(name, part)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 MASK = "***"
 
-_SHORTEST = 6  # a shorter "secret" would blot out ordinary words
+_MIN_CHARS = 6  # a shorter "secret" would blot out ordinary words
 _MAX_ADDED = 1_000
 _PLAIN = frozenset(string.ascii_letters + string.digits)
 _SECRET_NAME = re.compile(r"(?i)(key|token|secret|passw(or)?d|pwd|credential)s?$|^(auth|dsn)$|database_url$")
@@ -88,7 +88,7 @@ class Mask:
 
     def add(self, secret: str) -> None:
         """Mask one more value from now on, such as a token fetched for a request; the last 1,000 of them are kept."""
-        if len(secret) < _SHORTEST or secret in self._secrets:
+        if len(secret) < _MIN_CHARS or secret in self._secrets:
             return
         self._added.append(secret)
         if len(self._added) > _MAX_ADDED:
@@ -131,7 +131,7 @@ class Mask:
         return [self.data(item) for item in value] if isinstance(value, (list, tuple)) else value
 
     def _take(self, secrets: Iterable[str]) -> None:
-        new = {secret for secret in secrets if len(secret) >= _SHORTEST} - self._secrets
+        new = {secret for secret in secrets if len(secret) >= _MIN_CHARS} - self._secrets
         self._secrets |= new
         forms = [*self._forms, *(form for secret in new for form in _forms(secret))]
         self._forms = tuple(
@@ -152,7 +152,7 @@ def _forms(secret: str) -> tuple[_Form, ...]:
     """Return the ways to write a secret."""
     forms = []
     for value in dict.fromkeys((secret, _password_in(secret))):
-        if len(value) >= _SHORTEST:
+        if len(value) >= _MIN_CHARS:
             runs = re.findall(r"[A-Za-z0-9]+", value)
             forms.append(_Form(secret, max(runs, key=len, default=""), re.compile(_escaped(value))))
             forms += [_Form(secret, core, re.compile(re.escape(core))) for core in _base64_cores(value)]
@@ -196,7 +196,7 @@ def _base64_cores(secret: str) -> set[str]:
     for before, skipped in ((0, 0), (1, 2), (2, 3)):
         whole = base64.b64encode(bytes(before) + raw).decode()
         core = whole[skipped : (before + len(raw)) * 8 // 6]
-        if len(core) > _SHORTEST:
+        if len(core) > _MIN_CHARS:
             cores |= {core, core.replace("+", "-").replace("/", "_")}
     return cores
 
@@ -206,7 +206,7 @@ _remembered: set[str] = set()
 
 def remember_secret(value: str) -> None:
     """Make sure that a stored key, which no variable or setting contains, is masked like those."""
-    if len(value) >= _SHORTEST:
+    if len(value) >= _MIN_CHARS:
         _remembered.add(value)
 
 
@@ -219,6 +219,6 @@ def secrets_of_environment(environ: Mapping[str, str] | None = None) -> frozense
     found = {
         value
         for name, value in variables.items()
-        if _SECRET_NAME.search(name) and name not in _NO_SECRETS and len(value) >= _SHORTEST
+        if _SECRET_NAME.search(name) and name not in _NO_SECRETS and len(value) >= _MIN_CHARS
     }
     return frozenset(found | _remembered if environ is None else found)

@@ -10,7 +10,7 @@ from ..domain import ReasoningDelta, TextDelta, ToolCallDelta
 from ..errors import ForgottenEventsError
 
 MAX_EVENTS = 100_000
-MOST_CHARACTERS = 8 * 1024 * 1024
+MAX_CHARACTERS = 8 * 1024 * 1024
 """Of the pieces of answers. Other events hold data the turn holds anyway."""
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class EventLog(Generic[T]):
     def __init__(
         self,
         most_events: int = MAX_EVENTS,
-        most_characters: int = MOST_CHARACTERS,
+        most_characters: int = MAX_CHARACTERS,
         *,
         size: Callable[[T], int] = characters,
         first: int = 1,

@@ -1023,10 +1023,10 @@ class CheckedConfig(Protocol):
 
     config: Any
 
-    def problem(self, place: tuple[str | int, ...], text: str) -> None:
-        """Report a problem at a place, ("glossary", "file"); the file's name and the line are added for you."""
+    def problem(self, path: tuple[str | int, ...], text: str) -> None:
+        """Report a problem at a path, ("glossary", "file"); the file's name and the line are added for you."""
 
-    def note(self, place: tuple[str | int, ...], text: str) -> None:
+    def note(self, path: tuple[str | int, ...], text: str) -> None:
         """Report something worth noting that is not an error."""
 
     def add(self, problem: Problem) -> None:

@@ -46,45 +46,45 @@ class StoreOpener:
             self._embedder(common, ("embedding",))
         for name, store in stores.items():
             entry = self.config.stores[name]
-            place = ("stores", name)
+            path = ("stores", name)
             choice = entry.embedding or self.config.embedding
-            at = (*place, "embedding") if entry.embedding else ("embedding",)
-            embedder = self._embedder(choice, at) if choice else self.reading.attempt(place, self._local_embedder)
+            at = (*path, "embedding") if entry.embedding else ("embedding",)
+            embedder = self._embedder(choice, at) if choice else self.reading.attempt(path, self._local_embedder)
             context = DocumentStoreContext(
                 name=name,
                 folder=self.reading.document.folder if self.reading.document.source else None,
                 embedder=embedder,
-                reranker=self._reranker(entry.rerank, (*place, "rerank")) if entry.rerank else None,
+                reranker=self._reranker(entry.rerank, (*path, "rerank")) if entry.rerank else None,
             )
-            retriever = self.reading.attempt(place, functools.partial(store.type.create, store.settings, context))
+            retriever = self.reading.attempt(path, functools.partial(store.type.create, store.settings, context))
             if retriever is not None:
                 opened[name] = retriever
         return opened
 
-    def _embedder(self, choice: EmbeddingChoice, place: tuple[str, ...]) -> StoreEmbedder | None:
+    def _embedder(self, choice: EmbeddingChoice, path: tuple[str, ...]) -> StoreEmbedder | None:
         if choice.llm not in self.llms:
             if choice.llm in self.config.llms:
                 return None  # its entry has a problem, reported there
             if choice.llm in self.host.providers.conflicts:
-                self.reading.problem((*place, "llm"), self.host.providers.missing(choice.llm))
+                self.reading.problem((*path, "llm"), self.host.providers.missing(choice.llm))
                 return None
             if choice.llm not in self.local:
                 known = [*self.llms, *self.local]
                 hint = did_you_mean(choice.llm, known)
                 listed = ", ".join(known) or "none"
                 self.reading.problem(
-                    (*place, "llm"), f"nothing makes embeddings as '{choice.llm}'{hint}; there is {listed}"
+                    (*path, "llm"), f"nothing makes embeddings as '{choice.llm}'{hint}; there is {listed}"
                 )
                 return None
         resolve = functools.partial(self.llms.resolve, choice.llm, choice.model, beside=self.local)
-        resolved = self.reading.attempt(place, resolve)
+        resolved = self.reading.attempt(path, resolve)
         if resolved is None:
             return None
         llm, model = resolved
         if not hasattr(llm.provider, "embed"):
-            self.reading.problem((*place, "llm"), f"{llm.name} (provider {llm.provider.name}) cannot make embeddings")
+            self.reading.problem((*path, "llm"), f"{llm.name} (provider {llm.provider.name}) cannot make embeddings")
         elif not model:
-            self.reading.problem(place, f"no model: write 'model' here, or 'default_model' in llms.{llm.name}")
+            self.reading.problem(path, f"no model: write 'model' here, or 'default_model' in llms.{llm.name}")
         else:
             return self._shared(llm, model)
         return None
@@ -98,12 +98,12 @@ class StoreOpener:
         """Return a model's embedder, shared by all stores because it caches questions."""
         return self._embedders.setdefault((llm.name, model), StoreEmbedder(llm, model))
 
-    def _reranker(self, name: str, place: tuple[str, ...]) -> Reranker | None:
+    def _reranker(self, name: str, path: tuple[str, ...]) -> Reranker | None:
         type_ = self.host.rerankers.by_name.get(name)
         if type_ is None:
-            self.reading.problem(place, self.host.rerankers.missing(name))
+            self.reading.problem(path, self.host.rerankers.missing(name))
             return None
-        reranker: Reranker | None = self.reading.attempt(place, type_.create)
+        reranker: Reranker | None = self.reading.attempt(path, type_.create)
         if reranker is not None:
             self.held.append(reranker)
         return reranker

@@ -56,21 +56,21 @@ def read_tool_settings(
     tools = reading.document.data.get("tools")
     leave_out = isinstance(tools, Mapping) and tools.get("on_error") == "leave out"
     read = ToolSettings()
-    for place, table in reading.tables("tools", "registry"):
-        trouble = _entry_trouble(reading, host, place, table, read.structured)
+    for path, table in reading.tables("tools", "registry"):
+        trouble = _entry_trouble(reading, host, path, table, read.structured)
         if trouble is None or ((has_sources or table["name"] in given) and _is_of_no_plugin(table, host)):
             continue
         where, text = trouble
         name = table["name"]
         text = text.removeprefix(f"Tool {name}: ")
         if leave_out:
-            read.left_out[int(place[-1])] = name
+            read.left_out[int(path[-1])] = name
             log.warning("tool %s is left out: %s", name, text)
-            reading.note(place, f"tool '{name}' is left out: {text}")
+            reading.note(path, f"tool '{name}' is left out: {text}")
         else:
-            reading.problem(where, f"tool '{name}': {text}" if where == place and f"'{name}'" not in text else text)
-    for place, rule in reading.tables("responses"):
-        _note_left_out(reading, place, rule, read.left_out.values())
+            reading.problem(where, f"tool '{name}': {text}" if where == path and f"'{name}'" not in text else text)
+    for path, rule in reading.tables("responses"):
+        _note_left_out(reading, path, rule, read.left_out.values())
     return read
 
 
@@ -90,7 +90,7 @@ def tool_trouble(tool: ToolDefinition, host: PluginHost) -> str | None:
 def _entry_trouble(
     reading: ReadConfig,
     host: PluginHost,
-    place: KeyPath,
+    path: KeyPath,
     table: Mapping[str, Any],
     structured: dict[int, Implementation],
 ) -> tuple[KeyPath, str] | None:
@@ -101,13 +101,13 @@ def _entry_trouble(
     if not isinstance(table.get("parameters") or {}, Mapping) or not name:
         return None
     if implementation is None:
-        return _offered_trouble(host, place, table)
+        return _offered_trouble(host, path, table)
     if not isinstance(implementation, dict) or not isinstance(implementation.get("type"), str):
         return None
-    inside = (*place, "implementation")
+    inside = (*path, "implementation")
     if name in host.tools.by_name and not (table.get("description") and table.get("parameters")):
         text = "an entry with an implementation defines a new tool: give it description and parameters, too, or leave"
-        return place, f"{text} the implementation out to have the plugin's tool"
+        return path, f"{text} the implementation out to have the plugin's tool"
     kind = _type(implementation["type"], host)
     if kind is None:
         return (*inside, "type"), host.implementation_types.missing(implementation["type"])
@@ -119,7 +119,7 @@ def _entry_trouble(
         of_handler = reading.settings(inside, implementation.keys() - own, handler.settings_class)
     if settings is None or (handler is not None and of_handler is None):
         return None
-    made = structured[int(place[-1])] = Implementation(type=kind.name, settings=settings, handler_settings=of_handler)
+    made = structured[int(path[-1])] = Implementation(type=kind.name, settings=settings, handler_settings=of_handler)
     try:
         tool = ToolDefinition(
             name=str(name),
@@ -131,7 +131,7 @@ def _entry_trouble(
         )
         ToolRegistry().register(tool)
     except FlexChatError as error:
-        return place, str(error)
+        return path, str(error)
     refusal = _refusal(kind, settings, tool, host) or _missing_store(kind, settings, reading)
     return None if refusal is None else (inside, refusal)
 
@@ -142,19 +142,19 @@ def _is_of_no_plugin(table: Mapping[str, Any], host: PluginHost) -> bool:
     return table.get("implementation") is None and name not in host.tools.by_name and name not in host.tools.conflicts
 
 
-def _offered_trouble(host: PluginHost, place: KeyPath, table: Mapping[str, Any]) -> tuple[KeyPath, str] | None:
+def _offered_trouble(host: PluginHost, path: KeyPath, table: Mapping[str, Any]) -> tuple[KeyPath, str] | None:
     name = table["name"]
     if name not in host.tools.by_name:
         own = "" if name in host.tools.conflicts else "; your own tool needs an 'implementation'"
-        return place, f"{host.tools.missing(name)}{own}"
+        return path, f"{host.tools.missing(name)}{own}"
     changed = {key: table[key] for key in ("description", "parameters") if table.get(key) is not None}
     try:
         tool = attrs.evolve(host.tools.by_name[name], **changed)
         ToolRegistry().register(tool)
     except ToolDefinitionError as error:
-        return place, str(error)
+        return path, str(error)
     trouble = tool_trouble(tool, host)
-    return None if trouble is None else (place, trouble)
+    return None if trouble is None else (path, trouble)
 
 
 def _type(name: str, host: PluginHost) -> ImplementationType | None:
@@ -187,9 +187,9 @@ def _missing_store(kind: ImplementationType, settings: Any, reading: ReadConfig)
     return None
 
 
-def _note_left_out(reading: ReadConfig, place: KeyPath, rule: Mapping[str, Any], left_out: Any) -> None:
+def _note_left_out(reading: ReadConfig, path: KeyPath, rule: Mapping[str, Any], left_out: Any) -> None:
     tools = rule.get("tools")
     allowed = tools.get("allowed_tools") if isinstance(tools, Mapping) else None
     for index, name in enumerate(allowed if isinstance(allowed, list) else ()):
         if name in left_out:
-            reading.note((*place, "tools", "allowed_tools", index), f"tool '{name}' is left out, so it is not offered")
+            reading.note((*path, "tools", "allowed_tools", index), f"tool '{name}' is left out, so it is not offered")

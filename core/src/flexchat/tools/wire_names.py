@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-LONGEST = 64
+MAX_CHARS = 64
 
 # The names that OpenAI, Gemini, Ollama and Anthropic all accept.
 _PORTABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -31,9 +31,9 @@ def wire_names(names: Iterable[str], beside: Iterable[str] = ()) -> dict[str, st
         wanted = re.sub(r"[^A-Za-z0-9_-]", "_", name)
         if not re.match(r"[A-Za-z_]", wanted):
             wanted = "_" + wanted
-        if len(wanted) > LONGEST or wanted.lower() in taken:
+        if len(wanted) > MAX_CHARS or wanted.lower() in taken:
             checksum = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
-            wanted = f"{wanted[: LONGEST - 9]}_{checksum}"
+            wanted = f"{wanted[: MAX_CHARS - 9]}_{checksum}"
         sent[name] = wanted
         taken.add(wanted.lower())
     return sent

@@ -21,7 +21,7 @@ from .topic import Topic, reason
 
 log = logging.getLogger(__name__)
 
-USUAL = (0.25, 0.5)
+DEFAULT_THRESHOLDS = (0.25, 0.5)
 """Distances below which a hit is a match or a partial match, unless the collection, the store or the embedder sets
 others.
 
@@ -107,7 +107,7 @@ class DocumentCollector:
         try:
             query = self._stores[choice.store].query(question, collection=choice.collection, top_k=entry.top_k)
             found = await in_time(until - time.perf_counter(), query)
-            return judged(found, choice, entry, self._usual.get(found.embedding or "", USUAL))
+            return judged(found, choice, entry, self._usual.get(found.embedding or "", DEFAULT_THRESHOLDS))
         except Exception as error:  # noqa: BLE001  a plugin's fault must not end the turn
             self._failed(_spoken(choice), error, notes)
             return None
@@ -138,7 +138,7 @@ def search_text(message: str, topic: Topic) -> str:
 
 
 def judged(
-    found: RetrievalHits, choice: CollectionChoice, entry: StoreEntry, usual: tuple[float, float] = USUAL
+    found: RetrievalHits, choice: CollectionChoice, entry: StoreEntry, usual: tuple[float, float] = DEFAULT_THRESHOLDS
 ) -> CollectionHits | None:
     """Class the hits of one collection by their distance; None if even the nearest is too far.
 

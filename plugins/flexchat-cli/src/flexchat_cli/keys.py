@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
-from flexchat.config.keys import LONGEST, StoredKey, delete_key, is_key_name, key_for, store_key, stored_keys
+from flexchat.config.keys import MAX_CHARS, StoredKey, delete_key, is_key_name, key_for, store_key, stored_keys
 from flexchat.config.wording import is_secret_name
 from flexchat.domain.masking import MASK, Mask
 from flexchat.errors import did_you_mean
@@ -114,7 +114,7 @@ def _read(variable: str, terminal: Terminal) -> str:
         UsageError: There is neither a terminal nor anything on standard input.
     """
     if is_given():
-        content = getattr(sys.stdin, "buffer", sys.stdin).read(LONGEST + 2)
+        content = getattr(sys.stdin, "buffer", sys.stdin).read(MAX_CHARS + 2)
         return content if isinstance(content, str) else content.decode("utf-8", "replace")
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError("there is no terminal to ask at: give the key on standard input")

@@ -35,10 +35,11 @@ def named_prompts(context: CommandContext) -> Mapping[str, PromptEntry]:
     if config is None or "prompts" not in config.document.data:
         return {}
     kind: type[Mapping[str, PromptEntry]] = Mapping[str, PromptEntry]  # type: ignore[type-abstract]
-    prompts, flaws = structure(config.document.data["prompts"], kind)
+    prompts, issues = structure(config.document.data["prompts"], kind)
     if prompts is None:
-        places = [(("prompts", *f.place), f.text, None if f.at is None else ("prompts", *f.at)) for f in flaws]
-        raise ConfigError([config.document.problem(*place) for place in places])
+        at = [None if issue.at is None else ("prompts", *issue.at) for issue in issues]
+        problem = config.document.problem
+        raise ConfigError([problem(("prompts", *i.path), i.text, at) for i, at in zip(issues, at, strict=True)])
     return prompts
 
 

@@ -13,7 +13,7 @@ from flexchat import ConfigError, Problem
 from flexchat.host import json_error_message, read_file
 
 from .cases import Case, CaseFile
-from .checking import CaseFlaw, Offered, Place, flaws_of
+from .checking import CaseIssue, KeyPath, Offered, find_issues
 
 if TYPE_CHECKING:
     from flexchat.host import ConfigDocument
@@ -55,10 +55,10 @@ def named_files(
         files += [path for path in matches if path.is_file()]
         if not matches:
             texts.append(f"there is no such file: {pattern}")
-        place: Place = ("validation", "files", index)
+        key_path: KeyPath = ("validation", "files", index)
         for text in texts:
             path = f"validation.files[{index}]"
-            problems.append(document.problem(place, text) if document else Problem(path=path, text=text))
+            problems.append(document.problem(key_path, text) if document else Problem(path=path, text=text))
     return files, problems
 
 
@@ -73,28 +73,28 @@ def cases_in(file: Path, offered: Offered) -> tuple[list[ReadCase], list[Problem
     problems = list(document.problems)
     listed = isinstance(document.data.get("cases", []), list)
     _, wrong = structure({**document.data, **({"cases": []} if listed else {})}, CaseFile)
-    problems += [document.problem(flaw.place, flaw.text, flaw.at) for flaw in wrong]
+    problems += [document.problem(issue.path, issue.text, issue.at) for issue in wrong]
     cases, more = rows_of(document, ("cases",), offered)
     return cases, [*problems, *more]
 
 
-def rows_of(document: ConfigDocument, place: Place, offered: Offered) -> tuple[list[ReadCase], list[Problem]]:
+def rows_of(document: ConfigDocument, key_path: KeyPath, offered: Offered) -> tuple[list[ReadCase], list[Problem]]:
     """Return the cases in a document's list, and everything that is wrong with each."""
     from flexchat.host import structure
 
     rows: Any = document.data
-    for key in place:
+    for key in key_path:
         rows = rows.get(key) if isinstance(rows, dict) else None
     cases: list[ReadCase] = []
     problems: list[Problem] = []
     for index, row in enumerate(rows if isinstance(rows, list) else ()):
-        here = (*place, index)
-        case, flaws = structure(row, Case)
-        more = [*flaws_of(case, offered)] if case is not None else [*_more_flaws(row, flaws, offered)]
-        for flaw in flaws:
-            at = None if flaw.at is None else (*here, *flaw.at)
-            problems.append(document.problem((*here, *flaw.place), flaw.text, at))
-        problems += [document.problem((*here, *flaw.place), flaw.text) for flaw in more]
+        here = (*key_path, index)
+        case, issues = structure(row, Case)
+        more = [*find_issues(case, offered)] if case is not None else [*_find_more_issues(row, issues, offered)]
+        for issue in issues:
+            at = None if issue.at is None else (*here, *issue.at)
+            problems.append(document.problem((*here, *issue.path), issue.text, at))
+        problems += [document.problem((*here, *issue.path), issue.text) for issue in more]
         if case is not None:
             cases.append(ReadCase(case, document.problem((*here, "name"), ""), usable=not more))
     return cases, problems
@@ -160,24 +160,24 @@ def failed(file: Path, text: str) -> ConfigError:
     return ConfigError([Problem(path="", text=text, source=str(file))])
 
 
-def _more_flaws(row: Any, flaws: Iterable[Any], offered: Offered) -> Iterator[CaseFlaw]:
+def _find_more_issues(row: Any, issues: Iterable[Any], offered: Offered) -> Iterator[CaseIssue]:
     """Yield what else is wrong with an unreadable case: checks it without the parts that make it unreadable."""
     from flexchat.host import copied, structure
 
     rest = copied(row)
-    wrong = [flaw.at or flaw.place for flaw in flaws]
-    for place in wrong:
+    wrong = [issue.at or issue.path for issue in issues]
+    for key_path in wrong:
         holder = rest
-        for key in place[:-1]:
+        for key in key_path[:-1]:
             holder = holder[key] if isinstance(holder, (dict, list)) else None
-        if not (place and isinstance(holder, dict) and place[-1] in holder):
+        if not (key_path and isinstance(holder, dict) and key_path[-1] in holder):
             return  # the whole case, an item of a list, or what is missing
-        del holder[place[-1]]
+        del holder[key_path[-1]]
     case, _ = structure(rest, Case)
-    for flaw in flaws_of(case, offered) if case is not None else ():
-        at = flaw.place
-        if not any(at[: len(place)] == place or place[: len(at)] == at for place in wrong):
-            yield flaw
+    for issue in find_issues(case, offered) if case is not None else ():
+        at = issue.path
+        if not any(at[: len(key_path)] == key_path or key_path[: len(at)] == at for key_path in wrong):
+            yield issue
 
 
 def _no_file(path: Path, pattern: str, *, alone: bool) -> str:

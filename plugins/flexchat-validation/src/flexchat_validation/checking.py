@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 NOTHING_EXPECTED = "a case that expects nothing proves nothing: add calls or no_call = true"
 
-Place = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 
 @attrs.frozen
-class CaseFlaw:
+class CaseIssue:
     """A problem with a case: where in it, and what."""
 
-    place: Place
+    path: KeyPath
     text: str
 
     def sentence(self) -> str:
         """Return both in one line."""
         from flexchat.host import format_path
 
-        return ": ".join(part for part in (format_path(self.place), self.text) if part)
+        return ": ".join(part for part in (format_path(self.path), self.text) if part)
 
 
 @attrs.frozen(kw_only=True)
@@ -71,14 +71,14 @@ class Offered:
         return Offered(parameters={**chosen, **own}, are_all=self.are_all or not offers_all)
 
 
-def flaws_of(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
+def find_issues(case: Case, offered: Offered) -> Iterator[CaseIssue]:
     """Yield everything that is wrong with a case.
 
     Args:
         offered: The tools of the configuration.
     """
     if not case.name.strip():
-        yield CaseFlaw(("name",), "the name is empty")
+        yield CaseIssue(("name",), "the name is empty")
     yield from _expectation(case)
     yield from _tools(case, offered)
     offered = offered.to(case)
@@ -90,52 +90,52 @@ def flaws_of(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
         yield from _possible_answers(case, offered)
 
 
-def _expectation(case: Case) -> Iterator[CaseFlaw]:
+def _expectation(case: Case) -> Iterator[CaseIssue]:
     if (case.message is None) == (not case.turns):
-        yield CaseFlaw((), "add message, or turns for several messages" + ("" if case.turns else "; there is neither"))
+        yield CaseIssue((), "add message, or turns for several messages" + ("" if case.turns else "; there is neither"))
     if case.message is not None and not case.message.strip():
-        yield CaseFlaw(("message",), "the message is empty")
+        yield CaseIssue(("message",), "the message is empty")
     answers = case.possible_answers is not None
     if case.turns:
         misplaced = [key for key in ("calls", "no_call", "answer") if getattr(case, key)]
-        yield from (CaseFlaw((key,), "with several messages, this belongs in each of the turns") for key in misplaced)
+        yield from (CaseIssue((key,), "with several messages, this belongs in each of the turns") for key in misplaced)
         if answers:
-            yield CaseFlaw(("possible_answers",), "the leaderboard's rules only support one message, not turns")
+            yield CaseIssue(("possible_answers",), "the leaderboard's rules only support one message, not turns")
         return
     if answers and case.calls is not None:
-        yield CaseFlaw(("possible_answers",), "it replaces calls: use one of the two")
+        yield CaseIssue(("possible_answers",), "it replaces calls: use one of the two")
     if answers and case.judge != "bfcl":
-        yield CaseFlaw(("possible_answers",), 'it is for the leaderboard\'s rules: set judge = "bfcl" with it')
+        yield CaseIssue(("possible_answers",), 'it is for the leaderboard\'s rules: set judge = "bfcl" with it')
     if case.judge == "bfcl" and not answers and not case.no_call:
-        yield CaseFlaw(
+        yield CaseIssue(
             ("judge",), "the leaderboard's rules need its ground truth: add possible_answers or no_call = true"
         )
     elif not case.calls and not case.no_call and not case.possible_answers:
-        yield CaseFlaw((), NOTHING_EXPECTED)
+        yield CaseIssue((), NOTHING_EXPECTED)
     if case.no_call and (case.calls or case.possible_answers):
-        yield CaseFlaw(("no_call",), "calls and no_call contradict each other")
+        yield CaseIssue(("no_call",), "calls and no_call contradict each other")
 
 
-def _turn(place: Place, turn: ExpectedTurn, offered: Offered) -> Iterator[CaseFlaw]:
+def _turn(path: KeyPath, turn: ExpectedTurn, offered: Offered) -> Iterator[CaseIssue]:
     if not turn.message.strip():
-        yield CaseFlaw((*place, "message"), "the message is empty")
+        yield CaseIssue((*path, "message"), "the message is empty")
     if not turn.calls and not turn.no_call:
-        yield CaseFlaw(place, NOTHING_EXPECTED)
+        yield CaseIssue(path, NOTHING_EXPECTED)
     if turn.calls and turn.no_call:
-        yield CaseFlaw((*place, "no_call"), "calls and no_call contradict each other")
-    yield from _calls(place, turn, offered)
+        yield CaseIssue((*path, "no_call"), "calls and no_call contradict each other")
+    yield from _calls(path, turn, offered)
 
 
-def _tools(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
+def _tools(case: Case, offered: Offered) -> Iterator[CaseIssue]:
     for index, name in enumerate(case.tools or ()):
         if not offered.has(name):
             text = f"the config has no tool '{name}'{did_you_mean(name, offered.parameters)}"
-            yield CaseFlaw(("tools", index), f"{text}; define a case's own tool in own_tools")
+            yield CaseIssue(("tools", index), f"{text}; define a case's own tool in own_tools")
     seen: set[str] = set()
     for index, tool in enumerate(case.own_tools):
-        place: Place = ("own_tools", index)
+        path: KeyPath = ("own_tools", index)
         if tool.name in seen:
-            yield CaseFlaw(place, f"another of the case's own tools is called '{tool.name}' already")
+            yield CaseIssue(path, f"another of the case's own tools is called '{tool.name}' already")
         seen.add(tool.name)
         try:
             ToolDefinition(
@@ -145,48 +145,48 @@ def _tools(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
                 implementation=Implementation(type="mock"),
             )
         except ToolDefinitionError as error:
-            yield CaseFlaw(place, str(error))
+            yield CaseIssue(path, str(error))
         else:
-            yield from _schema((*place, "parameters"), tool.parameters)
+            yield from _schema((*path, "parameters"), tool.parameters)
 
 
-def _mocks(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
+def _mocks(case: Case, offered: Offered) -> Iterator[CaseIssue]:
     for name, mock in case.mocks.items():
-        place: Place = ("mocks", name)
+        path: KeyPath = ("mocks", name)
         if not offered.has(name):
-            yield CaseFlaw(place, f"the case offers no tool '{name}'{did_you_mean(name, offered.parameters)}")
+            yield CaseIssue(path, f"the case offers no tool '{name}'{did_you_mean(name, offered.parameters)}")
         if mock.times is not None and mock.error is None:
-            yield CaseFlaw((*place, "times"), "it counts failures: add error")
+            yield CaseIssue((*path, "times"), "it counts failures: add error")
         if mock.error is not None and mock.times is None and mock.result is not None:
-            yield CaseFlaw((*place, "result"), "the tool always fails, so this is never returned: add times")
+            yield CaseIssue((*path, "result"), "the tool always fails, so this is never returned: add times")
 
 
-def _calls(place: Place, turn: ExpectedTurn | Case, offered: Offered) -> Iterator[CaseFlaw]:
+def _calls(path: KeyPath, turn: ExpectedTurn | Case, offered: Offered) -> Iterator[CaseIssue]:
     for index, call in enumerate(turn.calls or ()):
-        yield from _call((*place, "calls", index), call, offered)
+        yield from _call((*path, "calls", index), call, offered)
     if turn.answer is not None:
-        yield from _answer((*place, "answer"), turn.answer)
+        yield from _answer((*path, "answer"), turn.answer)
 
 
-def _call(place: Place, call: ExpectedCall, offered: Offered) -> Iterator[CaseFlaw]:
+def _call(path: KeyPath, call: ExpectedCall, offered: Offered) -> Iterator[CaseIssue]:
     if not offered.has(call.tool):
         names = ", ".join(sorted(offered.parameters)[:10]) or "none"
         text = f"the case offers no tool '{call.tool}'{did_you_mean(call.tool, offered.parameters)}"
-        yield CaseFlaw((*place, "tool"), f"{text}; it offers: {names}")
+        yield CaseIssue((*path, "tool"), f"{text}; it offers: {names}")
     schema = offered.parameters.get(call.tool)
     for key, arguments in (("arguments", call.arguments), ("check", call.check)):
         for name in arguments:
             if not _takes(schema, name):
                 parameters = schema.get("properties", {}) if schema else {}
                 text = f"{call.tool} has no parameter '{name}'{did_you_mean(name, parameters)}"
-                yield CaseFlaw((*place, key, name), text)
+                yield CaseIssue((*path, key, name), text)
     for name, value in call.arguments.items():
         for problem in _refusals(schema, name, value):
-            yield CaseFlaw((*place, "arguments", name), f"{call.tool} would refuse it: {problem}")
+            yield CaseIssue((*path, "arguments", name), f"{call.tool} would refuse it: {problem}")
     for name, check in call.check.items():
-        here = (*place, "check", name)
+        here = (*path, "check", name)
         if name in call.arguments:
-            yield CaseFlaw(here, "arguments already has its value: use one of the two")
+            yield CaseIssue(here, "arguments already has its value: use one of the two")
         yield from _check(here, check)
 
 
@@ -208,53 +208,53 @@ def _refusals(schema: Mapping[str, Any] | None, name: str, value: Any) -> list[s
     return value_problems(name, value, own)
 
 
-def _check(place: Place, check: ArgumentCheck) -> Iterator[CaseFlaw]:
+def _check(path: KeyPath, check: ArgumentCheck) -> Iterator[CaseIssue]:
     if check.one_of is not None and not check.one_of:
-        yield CaseFlaw((*place, "one_of"), "it allows no value at all: name one")
+        yield CaseIssue((*path, "one_of"), "it allows no value at all: name one")
     if check.regex is not None:
-        yield from _pattern((*place, "regex"), check.regex)
+        yield from _pattern((*path, "regex"), check.regex)
     if check.schema is not None:
-        yield from _schema((*place, "schema"), check.schema)
+        yield from _schema((*path, "schema"), check.schema)
     if check.near is None and check.within != attrs.fields(ArgumentCheck).within.default:
-        yield CaseFlaw((*place, "within"), "it is a distance from near: add near")
+        yield CaseIssue((*path, "within"), "it is a distance from near: add near")
 
 
-def _answer(place: Place, answer: AnswerCheck) -> Iterator[CaseFlaw]:
+def _answer(path: KeyPath, answer: AnswerCheck) -> Iterator[CaseIssue]:
     if not answer.contains and answer.regex is None:
-        yield CaseFlaw(place, "it asks for nothing: add contains or regex")
+        yield CaseIssue(path, "it asks for nothing: add contains or regex")
     if answer.regex is not None:
-        yield from _pattern((*place, "regex"), answer.regex)
+        yield from _pattern((*path, "regex"), answer.regex)
 
 
-def _pattern(place: Place, pattern: str) -> Iterator[CaseFlaw]:
+def _pattern(path: KeyPath, pattern: str) -> Iterator[CaseIssue]:
     from flexchat.host import NoEngineError, PatternError, compile_pattern
 
     try:
         compile_pattern(pattern)
     except PatternError as error:
         is_missing = isinstance(error, NoEngineError)
-        yield CaseFlaw(place, str(error) if is_missing else f"this is not a regular expression: {error}")
+        yield CaseIssue(path, str(error) if is_missing else f"this is not a regular expression: {error}")
 
 
-def _schema(place: Place, schema: Mapping[str, Any]) -> Iterator[CaseFlaw]:
+def _schema(path: KeyPath, schema: Mapping[str, Any]) -> Iterator[CaseIssue]:
     from flexchat.host import schema_problems
 
     for problem in schema_problems(schema):
-        yield CaseFlaw(place, problem)
+        yield CaseIssue(path, problem)
 
 
-def _possible_answers(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
+def _possible_answers(case: Case, offered: Offered) -> Iterator[CaseIssue]:
     if not case.possible_answers:
-        yield CaseFlaw(("possible_answers",), NOTHING_EXPECTED)
+        yield CaseIssue(("possible_answers",), NOTHING_EXPECTED)
     for index, answer in enumerate(case.possible_answers or ()):
-        place: Place = ("possible_answers", index)
+        path: KeyPath = ("possible_answers", index)
         arguments = next(iter(answer.values()), None)
         if len(answer) != 1 or not isinstance(arguments, Mapping):
-            yield CaseFlaw(place, "expected one tool's name with a table of its arguments")
+            yield CaseIssue(path, "expected one tool's name with a table of its arguments")
             continue
         (name,) = answer
         if not offered.has(name):
-            yield CaseFlaw(place, f"the case offers no tool '{name}'{did_you_mean(name, offered.parameters)}")
+            yield CaseIssue(path, f"the case offers no tool '{name}'{did_you_mean(name, offered.parameters)}")
         for argument, values in arguments.items():
             if not isinstance(values, (list, tuple)) or not values:
-                yield CaseFlaw((*place, name, argument), "expected a list of the values it may have")
+                yield CaseIssue((*path, name, argument), "expected a list of the values it may have")

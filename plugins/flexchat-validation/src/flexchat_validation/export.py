@@ -96,7 +96,8 @@ def read_file(path: Path) -> Any:
         raise
     except json.JSONDecodeError as error:
         raise StorageError(
-            f"validation results: '{path}', line {error.lineno}, is not JSON: {json_error_message(error)}; nothing was loaded"
+            f"validation results: '{path}', line {error.lineno}, is not JSON: {json_error_message(error)}; "
+            "nothing was loaded"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error

@@ -13,7 +13,7 @@ from flexchat.host import did_you_mean, format_path
 from .arguments import shorten
 from .case_files import ReadCase, cases_in, named_files, rows_of
 from .cases import Case, ExpectedTurn, ValidationTable, table_of
-from .checking import Offered, flaws_of
+from .checking import Offered, find_issues
 from .model_ids import wrong_models
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def usable_cases(
 def check_cases(cases: Iterable[Case], chat_config: Config | None = None) -> list[str]:
     """Check cases created in code or imported; return the problems, one sentence each, with the case's name."""
     offered = Offered.of(chat_config) if chat_config is not None else Offered()
-    return [f"case '{case.name}': {flaw.sentence()}" for case in cases for flaw in flaws_of(case, offered)]
+    return [f"case '{case.name}': {issue.sentence()}" for case in cases for issue in find_issues(case, offered)]
 
 
 def turns_of(case: Case) -> tuple[ExpectedTurn, ...]:
@@ -172,11 +172,11 @@ def _of_code(cases: Iterable[Case], offered: Offered) -> tuple[list[ReadCase], l
     problems: list[Problem] = []
     for index, case in enumerate(cases):
         path = f"validation.cases[{index}]"
-        flaws = [*flaws_of(case, offered)]
-        cases_read.append(ReadCase(case, Problem(path=path, text=""), usable=not flaws))
-        for flaw in flaws:
-            inner = format_path(flaw.place)
-            problems.append(Problem(path=f"{path}.{inner}" if inner else path, text=flaw.text))
+        issues = [*find_issues(case, offered)]
+        cases_read.append(ReadCase(case, Problem(path=path, text=""), usable=not issues))
+        for issue in issues:
+            inner = format_path(issue.path)
+            problems.append(Problem(path=f"{path}.{inner}" if inner else path, text=issue.text))
     return cases_read, problems
 
 

@@ -16,7 +16,7 @@ from flexchat.host import path_exists
 from ..bfcl_rules import matches
 from ..case_files import failed, json_lines
 from ..cases import Case, CaseTool
-from ..checking import Offered, flaws_of
+from ..checking import Offered, find_issues
 from ..reading import Imported
 
 __all__ = ["bfcl_cases", "category_of", "json_schema_of", "matches", "read_bfcl"]
@@ -76,7 +76,7 @@ def read_bfcl(questions: Path, answers: Path | None = None, *, limit: int | None
         except _LeftOutError as reason:
             notes.append(f"{id}: left out: {reason}")
             continue
-        wrong = next(flaws_of(case, Offered()), None)
+        wrong = next(find_issues(case, Offered()), None)
         if wrong is not None:
             notes.append(f"{id}: left out: {wrong.sentence()}")
         else:

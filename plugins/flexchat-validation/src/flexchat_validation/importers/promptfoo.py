@@ -21,7 +21,7 @@ from flexchat import ConfigError, Problem
 
 from ..case_files import failed, read_text
 from ..cases import AnswerCheck, Case, CaseTool
-from ..checking import Offered, flaws_of
+from ..checking import Offered, find_issues
 from ..reading import Imported
 from .promptfoo_assertions import Wanted, complete, listed, read_assertion, table
 
@@ -124,7 +124,7 @@ def _case(
         tags=tags,
     )
     offered = Offered() if tools else Offered(parameters=dict.fromkeys(call.tool for call in test_case.calls))
-    wrong = next(flaws_of(case, offered), None)
+    wrong = next(find_issues(case, offered), None)
     if wrong is not None:
         raise _LeftOutError(wrong.sentence())
     return case, notes
