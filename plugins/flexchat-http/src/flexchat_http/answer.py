@@ -52,9 +52,9 @@ def value_of(answer: Fetched, *, reading: str = "auto", is_write: bool = False) 
             if reading == "auto" and not kind and text is not None:
                 return text
             begins = " ".join((text or "").split())[:MAX_BEGINNING_CHARS] if "\0" not in (text or "") else ""
-            shown = f"it begins with: {begins}" if begins else f"{len(answer.body)} bytes that are no text"
-            said = f"{_host(answer)} answered {answer.status} with JSON that cannot be read; {shown}"
-            raise FetchError(said, may_have_arrived=is_write) from None
+            excerpt = f"it begins with: {begins}" if begins else f"{len(answer.body)} bytes that are no text"
+            problem = f"{_host(answer)} answered {answer.status} with JSON that cannot be read; {excerpt}"
+            raise FetchError(problem, may_have_arrived=is_write) from None
     text = _text(answer) if reading == "text" or _is_text(kind) or declared else None
     if text is None:
         if is_write:  # The status means success, so the write has taken effect.
@@ -79,21 +79,21 @@ def check_status(answer: Fetched, mask: Any, *, key_sent: bool = False) -> None:
     if 200 <= status < 300 or status == 303:
         return
     detail = _detail(answer, mask)
-    said = f"{_host(answer)} answered {status}{_phrase(status)}" + (f": {detail}" if detail else "")
+    summary = f"{_host(answer)} answered {status}{_phrase(status)}" + (f": {detail}" if detail else "")
     if 300 <= status < 400:
         target = mask(answer.headers.get("location", "")[:200])
         raise FetchError(
-            f"{said} (redirects to {target or 'nowhere'}; a call that changes something is not redirected)",
+            f"{summary} (redirects to {target or 'nowhere'}; a call that changes something is not redirected)",
             may_have_arrived=status in (301, 302),
         )
     wait_s = retry_after_s(answer.headers)
     if key_sent and status in (409, 422) and b"idempoten" in answer.body.lower():
         if status == 409:
-            text = f"{said} (the same request is still being worked on)"
+            text = f"{summary} (the same request is still being worked on)"
             raise FetchError(text, retryable=True, may_have_arrived=True, retry_after_s=wait_s)
-        raise FetchError(f"{said} (its key has been used for another request)", may_have_arrived=True)
+        raise FetchError(f"{summary} (its key has been used for another request)", may_have_arrived=True)
     raise FetchError(
-        said,
+        summary,
         hint=_HINTS.get(status),
         retryable=status in _TRANSIENT,
         may_have_arrived=status >= 500,
@@ -165,9 +165,9 @@ def _text(answer: Fetched) -> str | None:
 
 def _decoded(answer: Fetched) -> str | None:
     """Decode a body by its declared charset, else UTF-8; None if it is not in that charset."""
-    found = _CHARSET.search(answer.headers.get("content-type", ""))
+    charset = _CHARSET.search(answer.headers.get("content-type", ""))
     try:
-        return answer.body.decode(found[1] if found else "utf-8")
+        return answer.body.decode(charset[1] if charset else "utf-8")
     except (UnicodeError, LookupError):
         return None
 
@@ -193,8 +193,8 @@ def _detail(answer: Fetched, mask: Any) -> str:
         text = _decoded(answer) or answer.body[: 4 * MAX_DETAIL_CHARS].decode("utf-8", "replace")
     if text is None or text == "":
         return ""
-    said = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
-    return str(mask(" ".join(said[: 4 * MAX_DETAIL_CHARS].split())))[:MAX_DETAIL_CHARS]
+    detail = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+    return str(mask(" ".join(detail[: 4 * MAX_DETAIL_CHARS].split())))[:MAX_DETAIL_CHARS]
 
 
 def _phrase(status: int) -> str:

@@ -67,8 +67,8 @@ def secrets_of(auth: Auth | None) -> list[str]:
     """Return the texts that no error may contain."""
     if auth is None:
         return []
-    found = (auth.token, auth.api_key, auth.password, auth.client_secret, auth.issued.value)
-    return [text for text in found if text]
+    secrets = (auth.token, auth.api_key, auth.password, auth.client_secret, auth.issued.value)
+    return [text for text in secrets if text]
 
 
 async def _token(auth: Auth, fetcher: Fetcher, timeout_s: float) -> str:

@@ -37,10 +37,10 @@ def next_page(paging: Paging, request: FetchRequest, answer: Fetched, data: Any)
 
 
 def _next_link(header: str) -> str | None:
-    for found in _LINK.finditer(header):
-        relation = _RELATION.search(found[2])
+    for match in _LINK.finditer(header):
+        relation = _RELATION.search(match[2])
         if relation and "next" in (relation[1] or relation[2] or "").lower().split():
-            return found[1]
+            return match[1]
     return None
 
 

@@ -50,11 +50,11 @@ def build_request(settings: HttpToolSettings, arguments: Mapping[str, Any]) -> F
 
 def merged(*several: Mapping[str, str]) -> dict[str, str]:
     """Return headers of several sources; of one name in any case, the last one counts: the operator's."""
-    found: dict[str, tuple[str, str]] = {}
+    by_name: dict[str, tuple[str, str]] = {}
     for headers in several:
         for name, value in headers.items():
-            found[name.lower()] = (name, value)
-    return dict(found.values())
+            by_name[name.lower()] = (name, value)
+    return dict(by_name.values())
 
 
 def with_query(request: FetchRequest, name: str, value: str) -> FetchRequest:
@@ -132,13 +132,13 @@ def _filled(url: str, values: Mapping[str, Any]) -> str:
     """Fill the URL's placeholders, encoding each value for its part of the URL."""
     parts = urlsplit(url)
 
-    def escaped(found: re.Match[str]) -> str:
-        return quote(_segment(found[1], values), safe="")
+    def escaped(match: re.Match[str]) -> str:
+        return quote(_segment(match[1], values), safe="")
 
-    def of_host(found: re.Match[str]) -> str:
-        text = _segment(found[1], values)
+    def of_host(match: re.Match[str]) -> str:
+        text = _segment(match[1], values)
         if not _HOST_PART.fullmatch(text):
-            raise ToolError(f"'{found[1]}' must consist of letters, digits and hyphens: it is part of a host name")
+            raise ToolError(f"'{match[1]}' must consist of letters, digits and hyphens: it is part of a host name")
         return text
 
     segments = [(part, PLACEHOLDER.sub(escaped, part)) for part in parts.path.split("/")]

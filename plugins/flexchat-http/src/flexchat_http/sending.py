@@ -40,23 +40,23 @@ class Sending:
         Raises:
             FetchError: There was no answer, or the service refused or failed.
         """
-        left = TimeLeft((context.tool.timeout_ms or TIMEOUT_MS) / 1000 * _MARGIN)
+        time_left = TimeLeft((context.tool.timeout_ms or TIMEOUT_MS) / 1000 * _MARGIN)
         request, key_sent = self._addressed(request, context)
         with context.preparing():
-            ready = await authorized(request, self.auth, context.fetcher, left() or 0.0)
-        answer = await self._fetched(ready, context, left)
+            ready = await authorized(request, self.auth, context.fetcher, time_left() or 0.0)
+        answer = await self._fetched(ready, context, time_left)
         if answer.status == 401 and self.auth is not None and self.auth.type == "oauth2":
             self.auth.issued.value = ""  # withdrawn before its time; a request refused for its key has done nothing
             with context.preparing():
-                ready = await authorized(request, self.auth, context.fetcher, left() or 0.0)
-            answer = await self._fetched(ready, context, left)
+                ready = await authorized(request, self.auth, context.fetcher, time_left() or 0.0)
+            answer = await self._fetched(ready, context, time_left)
         check_status(answer, Mask([*self.secrets, *secrets_of(self.auth)]), key_sent=key_sent)
         return answer
 
-    async def _fetched(self, ready: FetchRequest, context: ToolContext, left: TimeLeft) -> Fetched:
+    async def _fetched(self, ready: FetchRequest, context: ToolContext, time_left: TimeLeft) -> Fetched:
         ready = attrs.evolve(ready, secrets=(*self.secrets, *secrets_of(self.auth)))
         return await context.fetcher.fetch(
-            ready, timeout_s=left() or 0.0, max_bytes=self.max_bytes, is_repeat=context.attempt > 1
+            ready, timeout_s=time_left() or 0.0, max_bytes=self.max_bytes, is_repeat=context.attempt > 1
         )
 
     def _addressed(self, request: FetchRequest, context: ToolContext) -> tuple[FetchRequest, bool]:

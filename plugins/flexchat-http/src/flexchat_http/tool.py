@@ -46,20 +46,20 @@ async def _all_pages(settings: HttpToolSettings, request: Any, sending: Sending,
     """Read up to max_pages pages and merge them into {"items", "has_more"}."""
     assert settings.paging is not None
     items: list[Any] = []
-    page, size, seen = request, 0, {request.url}
+    page, size, visited = request, 0, {request.url}
     for _ in range(settings.paging.max_pages):
         answer = await sending.send(page, context)
         size += len(answer.body)
         data = value_of(answer, reading=settings.result)
-        found = picked(data, settings.response_path)
-        items += found if isinstance(found, list) else [] if found is None else [found]
+        picked_items = picked(data, settings.response_path)
+        items += picked_items if isinstance(picked_items, list) else [] if picked_items is None else [picked_items]
         following = next_page(settings.paging, request, answer, data)
         if following is None:
             return {"items": items, "has_more": False}
-        if following.url in seen:
+        if following.url in visited:
             why = "the service names a page again that has been read; whether there are more is unknown"
             return {"items": items, "has_more": True, "stopped": why}
-        seen.add(following.url)
+        visited.add(following.url)
         page = following
         if size > settings.max_bytes:
             break
@@ -134,19 +134,18 @@ def _url_problem(settings: HttpToolSettings, tool: ToolDefinition) -> str | None
         for target in settings.params_mapping.values()
     }
     for name in PLACEHOLDER.findall(settings.url):
-        known = tool.parameters.get("properties") or {}
-        if name not in known and name not in mapped:
-            return (
-                f"url has a placeholder {{{name}}}, which is not a parameter (parameters: {', '.join(known) or 'none'})"
-            )
+        properties = tool.parameters.get("properties") or {}
+        if name not in properties and name not in mapped:
+            known = ", ".join(properties) or "none"
+            return f"url has a placeholder {{{name}}}, which is not a parameter (parameters: {known})"
     return None
 
 
 def _mapping_problem(settings: HttpToolSettings, tool: ToolDefinition) -> str | None:
-    known = tool.parameters.get("properties") or {}
+    properties = tool.parameters.get("properties") or {}
     for name, target in settings.params_mapping.items():
-        if known and name not in known:
-            return f"params_mapping names '{name}', which is not a parameter (parameters: {', '.join(known)})"
+        if properties and name not in properties:
+            return f"params_mapping names '{name}', which is not a parameter (parameters: {', '.join(properties)})"
         place, _, their = target.partition(":")
         if ":" in target and place not in PLACES:
             return f"params_mapping.{name}: '{place}' is not a place (places: {', '.join(PLACES)})"
@@ -161,14 +160,14 @@ def _mapping_problem(settings: HttpToolSettings, tool: ToolDefinition) -> str | 
 
 def _collision(settings: HttpToolSettings, tool: ToolDefinition) -> str | None:
     """Return which two values would be sent under one name, so that one of them would be lost."""
-    taken: dict[tuple[str, str], str] = {}
+    owners: dict[tuple[str, str], str] = {}
     for place, name, source in _sent(settings, tool):
         key = (place, name.lower() if place == "header" else name)
-        if key in taken:
+        if key in owners:
             where = "part of the path" if place == "path" else f"{place} value" if place != "header" else "header"
-            return f"{taken[key]} and {source} are sent as one {where}, '{name}': give one of them another name"
-        taken[key] = source
-    bodies = {name: source for (place, name), source in taken.items() if place == "body"}
+            return f"{owners[key]} and {source} are sent as one {where}, '{name}': give one of them another name"
+        owners[key] = source
+    bodies = {name: source for (place, name), source in owners.items() if place == "body"}
     for name, source in bodies.items():
         outer = next((other for other in bodies if name.startswith(f"{other}.")), None)
         if outer is not None:
@@ -194,8 +193,8 @@ def _sent(settings: HttpToolSettings, tool: ToolDefinition) -> Iterator[tuple[st
     if settings.paging is not None and settings.paging.cursor_param:
         yield "query", settings.paging.cursor_param, "paging.cursor_param"
     in_url = {*PLACEHOLDER.findall(settings.url)}
-    known = tool.parameters.get("properties") or {}
-    for name in dict.fromkeys([*settings.params_mapping, *known]):
+    properties = tool.parameters.get("properties") or {}
+    for name in dict.fromkeys([*settings.params_mapping, *properties]):
         target = settings.params_mapping.get(name)
         if target is not None:
             place, their = place_of(target, settings.method)

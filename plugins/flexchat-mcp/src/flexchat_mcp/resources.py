@@ -135,13 +135,13 @@ def _part(
     resources: Sequence[Mapping[str, Any]], templates: Sequence[Mapping[str, Any]], find: str, start: int
 ) -> dict[str, Any]:
     """Return a part of what a server has, from an entry on: resources, then templates."""
-    entries = [told for each in (*resources, *templates) if (told := _describe(each)) is not None]
+    entries = [entry for each in (*resources, *templates) if (entry := _describe(each)) is not None]
     if find:
-        entries = [told for told in entries if any(find.casefold() in str(text).casefold() for text in told.values())]
+        entries = [e for e in entries if any(find.casefold() in str(text).casefold() for text in e.values())]
     part = entries[start : start + MAX_LISTED]
     page: dict[str, Any] = {
-        "resources": [told for told in part if "uri" in told],
-        "templates": [told for told in part if "uriTemplate" in told],
+        "resources": [entry for entry in part if "uri" in entry],
+        "templates": [entry for entry in part if "uriTemplate" in entry],
         "total": len(entries),
     }
     if start + len(part) < len(entries):

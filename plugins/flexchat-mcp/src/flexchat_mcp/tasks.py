@@ -165,8 +165,8 @@ class Task:
         wishes = state.get("inputRequests") or {}
         if not isinstance(wishes, Mapping):
             raise TaskGoneError(_UNANSWERABLE, is_left=True)
-        open = {name: asked for name, asked in wishes.items() if name not in self._sent}
-        new = {name: asked for name, asked in open.items() if name not in self._replies}
+        open = {name: question for name, question in wishes.items() if name not in self._sent}
+        new = {name: question for name, question in open.items() if name not in self._replies}
         if new:
             self._rounds += 1
             if self._rounds > MAX_ROUNDS:

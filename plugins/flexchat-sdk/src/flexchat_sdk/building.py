@@ -105,11 +105,11 @@ class AnswerParts:
             wire_id: The service's id for it, of any type; one that another call already has is dropped.
             data: What goes back with it.
         """
-        known: dict[str, Any] = {"wire_id": self._ids.take(wire_id), "provider_data": self.ours(data or {})}
+        fields: dict[str, Any] = {"wire_id": self._ids.take(wire_id), "provider_data": self.ours(data or {})}
         if isinstance(arguments, str):
-            call = ToolCall.from_text(name, arguments, **known)
+            call = ToolCall.from_text(name, arguments, **fields)
         else:
-            call = ToolCall.from_object(name, arguments or {}, **known)
+            call = ToolCall.from_object(name, arguments or {}, **fields)
         call = with_own_names(call)
         at = self.add(call)
         yield ToolCallStart(at, name)
@@ -243,11 +243,11 @@ class AnswerParts:
             case "reasoning":
                 ours = None if part.data is None else self.ours(part.data)
                 return ReasoningPart(text=part.text, redacted=not part.text, provider_data=ours)
-        known: dict[str, Any] = {"wire_id": part.wire_id, "provider_data": self.ours(part.data or {})}
-        call = ToolCall.from_text(part.name, part.text, **known)
+        fields: dict[str, Any] = {"wire_id": part.wire_id, "provider_data": self.ours(part.data or {})}
+        call = ToolCall.from_text(part.name, part.text, **fields)
         # A call at the end of a cut-off answer may have lost all its arguments without a trace.
         if is_cut and (call.arguments is None or not part.text.strip()):
-            return ToolCall.from_text(part.name, part.text, truncated=True, id=call.id, **known)
+            return ToolCall.from_text(part.name, part.text, truncated=True, id=call.id, **fields)
         return with_own_names(call)
 
 

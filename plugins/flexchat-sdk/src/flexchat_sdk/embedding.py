@@ -17,8 +17,8 @@ from .http.wire_json import utf8
 # two or three bytes.
 _BYTES_PER_TOKEN = 2.5
 # The most HttpClient reads of one answer.
-_MAX_BYTES = 16 * 2**20
-_MAX_VECTOR = 4096
+_MAX_ANSWER_BYTES = 16 * 2**20
+_MAX_VECTOR_LENGTH = 4096
 
 
 @attrs.frozen(kw_only=True)
@@ -54,24 +54,24 @@ class Batches:
         Raises:
             ProviderError: As for ask; or an answer is not one vector of numbers per text, all of the same length.
         """
-        left = TimeLeft(timeout_s)
+        time_left = TimeLeft(timeout_s)
         vectors: list[Sequence[float]] = []
         usage: Usage | None = None
         model: str | None = None
         for batch in self._cut(texts, vectors, dimensions):
-            made = await ask(batch, left())
-            if len(made.vectors) != len(batch):
-                raise unreadable(f"sent {len(made.vectors)} embeddings for {len(batch)} texts")
+            answer = await ask(batch, time_left())
+            if len(answer.vectors) != len(batch):
+                raise unreadable(f"sent {len(answer.vectors)} embeddings for {len(batch)} texts")
             if not all(
-                {*map(type, vector)} <= {float, int} for vector in made.vectors if isinstance(vector, list | tuple)
+                {*map(type, vector)} <= {float, int} for vector in answer.vectors if isinstance(vector, list | tuple)
             ):
                 raise unreadable("sent embeddings that contain more than numbers")
-            vectors += made.vectors
-            if len({len(vector) for vector in (*made.vectors, vectors[0])}) > 1:
+            vectors += answer.vectors
+            if len({len(vector) for vector in (*answer.vectors, vectors[0])}) > 1:
                 raise unreadable("sent embeddings of different lengths")
-            model = made.model or model
-            if made.usage is not None:
-                usage = made.usage if usage is None else usage + made.usage
+            model = answer.model or model
+            if answer.usage is not None:
+                usage = answer.usage if usage is None else usage + answer.usage
         return Embeddings(vectors=tuple(vectors), model=model, usage=usage)
 
     def _cut(
@@ -82,8 +82,8 @@ class Batches:
         tokens = 0.0
         for text in texts:
             cost = len(utf8(text)) / _BYTES_PER_TOKEN + 1
-            length = len(vectors[0]) if vectors else dimensions or _MAX_VECTOR
-            readable = max(1, _MAX_BYTES // (self.bytes_per_number * max(length, 1)))
+            length = len(vectors[0]) if vectors else dimensions or _MAX_VECTOR_LENGTH
+            readable = max(1, _MAX_ANSWER_BYTES // (self.bytes_per_number * max(length, 1)))
             if batch and (len(batch) >= min(self.most_texts, readable) or tokens + cost > self.most_tokens):
                 yield batch
                 batch, tokens = [], 0.0

@@ -49,16 +49,16 @@ def short_id(call_id: str) -> str:
     return call_id
 
 
-def replayed(said: WireMessage) -> bytes:
+def replayed(message: WireMessage) -> bytes:
     """Encode data a service sent, to send it back; numbers that JSON lacks, such as NaN, become null."""
-    if said is None:
+    if message is None:
         return b""
-    if not isinstance(said, Mapping):
-        return b",".join([replayed(each) for each in said])
+    if not isinstance(message, Mapping):
+        return b",".join([replayed(each) for each in message])
     try:
-        return to_bytes(said)
+        return to_bytes(message)
     except ValueError:
-        return to_bytes(finite(said))
+        return to_bytes(finite(message))
 
 
 class Ids:
@@ -77,27 +77,27 @@ class Ids:
         own_id: Callable[[str], str],
         *,
         answered: Any = "",
-        taken: Collection[Hashable] = (),
+        used: Collection[Hashable] = (),
     ) -> None:
-        self._scope, self._origin, self._own_id, self._renamed = scope, origin, own_id, bool(taken)
+        self._scope, self._origin, self._own_id, self._renamed = scope, origin, own_id, bool(used)
         self.answered = answered
         """The service's reference to the call this ToolMessage answers: its id, or what was passed to ``note``."""
         self.sent: dict[str, Hashable] = {}
         """The ids of this message's calls, or what was noted for them, by our ids."""
-        self.taken = {*taken}
+        self.taken = {*used}
         """Ids that another call already has, in this message or an earlier one."""
 
     def of(self, call: ToolCall) -> str:
         """Return the id of a call: the one the service gave it, or else ours."""
-        known = None if self._renamed else call.wire_id
-        wire_id = known if known and self.is_ours(call.provider_data) else self._own_id(call.id)
+        service_id = None if self._renamed else call.wire_id
+        wire_id = service_id if service_id and self.is_ours(call.provider_data) else self._own_id(call.id)
         self.note(call, wire_id)
         return wire_id
 
-    def note(self, call: ToolCall, told: Hashable) -> None:
+    def note(self, call: ToolCall, reference: Hashable) -> None:
         """Store a reference to use instead of a call's id in its answer; no two calls have the same."""
-        self.sent[call.id] = told
-        self.taken.add(told)
+        self.sent[call.id] = reference
+        self.taken.add(reference)
 
     def is_ours(self, data: ProviderData | None) -> bool:
         """Return whether data comes from this service."""
@@ -170,7 +170,7 @@ class History:
         key = self._key
         entries: list[Entry] = []
         calls: dict[str, Hashable] = {}
-        told: list[Hashable] = []
+        references: list[Hashable] = []
         used: set[Hashable] = set()
         for message in messages:
             entry: Entry | None = message.memo.get(key)
@@ -187,9 +187,9 @@ class History:
                         ids = entry[1]
                     used.update(ids.values())
                 calls.update(ids)
-                told += ids.values()
+                references += ids.values()
             entries.append(entry)
-        if not renaming and len(set(told)) < len(told):
+        if not renaming and len(set(references)) < len(references):
             return self.entries(messages, renaming=True)
         return entries
 
@@ -198,18 +198,18 @@ class History:
         key = self._key + " own ids"
         entry: Entry | None = message.memo.get(key)
         if entry is None or not used.isdisjoint(entry[1].values()):
-            entry = message.memo[key] = self._encoded(message, self._ids(taken=used))
+            entry = message.memo[key] = self._encoded(message, self._ids(used=used))
         return entry
 
     def _encoded(self, message: Message, ids: Ids) -> Entry:
         try:
-            named = message if self._legal_name is None else _with_legal_names(message, self._legal_name)
-            return self._encode(self._say(named, ids)), ids.answered or ids.sent
+            message_to_send = message if self._legal_name is None else _with_legal_names(message, self._legal_name)
+            return self._encode(self._say(message_to_send, ids)), ids.answered or ids.sent
         except (TypeError, ValueError, RecursionError) as error:
             raise not_json(error) from error
 
-    def _ids(self, **given: Any) -> Ids:
-        return Ids(self._scope, self._origin, self._own_id, **given)
+    def _ids(self, **options: Any) -> Ids:
+        return Ids(self._scope, self._origin, self._own_id, **options)
 
 
 def _with_legal_names(message: Message, legal: re.Pattern[str]) -> Message:
@@ -251,16 +251,16 @@ class PerTools(Generic[T]):
             ProviderRequestError: The tools cannot be expressed in the service's format.
         """
         key = (id(tools), *more)
-        found = self._made.get(key)
-        if found is None or found[0] is not tools:
+        entry = self._made.get(key)
+        if entry is None or entry[0] is not tools:
             if len(self._made) >= 16:
                 self._made.clear()
             try:
                 # The tuple is held so that its id cannot be reused for another.
-                found = self._made[key] = (tools, self._make(tools, *more))
+                entry = self._made[key] = (tools, self._make(tools, *more))
             except (TypeError, ValueError, RecursionError) as error:
                 raise not_json(error) from error
-        return found[1]
+        return entry[1]
 
 
 class WireTools:
@@ -307,15 +307,15 @@ def media_behind_results(messages: Sequence[Message], takes: Callable[[MediaPart
 
 def _media_of(results: Sequence[ToolMessage]) -> UserMessage:
     """Return the message, made once for the same results."""
-    found: tuple[Sequence[ToolMessage], UserMessage] | None = results[0].memo.get("media behind results")
+    entry: tuple[Sequence[ToolMessage], UserMessage] | None = results[0].memo.get("media behind results")
     others = results[1:]  # without the one that holds it: a cycle would keep all of them
-    if found is None or len(found[0]) != len(others) or any(a is not b for a, b in zip(found[0], others, strict=True)):
-        told = [f"{result.name}: {describe_media(part)}" for result in results for part in result.media]
-        lines = [f"{number}. {each}" for number, each in enumerate(told, 1)]
+    if entry is None or len(entry[0]) != len(others) or any(a is not b for a, b in zip(entry[0], others, strict=True)):
+        descriptions = [f"{result.name}: {describe_media(part)}" for result in results for part in result.media]
+        lines = [f"{number}. {each}" for number, each in enumerate(descriptions, 1)]
         text = "\n".join(["[Not from the user: what the tools returned, in this order]", *lines])
         media = tuple([part for result in results for part in result.media])
-        found = results[0].memo["media behind results"] = (others, UserMessage(content=text, media=media))
-    return found[1]
+        entry = results[0].memo["media behind results"] = (others, UserMessage(content=text, media=media))
+    return entry[1]
 
 
 def leading_instructions(messages: Sequence[Message]) -> tuple[int, str]:

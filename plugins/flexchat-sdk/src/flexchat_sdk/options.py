@@ -27,10 +27,10 @@ def unsupported_options(options: ChatOptions, *names: str) -> tuple[str, ...]:
 
     ``parallel_tool_calls`` is ignored if no tools are offered.
     """
-    found = [name for name in names if getattr(options, name) not in _ABSENT]
+    unsupported = [name for name in names if getattr(options, name) not in _ABSENT]
     if not options.tools:
-        found = [name for name in found if name != "parallel_tool_calls"]
-    return tuple(f"the service does not support {name}: left out" for name in found)
+        unsupported = [name for name in unsupported if name != "parallel_tool_calls"]
+    return tuple(f"the service does not support {name}: left out" for name in unsupported)
 
 
 def unsupported_media(messages: Sequence[Message]) -> tuple[str, ...]:

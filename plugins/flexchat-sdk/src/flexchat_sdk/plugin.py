@@ -47,11 +47,11 @@ def create_fetcher(allow: Sequence[str], domains: Sequence[str] | None, mask: Ma
     return LateFetcher(allow, domains, mask)
 
 
-def load_sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, OpenSource]) -> ToolSources:
+def load_sources(reading: ReadConfig, host: PluginHost, by_name: Mapping[str, OpenSource]) -> ToolSources:
     """Read the tables of tool sources."""
     from .sources.settings import load_sources
 
-    return load_sources(reading, host, given)
+    return load_sources(reading, host, by_name)
 
 
 def check_network(reading: ReadConfig) -> None:
@@ -82,8 +82,8 @@ def note_schemas(reading: Any, parts: Reviewed) -> None:
         llm, model = parts.llms.resolve(rule.llm, rule.model)
         provider = llm.provider
         kind = parts.plugins.providers.by_name.get(provider.name)
-        known = kind.schema_dialects if kind is not None else {}
-        dialect = known.get(provider.tool_format(model)) or known.get(provider.name)
+        dialects = kind.schema_dialects if kind is not None else {}
+        dialect = dialects.get(provider.tool_format(model)) or dialects.get(provider.name)
         if dialect is not None:
             offered.setdefault(dialect.name, (dialect, set()))[1].update(allowed)
     if not offered:

@@ -57,5 +57,5 @@ class PriceTable:
         return self._read[name]
 
     def _price(self, row: Mapping[str, Any]) -> Price:
-        written = {name: row.get(self._instead.get(name, name), row.get(name)) for name in _RATES}
-        return Price(**{name: Decimal(v) for name, v in written.items() if v is not None}, source=self.source)
+        rates = {name: row.get(self._instead.get(name, name), row.get(name)) for name in _RATES}
+        return Price(**{name: Decimal(v) for name, v in rates.items() if v is not None}, source=self.source)

@@ -190,10 +190,10 @@ class AnswerReader:
 
     def _protocol_error(self, text: str, *, cut_off: bool) -> ProviderProtocolError:
         """Create the error for an unreadable answer, retryable only while none of it has been passed on."""
-        made = self._unreadable(text)
+        error = self._unreadable(text)
         if cut_off:
-            made.retryable = True
-        return made
+            error.retryable = True
+        return error
 
     def _fed(self, piece: bytes) -> Iterator[ChatEvent]:
         if self._is_first and (start := piece.lstrip(b"\xef\xbb\xbf \r\n\t")):

@@ -120,8 +120,8 @@ def read_report(body: object, *, code: str = "code") -> Report:
 def message_in(value: object) -> str:
     """Return a text, or the texts in a table or a list (FastAPI's detail, Cloudflare's errors)."""
     items = value if isinstance(value, list) else [value]
-    found = [item.get("message") or item.get("msg") if isinstance(item, dict) else item for item in items]
-    return "; ".join([text for text in found if text and isinstance(text, str)])
+    messages = [item.get("message") or item.get("msg") if isinstance(item, dict) else item for item in items]
+    return "; ".join([text for text in messages if text and isinstance(text, str)])
 
 
 def word_in(value: object) -> str:
@@ -243,7 +243,7 @@ class Refusals:
             status = self._status(report)
         row = next(row for row in (*self.rows, *_LADDER) if row.fits(report, status, path, model))
         error_class, sentence, more = KINDS[row.kind]
-        said = {
+        texts = {
             "host": host,
             "text": refusal_text(report.text, mask) or "no reason given",
             "model": model or "the model",
@@ -251,7 +251,7 @@ class Refusals:
             "key": self.key,
             "status": "" if status is None else f" with status {status}",
         }
-        known: dict[str, Any] = {
+        details: dict[str, Any] = {
             "provider": self.provider,
             "model": model,
             "status": status,
@@ -262,8 +262,8 @@ class Refusals:
             or None,  # 0 stands for "some time"
         }
         if row.kind == "request":
-            known["param"] = self._short(report.param or "", mask)
-        error = error_class((row.text or sentence).format_map(said), **{**known, **more, **row.known})
+            details["param"] = self._short(report.param or "", mask)
+        error = error_class((row.text or sentence).format_map(texts), **{**details, **more, **row.known})
         for wish in (row.retryable, should_retry(headers)):
             if wish is not None:
                 error.retryable = wish

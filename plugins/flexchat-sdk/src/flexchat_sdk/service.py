@@ -117,12 +117,12 @@ class Service:
         Raises:
             ProviderError: There is none.
         """
-        left = TimeLeft(timeout_s)
+        time_left = TimeLeft(timeout_s)
         try:
             self.check_key()
             sent = await _next_body(body, None)
             while sent is not None:
-                came = await self.http.post(path, sent.content, timeout_s=left())
+                came = await self.http.post(path, sent.content, timeout_s=time_left())
                 reader = self._reader(answer, came, path, model)
                 if came.status >= 400:
                     refusal = Refusal(came.status, refusal_data(came.body))
@@ -144,12 +144,12 @@ class Service:
         self, path: str, body: Body | Write, answer: Answer, *, model: str, timeout_s: float | None = None
     ) -> AsyncGenerator[ChatEvent, None]:
         """Send a request and yield the answer as it arrives. Otherwise the same as answer."""
-        left = TimeLeft(timeout_s)
+        time_left = TimeLeft(timeout_s)
         try:
             self.check_key()
             sent = await _next_body(body, None)
             while sent is not None:
-                async with self.http.stream(path, sent.content, timeout_s=left()) as came:
+                async with self.http.stream(path, sent.content, timeout_s=time_left()) as came:
                     reader = self._reader(answer, came, path, model)
                     if came.status >= 400:
                         refusal = Refusal(came.status, refusal_data(await came.read()))
@@ -249,9 +249,9 @@ class Service:
             except Reported as report:
                 raise self._failed(report.body, None, came.headers, path, model) from None
             except ValueError as error:
-                made = self.unreadable(f"sent {what} that cannot be read: {error}; is base_url right?")
-                made.retryable = isinstance(error, WrongShape)
-                raise made from error
+                problem = self.unreadable(f"sent {what} that cannot be read: {error}; is base_url right?")
+                problem.retryable = isinstance(error, WrongShape)
+                raise problem from error
         except ProviderError as error:
             self._annotate(error, model)
             raise
@@ -284,5 +284,5 @@ async def _next_body(body: Body | Write, refusal: Refusal | None) -> Body | None
     """Return the body of the first attempt, or of the next one after a refusal; None to give up."""
     if isinstance(body, Body):
         return body if refusal is None else None
-    made = body(refusal)
-    return await made if inspect.isawaitable(made) else made
+    replacement = body(refusal)
+    return await replacement if inspect.isawaitable(replacement) else replacement

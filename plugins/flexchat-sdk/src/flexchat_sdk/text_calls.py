@@ -57,8 +57,10 @@ def read_text_calls(text: str, offered: Collection[str], start: int = 0) -> tupl
     at = start
     # What is thought aloud is not a call, even where the thought was cut off.
     begin = max(start, text.rfind(_THOUGHT_END) + len(_THOUGHT_END) if _THOUGHT_END in text else 0)
-    thought = text.find(_THOUGHT, begin)
-    for number, opening in enumerate(_OPENING.finditer(text, begin, thought if thought >= 0 else len(text))):
+    thought_start = text.find(_THOUGHT, begin)
+    for number, opening in enumerate(
+        _OPENING.finditer(text, begin, thought_start if thought_start >= 0 else len(text))
+    ):
         if number >= _MAX_OPENINGS:
             break
         # A model that writes about calls quotes them.

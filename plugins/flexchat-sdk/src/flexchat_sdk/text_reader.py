@@ -80,11 +80,11 @@ class TextReader:
             f"the model wrote its call of {call.name} as text; it was read as a call (read_text_calls)"
             for call in calls
         ]
-        found = None if has_calls or calls else _CALL.search(text)
-        if found or _END in text:
+        tag_match = None if has_calls or calls else _CALL.search(text)
+        if tag_match or _END in text:
             text = _QUOTED.sub("", text)  # an answer about these tags
-        if found and (found := _CALL.search(text)):
-            tag = re.split(r"(?<=[\]>])", found[0], maxsplit=1)[0]
+        if tag_match and (tag_match := _CALL.search(text)):
+            tag = re.split(r"(?<=[\]>])", tag_match[0], maxsplit=1)[0]
             advice = "start the server with the parser for its model, or set read_text_calls"
             if self._tools is not None:
                 advice = "only JSON calls of offered tools are read (read_text_calls)"

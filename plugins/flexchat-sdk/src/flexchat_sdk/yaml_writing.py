@@ -17,7 +17,7 @@ def dumped_yaml(data: Mapping[str, Any]) -> str:
     Raises:
         ImportError: ruamel.yaml is not installed.
     """
-    return _written(_yaml(), data)
+    return _dump(_yaml(), data)
 
 
 def changed_yaml(text: str, write: Callable[[Any], None]) -> str:
@@ -31,14 +31,14 @@ def changed_yaml(text: str, write: Callable[[Any], None]) -> str:
 
     yaml = _yaml()
     _, of_lists, offset = load_yaml_guess_indent(text)
-    of_tables = min(_TABLE.finditer(text), key=lambda found: len(found[1]), default=None)  # not one within a text
+    of_tables = min(_TABLE.finditer(text), key=lambda match: len(match[1]), default=None)  # not one within a text
     wide = len(of_tables[2]) - len(of_tables[1]) if of_tables is not None else 2
     yaml.indent(mapping=wide, sequence=of_lists or 2, offset=offset or 0)
     document, head = yaml.load(text), ""
     if document is None:  # nothing but comments
         document, head = {}, text if text.endswith("\n") or not text else f"{text}\n"
     write(document)
-    return head + _written(yaml, document)
+    return head + _dump(yaml, document)
 
 
 def _yaml() -> Any:
@@ -69,7 +69,7 @@ def _yaml() -> Any:
     return yaml
 
 
-def _written(yaml: Any, data: Any) -> str:
+def _dump(yaml: Any, data: Any) -> str:
     text = io.StringIO()
     yaml.dump(data, text)
     return text.getvalue()

@@ -20,8 +20,8 @@ from ..openapi.errors import DocumentError
 from ..openapi.library import open_library
 from ..openapi.source import fetched_by
 
-_MAX_SHOWN = 100
-_LONGEST = 110
+_MAX_ROWS = 100
+_MAX_LINE_CHARS = 110
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +40,7 @@ class Priced:
             "path": visible(plan["path"]),
             "effect": self.tool.effect,
             "tokens": self.tokens,
-            "description": cleaned(self.tool.description)[:_LONGEST],
+            "description": cleaned(self.tool.description)[:_MAX_LINE_CHARS],
         }
 
 
@@ -72,15 +72,15 @@ def import_document(
     Nothing is kept.
     """
     terminal = context.terminal
-    made, needs_server = asyncio.run(_read(context, document, include, exclude, server))
-    priced = [Priced(tool=tool, tokens=_tokens(tool)) for tool in made.tools]
+    converted, needs_server = asyncio.run(_read(context, document, include, exclude, server))
+    priced = [Priced(tool=tool, tokens=_tokens(tool)) for tool in converted.tools]
     if context.json:
         left_out = [
             {"name": visible(each.name), "place": visible(each.place), "why": visible(each.why)}
-            for each in made.left_out
+            for each in converted.left_out
         ]
-        found = {"operations": [each.as_data() for each in priced], "left_out": left_out}
-        terminal.json({**found, "needs_server": needs_server})
+        result = {"operations": [each.as_data() for each in priced], "left_out": left_out}
+        terminal.json({**result, "needs_server": needs_server})
         return
     if listed:
         _list(terminal, priced)
@@ -90,7 +90,7 @@ def import_document(
         if server is not None or needs_server:
             table["server"] = server or f"${{{_SERVER}}}"
         file = context.config_file()
-        _config(terminal, file.suffix.lower() if file is not None else ".toml", table, _credentials(made))
+        _config(terminal, file.suffix.lower() if file is not None else ".toml", table, _credentials(converted))
     if needs_server:
         terminal.say(
             f"the document does not name its server: set {_SERVER} to the URL its paths are appended to (or --server)"
@@ -100,10 +100,10 @@ def import_document(
         terminal.say(f"1 operation, about {total:,} tokens in each request that offers it", "dim")
     else:
         terminal.say(f"{len(priced)} operations, about {total:,} tokens in each request that offers them all", "dim")
-    for each in made.left_out[:10]:
+    for each in converted.left_out[:10]:
         terminal.say(_on_a_line(f"{each.place} cannot be a tool: {each.why}"))
-    if len(made.left_out) > 10:
-        terminal.say(f"and {len(made.left_out) - 10} more cannot; --json names all")
+    if len(converted.left_out) > 10:
+        terminal.say(f"and {len(converted.left_out) - 10} more cannot; --json names all")
 
 
 _SERVER = "SERVER_URL"
@@ -118,18 +118,18 @@ async def _read(
     fetching = ToolSourceContext(name="import", fetcher=chat.tools.fetcher if chat is not None else None)
     try:
         library = await open_library(document, folder=Path.cwd(), fetch=fetched_by(fetching), remote=False)
-        made = convert(library, include=[*include], exclude=[*exclude], server=server)
-        needs_server = any(each.needs_server for each in made.left_out)
+        converted = convert(library, include=[*include], exclude=[*exclude], server=server)
+        needs_server = any(each.needs_server for each in converted.left_out)
         if needs_server:
-            made = convert(library, include=[*include], exclude=[*exclude], server="http://server.invalid")
+            converted = convert(library, include=[*include], exclude=[*exclude], server="http://server.invalid")
     except DocumentError as error:
         raise UsageError(str(error) if error.document else f"{document}: {error}") from None
     finally:
         if chat is not None:
             await chat.aclose()
-    if made.unused:
-        raise UsageError(f"'{made.unused[0]}' fits no operation of {document}: --list shows them")
-    return made, needs_server
+    if converted.unused:
+        raise UsageError(f"'{converted.unused[0]}' fits no operation of {document}: --list shows them")
+    return converted, needs_server
 
 
 def _tokens(tool: OperationTool) -> int:
@@ -137,26 +137,26 @@ def _tokens(tool: OperationTool) -> int:
 
 
 def _list(terminal: Terminal, priced: list[Priced]) -> None:
-    shown = priced if terminal.verbose else priced[:_MAX_SHOWN]
-    width = max((len(each.tool.name) for each in shown), default=0)
-    for each in shown:
+    rows = priced if terminal.verbose else priced[:_MAX_ROWS]
+    width = max((len(each.tool.name) for each in rows), default=0)
+    for each in rows:
         about = _on_a_line(each.tool.description)
         where = _on_a_line(f"{each.tool.plan['method']} {each.tool.plan['path']}")
         line = f"{each.tool.name:{width}}  {where}" + (f"  {about}" if about != where else "")
-        terminal.out(f"{each.tokens:6,}  {line if len(line) <= _LONGEST else line[: _LONGEST - 1] + '…'}")
-    if len(shown) < len(priced):
-        terminal.out(f"        and {len(priced) - len(shown)} more; -v shows all, --include chooses", "dim")
+        terminal.out(f"{each.tokens:6,}  {line if len(line) <= _MAX_LINE_CHARS else line[: _MAX_LINE_CHARS - 1] + '…'}")
+    if len(rows) < len(priced):
+        terminal.out(f"        and {len(priced) - len(rows)} more; -v shows all, --include chooses", "dim")
     terminal.say(f"tokens are estimates: {BYTES_PER_TOKEN} bytes of JSON each", "dim")
 
 
-def _credentials(made: Converted) -> dict[str, str]:
+def _credentials(converted: Converted) -> dict[str, str]:
     """Collect the credentials of the operations, by name in the document, from the first alternative of each."""
-    found: dict[str, str] = {}
-    for tool in made.tools:
+    variables: dict[str, str] = {}
+    for tool in converted.tools:
         ways = tool.plan.get("security", [])
         for scheme in ways[0] if ways and all(ways) else ():
-            found[scheme["scheme"]] = _SENT.get(scheme["type"], "which cannot be sent: see the document")
-    return found
+            variables[scheme["scheme"]] = _SENT.get(scheme["type"], "which cannot be sent: see the document")
+    return variables
 
 
 _SENT = {
@@ -176,7 +176,7 @@ def _config(terminal: Terminal, form: str, table: Mapping[str, Any], auth: Mappi
     """
     variables = {name: re.sub(r"[^A-Z0-9]+", "_", name.upper()).strip("_") or "KEY" for name in auth}
     values = {key: json.dumps(value, ensure_ascii=False) for key, value in table.items()}
-    given = [(_key(name), f'"${{{variables[name]}}}"', what) for name, what in auth.items()]
+    credentials = [(_key(name), f'"${{{variables[name]}}}"', what) for name, what in auth.items()]
     if form == ".json":
         whole = {**table, **({"auth": {name: f"${{{variables[name]}}}" for name in auth}} if auth else {})}
         has_hidden = any(map(hidden, auth))
@@ -185,7 +185,7 @@ def _config(terminal: Terminal, form: str, table: Mapping[str, Any], auth: Mappi
             terminal.say(f"auth.{_key(name)}: {what}", "dim")
     elif form in (".yaml", ".yml"):
         lines = [f"{key}: {value}" for key, value in values.items()]
-        lines += ["auth:", *(f"  {key}: {value}  # {what}" for key, value, what in given)] if given else []
+        lines += ["auth:", *(f"  {key}: {value}  # {what}" for key, value, what in credentials)] if credentials else []
         terminal.out("tools:\n  openapi:")
         for number, line in enumerate(lines):
             terminal.out(f"    {' ' if number else '-'} {line}")
@@ -193,7 +193,7 @@ def _config(terminal: Terminal, form: str, table: Mapping[str, Any], auth: Mappi
         terminal.out("[[tools.openapi]]")
         for key, value in values.items():
             terminal.out(f"{key} = {value}")
-        for key, value, what in given:
+        for key, value, what in credentials:
             terminal.out(f"auth.{key} = {value}  # {what}")
     terminal.say('a rule offers them with tools = { allowed_tools = ["openapi/*"] }', "dim")
 

@@ -106,25 +106,25 @@ def _whole(body: Body, schema: Any, about: Any) -> BodyParts:
 
 
 def _as_text(schema: Any, kind: str, media: str) -> dict[str, Any]:
-    kept = {"description"} if kind == "bytes" else {"description", "minLength", "maxLength", "pattern", "enum"}
+    keywords = {"description"} if kind == "bytes" else {"description", "minLength", "maxLength", "pattern", "enum"}
     is_text = isinstance(schema, dict) and schema.get("type") == "string"
-    made = {key: value for key, value in schema.items() if key in kept} if is_text else {}
+    text_schema = {key: value for key, value in schema.items() if key in keywords} if is_text else {}
     if kind == "bytes":
-        return {"type": "string", "contentEncoding": "base64", **made}
+        return {"type": "string", "contentEncoding": "base64", **text_schema}
     name = media.partition(";")[0].strip()
-    about = f"{made.pop('description', '')} (as {name})".strip() if name != "text/plain" else ""
-    return {"type": "string", **made, **({"description": about} if about else {})}
+    about = f"{text_schema.pop('description', '')} (as {name})".strip() if name != "text/plain" else ""
+    return {"type": "string", **text_schema, **({"description": about} if about else {})}
 
 
 def _plain(schema: Any, schemas: Schemas) -> dict[str, Any] | None:
     """Return a schema whose properties may become arguments: an object with nothing but properties."""
-    found = _target(schema, schemas)
-    if found is None or found.get("type", "object") != "object" or not found.keys() <= _PLAIN:
+    target = _target(schema, schemas)
+    if target is None or target.get("type", "object") != "object" or not target.keys() <= _PLAIN:
         return None
-    properties = found.get("properties")
-    if not properties or "" in properties or found.get("additionalProperties", False) is not False:
+    properties = target.get("properties")
+    if not properties or "" in properties or target.get("additionalProperties", False) is not False:
         return None
-    return found if properties.keys() >= set(found.get("required", ())) else None
+    return target if properties.keys() >= set(target.get("required", ())) else None
 
 
 def _object_of(schema: Any, schemas: Schemas) -> dict[str, Any] | None:
@@ -143,24 +143,24 @@ def _target(schema: Any, schemas: Schemas) -> dict[str, Any] | None:
     return schema if isinstance(schema, dict) else None
 
 
-def _add_encoding(body: Body, given: Any, properties: dict[str, Any], schemas: Schemas) -> None:
+def _add_encoding(body: Body, rules: Any, properties: dict[str, Any], schemas: Schemas) -> None:
     """Say how each property of a form goes, where it is not as its kind has it."""
     encoding: dict[str, Encoding] = {}
-    given = given if isinstance(given, dict) else {}
-    for name, entry in given.items():
+    rules = rules if isinstance(rules, dict) else {}
+    for name, entry in rules.items():
         if isinstance(entry, dict) and name in properties:
-            made: Encoding = {}
+            rule: Encoding = {}
             content = entry.get("contentType")
             if isinstance(content, str) and _MEDIA.fullmatch(first := content.partition(",")[0].strip()):
-                made["content"] = _CONCRETE.get(first, first)
+                rule["content"] = _CONCRETE.get(first, first)
             if isinstance(entry.get("style"), str):
-                made["style"] = entry["style"]
+                rule["style"] = entry["style"]
             if isinstance(entry.get("explode"), bool):
-                made["explode"] = entry["explode"]
+                rule["explode"] = entry["explode"]
             if entry.get("allowReserved") is True:
-                made["allow_reserved"] = True
-            if made:
-                encoding[name] = made
+                rule["allow_reserved"] = True
+            if rule:
+                encoding[name] = rule
     if encoding:
         body["encoding"] = encoding
     if body["kind"] == "multipart":

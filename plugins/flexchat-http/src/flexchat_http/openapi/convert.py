@@ -173,7 +173,7 @@ class _Converter:
 
     def _effect_of(self, operation: Operation) -> Effect:
         effect: Effect = "read" if operation.method in READS else "write"
-        for selector, said in self._effect.items():
+        for selector, choice in self._effect.items():
             if fits(selector, operation):
-                effect = said
+                effect = choice
         return effect

@@ -25,7 +25,7 @@ _SINGLE = ("not", "if", "then", "else", "contains", "propertyNames", "additional
            "unevaluatedProperties", "items", "contentSchema")  # fmt: skip
 _BESIDE = ("description", "default")
 _MAX_PARTS = 2_000
-_MAX_WHOLE = 256 * 2**10
+_MAX_WHOLE_CHARS = 256 * 2**10
 """Definitions of more characters together are not even tried: a tool's schema has at most a quarter of that."""
 _DEPTHS = (8, 6, 5, 4, 3, 2, 1)
 
@@ -37,8 +37,8 @@ class Fitting:
         broken: Why a definition cannot be used, by its name.
     """
 
-    def __init__(self, definitions: Mapping[str, Any], broken: Mapping[str, str]) -> None:
-        self._definitions, self._broken = definitions, broken
+    def __init__(self, definitions: Mapping[str, Any], problems: Mapping[str, str]) -> None:
+        self._definitions, self._broken = definitions, problems
         self._parts: dict[str, _Part] = {}
 
     def fitted(self, schema: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Fitting:
         """Yield the forms a schema may take, the best first."""
         if not needed:
             yield schema
-        elif sum(self._part(name).size for name in needed) <= _MAX_WHOLE:
+        elif sum(self._part(name).size for name in needed) <= _MAX_WHOLE_CHARS:
             with contextlib.suppress(RecursionError):  # a chain of a thousand definitions
                 yield _with_definitions(schema, needed)
             yield {**schema, "$defs": needed}
@@ -82,12 +82,12 @@ class Fitting:
         return needed
 
     def _part(self, name: str) -> _Part:
-        found = self._parts.get(name)
-        if found is None:
+        part = self._parts.get(name)
+        if part is None:
             definition = self._definitions[name]
-            found = _Part(references=_references(definition), size=len(json.dumps(definition)))
-            self._parts[name] = found
-        return found
+            part = _Part(references=_references(definition), size=len(json.dumps(definition)))
+            self._parts[name] = part
+        return part
 
 
 @attrs.frozen
@@ -139,13 +139,13 @@ def _with_definitions(schema: dict[str, Any], needed: dict[str, Any]) -> dict[st
         for name, definition in needed.items()
         if name not in circular and (uses[name] == 1 or _is_short(definition))
     }
-    made = _written_out(schema, needed, written_out)
-    kept = {
+    result = _written_out(schema, needed, written_out)
+    definitions_left = {
         name: _written_out(definition, needed, written_out)
         for name, definition in needed.items()
         if name not in written_out
     }
-    return {**made, "$defs": kept} if kept else dict(made)
+    return {**result, "$defs": definitions_left} if definitions_left else dict(result)
 
 
 def _is_short(definition: Any) -> bool:
@@ -161,26 +161,26 @@ def _circular(needed: dict[str, Any]) -> Set[str]:
 
 def _without_ends(follows: Mapping[str, set[str]]) -> dict[str, set[str]]:
     """Take away what leads nowhere, until everything leads on; in time proportional to what there is."""
-    left = {name: set(others) for name, others in follows.items()}
-    before = _turned(left)
-    ends = [name for name, others in left.items() if not others]
+    remaining = {name: set(others) for name, others in follows.items()}
+    before = _turned(remaining)
+    ends = [name for name, others in remaining.items() if not others]
     while ends:
-        gone = ends.pop()
-        del left[gone]
-        for name in before[gone]:
-            left[name].discard(gone)
-            if not left[name]:
+        end = ends.pop()
+        del remaining[end]
+        for name in before[end]:
+            remaining[name].discard(end)
+            if not remaining[name]:
                 ends.append(name)
-    return left
+    return remaining
 
 
 def _turned(follows: Mapping[str, set[str]]) -> dict[str, set[str]]:
     """Invert a reference graph."""
-    made: dict[str, set[str]] = {name: set() for name in follows}
+    reversed_edges: dict[str, set[str]] = {name: set() for name in follows}
     for name, others in follows.items():
         for other in others:
-            made[other].add(name)
-    return made
+            reversed_edges[other].add(name)
+    return reversed_edges
 
 
 def _written_out(schema: Any, needed: Mapping[str, Any], which: set[str]) -> Any:
@@ -205,17 +205,17 @@ def _merged(schema: dict[str, Any], target: Any) -> Any:
 
 
 def _copied(schema: dict[str, Any], change: Any) -> dict[str, Any]:
-    made = dict(schema)
+    copy = dict(schema)
     for key in _HOLDERS:
-        if key in made:
-            made[key] = {name: change(inner) for name, inner in made[key].items()}
+        if key in copy:
+            copy[key] = {name: change(inner) for name, inner in copy[key].items()}
     for key in _LISTS:
-        if key in made:
-            made[key] = [change(inner) for inner in made[key]]
+        if key in copy:
+            copy[key] = [change(inner) for inner in copy[key]]
     for key in _SINGLE:
-        if key in made:
-            made[key] = change(made[key])
-    return made
+        if key in copy:
+            copy[key] = change(copy[key])
+    return copy
 
 
 class _TooManyError(Exception):
@@ -244,10 +244,10 @@ class _Pruning:
         if "$ref" in schema:
             target = self.pruned(self._definitions[schema["$ref"].removeprefix(_PREFIX)], depth + 1)
             return _merged({key: value for key, value in schema.items() if key in _BESIDE}, target)
-        made = dict(schema)
+        copy = dict(schema)
         if depth >= self._most:
-            made.pop("description", None)
-            if "properties" in made:
-                required = made.get("required", ())
-                made["properties"] = {name: each for name, each in made["properties"].items() if name in required}
-        return _copied(made, lambda inner: self.pruned(inner, depth + 1))
+            copy.pop("description", None)
+            if "properties" in copy:
+                required = copy.get("required", ())
+                copy["properties"] = {name: each for name, each in copy["properties"].items() if name in required}
+        return _copied(copy, lambda inner: self.pruned(inner, depth + 1))

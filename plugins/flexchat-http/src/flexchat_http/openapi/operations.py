@@ -55,16 +55,16 @@ class Operation:
     def about(self) -> str:
         """Its summary and description."""
         texts = [self.data.get(key) for key in ("summary", "description")]
-        said = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
-        if len(said) == 2 and said[1].startswith(said[0].rstrip(".")):
-            said = said[1:]
-        return "\n\n".join(said)
+        texts_in_use = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
+        if len(texts_in_use) == 2 and texts_in_use[1].startswith(texts_in_use[0].rstrip(".")):
+            texts_in_use = texts_in_use[1:]
+        return "\n\n".join(texts_in_use)
 
 
 def operations_of(library: Library) -> tuple[list[Operation], list[tuple[str, str]]]:
     """Return all operations of a document, in its order; and the paths left out, each with the reason."""
-    taken: dict[str, int] = {}
-    found: list[Operation] = []
+    counts: dict[str, int] = {}
+    operations: list[Operation] = []
     unusable: list[tuple[str, str]] = []
     paths = library.document.get("paths")
     for path in paths if isinstance(paths, dict) else ():
@@ -81,9 +81,9 @@ def operations_of(library: Library) -> tuple[list[Operation], list[tuple[str, st
             name = data.get("operationId")
             name = name.strip() if isinstance(name, str) else ""
             tags = data.get("tags")
-            found.append(
+            operations.append(
                 Operation(
-                    name=_free_name(name or f"{method.lower()}_{path.strip('/')}", taken),
+                    name=_free_name(name or f"{method.lower()}_{path.strip('/')}", counts),
                     method=method,
                     path=path,
                     id=name,
@@ -93,7 +93,7 @@ def operations_of(library: Library) -> tuple[list[Operation], list[tuple[str, st
                     base=base,
                 )
             )
-    return found, unusable
+    return operations, unusable
 
 
 def _path_item(library: Library, path: str) -> tuple[dict[str, Any], str]:
@@ -117,18 +117,18 @@ def _methods(item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield method.upper(), data
 
 
-def _free_name(wanted: str, taken: dict[str, int]) -> str:
+def _free_name(base: str, counts: dict[str, int]) -> str:
     """Return a name that is not taken; ``taken`` has the names in lower case, and the last number tried for each."""
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", wanted).strip("_") or "operation"
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", base).strip("_") or "operation"
     if len(name) > MAX_NAME_CHARS:
-        name = f"{name[: MAX_NAME_CHARS - 9]}_{hashlib.sha256(wanted.encode('utf-8', 'replace')).hexdigest()[:8]}"
-    made, count = name, taken.get(name.lower(), 1)
-    while made.lower() in taken:
+        name = f"{name[: MAX_NAME_CHARS - 9]}_{hashlib.sha256(base.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    candidate, count = name, counts.get(name.lower(), 1)
+    while candidate.lower() in counts:
         count += 1
-        made = f"{name[: MAX_NAME_CHARS - 1 - len(str(count))]}_{count}"
-    taken[name.lower()] = count
-    taken.setdefault(made.lower(), 1)
-    return made
+        candidate = f"{name[: MAX_NAME_CHARS - 1 - len(str(count))]}_{count}"
+    counts[name.lower()] = count
+    counts.setdefault(candidate.lower(), 1)
+    return candidate
 
 
 def selected(
@@ -143,10 +143,10 @@ def selected(
     chosen: list[Operation] = []
     used: set[str] = set()
     for operation in operations:
-        wanted = [selector for selector in include if fits(selector, operation)]
+        matching = [selector for selector in include if fits(selector, operation)]
         unwanted = [selector for selector in exclude if fits(selector, operation)]
-        used.update(wanted, unwanted)
-        if (wanted or not include) and not unwanted:
+        used.update(matching, unwanted)
+        if (matching or not include) and not unwanted:
             chosen.append(operation)
     return chosen, [selector for selector in dict.fromkeys((*include, *exclude)) if selector not in used]
 
@@ -188,6 +188,6 @@ def check_version(library: Library) -> bool:
             f"this is Swagger {document['swagger']!s:.9}, and 2.0 or later is needed",
         )
     if not isinstance(version, (str, float)) or not str(version).startswith("3."):
-        said = f"openapi is {version!r:.40}" if version is not None else "it has no 'openapi: 3.…' at its top"
-        raise DocumentError("", "", f"this is not an OpenAPI document of 2.0 or later: {said}")
+        problem = f"openapi is {version!r:.40}" if version is not None else "it has no 'openapi: 3.…' at its top"
+        raise DocumentError("", "", f"this is not an OpenAPI document of 2.0 or later: {problem}")
     return str(version).startswith("3.0")

@@ -81,35 +81,35 @@ def arguments_of(
     Raises:
         Unusable: A parameter cannot be sent.
     """
-    found: dict[tuple[str, str], _Wanted] = {}
+    by_key: dict[tuple[str, str], _Wanted] = {}
     for level in levels:
         for each in level if isinstance(level, list) else ():
-            wanted = _read_parameter(each, base, library, schemas)
-            if wanted is not None:
-                found[wanted.place, wanted.name] = wanted
+            source = _read_parameter(each, base, library, schemas)
+            if source is not None:
+                by_key[source.place, source.name] = source
     in_path = re.findall(r"\{([^{}]*)\}", path)
     credentials = {(each["place"], each["key"]) for some in security for each in some if each.get("type") == "key"}
-    kept = [
-        wanted
-        for key, wanted in found.items()
-        if key not in credentials and (wanted.place != "path" or wanted.name in in_path)
+    sources = [
+        source
+        for key, source in by_key.items()
+        if key not in credentials and (source.place != "path" or source.name in in_path)
     ]
     for name in dict.fromkeys(in_path):
-        if ("path", name) not in found:  # the document forgot it
-            kept.append(_Wanted(name=name, place="path", schema={"type": "string", "minLength": 1}, required=True))
-            kept[-1].parameter = {"name": name, "place": "path"}
-    if len(kept) + (len(body.schemas) if body is not None else 0) > MAX_ARGUMENTS:
+        if ("path", name) not in by_key:  # the document forgot it
+            sources.append(_Wanted(name=name, place="path", schema={"type": "string", "minLength": 1}, required=True))
+            sources[-1].parameter = {"name": name, "place": "path"}
+    if len(sources) + (len(body.schemas) if body is not None else 0) > MAX_ARGUMENTS:
         raise Unusable(f"it has more than {MAX_ARGUMENTS:,} parameters")
-    kept.sort(key=lambda wanted: PLACES.index(wanted.place))
-    demanded = {key for key, wanted in found.items() if key in credentials and wanted.required}
-    return _name_arguments(kept, body, demanded)
+    sources.sort(key=lambda source: PLACES.index(source.place))
+    demanded = {key for key, source in by_key.items() if key in credentials and source.required}
+    return _name_arguments(sources, body, demanded)
 
 
-def _read_parameter(given: Any, base: str, library: Library, schemas: Schemas) -> _Wanted | None:
-    given, base, _ = library.follow(given, base)
-    if not isinstance(given, dict):
+def _read_parameter(item: Any, base: str, library: Library, schemas: Schemas) -> _Wanted | None:
+    item, base, _ = library.follow(item, base)
+    if not isinstance(item, dict):
         return None
-    name, place = given.get("name"), given.get("in")
+    name, place = item.get("name"), item.get("in")
     if not isinstance(name, str) or not name or place not in PLACES:
         return None
     if place == "header" and _OURS.fullmatch(name):
@@ -117,19 +117,19 @@ def _read_parameter(given: Any, base: str, library: Library, schemas: Schemas) -
     if place in ("header", "cookie") and not _TOKEN.fullmatch(name):
         raise Unusable(f"its {place} parameter '{name[:80]}' has a name that cannot be sent")
     parameter: Parameter = {"name": name, "place": place}
-    schema = _schema(given, base, library, schemas, parameter)
-    about = given.get("description")
+    schema = _schema(item, base, library, schemas, parameter)
+    about = item.get("description")
     if isinstance(about, str) and about.strip():
         schema = {**schema, "description": shortened(about, MAX_DESCRIPTION)}
-    required = given.get("required") is True or place == "path"
+    required = item.get("required") is True or place == "path"
     if required:
         schema = schemas.not_empty(schema, texts=place == "path")
     return _Wanted(name=name, place=place, schema=schema, required=required, parameter=parameter)
 
 
-def _schema(given: dict[str, Any], base: str, library: Library, schemas: Schemas, parameter: Parameter) -> Any:
+def _schema(item: dict[str, Any], base: str, library: Library, schemas: Schemas, parameter: Parameter) -> Any:
     """Return a parameter's schema; how it is sent is added to the parameter."""
-    content = given.get("content")
+    content = item.get("content")
     if isinstance(content, dict) and content:
         media = next(iter(content))
         entry, base, _ = library.follow(content[media], base)
@@ -137,31 +137,31 @@ def _schema(given: dict[str, Any], base: str, library: Library, schemas: Schemas
         schema = schemas.translate(entry.get("schema", {}) if isinstance(entry, dict) else {}, base)
         return schema if isinstance(schema, dict) else {}
     place = parameter["place"]
-    style = given.get("style")
+    style = item.get("style")
     if style in _STYLES[place] and style != _STYLES[place][0]:
         parameter["style"] = style
     style = parameter.get("style", _STYLES[place][0])
-    explode = given.get("explode")
+    explode = item.get("explode")
     if isinstance(explode, bool) and explode != (style == "form"):
         parameter["explode"] = explode
-    if given.get("allowReserved") is True and place == "query":
+    if item.get("allowReserved") is True and place == "query":
         parameter["allow_reserved"] = True
-    schema = schemas.translate(given.get("schema", {}), base)
+    schema = schemas.translate(item.get("schema", {}), base)
     return schema if isinstance(schema, dict) else {}
 
 
-def _name_arguments(kept: list[_Wanted], parts: BodyParts | None, demanded: set[tuple[str, str]]) -> Arguments:
+def _name_arguments(sources: list[_Wanted], parts: BodyParts | None, demanded: set[tuple[str, str]]) -> Arguments:
     """Name each argument, with its own name if that is free and valid for providers; path first, body last."""
     properties: dict[str, Any] = {}
     required: list[str] = []
     parameters: list[Parameter] = []
-    for wanted in kept:
-        name = _free(wanted.name, wanted.place, properties)
-        properties[name] = wanted.schema
-        if wanted.required:
+    for source in sources:
+        name = _free(source.name, source.place, properties)
+        properties[name] = source.schema
+        if source.required:
             required.append(name)
-        if wanted.parameter is not None:
-            parameters.append({"argument": name, **wanted.parameter})
+        if source.parameter is not None:
+            parameters.append({"argument": name, **source.parameter})
     body = _named_body(parts, properties, required) if parts is not None else None
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
@@ -185,15 +185,15 @@ def _named_body(parts: BodyParts, properties: dict[str, Any], required: list[str
     return body
 
 
-def _free(name: str, place: str, taken: dict[str, Any]) -> str:
+def _free(name: str, place: str, arguments: dict[str, Any]) -> str:
     """Return a free name that providers take: 1 to 64 letters, digits, _, . and -."""
     legal = re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name)
-    wanted = name if legal else re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_")[:56] or place
-    if wanted not in taken:
-        return wanted
-    wanted = f"{wanted[:48]}_{place}"
-    made, count = wanted, 1
-    while made in taken:
+    base = name if legal else re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_")[:56] or place
+    if base not in arguments:
+        return base
+    base = f"{base[:48]}_{place}"
+    candidate, count = base, 1
+    while candidate in arguments:
         count += 1
-        made = f"{wanted}_{count}"
-    return made
+        candidate = f"{base}_{count}"
+    return candidate

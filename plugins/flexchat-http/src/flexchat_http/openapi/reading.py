@@ -47,20 +47,20 @@ def _json_or_yaml(text: str, size: int, name: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        said, line = error.msg, error.lineno
+        reason, line = error.msg, error.lineno
     except (ValueError, RecursionError):
         raise DocumentError(name, "", "it is nested too deeply, or has a number that is not JSON") from None
     if text.lstrip()[0] in "<":
         raise DocumentError(name, "", "it is HTML or XML, not JSON or YAML; is this the address of a page about it?")
     if size > MAX_YAML_BYTES:
-        raise DocumentError(name, f"line {line}", f"it is not JSON ({said}), and too large to be read as YAML")
+        raise DocumentError(name, f"line {line}", f"it is not JSON ({reason}), and too large to be read as YAML")
     from .yaml_reading import YamlError, read_yaml  # a few ms, which documents in JSON do not need
 
     try:
         return read_yaml(text)
     except YamlError as error:
         if text.lstrip()[0] in "{[":
-            raise DocumentError(name, f"line {line}", f"it is not JSON: {said}") from None
+            raise DocumentError(name, f"line {line}", f"it is not JSON: {reason}") from None
         raise DocumentError(name, f"line {error.line}", f"it is not YAML: {error}") from None
 
 

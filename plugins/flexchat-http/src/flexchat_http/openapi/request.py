@@ -58,9 +58,9 @@ def build_request(plan: Plan, arguments: Mapping[str, Any]) -> FetchRequest:
         headers["Cookie"] = "; ".join(cookies)
     content = b""
     if "body" in plan:
-        made = _body(plan["body"], arguments)
-        if made is not None:
-            content, headers["Content-Type"] = made
+        body = _body(plan["body"], arguments)
+        if body is not None:
+            content, headers["Content-Type"] = body
     url = plan["server"] + _filled(path, values) + ("?" + "&".join(query) if query else "")
     return FetchRequest(method=plan["method"], url=url, headers=headers, body=content)
 
@@ -116,10 +116,10 @@ def _filled(path: str, values: Mapping[str, str]) -> str:
                 raise ToolError(f"'{parts[at]}' is missing, and it is a part of the path")
             parts[at] = values[parts[at]]
         parts[::2] = [urllib.parse.quote(part, safe="%-._~:@!$&'()*+,;=") for part in parts[::2]]
-        made = "".join(parts)
-        if len(parts) > 1 and made.lower().replace("%2e", ".") in (".", ".."):
+        filled = "".join(parts)
+        if len(parts) > 1 and filled.lower().replace("%2e", ".") in (".", ".."):
             raise ToolError("a part of the path must not be '.' or '..'")
-        segments.append(made)
+        segments.append(filled)
     return "/".join(segments)
 
 
@@ -154,21 +154,21 @@ def _form(value: Any, encoding: Mapping[str, Encoding]) -> bytes:
     """Return application/x-www-form-urlencoded; OpenAPI 3.1.1 §4.8.15.1."""
     pairs: Pairs = []
     for name, each in value.items() if isinstance(value, Mapping) else ():
-        said = encoding.get(name, {})
+        rule = encoding.get(name, {})
         if each is None:
             continue
-        if not said.keys() & {"style", "explode", "allow_reserved"} and _is_json(said, each):
+        if not rule.keys() & {"style", "explode", "allow_reserved"} and _is_json(rule, each):
             pairs.append((encoded(name), encoded(_as_content(each, "json"))))
             continue
-        style = said.get("style", "form")
-        explode = said.get("explode", style == "form")
-        pairs += in_query(name, each, style, explode, allow_reserved=said.get("allow_reserved", False))
+        style = rule.get("style", "form")
+        explode = rule.get("explode", style == "form")
+        pairs += in_query(name, each, style, explode, allow_reserved=rule.get("allow_reserved", False))
     return "&".join(f"{name}={text}" for name, text in pairs).replace("%20", "+").encode("ascii")
 
 
-def _is_json(said: Encoding, value: Any) -> bool:
-    if "content" in said:
-        return "json" in said["content"] and not isinstance(value, str)
+def _is_json(rule: Encoding, value: Any) -> bool:
+    if "content" in rule:
+        return "json" in rule["content"] and not isinstance(value, str)
     return False
 
 
@@ -176,18 +176,18 @@ def _multipart(value: Any, body: Body, media: str) -> tuple[bytes, str]:
     """Return multipart/form-data; each item of an array is a part of its own."""
     parts: list[tuple[str, str, bytes, bool]] = []
     for name, each in value.items() if isinstance(value, Mapping) else ():
-        said = body.get("encoding", {}).get(name, {})
+        rule = body.get("encoding", {}).get(name, {})
         is_file = name in body.get("files", ())
         for item in each if isinstance(each, list) else [each]:
             if item is None:
                 continue
             if is_file:
-                parts.append((name, said.get("content", "application/octet-stream"), _bytes(item, name), True))
-            elif isinstance(item, (dict, list)) or "json" in said.get("content", ""):
+                parts.append((name, rule.get("content", "application/octet-stream"), _bytes(item, name), True))
+            elif isinstance(item, (dict, list)) or "json" in rule.get("content", ""):
                 content = json.dumps(item, ensure_ascii=False, separators=(",", ":"))
-                parts.append((name, said.get("content", "application/json"), content.encode("utf-8", "replace"), False))
+                parts.append((name, rule.get("content", "application/json"), content.encode("utf-8", "replace"), False))
             else:
-                parts.append((name, said.get("content", ""), as_text(item).encode("utf-8", "replace"), False))
+                parts.append((name, rule.get("content", ""), as_text(item).encode("utf-8", "replace"), False))
     # From the content, so that the same call is the same request; 128 bits of a hash cannot be written into it.
     boundary = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
     lines = b"".join(_part(boundary, *part) for part in parts)

@@ -60,14 +60,14 @@ class Schemas:
         Raises:
             Unusable: A reference directly in it leads nowhere.
         """
-        made = self._translated(schema, base)
+        result = self._translated(schema, base)
         while self._waiting:
             name, target, where = self._waiting.pop()
             try:
                 self.definitions[name] = self._translated(target, where)
             except Unusable as error:
                 self.broken[name] = str(error)
-        return made
+        return result
 
     def _translated(self, schema: Any, base: str) -> Any:
         if isinstance(schema, bool):
@@ -76,25 +76,25 @@ class Schemas:
             return {}
         if isinstance(schema.get("$ref"), str):
             return self._reference(schema, base)
-        made = self._own_keywords(schema)
-        if not self._is_30 or made.get("type") is None or "object" in made["type"]:
-            self._properties(schema, base, made)
+        result = self._own_keywords(schema)
+        if not self._is_30 or result.get("type") is None or "object" in result["type"]:
+            self._properties(schema, base, result)
         for keyword in _ONE:
             if keyword in schema and self._has(keyword):
-                self._one(keyword, schema[keyword], base, made)
+                self._one(keyword, schema[keyword], base, result)
         for keyword in _MANY:
             inner = schema.get(keyword)
             if isinstance(inner, list) and inner and self._has(keyword):
-                made[keyword] = [self._translated(each, base) for each in inner]
+                result[keyword] = [self._translated(each, base) for each in inner]
         for keyword in _NAMED:
             inner = schema.get(keyword)
             if isinstance(inner, dict) and self._has(keyword):
-                made[keyword] = {
+                result[keyword] = {
                     name: self._translated(each, base)
                     for name, each in inner.items()
                     if keyword != "patternProperties" or pattern_works(name)
                 }
-        return made
+        return result
 
     def _has(self, keyword: str) -> bool:
         return not self._is_30 or keyword not in _ONLY_31
@@ -106,13 +106,13 @@ class Schemas:
             name = self._names[address] = self._free_name(address)
             self.definitions[name] = {}
             self._waiting.append((name, target, where))
-        made: dict[str, Any] = {"$ref": f"#/$defs/{name}"}
+        result: dict[str, Any] = {"$ref": f"#/$defs/{name}"}
         # 3.0 has nothing beside $ref, but many documents of it have a description there, and mean it.
         rest = {
             key: each for key, each in schema.items() if key == "description" or (key != "$ref" and not self._is_30)
         }
         beside = self._translated(rest, base) if rest else None
-        return made | beside if isinstance(beside, dict) else made
+        return result | beside if isinstance(beside, dict) else result
 
     def not_empty(self, schema: dict[str, Any], *, texts: bool) -> dict[str, Any]:
         """Exclude the empty list and, with *texts*, the empty string from a schema of that type.
@@ -123,8 +123,8 @@ class Schemas:
         for _ in range(20):
             if "$ref" not in target:
                 break
-            found = self.definitions[target["$ref"].removeprefix("#/$defs/")]
-            target = found if isinstance(found, dict) else {}
+            definition = self.definitions[target["$ref"].removeprefix("#/$defs/")]
+            target = definition if isinstance(definition, dict) else {}
         if target.get("type") == "array" and target.get("minItems", 0) < 1:
             return {**schema, "minItems": 1}
         if texts and target.get("type") == "string" and target.get("minLength", 0) < 1 and "enum" not in target:
@@ -142,83 +142,85 @@ class Schemas:
 
     def _own_keywords(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the keywords that hold no schemas."""
-        made: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         types = self._types(schema)
         if types:
-            made["type"] = types[0] if len(types) == 1 else types
+            result["type"] = types[0] if len(types) == 1 else types
         description = schema.get("description") or schema.get("title")
         if isinstance(description, str) and description.strip():
-            made["description"] = shortened(description, MAX_DESCRIPTION)
+            result["description"] = shortened(description, MAX_DESCRIPTION)
         if isinstance(schema.get("format"), str):
-            made["format"] = schema["format"]
+            result["format"] = schema["format"]
         for keyword in _COUNTS:
             count = schema.get(keyword)
             if _is_number(count) and count >= 0 and count == int(count):
-                made[keyword] = int(count)
-        self._bounds(schema, made)
-        self._values(schema, made)
-        if schema.get("uniqueItems") is True and made.get("maxItems", math.inf) <= MAX_UNIQUE:
-            made["uniqueItems"] = True
+                result[keyword] = int(count)
+        self._bounds(schema, result)
+        self._values(schema, result)
+        if schema.get("uniqueItems") is True and result.get("maxItems", math.inf) <= MAX_UNIQUE:
+            result["uniqueItems"] = True
         if isinstance(pattern := schema.get("pattern"), str):
             checked = pattern if pattern_works(pattern) else weakened(pattern)
             if checked:
-                made["pattern"] = checked
+                result["pattern"] = checked
             if checked != pattern and len(pattern) <= 200:
-                made["description"] = f"{made.get('description', '')} Matches {pattern}".strip()
+                result["description"] = f"{result.get('description', '')} Matches {pattern}".strip()
         if self._has("dependentRequired") and isinstance(schema.get("dependentRequired"), dict):
-            made["dependentRequired"] = {
+            result["dependentRequired"] = {
                 name: _texts(names) for name, names in schema["dependentRequired"].items() if isinstance(names, list)
             }
         for keyword in ("contentEncoding", "contentMediaType"):
             if not self._is_30 and isinstance(schema.get(keyword), str):
-                made[keyword] = schema[keyword]
-        return made
+                result[keyword] = schema[keyword]
+        return result
 
     def _types(self, schema: dict[str, Any]) -> list[str]:
-        given = schema.get("type")
-        names = given if isinstance(given, list) else [given]
+        value = schema.get("type")
+        names = value if isinstance(value, list) else [value]
         types = [_MISSPELT.get(name, name) for name in names if isinstance(name, str)]
         types = [*dict.fromkeys(name for name in types if name in _TYPES)]
         if self._is_30 and types and schema.get("nullable") is True and "null" not in types:
             types.append("null")
         return types
 
-    def _bounds(self, schema: dict[str, Any], made: dict[str, Any]) -> None:
+    def _bounds(self, schema: dict[str, Any], result: dict[str, Any]) -> None:
         for keyword in _NUMBERS:
             bound = schema.get(keyword)
             if _is_number(bound):
-                made[keyword] = bound
+                result[keyword] = bound
         for keyword, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-            if schema.get(exclusive) is True and keyword in made:
-                made[exclusive] = made.pop(keyword)
+            if schema.get(exclusive) is True and keyword in result:
+                result[exclusive] = result.pop(keyword)
         step = schema.get("multipleOf")
         if _is_number(step) and step > 0:
-            made["multipleOf"] = step
+            result["multipleOf"] = step
 
-    def _values(self, schema: dict[str, Any], made: dict[str, Any]) -> None:
+    def _values(self, schema: dict[str, Any], result: dict[str, Any]) -> None:
         values = schema.get("enum")
         if isinstance(values, list) and 0 < len(values) <= MAX_ENUM:
-            made["enum"] = _different(values)
+            result["enum"] = _different(values)
         elif isinstance(values, list) and values:
             some = ", ".join(str(value) for value in values[:20])
-            made["description"] = f"{made.get('description', '')} One of {len(values)} values: {some[:300]}, …".strip()
+            result["description"] = (
+                f"{result.get('description', '')} One of {len(values)} values: {some[:300]}, …".strip()
+            )
         if "const" in schema and self._has("const"):
-            made["const"] = schema["const"]
+            result["const"] = schema["const"]
         if "default" in schema and schema["default"] is not None and len(repr(schema["default"])) <= 200:
-            made["default"] = schema["default"]
+            result["default"] = schema["default"]
 
-    def _properties(self, schema: dict[str, Any], base: str, made: dict[str, Any]) -> None:
+    def _properties(self, schema: dict[str, Any], base: str, result: dict[str, Any]) -> None:
         """Add properties and required, without those that only occur in responses."""
         properties = schema.get("properties")
         properties = properties if isinstance(properties, dict) else {}
         hidden = {name for name, inner in properties.items() if self._is_read_only(inner, base)}
-        kept = {name: self._translated(each, base) for name, each in properties.items() if name not in hidden}
-        if kept:
-            made["properties"] = kept
+        visible = {name: self._translated(each, base) for name, each in properties.items() if name not in hidden}
+        if visible:
+            result["properties"] = visible
         required = schema.get("required")
         names = [name for name in _texts(required) if name not in hidden] if isinstance(required, list) else []
         if names:
-            made["required"] = names
+            result["required"] = names
 
     def _is_read_only(self, schema: Any, base: str) -> bool:
         """Return True for properties that requests must not contain: OpenAPI 3.0.4 §4.7.24.2, readOnly."""
@@ -233,15 +235,15 @@ class Schemas:
             self._read_only[address] = isinstance(target, dict) and target.get("readOnly") is True
         return self._read_only[address]
 
-    def _one(self, keyword: str, inner: Any, base: str, made: dict[str, Any]) -> None:
+    def _one(self, keyword: str, inner: Any, base: str, result: dict[str, Any]) -> None:
         if keyword == "items" and isinstance(inner, list):
             if inner:  # a tuple of an older draft
-                made["prefixItems"] = [self._translated(each, base) for each in inner]
+                result["prefixItems"] = [self._translated(each, base) for each in inner]
         elif keyword == "additionalProperties" and isinstance(inner, bool):
             if not inner:
-                made[keyword] = False
+                result[keyword] = False
         elif isinstance(inner, (dict, bool)):
-            made[keyword] = self._translated(inner, base)
+            result[keyword] = self._translated(inner, base)
 
 
 def shortened(text: str, most: int) -> str:
@@ -281,8 +283,8 @@ def weakened(pattern: str) -> str:
             parts.append(part)
         if closes and opened.pop():
             depth -= 1
-    made = re.sub(r"\{(\d+),(\d{4,})\}", r"{\1,}", "".join(parts))
-    return made if not depth and made and pattern_works(made) else ""
+    pattern_text = re.sub(r"\{(\d+),(\d{4,})\}", r"{\1,}", "".join(parts))
+    return pattern_text if not depth and pattern_text and pattern_works(pattern_text) else ""
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
@@ -295,7 +297,7 @@ def _texts(names: Any) -> list[str]:
 
 def _different(values: list[Any]) -> list[Any]:
     """Return the values without repetitions; 1 and true are different, 1 and 1.0 are not."""
-    seen: dict[Any, Any] = {}
+    unique: dict[Any, Any] = {}
     for value in values:
-        seen.setdefault((isinstance(value, bool), repr(value)), value)
-    return [*seen.values()]
+        unique.setdefault((isinstance(value, bool), repr(value)), value)
+    return [*unique.values()]

@@ -49,8 +49,8 @@ def security_of(requirements: Any, schemes: Any, resolve: Callable[[Any], Any], 
             alternatives.append(
                 [_scheme(name, scopes, schemes, resolve, address) for name, scopes in requirement.items()]
             )
-    known = [each for each in alternatives if all(scheme["type"] != "other" for scheme in each)]
-    return known or alternatives
+    usable = [each for each in alternatives if all(scheme["type"] != "other" for scheme in each)]
+    return usable or alternatives
 
 
 def with_demanded(alternatives: list[list[Scheme]], demanded: set[tuple[str, str]]) -> list[list[Scheme]]:
@@ -64,33 +64,33 @@ def with_demanded(alternatives: list[list[Scheme]], demanded: set[tuple[str, str
     """
     keys = [each for some in alternatives for each in some if (each.get("place", ""), each.get("key", "")) in demanded]
     together = list({each["scheme"]: each for each in keys}.values())
-    made: list[list[Scheme]] = []
+    combined: list[list[Scheme]] = []
     for some in [*(together + [each for each in some if each not in together] for some in alternatives), *alternatives]:
-        if some not in made:
-            made.append(some)
-    return made
+        if some not in combined:
+            combined.append(some)
+    return combined
 
 
 def _scheme(name: str, scopes: Any, schemes: Any, resolve: Callable[[Any], Any], address: str) -> Scheme:
-    found = schemes.get(name) if isinstance(schemes, dict) else None
+    entry = schemes.get(name) if isinstance(schemes, dict) else None
     try:
-        found = resolve(found)
+        entry = resolve(entry)
     except Unusable:
-        found = None
-    if not isinstance(found, dict):
+        entry = None
+    if not isinstance(entry, dict):
         return {"scheme": name, "type": "other"}
-    kind, http = found.get("type"), str(found.get("scheme", "")).lower()
-    if kind == "apiKey" and found.get("in") in ("header", "query", "cookie") and isinstance(found.get("name"), str):
-        return {"scheme": name, "type": "key", "place": found["in"], "key": found["name"]}
+    kind, http = entry.get("type"), str(entry.get("scheme", "")).lower()
+    if kind == "apiKey" and entry.get("in") in ("header", "query", "cookie") and isinstance(entry.get("name"), str):
+        return {"scheme": name, "type": "key", "place": entry["in"], "key": entry["name"]}
     if kind == "http" and http in ("bearer", "basic"):
         return {"scheme": name, "type": http}
     if kind in ("oauth2", "openIdConnect"):
-        made: Scheme = {"scheme": name, "type": "oauth2"}
-        flows = found.get("flows")
+        scheme: Scheme = {"scheme": name, "type": "oauth2"}
+        flows = entry.get("flows")
         flow = flows.get("clientCredentials") if isinstance(flows, dict) else None
         if isinstance(flow, dict) and isinstance(flow.get("tokenUrl"), str):
-            made["token_url"] = urllib.parse.urljoin(address, flow["tokenUrl"])
+            scheme["token_url"] = urllib.parse.urljoin(address, flow["tokenUrl"])
         if isinstance(scopes, list) and scopes:
-            made["scopes"] = [scope for scope in scopes if isinstance(scope, str)]
-        return made
+            scheme["scopes"] = [scope for scope in scopes if isinstance(scope, str)]
+        return scheme
     return {"scheme": name, "type": "other"}

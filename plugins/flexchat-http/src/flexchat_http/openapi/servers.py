@@ -29,7 +29,7 @@ def server_of(levels: list[Any], address: str) -> str:
     server = servers[0] if isinstance(servers[0], dict) else {}
     variables = server.get("variables")
     url = str(server.get("url", "/")).strip()
-    url = _VARIABLE.sub(lambda found: _default(variables, found.group(1)), url)
+    url = _VARIABLE.sub(lambda match: _default(variables, match.group(1)), url)
     return checked_server(url if "://" in url else _absolute(url, address))
 
 

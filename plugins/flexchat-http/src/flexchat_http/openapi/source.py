@@ -28,7 +28,7 @@ from .settings import OpenApiConfig
 log = logging.getLogger(__name__)
 
 FETCH_SECONDS = 30.0
-_MAX_LISTED = 5
+_MAX_WARNINGS = 5
 
 
 async def open_source(config: OpenApiConfig, context: ToolSourceContext) -> OpenApiSource:
@@ -80,8 +80,9 @@ class OpenApiSource:
     def fingerprint(self) -> str:
         """Digest of the document, of the settings that affect its conversion, and of the converter's version."""
         config = self._config
-        said = [config.include, config.exclude, sorted(config.effect.items()), config.server, config.idempotency_header]
-        text = json.dumps([VERSION, self._library.root, sorted(self._library.missing.items()), *said])
+        missing = sorted(self._library.missing.items())
+        choice = [config.include, config.exclude, sorted(config.effect.items()), config.server]
+        text = json.dumps([VERSION, self._library.root, missing, *choice, config.idempotency_header])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass") + self._library.content).hexdigest()
 
     async def tools(self) -> Sequence[SourcedTool]:
@@ -91,18 +92,18 @@ class OpenApiSource:
             ToolSourceError: The document cannot be used, or no operation is wanted.
         """
         try:
-            made: Converted = await run_in_thread(self._convert)
+            result: Converted = await run_in_thread(self._convert)
         except DocumentError as error:
             raise ToolSourceError(f"{self._config.document}: {error}") from None
-        self._tell(made)
-        if not made.tools:
-            why = made.left_out[0] if made.left_out else None
+        self._tell(result)
+        if not result.tools:
+            why = result.left_out[0] if result.left_out else None
             raise ToolSourceError(
                 f"{self._config.document}: {why.place}: {why.why}"
                 if why is not None
-                else f"{self._config.document}: no operation is wanted{_nearest(made)}"
+                else f"{self._config.document}: no operation is wanted{_nearest(result)}"
             )
-        return [sourced(tool, honours_key=self._config.idempotency_header is not None) for tool in made.tools]
+        return [sourced(tool, honours_key=self._config.idempotency_header is not None) for tool in result.tools]
 
     async def aclose(self) -> None:
         """There is nothing to release."""
@@ -127,22 +128,22 @@ class OpenApiSource:
             server=config.server,
         )
 
-    def _tell(self, made: Converted) -> None:
-        lines = [f"'{each}' fits no operation{did_you_mean(each, made.names)}" for each in made.unused]
+    def _tell(self, result: Converted) -> None:
+        lines = [f"'{each}' fits no operation{did_you_mean(each, result.names)}" for each in result.unused]
         schemes = schemes_of(self._library.document)
         lines += [
             f"auth.{name}: the document has no such security scheme{did_you_mean(name, schemes)}"
             for name in self._config.auth
             if name not in schemes
         ]
-        lines += [f"{each.place} cannot be a tool: {each.why}" for each in made.left_out]
-        more = [f"and {len(lines) - _MAX_LISTED} more"] if len(lines) > _MAX_LISTED else []
+        lines += [f"{each.place} cannot be a tool: {each.why}" for each in result.left_out]
+        more = [f"and {len(lines) - _MAX_WARNINGS} more"] if len(lines) > _MAX_WARNINGS else []
         if lines:
-            log.warning("tool source '%s': %s", self._name, "; ".join([*lines[:_MAX_LISTED], *more]))
+            log.warning("tool source '%s': %s", self._name, "; ".join([*lines[:_MAX_WARNINGS], *more]))
 
 
-def _nearest(made: Converted) -> str:
-    return next((f": '{each}' fits none{did_you_mean(each, made.names)}" for each in made.unused), "")
+def _nearest(result: Converted) -> str:
+    return next((f": '{each}' fits none{did_you_mean(each, result.names)}" for each in result.unused), "")
 
 
 def sourced(tool: OperationTool, *, honours_key: bool = False) -> SourcedTool:

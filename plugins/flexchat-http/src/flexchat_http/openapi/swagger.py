@@ -30,19 +30,19 @@ def is_swagger(document: Mapping[str, Any]) -> bool:
 
 def as_openapi(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a 2.0 document as 3.0; what it does not understand stays for the reader to refuse."""
-    made = {key: value for key, value in document.items() if key != "swagger"}
-    made["openapi"] = "3.0.4"
-    made["servers"] = _servers(document)
+    converted = {key: value for key, value in document.items() if key != "swagger"}
+    converted["openapi"] = "3.0.4"
+    converted["servers"] = _servers(document)
     components = document.get("components")
-    made["components"] = {
+    converted["components"] = {
         **(components if isinstance(components, dict) else {}),
         "securitySchemes": {name: _scheme(each) for name, each in _table(document, "securityDefinitions").items()},
     }
     paths = _table(document, "paths")
-    made["paths"] = {
+    converted["paths"] = {
         path: _path_item(document, item) if isinstance(item, dict) else item for path, item in paths.items()
     }
-    return made
+    return converted
 
 
 def _servers(document: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -57,15 +57,15 @@ def _servers(document: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _path_item(document: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
     shared = [_resolved(document, each) for each in _list(item.get("parameters"))]
-    made = {key: value for key, value in item.items() if key != "parameters"}
+    converted = {key: value for key, value in item.items() if key != "parameters"}
     for method in _METHODS:
         operation = item.get(method)
         if isinstance(operation, dict):
             own = [_resolved(document, each) for each in _list(operation.get("parameters"))]
             names = [_place(each) for each in own]
             every = [*(each for each in shared if _place(each) not in names), *own]
-            made[method] = _operation(document, operation, every)
-    return made
+            converted[method] = _operation(document, operation, every)
+    return converted
 
 
 def _place(parameter: Any) -> tuple[Any, Any]:
@@ -75,18 +75,18 @@ def _place(parameter: Any) -> tuple[Any, Any]:
 
 
 def _operation(document: Mapping[str, Any], operation: Mapping[str, Any], parameters: Sequence[Any]) -> dict[str, Any]:
-    made = {key: value for key, value in operation.items() if key != "parameters"}
+    converted = {key: value for key, value in operation.items() if key != "parameters"}
     in_body = [each for each in parameters if isinstance(each, dict) and each.get("in") in ("body", "formData")]
-    made["parameters"] = [_parameter(each) for each in parameters if each not in in_body]
+    converted["parameters"] = [_parameter(each) for each in parameters if each not in in_body]
     consumes = operation.get("consumes", document.get("consumes"))
     kinds = [each for each in _list(consumes) if isinstance(each, str)]
     whole = next((each for each in in_body if each["in"] == "body"), None)
     if whole is not None:
         content = {kind: {"schema": whole.get("schema", {})} for kind in kinds or ["application/json"]}
-        made["requestBody"] = {**_about(whole), "required": whole.get("required") is True, "content": content}
+        converted["requestBody"] = {**_about(whole), "required": whole.get("required") is True, "content": content}
     elif in_body:
-        made["requestBody"] = _form(in_body, kinds)
-    return made
+        converted["requestBody"] = _form(in_body, kinds)
+    return converted
 
 
 def _form(fields: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> dict[str, Any]:
@@ -106,54 +106,54 @@ def _form(fields: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> dict[str
     return {"required": bool(required), "content": {kind: entry}}
 
 
-def _parameter(given: Any) -> Any:
-    if not isinstance(given, dict) or "$ref" in given or "schema" in given:
-        return given
-    made = {key: value for key, value in given.items() if key not in _SCHEMA_KEYS and key != "collectionFormat"}
-    made["schema"] = _schema(given)
-    if given.get("type") == "array":
-        style = _STYLES.get(str(given.get("collectionFormat", "csv")), _STYLES["csv"])
-        made |= style if given.get("in") == "query" else {}
-    return made
+def _parameter(item: Any) -> Any:
+    if not isinstance(item, dict) or "$ref" in item or "schema" in item:
+        return item
+    parameter = {key: value for key, value in item.items() if key not in _SCHEMA_KEYS and key != "collectionFormat"}
+    parameter["schema"] = _schema(item)
+    if item.get("type") == "array":
+        style = _STYLES.get(str(item.get("collectionFormat", "csv")), _STYLES["csv"])
+        parameter |= style if item.get("in") == "query" else {}
+    return parameter
 
 
-def _schema(given: Mapping[str, Any]) -> dict[str, Any]:
-    if given.get("type") == "file":
+def _schema(item: Mapping[str, Any]) -> dict[str, Any]:
+    if item.get("type") == "file":
         return {"type": "string", "format": "binary"}
-    made = {key: given[key] for key in _SCHEMA_KEYS if key in given}
-    if given.get("x-nullable") is True:
-        made["nullable"] = True
-    return made
+    schema = {key: item[key] for key in _SCHEMA_KEYS if key in item}
+    if item.get("x-nullable") is True:
+        schema["nullable"] = True
+    return schema
 
 
-def _about(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {"description": given["description"]} if isinstance(given.get("description"), str) else {}
+def _about(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {"description": item["description"]} if isinstance(item.get("description"), str) else {}
 
 
-def _scheme(given: Any) -> Any:
-    if not isinstance(given, dict):
-        return given
-    if given.get("type") == "basic":
+def _scheme(item: Any) -> Any:
+    if not isinstance(item, dict):
+        return item
+    if item.get("type") == "basic":
         return {"type": "http", "scheme": "basic"}
-    if given.get("type") == "oauth2":
-        name = str(given.get("flow"))
-        flow = {key: given[key] for key in ("tokenUrl", "authorizationUrl", "scopes") if key in given}
+    if item.get("type") == "oauth2":
+        name = str(item.get("flow"))
+        flow = {key: item[key] for key in ("tokenUrl", "authorizationUrl", "scopes") if key in item}
         return {"type": "oauth2", "flows": {_FLOWS.get(name, name): flow}}
-    return given
+    return item
 
 
-def _resolved(document: Mapping[str, Any], given: Any) -> Any:
+def _resolved(document: Mapping[str, Any], item: Any) -> Any:
     """Resolve a reference to a parameter in the same document; other values are returned unchanged."""
-    reference = given.get("$ref") if isinstance(given, dict) else None
+    reference = item.get("$ref") if isinstance(item, dict) else None
     if not isinstance(reference, str) or not reference.startswith("#/parameters/"):
-        return given
+        return item
     name = reference.removeprefix("#/parameters/").replace("~1", "/").replace("~0", "~")
-    return _table(document, "parameters").get(name, given)
+    return _table(document, "parameters").get(name, item)
 
 
 def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = document.get(name)
-    return found if isinstance(found, dict) else {}
+    table = document.get(name)
+    return table if isinstance(table, dict) else {}
 
 
 def _list(value: Any) -> list[Any]:

@@ -33,11 +33,11 @@ def list_(context: CommandContext) -> None:
     if context.json:
         terminal.json(rows)
         return
-    shown = []
+    table = []
     for row in rows:
         writes = sum(effect == "write" for effect in row["tools"].values())
         count = f"{len(row['tools'])} tools, {writes} of them write" if row["accepted"] else "tools not known yet"
-        shown.append((row["name"], count, row["runs"]))
-    terminal.table(("server", "tools", "runs"), shown)
+        table.append((row["name"], count, row["runs"]))
+    terminal.table(("server", "tools", "runs"), table)
     if not all(row["accepted"] for row in rows):
         terminal.say("flexchat mcp inspect shows what a server has, flexchat tools accept NAME accepts it", "dim")

@@ -290,26 +290,26 @@ def treat_object(work: Work, draft: Draft, visit: Callable[[Any], Any], *, at_ro
     dialect = work.dialect
     if dialect.keywords.get("additionalProperties") == "close":
         _close(work, draft, at_root=at_root)
-    given = draft.get("properties")
-    if given is None:
+    originals = draft.get("properties")
+    if originals is None:
         if not (at_root and dialect.empty_properties == "add"):
             return
-        given = {}
+        originals = {}
         work.note("info", "properties", "an empty table of properties is added")
     required = draft.get("required", [])
-    must = [name for name in required if name in given] if dialect.known_required else [*required]
+    must = [name for name in required if name in originals] if dialect.known_required else [*required]
     if len(must) < len(required):
         work.note("warning", "required", "a required name that no property has is left out")
     if dialect.recursion == "optional":
         for name in [*must]:
-            if type(given.get(name)) is dict and work.references.must_lead_back(given[name]):
+            if type(originals.get(name)) is dict and work.references.must_lead_back(originals[name]):
                 must.remove(name)
                 text = f"property {quoted(name)} leads back to itself and cannot be required: sent as optional"
                 work.note("warning", "required", text)
-    properties = _visit_properties(work, given, must, visit)
+    properties = _visit_properties(work, originals, must, visit)
     legal = work.names if _checks_names(work) else {}
     must = [legal.get(name, name) for name in must]
-    must = [name for name in must if name in properties or name not in given]
+    must = [name for name in must if name in properties or name not in originals]
     if must != required:
         draft["required"] = must
     if legal and isinstance(order := draft.get("propertyOrdering"), list):
@@ -325,30 +325,30 @@ def treat_object(work: Work, draft: Draft, visit: Callable[[Any], Any], *, at_ro
 
 
 def _visit_properties(
-    work: Work, given: Mapping[str, Any], required: list[str], visit: Callable[[Any], Any]
+    work: Work, properties: Mapping[str, Any], required: list[str], visit: Callable[[Any], Any]
 ) -> dict[str, Any]:
     dialect, size = work.dialect, work.size
     size.level += 1
     if dialect.max_depth is not None and size.level > dialect.max_depth:
         work.note("error", "properties", f"objects are nested more than {dialect.max_depth} deep; flatten them")
-    size.properties += len(given)
-    made = {}
-    for name, inner in given.items():
+    size.properties += len(properties)
+    visited = {}
+    for name, inner in properties.items():
         size.text += len(name)
         sent = _name_property(work, name, inner)
         if inner is False and not dialect.boolean_schemas:
             work.note("info", "properties", f"property {quoted(name)}, which may not be given, is left out")
             continue
-        known = len(work.notes)
-        made[sent] = visit(inner)
+        count = len(work.notes)
+        visited[sent] = visit(inner)
         if inner is True:  # has no identity to note a place by
             step = name.replace("~", "~0").replace("/", "~1")
-            work.notes[known:] = [attrs.evolve(n, pointer=f"{n.pointer}/properties/{step}") for n in work.notes[known:]]
+            work.notes[count:] = [attrs.evolve(n, pointer=f"{n.pointer}/properties/{step}") for n in work.notes[count:]]
         if dialect.all_required and name not in required:
-            made[sent] = or_null(made[sent])
+            visited[sent] = or_null(visited[sent])
             work.note("info", "required", "is sent as required; null means leaving it out", at=inner)
     size.level -= 1
-    return made
+    return visited
 
 
 def _checks_names(work: Work) -> bool:

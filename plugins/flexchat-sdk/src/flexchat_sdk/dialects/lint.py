@@ -58,19 +58,19 @@ def lint_tools(tools: Iterable[ToolDefinition], dialects: Mapping[str, SchemaDia
     """
     tools = [*tools]
     sent = wire_names(tool.name for tool in tools)
-    found = []
+    problems = []
     for tool in tools:
         renamed = _renamed(tool.name, sent[tool.name])
         for name, dialect in dialects.items():
             rewritten = rewrite(tool.parameters, dialect, renames=True)
             notes = renamed + _too_long(tool, dialect) + rewritten.notes
-            found.append(ToolFinding(tool=tool.name, dialect=name, outcome=_outcome(rewritten, notes), notes=notes))
+            problems.append(ToolFinding(tool=tool.name, dialect=name, outcome=_outcome(rewritten, notes), notes=notes))
     for name, dialect in dialects.items():
         if dialect.max_tools is not None and len(tools) > dialect.max_tools:
             text = f"there are {len(tools)}, a request accepts {dialect.max_tools}; let each rule allow fewer"
             note = SchemaNote(severity="warning", pointer="", keyword="", message=text)
-            found.append(ToolFinding(tool="", dialect=name, outcome="accepted", notes=(note,)))
-    return tuple(found)
+            problems.append(ToolFinding(tool="", dialect=name, outcome="accepted", notes=(note,)))
+    return tuple(problems)
 
 
 def portable_definition(tool: ToolDefinition) -> tuple[ToolDefinition, tuple[SchemaNote, ...]]:

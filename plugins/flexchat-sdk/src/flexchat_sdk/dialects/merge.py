@@ -86,8 +86,8 @@ def one_object(base: Mapping[str, Any], branches: Sequence[Mapping[str, Any]]) -
     ours = base.get("properties", {})
     properties = dict(ours)
     for name, several in forms.items():
-        known = distinct(several)
-        form = known[0] if len(known) == 1 else (one_enum(known) or ({"anyOf": known}, []))[0]
+        unique = distinct(several)
+        form = unique[0] if len(unique) == 1 else (one_enum(unique) or ({"anyOf": unique}, []))[0]
         properties[name] = form if name not in ours or ours[name] == form else {"allOf": [ours[name], form]}
     required = [*base.get("required", ())]
     for name in branches[0].get("required", ()):

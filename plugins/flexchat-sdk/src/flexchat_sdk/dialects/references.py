@@ -37,11 +37,11 @@ class References:
             return "#"
         name = self._names.get(id(target))
         if name is None:
-            wanted = name = re.sub(r"[^A-Za-z0-9_.-]", "_", reference.rpartition("/")[2]) or "_"
+            base = name = re.sub(r"[^A-Za-z0-9_.-]", "_", reference.rpartition("/")[2]) or "_"
             number = 1
             while name in self._names.values():
                 number += 1
-                name = f"{wanted}_{number}"
+                name = f"{base}_{number}"
             self._names[id(target)] = name
             self.waiting.append((name, target))
         return f"#/$defs/{name}"
@@ -55,31 +55,31 @@ class References:
 
     def _leads_back(self, target: dict[str, Any]) -> bool:
         if id(target) not in self._recursive:
-            waiting, seen, found = [target], set[int](), False
-            while waiting and not found:
+            waiting, seen, is_cycle = [target], set[int](), False
+            while waiting and not is_cycle:
                 schema = waiting.pop()
                 inner = [*inner_schemas(schema)]
                 if "$ref" in schema:
                     inner.append(self.target(schema["$ref"])[0])
-                found = any(each is target for each in inner)
+                is_cycle = any(each is target for each in inner)
                 for each in inner:
                     if type(each) is dict and id(each) not in seen:
                         seen.add(id(each))
                         waiting.append(each)
-            self._recursive[id(target)] = found
+            self._recursive[id(target)] = is_cycle
         return self._recursive[id(target)]
 
 
 def places(root: dict[str, Any]) -> dict[int, str]:
     """Return the JSON pointer of every object in a schema, by the object's identity."""
-    found: dict[int, str] = {}
+    pointers: dict[int, str] = {}
     waiting: list[tuple[Any, str]] = [(root, "")]
     while waiting:
         value, place = waiting.pop()
-        if id(value) in found:
+        if id(value) in pointers:
             continue
-        found[id(value)] = place
+        pointers[id(value)] = place
         for step, inner in value.items() if type(value) is dict else enumerate(value):
             if type(inner) is dict or type(inner) is list:
                 waiting.append((inner, f"{place}/{str(step).replace('~', '~0').replace('/', '~1')}"))
-    return found
+    return pointers

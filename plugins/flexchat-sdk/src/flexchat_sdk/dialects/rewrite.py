@@ -44,14 +44,14 @@ def rewrite(schema: Mapping[str, Any], dialect: SchemaDialect, *, renames: bool 
         return RewrittenSchema(schema=None, notes=(note,))
     work = Work(schema if type(schema) is dict else dict(schema), dialect, renames)
     try:
-        made = Rewriting(work).run()
+        result = Rewriting(work).run()
         notes = tuple(dict.fromkeys(work.notes))
     except (TooLargeError, RecursionError) as error:
         text = str(error) if isinstance(error, TooLargeError) else "the schema is nested too deeply; flatten it"
         return RewrittenSchema(schema=None, notes=(SchemaNote(severity="error", pointer="", keyword="", message=text),))
     if any(note.severity == "error" for note in notes):
         return RewrittenSchema(schema=None, notes=notes)
-    return RewrittenSchema(schema=schema if made == schema else made, notes=notes, names=work.names)
+    return RewrittenSchema(schema=schema if result == schema else result, notes=notes, names=work.names)
 
 
 class Rewriting:
@@ -75,7 +75,7 @@ class Rewriting:
 
     def run(self) -> dict[str, Any]:
         """Return the rewritten schema."""
-        made: dict[str, Any] = self.visit(self.work.root)
+        result: dict[str, Any] = self.visit(self.work.root)
         definitions = {}
         while self.work.references.waiting:
             name, target = self.work.references.waiting.pop(0)
@@ -83,9 +83,9 @@ class Rewriting:
             self.work.size.text += len(name)
             definitions[name] = self.visit(target)
         if definitions:
-            made["$defs"] = definitions
+            result["$defs"] = definitions
         self.work.check_size()
-        return made
+        return result
 
     # ---- one schema
 
@@ -170,18 +170,18 @@ class Rewriting:
 
     def _forms(self, draft: Draft) -> None:
         """Visit the forms of a union; different forms may become the same in the dialect."""
-        given = draft["anyOf"]
-        kept = [form for form in given if form is not False or self.dialect.boolean_schemas]
-        made = [self.visit(form) for form in kept or given[:1]]
-        made = distinct(made)
-        if self.dialect.null == "nullable" and len(made) > 1 and any(map(is_null, made)):
-            others = [form for form in made if not is_null(form)]
+        forms = draft["anyOf"]
+        usable = [form for form in forms if form is not False or self.dialect.boolean_schemas]
+        visited = [self.visit(form) for form in usable or forms[:1]]
+        visited = distinct(visited)
+        if self.dialect.null == "nullable" and len(visited) > 1 and any(map(is_null, visited)):
+            others = [form for form in visited if not is_null(form)]
             draft["nullable"] = bool(others)
-            made = others or made[:1]
-        draft["anyOf"] = made
-        if len(made) == 1 and not self.dialect.union_siblings and "$ref" not in made[0]:
+            visited = others or visited[:1]
+        draft["anyOf"] = visited
+        if len(visited) == 1 and not self.dialect.union_siblings and "$ref" not in visited[0]:
             del draft["anyOf"]
-            for keyword, value in made[0].items():
+            for keyword, value in visited[0].items():
                 draft.setdefault(keyword, value)
 
     # ---- in one piece

@@ -33,9 +33,9 @@ def require_parameters(tool: ToolDefinition, dialect: SchemaDialect) -> Mapping[
         ProviderRequestError: The dialect cannot express them; kind "invalid_schema". The tool is then left out of the
             request, and the turn has a warning with the reason.
     """
-    made = sent_parameters(tool.name, tool.parameters, dialect)
-    if made is not None:
-        return made
+    parameters = sent_parameters(tool.name, tool.parameters, dialect)
+    if parameters is not None:
+        return parameters
     from .rewrite import rewrite
 
     errors = [note.message for note in rewrite(tool.parameters, dialect).notes if note.severity == "error"]

@@ -89,8 +89,8 @@ def sound(schema: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]
 
 
 def _types(draft: dict[str, Any], wrong: list[tuple[str, str]]) -> None:
-    given = draft["type"]
-    kinds = [kind.lower() if _is_text(kind) else kind for kind in (given if type(given) is list else [given])]
+    types = draft["type"]
+    kinds = [kind.lower() if _is_text(kind) else kind for kind in (types if type(types) is list else [types])]
     unknown = [kind for kind in kinds if not (_is_text(kind) and kind in TYPES)]
     for kind in unknown:
         wrong.append(("type", f"type {cut(quoted(kind))} is not one of {', '.join(sorted(TYPES))}"))
@@ -100,7 +100,7 @@ def _types(draft: dict[str, Any], wrong: list[tuple[str, str]]) -> None:
     if not kinds:
         del draft["type"]
     else:
-        draft["type"] = kinds if type(given) is list else kinds[0]
+        draft["type"] = kinds if type(types) is list else kinds[0]
 
 
 def inner_schemas(schema: Any, *, required_only: bool = False) -> Iterator[dict[str, Any]]:

@@ -67,8 +67,8 @@ class Work:
         """Note what was done to a keyword of the current schema, or of one inside it."""
         if self._places is None:
             self._places = places(self.root)
-        known = (self._places.get(id(schema)) for schema in (at, *reversed(self.trail)))
-        pointer = next((place for place in known if place is not None), "")
+        pointers = (self._places.get(id(schema)) for schema in (at, *reversed(self.trail)))
+        pointer = next((place for place in pointers if place is not None), "")
         self.notes.append(SchemaNote(severity=severity, pointer=pointer, keyword=keyword, message=message))
 
     def count(self) -> None:

@@ -121,14 +121,14 @@ class FirstAnswer:
         Raises:
             WrongShape: There are several answers, and it is unclear which one the piece belongs to.
         """
-        known = known_number(number)
-        if known is None:
+        index = known_number(number)
+        if index is None:
             self._is_guessing = True
-        elif known:
+        elif index:
             self._has_others = True
         if self._is_guessing and self._has_others:
             raise WrongShape(where, "the number of an answer", number)
-        return not known
+        return not index
 
 
 class WireIds:
@@ -139,11 +139,11 @@ class WireIds:
 
     def take(self, value: object) -> str | None:
         """Return an id; None if there is none, or if an earlier call has it: its result would belong to both calls."""
-        found = known_text(value)
-        if found is None or found in self._taken:
+        wire_id = known_text(value)
+        if wire_id is None or wire_id in self._taken:
             return None
-        self._taken.add(found)
-        return found
+        self._taken.add(wire_id)
+        return wire_id
 
 
 def known_text(value: object) -> str | None:

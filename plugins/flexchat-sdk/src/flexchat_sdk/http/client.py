@@ -359,7 +359,7 @@ class HttpStream:
     def _connection_error(self, error: httpx.TransportError) -> ProviderError:
         client, answered = self._client, self._response is not None
         received = self._size > 0
-        found = connection_trouble(
+        trouble = connection_trouble(
             error,
             client.host,
             client.timeouts.connect_s,
@@ -367,9 +367,9 @@ class HttpStream:
             received=received,
             passed_on=received and not self._whole,
         )
-        found.args = (client.mask(str(found)),)
-        found.provider, found.status = client.provider, self.status if answered else None
-        return found
+        trouble.args = (client.mask(str(trouble)),)
+        trouble.provider, trouble.status = client.provider, self.status if answered else None
+        return trouble
 
 
 def _is_address(text: str) -> bool:

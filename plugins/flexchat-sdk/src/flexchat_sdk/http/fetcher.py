@@ -314,15 +314,15 @@ class GuardedFetcher:
     def _log_request(self, request: FetchRequest, url: CheckedUrl) -> None:
         if log.isEnabledFor(logging.DEBUG):
             names = ", ".join(request.headers)
-            shown = b"(confidential)" if request.confidential else request.body[:_LOGGED_CHARS]
-            body = self._mask(shown.decode("utf-8", "replace"))
+            excerpt = b"(confidential)" if request.confidential else request.body[:_LOGGED_CHARS]
+            body = self._mask(excerpt.decode("utf-8", "replace"))
             log.debug("%s %s (headers: %s) %s", request.method, self._mask(url.text), names, body)
 
     def _log_answer(self, answer: Fetched, url: CheckedUrl, started: float, *, confidential: bool) -> None:
         if log.isEnabledFor(logging.DEBUG):
             took_ms = (time.monotonic() - started) * 1000
-            shown = b"(confidential)" if confidential else answer.body[:_LOGGED_CHARS]
-            body = self._mask(shown.decode("utf-8", "replace"))
+            excerpt = b"(confidential)" if confidential else answer.body[:_LOGGED_CHARS]
+            body = self._mask(excerpt.decode("utf-8", "replace"))
             log.debug("%s answered %d after %.0f ms: %s", url.host, answer.status, took_ms, body)
 
 

@@ -76,20 +76,20 @@ def checked_url(url: str) -> CheckedUrl:
         raise AddressRefusedError("the URL contains a space, a control character or a backslash")
     try:
         parts = urlsplit(url)
-        port, written = parts.port, parts.netloc
+        port, authority = parts.port, parts.netloc
     except ValueError as error:
         raise AddressRefusedError(f"the URL cannot be read: {error}") from None
     scheme = parts.scheme.lower()
-    if scheme not in _PORTS or not written:
+    if scheme not in _PORTS or not authority:
         raise AddressRefusedError("the URL must begin with http:// or https:// and a host")
-    if "@" in written:
+    if "@" in authority:
         raise AddressRefusedError("the URL must not contain a user name or a password")
-    host, address = _read_host(written)
+    host, address = _read_host(authority)
     port = port if port is not None else _PORTS[scheme]
     if port == 0:
         raise AddressRefusedError("the URL's port must be 1 to 65535")
-    shown = f"[{host}]" if ":" in host else host
-    origin = f"{scheme}://{shown}" + (f":{port}" if port != _PORTS[scheme] else "")
+    bracketed = f"[{host}]" if ":" in host else host
+    origin = f"{scheme}://{bracketed}" + (f":{port}" if port != _PORTS[scheme] else "")
     query = "?" + quote(parts.query, safe="/?%:@!$&'()*+,;=~[]|") if parts.query else ""
     path = quote(parts.path, safe="/%:@!$&'()*+,;=~") or "/"
     return CheckedUrl(scheme=scheme, host=host, port=port, address=address, origin=origin, text=origin + path + query)
@@ -163,8 +163,8 @@ class AddressRule:
         mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
         ip = mapped or ip
         return any(
-            network.version == ip.version and ip in network and wanted in (None, port)
-            for network, wanted in self._networks
+            network.version == ip.version and ip in network and allowed_port in (None, port)
+            for network, allowed_port in self._networks
         )
 
 
@@ -275,14 +275,14 @@ def _read_entry(entry: str) -> tuple[str | Network, int | None] | str:
             return f"'{entry}' is not a network such as 10.0.0.0/8" + (
                 "; write the host alone" if "://" in text else ""
             )
-    found = re.fullmatch(r"(?:\[([^]]+)]|([^:]+))(?::([0-9]{1,5}))?", text, re.ASCII)
+    match = re.fullmatch(r"(?:\[([^]]+)]|([^:]+))(?::([0-9]{1,5}))?", text, re.ASCII)
     wrong = f"'{entry}' is not an address, a network or a host name, with a port or without"
-    if found is None or not 0 < int(found[3] or 1) < 65_536:
+    if match is None or not 0 < int(match[3] or 1) < 65_536:
         return wrong
-    port = int(found[3]) if found[3] else None
-    name = found[1] or found[2]
+    port = int(match[3]) if match[3] else None
+    name = match[1] or match[2]
     try:
         return ipaddress.ip_network(name), port
     except ValueError:
         name = name.removesuffix(".")
-        return (name, port) if found[2] and _NAME.fullmatch(name) and not name[-1].isdigit() else wrong
+        return (name, port) if match[2] and _NAME.fullmatch(name) and not name[-1].isdigit() else wrong

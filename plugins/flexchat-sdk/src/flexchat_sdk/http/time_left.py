@@ -13,5 +13,5 @@ class TimeLeft:
 
     def __call__(self, at_most: float | None = None) -> float | None:
         """Return the seconds left; None for no limit. Never 0, so that the request itself times out."""
-        left = None if self._end is None else max(self._end - time.monotonic(), 0.001)
-        return left if at_most is None else at_most if left is None else min(left, at_most)
+        seconds = None if self._end is None else max(self._end - time.monotonic(), 0.001)
+        return seconds if at_most is None else at_most if seconds is None else min(seconds, at_most)

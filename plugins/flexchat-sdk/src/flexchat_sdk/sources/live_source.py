@@ -199,7 +199,7 @@ class LiveSource:
             return None  # a list is due soon
         # Not in the turn that happens to need it first: it belongs to all of them.
         self._looking = asyncio.get_running_loop().create_task(self._look(), context=contextvars.Context())
-        self._looking.add_done_callback(self._looked)
+        self._looking.add_done_callback(self._finish_look)
         return self._looking
 
     def restart(self, tenant: str) -> asyncio.Task[str]:
@@ -217,11 +217,11 @@ class LiveSource:
         """Return the state of the server behind it; None if there is none, or it is not open."""
         try:
             with contained():
-                asked = getattr(self._source, "server_state", None)
-                found = asked(tenant) if asked is not None else None
-                if found is None or isinstance(found, SourceServer):
-                    return found
-            trouble = f"it is of type {type(found).__name__}"
+                get_state = getattr(self._source, "server_state", None)
+                state = get_state(tenant) if get_state is not None else None
+                if state is None or isinstance(state, SourceServer):
+                    return state
+            trouble = f"it is of type {type(state).__name__}"
         except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
             trouble = error_name(error)
         return SourceServer(status="broken", trouble=f"its state cannot be read: {trouble}")
@@ -234,9 +234,9 @@ class LiveSource:
         """
         try:
             with contained():
-                asked = getattr(self._source, "warnings", None)
-                found = asked(tools, others) if asked is not None else {}
-                return {str(name): tuple(map(str, texts)) for name, texts in found.items()}
+                inspect = getattr(self._source, "warnings", None)
+                warnings = inspect(tools, others) if inspect is not None else {}
+                return {str(name): tuple(map(str, texts)) for name, texts in warnings.items()}
         except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
             trouble = f"whether it is suspicious cannot be checked: {error_name(error)}"
             log.warning("%s: warnings failed: %s", self._called(), error_name(error))
@@ -273,11 +273,11 @@ class LiveSource:
 
     def still_callable(self, accepted: SourcedTool, now: SourcedTool | None) -> bool:
         """Return whether calls by the accepted definition still work."""
-        asked = getattr(self._source, "still_callable", None)
-        if asked is not None:
+        check = getattr(self._source, "still_callable", None)
+        if check is not None:
             try:
                 with contained():
-                    return bool(asked(accepted, now))
+                    return bool(check(accepted, now))
             except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
                 log.warning("%s: still_callable failed: %s", self._called(), error_name(error))
         return now is not None and now.implementation == accepted.implementation
@@ -357,7 +357,7 @@ class LiveSource:
         return trouble
 
     async def _look(self) -> None:
-        # Cleared before the reading, not after: a change reported while it runs calls for another one (see _looked).
+        # Cleared before the reading, not after: a change reported while it runs needs another one (see _finish_look).
         self._is_stale = False
         try:
             async with asyncio.timeout(self.setup.timeout_s):
@@ -387,7 +387,7 @@ class LiveSource:
             log.warning("%s: %s", self._called(), trouble)
         self.trouble, self._is_stale, self._not_before = trouble, True, time.monotonic() + RETRY_S
 
-    def _looked(self, task: asyncio.Task[None]) -> None:
+    def _finish_look(self, task: asyncio.Task[None]) -> None:
         self._looking = None
         if self._is_stale and not self.trouble and not task.cancelled():
             self.changed()

@@ -100,14 +100,14 @@ class LiveSources(ToolSources):
         needed = self._needed(allowed)
         looking = {source.look(): source for source in needed}
         waiting = {task: source for task, source in looking.items() if task is not None}
-        new = [task for task, source in waiting.items() if self._kept().get(source.name) is None]
+        new = [task for task, source in waiting.items() if self._records().get(source.name) is None]
         if new:
             await asyncio.wait(new, timeout=max(waiting[task].setup.timeout_s for task in new) + WAIT_S)
         first = {task for task, each in waiting.items() if has_changed or not (each.is_known or each.trouble)}
-        known = first - set(new)
-        if known:
+        earlier = first - set(new)
+        if earlier:
             # After the time-out the readings go on, for later turns.
-            await asyncio.wait(known, timeout=WAIT_S)
+            await asyncio.wait(earlier, timeout=WAIT_S)
         await self._accept_first(needed)
 
     async def find(self, name: str) -> ToolDefinition | None:
@@ -122,13 +122,13 @@ class LiveSources(ToolSources):
             return [self._mask(self._unreadable)]
         needed = self._needed(allowed) if self.by_name else []
         failed = [source for source in needed if source.trouble]
-        kept = self._kept() if failed else {}
-        told = [self._mask(_told_of(each.name, each.trouble)) for each in failed if each.name not in kept]
-        return told + [text for each in needed if (text := _held_back(self._states.get(each.name)))]
+        records = self._records() if failed else {}
+        reasons = [self._mask(_told_of(each.name, each.trouble)) for each in failed if each.name not in records]
+        return reasons + [text for each in needed if (text := _held_back(self._states.get(each.name)))]
 
     async def look(self, name: str, *, tenant: str = DEFAULT_TENANT, accept_first: bool = True) -> SourceState:
         """Open a source, and read its tools."""
-        source = self._named(name)
+        source = self._source(name)
         self.lock.read()
         task = source.look(at_once=True)
         if task is not None:
@@ -139,7 +139,7 @@ class LiveSources(ToolSources):
 
     async def restart(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
         """Restart the server behind a source, and read its tools."""
-        source = self._named(name)
+        source = self._source(name)
         self.lock.read()
         restarting = source.restart(tenant)
         # Not awaited directly: a caller that is cancelled must not cancel the restart that others wait for.
@@ -150,7 +150,7 @@ class LiveSources(ToolSources):
 
     def state(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
         """Return the state of a source."""
-        source = self._named(name)
+        source = self._source(name)
         self._registry.names()  # loads the accepted tools, if they were not needed before
         status: Literal["not opened", "open", "failed"] = "open" if source.is_known else "not opened"
         return attrs.evolve(
@@ -182,25 +182,27 @@ class LiveSources(ToolSources):
     async def review(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
         """Return the state of a source, with its warnings."""
         state, source = self.state(name, tenant=tenant), self.by_name[name]
-        known = self._warnings.get(name, {})
+        by_digest = self._warnings.get(name, {})
         waiting = [change.now for change in state.changes if change.now is not None]
-        new = [tool for tool in waiting if tool.digest not in known]
+        new = [tool for tool in waiting if tool.digest not in by_digest]
         if new:
-            found = await asyncio.to_thread(source.warnings, new, self.others(name))
+            warnings = await asyncio.to_thread(source.warnings, new, self.others(name))
             for tool, text in self._hidden.get(name, {}).items():
-                if not any("nobody sees" in each for each in found.get(tool, ())):  # unless the source names the place
-                    found[tool] = (*found.get(tool, ()), text)
-            known = {**known, **{tool.digest: found.get(tool.name, ()) for tool in new}}
-            self._warnings[name] = {tool.digest: known[tool.digest] for tool in waiting}
+                if not any(
+                    "nobody sees" in each for each in warnings.get(tool, ())
+                ):  # unless the source names the place
+                    warnings[tool] = (*warnings.get(tool, ()), text)
+            by_digest = {**by_digest, **{tool.digest: warnings.get(tool.name, ()) for tool in new}}
+            self._warnings[name] = {tool.digest: by_digest[tool.digest] for tool in waiting}
         changes = [
-            attrs.evolve(change, warnings=known[change.now.digest]) if change.now is not None else change
+            attrs.evolve(change, warnings=by_digest[change.now.digest]) if change.now is not None else change
             for change in state.changes
         ]
         return attrs.evolve(state, changes=tuple(changes))
 
     def others(self, name: str) -> dict[str, list[str]]:
         """Return the names that other tools have and a source's could have."""
-        prefix = self._named(name).setup.prefix
+        prefix = self._source(name).setup.prefix
         others: dict[str, list[str]] = {}
         for tool in self._registry.list():
             if tool.source != name and tool.name.startswith(prefix):
@@ -224,8 +226,8 @@ class LiveSources(ToolSources):
             chosen = [self._change(changes, tool, state) for tool in tools] if tools else [*changes.values()]
         fingerprint = source.fingerprint if len(chosen) == len(changes) else ""
 
-        def change(kept: dict[str, KeptSource]) -> None:
-            kept[name] = _with(kept.get(name) or KeptSource(type=source.setup.type), chosen, fingerprint)
+        def change(records: dict[str, KeptSource]) -> None:
+            records[name] = _with(records.get(name) or KeptSource(type=source.setup.type), chosen, fingerprint)
 
         await asyncio.to_thread(self.lock.update, change)
         self._in_memory.pop(name, None)
@@ -244,20 +246,20 @@ class LiveSources(ToolSources):
 
     # ---- accepting
 
-    def _kept(self) -> Mapping[str, KeptSource]:
+    def _records(self) -> Mapping[str, KeptSource]:
         try:
-            kept = self.lock.read()
+            records = self.lock.read()
         except ToolsLockError as error:
             if self._unreadable != str(error):
                 log.error("%s", error)
             self._unreadable = str(error)
             return {}
         self._unreadable = ""
-        return {**self._in_memory, **kept}
+        return {**self._in_memory, **records}
 
     def _accepted_fingerprint(self, name: str) -> str:
-        kept = self._kept().get(name)
-        return kept.fingerprint if kept is not None and not kept.edited else ""
+        record = self._records().get(name)
+        return record.fingerprint if record is not None and not record.edited else ""
 
     async def _read(self, source: LiveSource, tools: list[SourcedTool] | None) -> None:
         """Take note of the tools a source has now; None if they are the accepted ones."""
@@ -266,23 +268,23 @@ class LiveSources(ToolSources):
             self._publish()
             return
         name = source.name
-        usable, broken = await asyncio.to_thread(self._checked, tools, source.setup)
+        usable, problems = await asyncio.to_thread(self._checked, tools, source.setup)
         self._hidden[name] = await asyncio.to_thread(_hidden_texts, tools)
-        self._broken[name] = {**source.left_out, **broken}
+        self._broken[name] = {**source.left_out, **problems}
         source.now = usable
         self._publish()
 
     async def _accept_first(self, sources: Iterable[LiveSource]) -> None:
         """Accept the tools of these sources that were read and of which none ever were accepted."""
-        known = [(source, source.now) for source in sources if source.now is not None]
-        kept = self._kept() if known else {}
-        first = [(source, tools) for source, tools in known if source.name not in kept]
+        readings = [(source, source.now) for source in sources if source.now is not None]
+        records = self._records() if readings else {}
+        first = [(source, tools) for source, tools in readings if source.name not in records]
         if self._unreadable:
             return
         for source, tools in first:
             await self._keep_first(source, tools)
         # Who comes while another call keeps them finds them in the file, and not yet in the registry.
-        if first or not all(self._states[source.name].accepted for source, _ in known):
+        if first or not all(self._states[source.name].accepted for source, _ in readings):
             self._publish()
 
     async def _keep_first(self, source: LiveSource, tools: Mapping[str, SourcedTool]) -> None:
@@ -290,9 +292,9 @@ class LiveSources(ToolSources):
         name = source.name
         first = KeptSource(type=source.setup.type, fingerprint=source.fingerprint, tools=tools)
 
-        def add(kept: dict[str, KeptSource]) -> None:
+        def add(records: dict[str, KeptSource]) -> None:
             # Another process may have accepted first tools meanwhile: a person may have seen those, so they stay.
-            kept.setdefault(name, first)
+            records.setdefault(name, first)
 
         try:
             await asyncio.to_thread(self.lock.update, add)
@@ -309,7 +311,7 @@ class LiveSources(ToolSources):
     ) -> tuple[dict[str, SourcedTool], dict[str, str]]:
         """Return the usable tools by name, and why others are not."""
         usable: dict[str, SourcedTool] = {}
-        broken: dict[str, str] = {}
+        problems: dict[str, str] = {}
         for number, tool in enumerate(tools):
             if number >= MAX_TOOLS:
                 raise ToolSourceError(f"it has more than {MAX_TOOLS:,} tools: choose some of them")
@@ -320,8 +322,8 @@ class LiveSources(ToolSources):
             if trouble is None:
                 usable[tool.name] = _clean(tool)
             else:
-                broken[tool.name] = trouble
-        return usable, broken
+                problems[tool.name] = trouble
+        return usable, problems
 
     def _trouble(self, tool: SourcedTool, setup: SourceSetup) -> str | None:
         try:
@@ -340,8 +342,8 @@ class LiveSources(ToolSources):
 
     def _publish(self) -> None:
         """Work out the tools every source offers, and fill the registry."""
-        kept = self._kept()
-        states = {name: self._state(source, kept.get(name)) for name, source in self.by_name.items()}
+        records = self._records()
+        states = {name: self._state(source, records.get(name)) for name, source in self.by_name.items()}
         holders = Counter(tool.name for state in states.values() for tool in state.tools)
         unclear = {name for name in self._chat.adjusted if holders[name] > 1}
         offered: list[ToolDefinition] = []
@@ -352,12 +354,12 @@ class LiveSources(ToolSources):
             self._tell(state)
         self._registry.set_sourced(offered)
 
-    def _state(self, source: LiveSource, kept: KeptSource | None) -> SourceState:
-        setup, kept_tools = source.setup, kept.tools if kept is not None else {}
+    def _state(self, source: LiveSource, record: KeptSource | None) -> SourceState:
+        setup, kept_tools = source.setup, record.tools if record is not None else {}
         accepted = {name: _clean(source.configured(tool)) for name, tool in kept_tools.items()}
         changes, going = _compared(source, accepted)
         left_out = dict(self._broken.get(source.name, {}))
-        for name in kept.edited if kept is not None else ():
+        for name in record.edited if record is not None else ():
             left_out[name] = f"it was edited in {self.lock.path.name}: its hash does not fit; restore or accept it"
         tools = []
         for tool in going:
@@ -369,7 +371,7 @@ class LiveSources(ToolSources):
             name=source.name,
             type=setup.type,
             prefix=setup.prefix,
-            accepted=kept is not None,
+            accepted=record is not None,
             tools=tuple(tools),
             changes=tuple(changes),
             left_out=left_out,
@@ -378,20 +380,20 @@ class LiveSources(ToolSources):
     def _definition(self, source: LiveSource, tool: SourcedTool) -> ToolDefinition:
         """Return a tool's definition, always the same object for the same tool: its prepared data stay valid."""
         key, version = (source.name, tool.name), (tool.digest, tool.effect)
-        found = self._made.get(key)
-        if found is None or found[0] != version:
-            made = self._chat.adjust(tool.definition(source.name, source.setup.prefix))
-            found = self._made[key] = (version, made)
-        return found[1]
+        cached = self._made.get(key)
+        if cached is None or cached[0] != version:
+            definition = self._chat.adjust(tool.definition(source.name, source.setup.prefix))
+            cached = self._made[key] = (version, definition)
+        return cached[1]
 
     def _tell(self, state: SourceState) -> None:
         """Log the warnings for people, each once."""
-        parts = [f"{len(found)} {kind}" for kind in ("new", "changed", "gone") if (found := _of(state, kind))]
+        parts = [f"{len(reason)} {kind}" for kind in ("new", "changed", "gone") if (reason := _of(state, kind))]
         lines = []
         if parts and state.accepted:
             lines.append(f"tools that nobody has accepted: {', '.join(parts)}; flexchat tools diff {state.name}")
         lines += [f"{name} is left out: {why}" for name, why in state.left_out.items()]
-        lines += [f"{name}: {found}" for name, found in self._hidden.get(state.name, {}).items()]
+        lines += [f"{name}: {reason}" for name, reason in self._hidden.get(state.name, {}).items()]
         text = "; ".join(lines[:5])
         if text and self._told.get(state.name) != text:
             log.warning("tool source '%s': %s", state.name, text)
@@ -416,7 +418,7 @@ class LiveSources(ToolSources):
                 return [*sources.values()]
         return [*needed.values()]
 
-    def _named(self, name: str) -> LiveSource:
+    def _source(self, name: str) -> LiveSource:
         if name not in self.by_name:
             self.refuse(name)
         return self.by_name[name]
@@ -427,22 +429,22 @@ class LiveSources(ToolSources):
         return await self.review(source.name, tenant=tenant)
 
     def _server(self, source: LiveSource, tenant: str) -> SourceServer | None:
-        found, mask = source.server_state(tenant), self._mask
-        if found is None:
+        state, mask = source.server_state(tenant), self._mask
+        if state is None:
             return None
-        return attrs.evolve(found, trouble=mask(found.trouble), last_lines=[mask(line) for line in found.last_lines])
+        return attrs.evolve(state, trouble=mask(state.trouble), last_lines=[mask(line) for line in state.last_lines])
 
     def _check_seen(self, source: LiveSource, seen: Mapping[str, str | None]) -> None:
-        kept = self._kept().get(source.name)
-        now = source.now if source.now is not None else kept.tools if kept is not None else {}
+        record = self._records().get(source.name)
+        now = source.now if source.now is not None else record.tools if record is not None else {}
         changed = tuple(tool for tool, digest in seen.items() if _digest(now, tool) != digest)
         if changed:
             raise ToolChangedError(source.name, changed)
 
     def _change(self, changes: Mapping[str, ToolChange], tool: str, state: SourceState) -> ToolChange:
-        found = changes.get(tool) or changes.get(tool.removeprefix(state.prefix))
-        if found is not None:
-            return found
+        change = changes.get(tool) or changes.get(tool.removeprefix(state.prefix))
+        if change is not None:
+            return change
         waiting = ", ".join(changes) or "none"
         raise UnknownToolSourceError(
             f"source '{state.name}': nothing of '{tool}' waits to be accepted{did_you_mean(tool, changes)} "
@@ -460,14 +462,14 @@ def _clean(tool: SourcedTool) -> SourcedTool:
 
 def _hidden_texts(tools: Iterable[SourcedTool]) -> dict[str, str]:
     """Return a sentence for each tool whose texts have invisible characters, by its name."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for tool in tools:
         places = [*hidden_places(tool.description, "description"), *hidden_places(tool.parameters, "parameters")]
         if places:
             count = counted(sum(number for _, number in places), "character")
-            shown = ", ".join(place for place, _ in places[:_MAX_NAMED])
-            found[tool.name] = f"{count} that nobody sees in {shown}; taken out of descriptions and titles"
-    return found
+            listing = ", ".join(place for place, _ in places[:_MAX_NAMED])
+            texts[tool.name] = f"{count} that nobody sees in {listing}; taken out of descriptions and titles"
+    return texts
 
 
 def _without(state: SourceState, unclear: Collection[str]) -> SourceState:
@@ -491,20 +493,20 @@ def _held_back(state: SourceState | None) -> str:
     names = [change.name for change in changes if change.kind == "changed" and not change.offered]
     if state is None or not names:
         return ""
-    shown = ", ".join(names[:_MAX_NAMED]) + (", …" if len(names) > _MAX_NAMED else "")
+    listing = ", ".join(names[:_MAX_NAMED]) + (", …" if len(names) > _MAX_NAMED else "")
     what = "has changed since it was accepted, so it is" if len(names) == 1 else "have changed, so they are"
-    return f"tool source '{state.name}': {shown} {what} left out: flexchat tools diff {state.name}"
+    return f"tool source '{state.name}': {listing} {what} left out: flexchat tools diff {state.name}"
 
 
-def _with(kept: KeptSource, changes: Iterable[ToolChange], fingerprint: str) -> KeptSource:
+def _with(record: KeptSource, changes: Iterable[ToolChange], fingerprint: str) -> KeptSource:
     """Return the record to store once these changes are accepted."""
-    tools, edited = dict(kept.tools), dict(kept.edited)
+    tools, edited = dict(record.tools), dict(record.edited)
     for change in changes:
         tools.pop(change.name, None)
         edited.pop(change.name, None)
         if change.now is not None:
             tools[change.name] = change.now
-    return attrs.evolve(kept, tools=tools, edited=edited, fingerprint=fingerprint)
+    return attrs.evolve(record, tools=tools, edited=edited, fingerprint=fingerprint)
 
 
 def _of(state: SourceState, kind: str) -> list[ToolChange]:

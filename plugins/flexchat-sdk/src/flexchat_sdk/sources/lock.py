@@ -91,19 +91,19 @@ class ToolsLock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with _alone(self.path.parent):
                 # Read inside the lock, not from memory: the file may hold what another process has just accepted.
-                kept = dict(self._fresh())
-                change(kept)
+                sources = dict(self._fresh())
+                change(sources)
                 with replacing(self.path) as file:
-                    file.write(_text(kept))
+                    file.write(_text(sources))
         except OSError as error:
             raise ToolsLockError(f"{self.path} cannot be written: {error.strerror or error}") from None
 
     def _signature(self) -> tuple[int, ...]:
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except (OSError, ValueError):
             return ()
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
     def _fresh(self) -> Mapping[str, KeptSource]:
         if not path_exists(self.path):
@@ -131,29 +131,29 @@ class ToolsLock:
         tools = entry.get("tools") if isinstance(entry, dict) else None
         if not isinstance(tools, dict) or not all(isinstance(entry.get(key), str) for key in ("type", "fingerprint")):
             raise self._damaged(f"its source '{name}' is not what FlexChat writes there")
-        made: dict[str, SourcedTool] = {}
+        accepted: dict[str, SourcedTool] = {}
         edited: dict[str, Any] = {}
         for tool, data in tools.items():
             try:
-                written = {key: value for key, value in data.items() if key != "hash"}
-                found = SourcedTool.from_dict({"name": tool, **written})
-                if data.get("hash") != f"sha256:{found.digest}":
+                fields = {key: value for key, value in data.items() if key != "hash"}
+                candidate = SourcedTool.from_dict({"name": tool, **fields})
+                if data.get("hash") != f"sha256:{candidate.digest}":
                     edited[tool] = data
                 else:
-                    made[tool] = found
+                    accepted[tool] = candidate
             except (ToolDefinitionError, AttributeError, TypeError):
                 edited[tool] = data
-        return KeptSource(type=entry["type"], fingerprint=entry["fingerprint"], tools=made, edited=edited)
+        return KeptSource(type=entry["type"], fingerprint=entry["fingerprint"], tools=accepted, edited=edited)
 
     def _damaged(self, why: str) -> ToolsLockError:
         return ToolsLockError(f"{self.path} is damaged, so no tool of a source is offered: {why}; {_RESTORE}")
 
 
-def _text(kept: Mapping[str, KeptSource]) -> str:
+def _text(records: Mapping[str, KeptSource]) -> str:
     """Return the file's content. Sources and tools are in order of their names; a tool's own keys stay in theirs."""
     sources = {}
-    for name, source in sorted(kept.items()):
-        tools = {**source.edited, **{tool: _as_data(made) for tool, made in source.tools.items()}}
+    for name, source in sorted(records.items()):
+        tools = {**source.edited, **{tool: _as_data(definition) for tool, definition in source.tools.items()}}
         in_order = {tool: tools[tool] for tool in sorted(tools)}
         sources[name] = {"type": source.type, "fingerprint": source.fingerprint, "tools": in_order}
     data = {"about": _ABOUT, "version": VERSION, "sources": sources}

@@ -30,9 +30,9 @@ _PREFIX = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.:/-]{0,63})?")
 _CORE_KEYS = own_keys(SourceEntry)
 
 
-def load_sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, OpenSource]) -> LiveSources:
+def load_sources(reading: ReadConfig, host: PluginHost, opens: Mapping[str, OpenSource]) -> LiveSources:
     """Return the tool sources of a configuration and those given in code. Nothing is opened or read."""
-    setups = read_sources(reading, host, given)
+    setups = read_sources(reading, host, opens)
     return LiveSources(setups, functools.partial(lock_file, reading.document.folder, reading.path))
 
 
@@ -51,17 +51,17 @@ def lock_file(folder: Path, path: Path | None, table: ToolsTable) -> Path:
     return data_folder() / LOCK_NAME if path is None else path.with_name(f"{path.stem}.tools.lock")
 
 
-def read_sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, OpenSource]) -> list[SourceSetup]:
+def read_sources(reading: ReadConfig, host: PluginHost, opens: Mapping[str, OpenSource]) -> list[SourceSetup]:
     """Return the sources, those given in code first; problems are added to the reading's. Nothing is opened or read."""
     folder = reading.document.folder
-    setups = {name: SourceSetup(name=name, type="python", open=open_, folder=folder) for name, open_ in given.items()}
+    setups = {name: SourceSetup(name=name, type="python", open=open_, folder=folder) for name, open_ in opens.items()}
     for kind, place, table, is_only in _tables(reading):
-        found = host.tool_sources.by_name.get(kind)
-        if found is None:
+        source_type = host.tool_sources.by_name.get(kind)
+        if source_type is None:
             reading.problem(place[:2], _unknown(kind, host))
             continue
         entry = reading.settings(place, table.keys() - _CORE_KEYS, SourceEntry)
-        settings = reading.settings(place, _CORE_KEYS, found.config_class)
+        settings = reading.settings(place, _CORE_KEYS, source_type.config_class)
         if entry is None or settings is None:
             continue
         name = entry.name if entry.name is not None else kind
@@ -74,10 +74,10 @@ def read_sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, Open
             type=kind,
             prefix=entry.prefix,
             timeout_s=entry.timeout_ms / 1000,
-            open=ConfiguredOpening(open=found.open, settings=settings),
+            open=ConfiguredOpening(open=source_type.open, settings=settings),
             settings=settings,
             folder=folder,
-            configured=found.configured,
+            configured=source_type.configured,
         )
     return [*setups.values()]
 
