@@ -745,7 +745,9 @@ class FlexChat:
 
     def _keeper(self, store: ConversationStore, journal: SeparateJournal | None = None) -> Keeper:
         effects = self.tools.effects
-        return Keeper(store, journal, lease_s=effects.lease_s, keep_s=effects.keep_s, run_by=self._about_runs)
+        return Keeper(
+            store, journal, lease_s=effects.lease_s, keep_s=effects.keep_s, run_by=self._about_runs, effects=effects
+        )
 
     def _about_runs(self) -> Mapping[str, Any]:
         """Identify this chat in the journals of turns: a digest of the settings that decide them, and the packages."""

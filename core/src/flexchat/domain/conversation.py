@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -43,6 +44,7 @@ class ConversationTurn:
         tool_calls, finish_reason, max_iterations_reached, rounds, warnings: As in ChatResponse.
         parsed: ChatResponse.data.
         shown: ChatResponse.content, where it differs from the messages.
+        unknown_effects: Keys in the ledger, by call id, of the effects that were unknown when the turn ended.
     """
 
     id: str
@@ -68,6 +70,7 @@ class ConversationTurn:
     elapsed_ms: float = 0.0
     parsed: Any = None
     shown: str | None = None
+    unknown_effects: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def cost(self) -> Cost:
@@ -122,6 +125,7 @@ class HistoryTurn:
     messages: tuple[Message, ...]
     topic: str = ""
     replay: bool = True
+    unknown_effects: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from ..calls.effects import Effects
 from ..domain import ChatRequest, ConversationTurn, HistoryTurn, Message, ToolCallRecord, Turn, TurnInfo
 from ..domain.journal import JournaledTurn, TurnEnd
 from ..domain.text import storable
@@ -87,6 +88,7 @@ class Keeper:
     Args:
         apart: The journal of the turns, if the store has none.
         run_by: Returns the journal's record of the program that runs a turn: its configuration and packages.
+        effects: Where effects of earlier turns that were unknown are looked up.
     """
 
     def __init__(
@@ -97,9 +99,10 @@ class Keeper:
         lease_s: float = LEASE_S,
         keep_s: float = KEEP_S,
         run_by: Callable[[], Mapping[str, Any]] = dict,
+        effects: Effects | None = None,
     ) -> None:
         self.store = store
-        self._histories = Histories(store)
+        self._histories = Histories(store, effects)
         self._make_run_by = run_by
         self._run_by: Mapping[str, Any] | None = None
         self._apart = apart

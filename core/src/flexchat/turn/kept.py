@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import attrs
 
-from ..domain import ChatRequest, ChatResponse, ConversationTurn, Profile, Turn
+from ..domain import ChatRequest, ChatResponse, ConversationTurn, Profile, ToolCallRecord, Turn
 from ..schema.answer_format import answer_format
 
 
@@ -37,8 +38,19 @@ def conversation_turn(turn: Turn) -> ConversationTurn:
         warnings=response.warnings,
         elapsed_ms=turn.elapsed_ms,
         parsed=response.data,
+        unknown_effects=_unknown_effects(response.tool_calls or ()),
     )
     return kept if kept.last_said == response.content else attrs.evolve(kept, shown=response.content)
+
+
+def _unknown_effects(records: Sequence[ToolCallRecord]) -> Mapping[str, str]:
+    """Return the keys of unknown effects by call id."""
+    effects = {record.call_id: record.facts["effect"] for record in records if "effect" in record.facts}
+    return {
+        id: effect["key"]
+        for id, effect in effects.items()
+        if isinstance(effect, Mapping) and effect.get("state") == "unknown"
+    }
 
 
 def as_it_was(kept: ConversationTurn, request: ChatRequest) -> Turn:
