@@ -36,7 +36,7 @@ from flexchat_minilm.plugin import create
 from flexchat_minilm.tokenizer import load_tokenizer
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
-from flexchat_rag.store.rows import read_as
+from flexchat_rag.store.database import read_as
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPTH = 100

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from flexchat.plugin.commands import summary_of
-from flexchat_cli.commands import OWN
-from flexchat_cli.main import main
+from flexchat_cli.main import OWN, main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "cli.md"

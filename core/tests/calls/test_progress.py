@@ -97,7 +97,7 @@ async def test_plugins_hear_of_it_and_nobody_else_has_to_listen():
 @given(st.floats(allow_nan=False, allow_infinity=False), st.none() | st.floats(), st.text())
 def test_any_progress_can_be_said_in_words(progress, total, message):
     from flexchat import TurnInfo
-    from flexchat_cli.waiting import format_progress
+    from flexchat_cli.transcript import format_progress
 
     event = ToolProgress(info=TurnInfo(), call_id="c", tool="t", progress=progress, total=total, message=message)
 

@@ -5,9 +5,8 @@ import json
 import sys
 
 import pytest
-from flexchat_cli.answering import read_options
-from flexchat_cli.schema_words import read_schema, schema_of_many
-from flexchat_cli.usage import UsageError
+from flexchat_cli.answering import read_options, read_schema, schema_of_many
+from flexchat_cli.context import UsageError
 from flexchat_testing.scripted import ScriptedProvider
 from hypothesis import given
 from hypothesis import strategies as st

@@ -12,8 +12,7 @@ import attrs
 import pytest
 from flexchat.domain import ChatRequest, Usage
 from flexchat.errors import ProviderError
-from flexchat_cli.batch import in_order
-from flexchat_cli.batch_prompts import Prompt
+from flexchat_cli.batch import Prompt, in_order
 from flexchat_testing.scripted import ScriptedProvider
 
 CONFIG = """

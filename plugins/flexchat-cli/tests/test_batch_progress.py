@@ -6,9 +6,8 @@ import time
 import pytest
 from flexchat.domain import ChatRequest
 from flexchat.errors import StorageError
-from flexchat_cli.batch_progress import progress_of
-from flexchat_cli.batch_prompts import Prompt
-from flexchat_cli.usage import UsageError
+from flexchat_cli.batch import Prompt, progress_of
+from flexchat_cli.context import UsageError
 
 PROMPT = Prompt(line=1, id=1, request=ChatRequest(user_message="Hi"), digest="d" * 32)
 

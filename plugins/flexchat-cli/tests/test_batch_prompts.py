@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from flexchat.errors import ConfigError
 from flexchat.request import AskedOfAny, read_request
-from flexchat_cli.batch_prompts import KEYS, read_prompts
+from flexchat_cli.batch import KEYS, read_prompts
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from flexchat_cli.commands import OWN
+from flexchat_cli.main import OWN
 
 HELLO = """
 import click

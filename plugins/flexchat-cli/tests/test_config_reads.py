@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from flexchat.plugin.commands import installed_commands
-from flexchat_cli.commands import OWN
+from flexchat_cli.main import OWN
 
 opened: list[str] = []
 _watching = False

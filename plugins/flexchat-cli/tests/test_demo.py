@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from flexchat_cli.demo import QUESTION
+from flexchat_cli.ask import QUESTION
 
 
 def test_the_demo_shows_question_calls_results_answer_and_the_next_step(run):

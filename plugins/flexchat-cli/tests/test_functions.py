@@ -1,8 +1,8 @@
 """ask --functions CODE|FILE."""
 
 import pytest
-from flexchat_cli.functions import tools_in
-from flexchat_cli.usage import UsageError
+from flexchat_cli.answering import tools_in
+from flexchat_cli.context import UsageError
 
 CODE = '''
 import math

@@ -9,9 +9,7 @@ import sys
 import pytest
 from flexchat import __version__
 from flexchat.installing import how_to_install
-from flexchat_cli import commands
-from flexchat_cli.commands import OWN
-from flexchat_cli.main import main
+from flexchat_cli.main import OWN, main
 
 
 def test_without_words_the_commands_are_listed(run):
@@ -181,7 +179,7 @@ def test_an_interrupt_is_one_line_and_status_130(run, monkeypatch):
     def interrupted(**values):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("flexchat_cli.demo.demo.callback", interrupted)
+    monkeypatch.setattr("flexchat_cli.ask.demo.callback", interrupted)
 
     ran = run("demo")
 
@@ -339,7 +337,9 @@ def test_a_command_of_a_package_that_is_missing_says_what_to_install(run, monkey
 
 @pytest.mark.parametrize(("there", "first"), [(True, "demo"), (False, "init openai")])
 def test_help_sends_a_newcomer_where_something_is(capsys, monkeypatch, there, first):
-    monkeypatch.setattr(commands, "is_installed", lambda package: (package == "flexchat-mock") is there)
+    monkeypatch.setattr(
+        sys.modules["flexchat_cli.main"], "is_installed", lambda package: (package == "flexchat-mock") is there
+    )
 
     assert main(["--help"]) == 0
     assert capsys.readouterr().out.endswith(f"New here? flexchat {first}\n")

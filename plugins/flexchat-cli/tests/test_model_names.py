@@ -4,8 +4,8 @@ import json
 
 import pytest
 from flexchat.plugin.host import PluginHost
-from flexchat_cli.model_names import full_name, saved_names
-from flexchat_cli.usage import UsageError
+from flexchat_cli.context import UsageError
+from flexchat_cli.models import full_name, saved_names
 from flexchat_sdk import ProviderType
 
 

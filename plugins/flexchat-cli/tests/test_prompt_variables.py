@@ -1,8 +1,8 @@
 """--var NAME=VALUE of ask, chat and explain."""
 
 import pytest
+from flexchat_cli.context import UsageError
 from flexchat_cli.prompts import read_variables
-from flexchat_cli.usage import UsageError
 from flexchat_testing.scripted import ScriptedProvider
 
 CONFIG = """

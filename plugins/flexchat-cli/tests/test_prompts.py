@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from flexchat.config.model import PromptEntry
+from flexchat_cli.context import UsageError
 from flexchat_cli.prompts import with_message
-from flexchat_cli.usage import UsageError
 from flexchat_testing.scripted import ScriptedProvider
 from hypothesis import given
 from hypothesis import strategies as st

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from flexchat.plugin.commands import installed_commands
-from flexchat_cli.commands import OWN
-from flexchat_cli.main import main
+from flexchat_cli.main import OWN, main
 
 FOLDER = Path(__file__).with_name("snapshots")
 

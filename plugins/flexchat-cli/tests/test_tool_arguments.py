@@ -4,8 +4,8 @@ import json
 
 import pytest
 from flexchat.domain import Implementation, ToolDefinition
+from flexchat_cli.context import UsageError
 from flexchat_cli.tool_arguments import read_arguments
-from flexchat_cli.usage import UsageError
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -15,9 +15,9 @@ from flexchat.domain import (
     ToolStarted,
     TurnInfo,
 )
-from flexchat_cli import waiting as module
+from flexchat_cli import transcript as module
 from flexchat_cli.terminal import Terminal
-from flexchat_cli.waiting import Waiting
+from flexchat_cli.transcript import Waiting
 
 INFO = TurnInfo(id="t")
 ASKED = ModelRequestStarted(info=INFO, llm="main", model="m-1", messages=(), options=ChatOptions())

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from flexchat_rag.lane import Lane
+from flexchat_rag.retriever import Lane
 
 
 async def settle():

@@ -314,7 +314,7 @@ def test_the_store_is_light_until_it_is_used():
 
 
 async def test_of_a_long_question_only_the_start_is_read(cpu_growth):
-    from flexchat_rag.store.words import MAX_TERMS, terms_of
+    from flexchat_rag.store.search import MAX_TERMS, terms_of
 
     assert terms_of("b c " * 100_000 + "fox") == ("b", "c")
     assert len(terms_of(" ".join(f"w{i}" for i in range(100_000)))) == MAX_TERMS

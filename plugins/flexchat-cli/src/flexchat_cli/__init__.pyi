@@ -8,14 +8,14 @@ from .conversations_store import (
     short_id as short_id,
     tenant_option as tenant_option,
 )
-from .log import limit_retry_notes as limit_retry_notes
-from .opening import report_notes as report_notes
+from .terminal import limit_retry_notes as limit_retry_notes
+from .context import report_notes as report_notes
 from .parameters import FILE_NAME as FILE_NAME, TEXT as TEXT, argument as argument
 from .questions import Questions as Questions, fields_of as fields_of
 from .terminal import Style as Style, Terminal as Terminal, one_line as one_line
 from .tool_arguments import read_arguments as read_arguments
 from .tools import find_tool as find_tool, tool_name as tool_name, call_arguments as call_arguments
-from .usage import (
+from .context import (
     FAILED as FAILED,
     INTERRUPTED as INTERRUPTED,
     OK as OK,

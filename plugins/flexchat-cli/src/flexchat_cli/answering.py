@@ -1,11 +1,15 @@
-"""The options of ask, chat and batch for model, prompt and tools: -m, -s, -T, -o, --functions, --schema and -t."""
+"""--schema: the form of an answer, as a JSON Schema, a file of one, or in a few words: name, age int."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
+import linecache
 import os
-from collections.abc import Mapping, Sequence
+import re
+import types
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +22,135 @@ from flexchat.domain import ChatRequest, ToolDefinition
 from flexchat.errors import ChatRequestError, ConfigError, ToolDefinitionError, did_you_mean
 from flexchat.plugin.foreign import contained, error_name
 from flexchat.request import Asked, read_request
+from flexchat.tools.python_function import FunctionTool
+from flexchat.tools.python_function import tool as as_tool
 
-from .context import CommandContext
-from .model_names import full_name, llm_names, saved_names
+from .context import CommandContext, UsageError
+from .models import full_name, llm_names, saved_names
 from .parameters import TEXT, option_group
 from .prompts import MESSAGE, complete_prompt, named_prompt, with_message
-from .schema_words import read_schema, schema_of_many
-from .usage import UsageError
+from .standard_input import read_text_file
 
 if TYPE_CHECKING:
     from flexchat.config.reading import ReadConfig
+
+_MAX_BYTES = 1 << 20
+_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+def read_schema(text: str, folder: str | os.PathLike[str] = "", what: str = "--schema") -> dict[str, Any]:
+    """Return the JSON Schema of an object.
+
+    In words, fields are separated by commas or, if the text has several lines, by line ends. A field is its name, then
+    its type if it is not a text (int, float, bool, str), then a colon and what it means: "name, age int: in years".
+    Every field is required.
+
+    Args:
+        text: A JSON object, the name of a file with one, or words.
+        folder: Where a relative file is looked for; empty: here.
+        what: What errors call it.
+
+    Raises:
+        UsageError: It is none of them.
+    """
+    if not text.strip():
+        raise UsageError(f"{what} is empty: name fields, as in 'name, age int', or a file")
+    if text.lstrip().startswith("{"):
+        return _object(text, what)
+    file = os.path.join(folder, text)
+    if text.endswith(".json") or os.path.exists(file):
+        return _object(read_text_file(file, f"{what} {text}", most=_MAX_BYTES), f"{what} {text}")
+    try:
+        return _of_words(text)
+    except UsageError as error:
+        raise UsageError(f"{what}: {error}") from None
+
+
+def _of_words(text: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for field in re.split(r"\n" if "\n" in text.strip() else ",", text.strip()):
+        if field.strip():
+            name, schema = _field(field)
+            if name in fields:
+                raise UsageError(f"the field '{name}' is given twice")
+            fields[name] = schema
+    return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+
+
+def schema_of_many(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of an object with any number of these in ``items``: services want an object."""
+    of_root = {key: value for key, value in schema.items() if key in ("$schema", "$defs")}  # where references point to
+    one = {key: value for key, value in schema.items() if key not in of_root}
+    many = {"type": "object", "properties": {"items": {"type": "array", "items": one}}, "required": ["items"]}
+    return {**of_root, **many, "additionalProperties": False}
+
+
+def _field(text: str) -> tuple[str, dict[str, str]]:
+    words, _, meaning = text.partition(":")
+    name, *kinds = words.split() or [""]
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"'{name or text.strip()}' cannot name a field: letters, digits, _ and -")
+    if len(kinds) > 1 or (kinds and kinds[0] not in _TYPES):
+        known = ", ".join(_TYPES)
+        raise UsageError(
+            f"'{' '.join(kinds)}' is not a type for '{name}'{did_you_mean(kinds[0], _TYPES)}; known: {known}"
+        )
+    schema = {"type": _TYPES[kinds[0] if kinds else "str"]}
+    return name, schema | ({"description": meaning.strip()} if meaning.strip() else {})
+
+
+def _object(text: str, what: str) -> dict[str, Any]:
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{what} is not JSON: {error}") from None
+    if not isinstance(schema, dict):
+        raise UsageError(f"{what} is not a JSON Schema: it must be an object")
+    return schema
+
+
+def tools_in(sources: Sequence[str]) -> list[ToolDefinition]:
+    """Return the tools of Python texts, or of files that end with .py: one for each function without a leading _.
+
+    Raises:
+        UsageError: A file is missing, the text cannot be run, or a function cannot be described.
+    """
+    return [each for number, source in enumerate(sources) for each in _tools(source, number)]
+
+
+def _tools(source: str, number: int) -> Iterator[ToolDefinition]:
+    is_file = "\n" not in source and source.strip().endswith(".py")
+    where, name = (f"--functions {source}" if is_file else "--functions"), f"flexchat_functions_{number}"
+    code = read_text_file(source.strip(), where, most=_MAX_BYTES) if is_file else source
+    module, file = types.ModuleType(name), source if is_file else f"<--functions {number}>"
+    linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)  # for tracebacks and inspect
+    try:
+        with contained():
+            exec(compile(code, file, "exec"), module.__dict__)
+    except SyntaxError as error:
+        raise UsageError(f"{where}: this is not Python: {error.msg} (line {error.lineno})") from None
+    except Exception as error:
+        raise UsageError(f"{where}: it cannot be run: {error_name(error)}") from error
+    has_tool = False
+    for each, value in vars(module).items():
+        is_own = inspect.isfunction(value) and value.__module__ == name and not each.startswith("_")
+        if not is_own and not isinstance(value, FunctionTool):
+            continue
+        has_tool = True
+        try:
+            # The name of a one-liner is description enough; a longer function should have a docstring.
+            function_tool = (
+                value
+                if isinstance(value, FunctionTool)
+                else as_tool(name=each, description=None if inspect.getdoc(value) else each.replace("_", " "))(value)
+            )
+        except ToolDefinitionError as error:
+            raise UsageError(f"{where}: {error}") from None
+        yield function_tool.definition
+    if not has_tool:
+        raise UsageError(f"{where}: it defines no function")
+
 
 PER_MESSAGE = (
     "max_tokens",
@@ -313,8 +436,6 @@ def _read_options(
         schema = schema_of_many(schema_of_items)
     definitions: Sequence[ToolDefinition] = ()
     if functions:
-        from .functions import tools_in
-
         definitions = tools_in(functions)
     answering = Answering(
         model=model,

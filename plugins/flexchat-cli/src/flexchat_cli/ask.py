@@ -1,4 +1,4 @@
-"""flexchat ask: one message, one answer."""
+"""flexchat ask and demo: one message, one answer."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from typing import Any
 
 import click
 from flexchat.app import FlexChat
-from flexchat.domain import ChatRequest
+from flexchat.domain import ChatRequest, TurnFinished
 from flexchat.domain.text import counted
 from flexchat.request import Asked
 
 from . import standard_input
 from .answering import Answering, answering_options
 from .as_in_llm import AskingCommand
-from .context import CommandContext
+from .context import CommandContext, UsageError, demo_option, report_notes, require_config, zero_config
 from .conversations_store import NO_KEEP, Keeping, is_logged, keeping_options, open_kept
-from .opening import demo_option, report_notes, require_config
 from .parameters import TEXT, argument
 from .prompts import variables_option
 from .questions import Questions
-from .terminal import Terminal
-from .transcript import show_turn
-from .usage import UsageError
+from .terminal import Style, Terminal
+from .transcript import Transcript, show_turn
 
 _FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[^\n`]*\n", re.MULTILINE)
 
@@ -87,7 +85,7 @@ def ask(
     use_stdin = not no_stdin and "-" not in fragments
     text = read_message(message, context.terminal, use_stdin=use_stdin, is_needed=needed)
     if fragments:
-        from .fragments import read_fragments
+        from .standard_input import read_fragments
 
         text = "\n\n".join(part for part in (*asyncio.run(read_fragments(fragments, context.terminal)), text) if part)
     request = answering.request(text, variables, context)
@@ -181,7 +179,7 @@ async def _ask(
 def _save(
     context: CommandContext, name: str, message: Sequence[str], answering: Answering, variables: Mapping[str, Any]
 ) -> None:
-    from .saving import save_prompt
+    from .prompts import save_prompt
 
     if answering.prompt is not None or answering.functions:
         raise UsageError("--save takes neither -t nor --functions: it makes a prompt of what is typed")
@@ -215,3 +213,52 @@ def first_block(text: str) -> str:
     if indent:
         block = re.sub(rf"^[ \t]{{1,{len(indent)}}}", "", block, flags=re.MULTILINE)
     return block.rstrip("\r\n")
+
+
+QUESTION = "What is 17% of 230, and what time is it in Tokyo?"
+NEXT_STEP = (
+    "The tools ran for real, the model is a rehearsal. "
+    "A real one: flexchat init openai (or: ollama, gemini, anthropic, local)"
+)
+_INDENT = "       "
+
+
+@click.command
+@argument("message", nargs=-1, type=TEXT, help=f"your own question, instead of: {QUESTION}")
+@click.pass_obj
+def demo(context: CommandContext, message: tuple[str, ...]) -> None:
+    """See a turn with tool calls; needs no key.
+
+    The rehearsal model answers, with the installed tools; --config shows a turn of your configuration.
+    """
+    chat = context.open_chat() if context.config else _embedded(context)
+    asyncio.run(_show(chat, " ".join(message) or QUESTION, context))
+
+
+def _embedded(context: CommandContext) -> FlexChat:
+    host = context.installed_plugins()
+    return FlexChat.from_config(zero_config(host), plugins=host)
+
+
+async def _show(chat: FlexChat, question: str, context: CommandContext) -> None:
+    terminal = context.terminal
+
+    def step(text: str, style: Style) -> None:
+        terminal.out(_INDENT + text, style)
+
+    async with chat:
+        if context.json:
+            terminal.json((await chat.respond(question)).to_dict())
+            return
+        terminal.out(f"You:   {question}", "bold")
+        transcript = Transcript(terminal, step, streamed=False)
+        async with contextlib.aclosing(chat.stream(question)) as events:
+            async for event in events:
+                if isinstance(event, TurnFinished):
+                    answer = event.turn.content.replace("\n", f"\n{_INDENT}")
+                    terminal.out(f"Model: {answer}")
+                else:
+                    transcript.show(event)
+    if not context.config:
+        terminal.out()
+        terminal.out(NEXT_STEP)

@@ -1,4 +1,4 @@
-"""flexchat batch: many prompts, their answers in the same order; an interrupted batch continues where it stopped."""
+"""The prompts of a batch: one JSON value per line, a text or an object with the keywords of ``respond``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import contextlib
 import hashlib
 import json
 import os
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from decimal import Decimal
+import time
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -17,24 +19,329 @@ import click
 from flexchat.app import FlexChat
 from flexchat.domain import ChatRequest, Turn
 from flexchat.domain.codec import message_to_dict
-from flexchat.domain.prices import Cost
+from flexchat.domain.prices import Cost, dollars
 from flexchat.domain.text import counted
-from flexchat.errors import FlexChatError, ProviderAuthError, UnknownConversationError
+from flexchat.errors import (
+    ChatRequestError,
+    ConfigError,
+    FlexChatError,
+    Problem,
+    ProviderAuthError,
+    StorageError,
+    UnknownConversationError,
+    UnknownNameError,
+    did_you_mean,
+)
+from flexchat.files import data_folder
 from flexchat.request import Asked, read_request
 from flexchat.tools.cost import tokens_of
+from flexchat.turn.keeping import new_conversation_id
+from flexchat.turn.needs import needs_of, topic_model
 
 from . import standard_input
-from .answering import Answering, answering_options
+from .answering import PER_MESSAGE, Answering, answering_options
 from .as_in_llm import AskingCommand
-from .batch_limit import CostLimit, Dollars, LimitReachedError, refuse_unpriced
-from .batch_progress import Progress, progress_of
-from .batch_prompts import Prompt, read_prompts
-from .context import CommandContext
+from .context import FAILED, OK, CommandContext, UsageError, demo_option, report_notes, require_config
 from .conversations_store import open_store, tenant_option
-from .opening import demo_option, report_notes, require_config
 from .parameters import argument
 from .prompts import variables_option
-from .usage import FAILED, OK
+
+KEYS = (
+    "message",
+    "id",
+    "history",
+    "topic",
+    "collections",
+    "variables",
+    "response_format",
+    *PER_MESSAGE,
+)
+"""What a line may have; all but ``message`` and ``id`` as FlexChat.respond takes them."""
+
+
+_KINDS = {int: "a number", float: "a number", bool: "true or false", type(None): "null", list: "a list"}
+
+
+@attrs.frozen(kw_only=True)
+class Prompt:
+    """One line.
+
+    Attributes:
+        line: Its number in the file, from 1.
+        id: Id of its answer: the line's own ``id``, or its number.
+        digest: 32 hexadecimal digits unique to this line of the file, at any place in it.
+    """
+
+    line: int
+    id: str | int
+    request: ChatRequest
+    digest: str
+
+
+def read_prompts(text: str, source: str, read: Callable[..., ChatRequest]) -> list[Prompt]:
+    """Return the prompts; blank lines are passed over.
+
+    Args:
+        source: Name of the text in errors.
+        read: Makes a request of a message and the keywords of respond.
+
+    Raises:
+        ConfigError: Everything that is wrong with the lines.
+    """
+    prompts, problems, seen, first_with_id = [], [], Counter[str](), dict[str | int, int]()
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            fields = _fields(line)
+            id = _id(fields.pop("id", number))
+            message = fields.pop("message")
+            request = read(message, fields)
+        except (ChatRequestError, UnknownNameError, UsageError, _LineError) as error:
+            problems.append(Problem(path="", text=str(error), source=source, line=number))
+            continue
+        if (first := first_with_id.setdefault(id, number)) != number:
+            text_of = f"the id {json.dumps(id)} is already that of line {first}"
+            problems.append(Problem(path="", text=text_of, source=source, line=number))
+        seen[line.strip()] += 1
+        unique = f"{seen[line.strip()]} {line.strip()}".encode(errors="surrogatepass")
+        prompts.append(Prompt(line=number, id=id, request=request, digest=hashlib.sha256(unique).hexdigest()[:32]))
+    if problems:
+        raise ConfigError(problems)
+    return prompts
+
+
+class _LineError(Exception):
+    """A line is not a prompt."""
+
+
+def _fields(line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise _LineError(f'is not JSON ({error}); a prompt is a text in quotes, or {{"message": "…"}}') from None
+    except RecursionError:
+        raise _LineError("is nested too deeply") from None
+    if isinstance(value, str):
+        return {"message": value}
+    if not isinstance(value, dict):
+        raise _LineError(f'is {_KINDS[type(value)]}; a prompt is a text in quotes, or {{"message": "…"}}')
+    for name in value:
+        if name not in KEYS:
+            raise _LineError(f"has the unknown key '{name}'{did_you_mean(name, KEYS)}")
+    if "message" not in value:
+        raise _LineError("has no 'message'")
+    return value
+
+
+def _id(id: Any) -> str | int:
+    if isinstance(id, str | int) and not isinstance(id, bool):
+        return id
+    raise _LineError(f"'id' is a text or a whole number, not {json.dumps(id)[:40]}")
+
+
+_KEPT_S = 23 * 3600
+"""Idempotency keys are remembered for 24 hours; a batch that continues needs some of them."""
+
+
+@attrs.frozen(kw_only=True)
+class Progress:
+    """An attempt at a batch, over as many runs of the command as it takes.
+
+    Attributes:
+        run: 8 hexadecimal digits; the conversations and keys of its prompts begin with it.
+        is_continued: Whether an earlier run of the command was cut off.
+    """
+
+    run: str
+    is_continued: bool
+    _file: Path
+
+    def name(self, prompt: Prompt) -> str:
+        """Return the conversation and the key of a prompt."""
+        return f"batch-{self.run}-{prompt.digest}"
+
+    def done(self) -> None:
+        """Forget the attempt: the same command then asks everything again."""
+        self._file.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def progress_of(name: str, *, fresh: bool) -> Iterator[Progress]:
+    """Open the stored progress of a batch, locked for this process.
+
+    Args:
+        name: 32 hexadecimal digits that are the same for the same command.
+        fresh: Forget an earlier attempt.
+
+    Raises:
+        UsageError: Another process runs this batch, or the earlier attempt is too old to be continued.
+        StorageError: The data folder cannot be written.
+    """
+    folder = data_folder() / "batches"
+    with contextlib.ExitStack() as closing:
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            closing.enter_context(_alone(folder / f"{name}.lock"))
+            progress = _begin_or_continue(folder / f"{name}.json", fresh=fresh)
+        except OSError as error:
+            raise StorageError(f"{error.filename or folder}: {error.strerror or error}") from None
+        yield progress
+
+
+def _begin_or_continue(file: Path, *, fresh: bool) -> Progress:
+    began = None if fresh else _read(file)
+    if began is None:
+        run = new_conversation_id()[:8]
+        file.write_text(json.dumps({"run": run, "began_at": time.time()}), encoding="utf-8")
+        return Progress(run=run, is_continued=False, file=file)
+    run, began_at = began
+    ago_s = time.time() - began_at
+    if ago_s > _KEPT_S:
+        raise UsageError(
+            f"this batch was begun {ago_s / 3600:.0f} hours ago, and what was done is known for 24 hours only: "
+            "--fresh asks everything again"
+        )
+    return Progress(run=run, is_continued=True, file=file)
+
+
+def _read(file: Path) -> tuple[str, float] | None:
+    with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):  # cut off while it was written
+        data = json.loads(file.read_text(encoding="utf-8"))
+        return str(data["run"]), float(data["began_at"])
+    return None
+
+
+@contextlib.contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    try:
+        import fcntl
+    except ImportError:  # Windows: two that run at once answer the same prompts once, by their keys
+        yield
+        return
+    number = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError("this batch is already running, in another process") from None
+        yield
+    finally:
+        os.close(number)
+
+
+_MAX_DOLLARS = Decimal(1_000_000_000)
+
+
+class Dollars(click.ParamType):  # type: ignore[type-arg]  # generic in later versions only
+    """An amount of US dollars above 0."""
+
+    name = "dollars"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        """Return the amount.
+
+        Raises:
+            click.BadParameter: It is none.
+        """
+        try:
+            amount = Decimal(value)
+        except InvalidOperation:
+            amount = Decimal("NaN")
+        if not (amount.is_finite() and 0 < amount <= _MAX_DOLLARS):
+            self.fail(f"'{value}' is not an amount of US dollars above 0, such as 0.50", param, ctx)
+        return amount
+
+
+class LimitReachedError(FlexChatError):
+    """A prompt was not sent: the batch has reached its limit."""
+
+
+class CostLimit:
+    """The running total of the cost of turns, and the limit at which no further turn may begin.
+
+    Args:
+        most: The limit in US dollars.
+    """
+
+    def __init__(self, most: Decimal) -> None:
+        self._most = most
+        self._spent = Decimal(0)
+        self._unknown = ""
+
+    def count(self, turn: Turn | None) -> None:
+        """Add what a turn cost. One that failed may have cost more than is known, which ends nothing."""
+        if turn is None:
+            return
+        cost = turn.cost
+        self._spent += cost.amount or 0
+        if turn.status == "done" and cost.unpriced:
+            self._unknown = cost.unpriced[0]
+
+    @property
+    def why(self) -> str:
+        """The reason against a further turn; empty if one may begin."""
+        if self._unknown:
+            return f"stopped, as it is not known what an answer cost: {self._unknown}"
+        if self._spent >= self._most:
+            return f"stopped at --max-cost {self._most}, with ${dollars(self._spent)} spent"
+        return ""
+
+    @property
+    def advice(self) -> str:
+        """How to continue with the same command, after a space; empty if nothing has to change."""
+        return " without --max-cost" if self._unknown else " with a higher --max-cost" if self.why else ""
+
+    def refuse_more(self) -> None:
+        """Refuse a turn that has not begun.
+
+        Raises:
+            LimitReachedError: No further one may begin.
+        """
+        if self.why:
+            raise LimitReachedError(self.why)
+
+
+def refuse_unpriced(chat: FlexChat, *, is_configured: bool) -> None:
+    """Refuse a limit that cannot be kept.
+
+    Args:
+        is_configured: Whether a configuration names the model; otherwise the command line does.
+
+    Raises:
+        UsageError: A model that may be asked has no price.
+    """
+    unpriced = []
+    for llm, model in _possible_models(chat):
+        service, name = chat.llms.resolve(llm, model)
+        prices = service.price_of(name)
+        if prices is None or prices.price is None:
+            unpriced.append((llm, name))
+    if not unpriced:
+        return
+    names = ", ".join(f"{llm}/{model}" for llm, model in dict.fromkeys(unpriced))
+    llm, model = unpriced[0]
+    where = f'in the config: [llms.{llm}] prices."{model or "*"}" = {{ input = …, output = … }}'
+    if not is_configured:
+        where = f"""here: -o prices='{{"{model or "*"}": {{"input": …, "output": …}}}}'"""
+    raise UsageError(
+        f"--max-cost cannot be kept: no price is known for {names}. Set it {where}, in US dollars per million tokens; "
+        "both are 0 if it costs nothing"
+    )
+
+
+def _possible_models(chat: FlexChat) -> Iterator[tuple[str, str | None]]:
+    config = chat.config
+    for rule in config.responses:
+        yield rule.llm, rule.model
+        yield from ((name, None) for name in rule.fallback)
+    needs = needs_of(config, chat.stores)
+    choices = [topic_model(config)] if needs.topic or needs.documents or needs.categories else []
+    choices += [config.intent.choice] if needs.categories else []
+    for choice in choices:
+        if choice is not None and getattr(chat.llms[choice.llm].provider, "follows_instructions", True):
+            yield choice.llm, choice.model
+
 
 _MAX_BYTES = 256 * 1024 * 1024
 

@@ -18,16 +18,14 @@ from flexchat.errors import FlexChatError, did_you_mean
 from flexchat.request import Asked
 
 from .answering import Answering, answering_options
-from .context import CommandContext
+from .context import FAILED, OK, CommandContext, UsageError, demo_option, report_notes, require_config
 from .conversations_store import NO_KEEP, Keeping, KeptChat, is_configured, keeping_options, open_kept
-from .opening import demo_option, report_notes, require_config
 from .prompts import variables_option
 from .questions import Questions
 from .standard_input import announce_wait, expect_utf8
 from .terminal import StreamError, Terminal, one_line
 from .tool_arguments import signature, summary
 from .transcript import Spending, show_turn
-from .usage import FAILED, OK, UsageError
 
 _HELP = {
     "/tools": "list the tools",

@@ -12,9 +12,8 @@ from flexchat.assembly import check_config, config_schema
 from flexchat.domain.text import counted
 from flexchat.errors import ConfigError, Problem, did_you_mean
 
-from .context import CommandContext
+from .context import OK, UNUSABLE, CommandContext, UsageError
 from .parameters import FILE_NAME, argument
-from .usage import OK, UNUSABLE, UsageError
 
 if TYPE_CHECKING:
     from flexchat.config.document import ConfigDocument

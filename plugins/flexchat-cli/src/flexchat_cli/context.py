@@ -1,4 +1,4 @@
-"""The context of a command: the terminal, the options of every command, and the configuration and chat they open."""
+"""The context of a command: terminal, options of every command, exit statuses, and the chat that is opened."""
 
 from __future__ import annotations
 
@@ -10,16 +10,89 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from flexchat.errors import ConfigError, did_you_mean
+import click
+from flexchat.errors import ConfigError, FlexChatError, did_you_mean
 
 from .terminal import Terminal
-from .usage import UsageError
 
 if TYPE_CHECKING:
     from flexchat.app import FlexChat
     from flexchat.config.reading import ReadConfig
     from flexchat.plugin.host import PluginHost
     from flexchat.plugin.records import Records
+
+OK = 0
+"""Exit status of a command that did its work."""
+FAILED = 1
+"""Exit status: the user's input was used, and something failed."""
+UNUSABLE = 2
+"""Exit status: the user's input cannot be used (names, options, the configuration)."""
+INTERRUPTED = 130
+"""Exit status: the user pressed Ctrl-C."""
+PIPE_CLOSED = 141
+"""Exit status: the reader of the output has closed it."""
+
+
+class UsageError(FlexChatError):
+    """The command cannot run as typed; the text gives a command line that works."""
+
+    exit_status = UNUSABLE
+
+
+def zero_config(host: PluginHost) -> dict[str, Any]:
+    """Return a configuration that needs no key and no network.
+
+    Raises:
+        UsageError: No installed plugin offers the rehearsal model.
+    """
+    if "rehearsal" not in host.providers.by_name:
+        raise UsageError(
+            "the rehearsal model, which answers without a configuration, is not there: "
+            f"{host.providers.missing('rehearsal')}; "
+            "flexchat init openai (or ollama, gemini, anthropic, local) writes a configuration"
+        )
+    tools = _usable_tools(host)
+    stores = {"documents": {"provider": "sqlite"}} if "sqlite" in host.document_stores.by_name else {}
+    return {
+        "stores": stores,
+        "llms": {"rehearsal": {"provider": "rehearsal"}},
+        "responses": [{"llm": "rehearsal", "model": "rehearsal", "tools": {"enabled": True}}],
+        "tools": {"registry": [{"name": name} for name in tools], "at_limit": "answer"},
+        **{name: table.demo(tools) for name, table in host.config_tables.by_name.items() if table.demo is not None},
+    }
+
+
+def without_model(host: PluginHost) -> FlexChat:
+    """Return a chat that has the same tools but cannot answer.
+
+    Raises:
+        ConfigError: A gate is inactive.
+    """
+    from flexchat.app import FlexChat
+    from flexchat.assembly import Parts, create_fetcher, require_gates
+    from flexchat.calls.manager import ToolManager
+    from flexchat.config.model import Config, ToolEntry, ToolsTable
+    from flexchat.domain.masking import Mask
+    from flexchat.llms.llm import Llms
+
+    require_gates(host)
+    table = ToolsTable(registry=tuple(ToolEntry(name=name) for name in _usable_tools(host)))
+    config = Config(tools=table)
+    fetcher = create_fetcher(host, config, Mask())
+    tools = ToolManager.from_plugins(host, table, fetcher=fetcher)
+    tools.load_tools()
+    return FlexChat(Parts(config=config, llms=Llms(), tools=tools, fetcher=fetcher))
+
+
+def _usable_tools(host: PluginHost) -> list[str]:
+    from flexchat.tools.settings import tool_trouble
+
+    # Internal tools search the configuration's document stores, and there are none.
+    return [
+        name
+        for name, tool in host.tools.by_name.items()
+        if tool.implementation.type != "internal" and tool_trouble(tool, host) is None
+    ]
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -154,7 +227,6 @@ class CommandContext:
             ConfigError: The file cannot be read at all.
             UsageError: There is no configuration, and no rehearsal model.
         """
-        from .zero_config import zero_config
 
         config = self.read_config()
         host = self.installed_plugins(config)
@@ -168,8 +240,51 @@ class CommandContext:
         """
         from flexchat.app import FlexChat
 
-        from .zero_config import without_model
-
         config = self.read_config()
         host = self.installed_plugins(config)
         return FlexChat.from_config(config, plugins=host) if config else without_model(host), host
+
+
+_REHEARSED = "the rehearsal model answers (it matches words and understands nothing)"
+
+
+def _use_demo(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    ctx.obj.demo = value
+
+
+demo_option = click.option(
+    "--demo",
+    is_flag=True,
+    expose_value=False,
+    callback=_use_demo,
+    help="let the rehearsal model answer instead of the configured one: no key, no network",
+)
+"""The option for using the rehearsal model; it sets the context's ``demo``."""
+
+
+def require_config(context: CommandContext) -> None:
+    """Refuse the rehearsal model without --demo in scripts, which would take its answers for a real model's.
+
+    Raises:
+        UsageError: There is neither a configuration, nor --demo, nor a terminal; or both a configuration and --demo.
+    """
+    if context.demo and context.config:
+        raise UsageError("--demo works without a configuration, and --config names one: use only one of them")
+    if not context.demo and not context.terminal.is_shown_on_terminal() and context.config_file() is None:
+        raise UsageError(
+            "no config found: flexchat init openai (or ollama, gemini, anthropic, local) writes one, "
+            "-m PROVIDER/MODEL needs none; --demo lets the rehearsal model answer, which understands nothing"
+        )
+
+
+def report_notes(chat: FlexChat, context: CommandContext) -> None:
+    """Report on standard error what an answer must not hide: that no model is behind it, that tools were left out."""
+    file = context.config_file()
+    if context.demo:
+        context.terminal.say(f"--demo: {_REHEARSED}", "dim")
+    elif file is None:
+        text = f"no config found: {_REHEARSED}; flexchat init openai connects a real one"
+        context.terminal.say(text, "dim")
+    elif chat.notes:
+        count = "1 note" if len(chat.notes) == 1 else f"{len(chat.notes)} notes"
+        context.terminal.say(f"{file}: {count}; flexchat check shows them", "dim")

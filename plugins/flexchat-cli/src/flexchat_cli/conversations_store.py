@@ -16,10 +16,9 @@ from flexchat.domain.text import counted
 from flexchat.errors import ConfigError, PathError, StorageError, UnknownConversationError
 from flexchat.turn.keeping import new_conversation_id
 
-from .context import CommandContext
+from .context import CommandContext, UsageError
 from .parameters import Command, option_group
 from .terminal import one_line
-from .usage import UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

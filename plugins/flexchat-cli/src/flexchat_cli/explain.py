@@ -14,10 +14,9 @@ from flexchat.domain import PhaseRecord
 from flexchat.turn.run import Explanation
 
 from .ask import message_options, read_message
-from .context import CommandContext
+from .context import FAILED, OK, CommandContext
 from .prompts import variables_option
 from .terminal import Terminal
-from .usage import FAILED, OK
 
 
 @click.command

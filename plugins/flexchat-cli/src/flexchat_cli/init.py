@@ -1,4 +1,4 @@
-"""flexchat init: writes a first configuration."""
+"""flexchat init and completion: a first configuration, and the script that completes command lines in a shell."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from flexchat.errors import did_you_mean
 from flexchat.installing import how_to_install
 from flexchat.plugin.packages import package_with
 
-from .context import CommandContext
+from .context import CommandContext, UsageError
+from .main import COMPLETE_VARIABLE, CommandGroup
 from .parameters import argument
-from .usage import UsageError
 
 _TOOLS = ("calculator", "get_current_datetime")
 _SET = "set" if os.name == "nt" else "export"
@@ -227,3 +227,19 @@ def _report(file: Path, steps: Sequence[str], kind: str, context: CommandContext
     terminal.out("next:")
     for step in (*steps, f"flexchat check{option}", _TRY.replace("ask", f"ask{option}")):
         terminal.out(f"  {step}")
+
+
+@click.command
+@argument("shell", type=click.Choice(["bash", "zsh", "fish"]), help="the shell")
+@click.pass_obj
+def completion(context: CommandContext, shell: str) -> None:
+    """Print a shell's completion script.
+
+    Put this into the file your shell reads at its start: eval "$(flexchat completion bash)" into ~/.bashrc, the same
+    with zsh into ~/.zshrc, and flexchat completion fish | source into ~/.config/fish/config.fish.
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None, "click has these shells"
+    context.terminal.write(kind(CommandGroup(), {}, "flexchat", COMPLETE_VARIABLE).source() + "\n")

@@ -14,11 +14,10 @@ from flexchat.config.wording import is_secret_name
 from flexchat.domain.masking import MASK, Mask
 from flexchat.errors import did_you_mean
 
-from .context import CommandContext
+from .context import CommandContext, UsageError
 from .parameters import argument
 from .standard_input import is_given
 from .terminal import Terminal
-from .usage import UsageError
 
 if TYPE_CHECKING:
     from flexchat.plugin.host import PluginHost

@@ -17,8 +17,7 @@ from flexchat.domain.version import __version__
 from flexchat.errors import did_you_mean
 
 from .as_in_llm import equivalent_of
-from .context import CommandContext
-from .usage import UsageError
+from .context import CommandContext, UsageError
 
 Command = Callable[..., Any]
 

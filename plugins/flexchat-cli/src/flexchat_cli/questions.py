@@ -16,9 +16,9 @@ from flexchat.plugin.threads import run_in_thread
 from flexchat.schema.limits import UncheckedError
 from flexchat.schema.value_problem import value_problem
 
+from .context import UsageError
 from .terminal import Terminal, one_line
 from .tool_arguments import read_value
-from .usage import UsageError
 
 _MAX_CHARS = 20_000
 _MAX_LINE = 64 * 1024

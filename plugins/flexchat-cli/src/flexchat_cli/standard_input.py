@@ -1,4 +1,4 @@
-"""Text from standard input and from files."""
+"""Text from standard input, from files, and from addresses."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import select
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from flexchat.errors import PathError
+from flexchat.domain.masking import Mask
+from flexchat.errors import FetchError, PathError
 from flexchat.files import located, read_file
 
+from .context import FAILED, UsageError
 from .terminal import StreamError, Terminal
-from .usage import UsageError
 
 MAX_BYTES = 8 * 1024 * 1024
 PATIENCE_S = 5.0
@@ -147,3 +149,50 @@ def decoded(content: bytes, what: str = "standard input") -> str:
             f"{what} is not {(encoding or 'utf-8').removesuffix('-sig').upper()}: see line {line} "
             f"(byte {error.start + 1}); iconv -t UTF-8 converts it"
         ) from None
+
+
+MAX_FRAGMENT_BYTES = 32 * 1024 * 1024
+_TIMEOUT_S = 30.0
+
+
+class FragmentError(UsageError):
+    """An address did not answer with a text."""
+
+    exit_status = FAILED
+
+
+async def read_fragments(names: Sequence[str], terminal: Terminal) -> list[str]:
+    """Return the texts of files, of http(s) addresses, and of standard input for "-".
+
+    Raises:
+        UsageError: A file is missing, or not text.
+        FragmentError: An address does not answer with a text.
+    """
+    texts = []
+    for name in names:
+        if name == "-":
+            texts.append(read_text(terminal))
+        elif name.lower().startswith(("http://", "https://")):
+            texts.append(decoded(await _fetch(name), f"-f {name}"))
+        else:
+            texts.append(read_text_file(name, f"-f {name}", most=MAX_FRAGMENT_BYTES))
+    return [text.strip() for text in texts]
+
+
+async def _fetch(url: str) -> bytes:
+    from flexchat.domain.fetching import FetchRequest
+    from flexchat_sdk.http.late_fetcher import LateFetcher
+
+    # The address was typed by the user, so it need not be public; what it redirects to must be.
+    fetcher = LateFetcher((urlsplit(url).netloc.rpartition("@")[2],), None, Mask())
+    try:
+        answer = await fetcher.fetch(
+            FetchRequest(url=url.partition("#")[0]), timeout_s=_TIMEOUT_S, max_bytes=MAX_FRAGMENT_BYTES
+        )
+    except FetchError as error:
+        raise FragmentError(f"-f {url}: {error}") from None
+    finally:
+        await fetcher.aclose()
+    if not 200 <= answer.status < 300:
+        raise FragmentError(f"-f {url}: the server answered with status {answer.status}")
+    return answer.body

@@ -10,7 +10,7 @@ from typing import Any
 from flexchat.domain import ToolDefinition
 from flexchat.errors import did_you_mean
 
-from .usage import UsageError
+from .context import UsageError
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "integer": (int,),

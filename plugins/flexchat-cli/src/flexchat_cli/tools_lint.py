@@ -17,11 +17,10 @@ from flexchat.installing import how_to_install
 from flexchat.schema.limits import schema_problems
 from flexchat_sdk.dialects.lint import ToolFinding, lint_tools, portable_definition
 
-from .context import CommandContext
+from .context import FAILED, OK, CommandContext, UsageError
 from .parameters import FILE_NAME
 from .standard_input import read_text_file
 from .terminal import Style, Terminal
-from .usage import FAILED, OK, UsageError
 
 if TYPE_CHECKING:
     from flexchat.plugin.host import PluginHost

@@ -8,7 +8,7 @@ import pytest
 from flexchat import FlexChat
 from flexchat.assembly import installed_plugins
 from flexchat.plugin import ToolCall
-from flexchat_cli.zero_config import zero_config
+from flexchat_cli.context import zero_config
 from flexchat_mock.rehearsal.provider import HONESTY, RehearsalProvider, answer
 from flexchat_sdk import (
     AnswerEnd,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import heapq
+import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -25,26 +28,71 @@ from flexchat.store import (
 )
 
 from .config import SqliteConfig
-from .lane import Lane
-from .store.filling import (
+from .store.database import (
+    SETTINGS,
     Plan,
     VectorsMissing,
     add_documents,
+    checked_name,
     delete_collection,
     delete_documents,
+    list_documents,
+    list_sources,
+    metadata_fields,
+    metadata_json,
+    open_database,
     plan_adding,
+    read_as,
+    read_collections,
+    row_of,
     save_collection,
 )
 from .store.filters import filter_sql
-from .store.reading import list_documents, list_sources, metadata_fields, read_collections
-from .store.rows import SETTINGS, checked_name, metadata_json, read_as, row_of
-from .store.search import Candidates, SearchQuery, search
-from .store.tables import open_database
-from .store.words import terms_of
+from .store.search import Candidates, SearchQuery, search, terms_of
 
 if TYPE_CHECKING:
-    from .store.tables import Connection
+    from .store.database import Connection
     from .store.vectors import Floats, Matrices
+
+
+class Lane:
+    """Admits a limited number of searches at a time; those with the fewest words wait least.
+
+    First come, first served would let one client's burst of long questions delay all others.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._free = width
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._arrivals = itertools.count()
+
+    @contextlib.asynccontextmanager
+    async def turn(self, words: int) -> AsyncIterator[None]:
+        """Wait until a search of *words* words may run, and hold its slot."""
+        if self._free:
+            self._free -= 1
+        else:
+            admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._waiting, (words, next(self._arrivals), admitted))
+            try:
+                await admitted
+            except asyncio.CancelledError:
+                if not admitted.cancelled():  # Cancelled while being admitted: pass the slot on, or it is lost.
+                    self._release()
+                raise
+        try:
+            yield
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        while self._waiting:
+            admitted = heapq.heappop(self._waiting)[2]
+            if not admitted.done():
+                admitted.set_result(None)
+                return
+        self._free += 1
+
 
 BATCH = 256
 """Texts an embedder is given at once."""

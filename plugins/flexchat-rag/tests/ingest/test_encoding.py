@@ -1,8 +1,7 @@
 """In which encoding a text is: what is known is obeyed, what is guessed is said, what is lost is a problem."""
 
 import pytest
-from flexchat_rag.ingest.encoding import encoding_named
-from flexchat_rag.ingest.guess import guessed
+from flexchat_rag.ingest.encoding import encoding_named, guessed
 from flexchat_rag.ingest.pipeline import IngestOptions
 from flexchat_rag.ingest.sections import Trouble, UnreadableFileError
 

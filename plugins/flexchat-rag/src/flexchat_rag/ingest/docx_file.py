@@ -1,17 +1,347 @@
-"""Word documents (.docx): how they are opened, and in which order their parts are read."""
+"""Word documents (.docx): their text in document order, with text boxes, notes, fields, controls and equations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
 from .archive import check_archive, transitional
-from .docx_text import Block, DocxText
-from .equations import local_name
 from .sections import Reading, Section, SectionBuilder, parsing
+
+
+def local_name(element: Any) -> str:
+    """Return the name of an XML element without its namespace; empty for comments and the like."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def equation(element: Any) -> str:
+    """Return an equation, or a part of one."""
+    name = local_name(element)
+    match name:
+        case "t":
+            return element.text or ""
+        case "f":
+            return f"{_grouped(element, 'num')}/{_grouped(element, 'den')}"
+        case "sSup" | "limUpp":
+            return f"{_part(element, 'e')}^{_grouped(element, 'sup', 'lim')}"
+        case "sSub" | "limLow":
+            return f"{_part(element, 'e')}_{_grouped(element, 'sub', 'lim')}"
+        case "sSubSup":
+            return f"{_part(element, 'e')}_{_grouped(element, 'sub')}^{_grouped(element, 'sup')}"
+        case "rad":
+            return f"{_part(element, 'deg')}√{_grouped(element, 'e')}"
+        case "nary":
+            return _sum(element)
+        case "d":
+            begin, separator, end = (
+                _sign(element, *sign) for sign in (("begChr", "("), ("sepChr", "|"), ("endChr", ")"))
+            )
+            inner = [equation(child) for child in element if local_name(child) == "e"]
+            return f"{begin}{separator.join(inner)}{end}"
+        case "m" | "eqArr":
+            rows = [equation(child) for child in element if local_name(child) in ("mr", "e")]
+            return f"[{'; '.join(rows)}]"
+        case "mr":
+            return ", ".join(equation(child) for child in element)
+        case "del" | "moveFrom":
+            return ""
+    if name.endswith("Pr"):
+        return ""
+    return "".join(equation(child) for child in element)
+
+
+def _sum(element: Any) -> str:
+    limits = [f"{mark}{_grouped(element, part)}" for mark, part in (("_", "sub"), ("^", "sup")) if _part(element, part)]
+    return f"{_sign(element, 'chr', '∫')}{''.join(limits)} {_part(element, 'e')}"
+
+
+def _part(element: Any, *names: str) -> str:
+    return "".join(equation(child) for child in element if local_name(child) in names)
+
+
+def _grouped(element: Any, *names: str) -> str:
+    text = _part(element, *names)
+    return text if text.isalnum() else f"({text})"
+
+
+def _sign(element: Any, name: str, usual: str) -> str:
+    for properties in element:
+        if local_name(properties).endswith("Pr"):
+            for child in properties:
+                if local_name(child) == name:
+                    return next((value for key, value in child.attrib.items() if key.endswith("}val")), usual)
+    return usual
+
+
+_WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+
+_HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
+_LIST = re.compile(r"list (bullet|number|paragraph)", re.IGNORECASE)
+_AROUND = {"sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag"}
+_GONE = {"del", "moveFrom"}
+_SIGNS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_NOTES = {"footnoteReference": "footnotes", "endnoteReference": "endnotes", "commentReference": "comments"}
+_OFF = ("0", "false", "off")
+
+
+@attrs.frozen(kw_only=True)
+class Block:
+    """A paragraph, or a row of a table.
+
+    Attributes:
+        level: Of a heading, 0 for a title.
+    """
+
+    text: str
+    kind: Literal["paragraph", "heading", "item", "row", "end of table"] = "paragraph"
+    level: int = 0
+
+
+class DocxText:
+    """Reads one part of a document: its body, or a header.
+
+    Args:
+        part: Where the references of its elements lead (python-docx's).
+        styles: Names of styles by their ids.
+        notes: Footnotes, endnotes and comments, each by its id.
+    """
+
+    def __init__(
+        self, part: Any, styles: Mapping[str, str], notes: Mapping[str, Mapping[str, Any]], reading: Reading
+    ) -> None:
+        self._part, self._styles, self._notes, self._reading = part, styles, notes, reading
+        self._codes: list[bool] = []  # of each field that is open, whether its code is being read
+        self._boxes: list[Any] = []
+        self._remarks: list[str] = []
+
+    def blocks(self, parent: Any) -> Iterator[Block]:
+        """Yield the paragraphs and rows of an element."""
+        for child in parent:
+            name = local_name(child)
+            if name == "p":
+                yield from self._paragraph(child)
+            elif name == "tbl":
+                yield from self._table(child)
+            elif name in _AROUND:
+                yield from self.blocks(child)
+            elif name in _GONE:
+                self._count_deleted(child)
+            elif name == "altChunk":
+                self._reading.unread["embedded document#"] += 1
+            elif name in ("oMath", "oMathPara"):
+                yield Block(text=equation(child))
+
+    def _paragraph(self, paragraph: Any) -> Iterator[Block]:
+        text = self._inline(paragraph).strip()
+        boxes, self._boxes = self._boxes, []
+        remarks, self._remarks = self._remarks, []
+        if text:
+            yield self._styled(paragraph, text)
+        for box in boxes:
+            yield from self.blocks(box)
+        for remark in remarks:
+            yield Block(text=remark)
+
+    def _styled(self, paragraph: Any, text: str) -> Block:
+        properties = paragraph.find(f"{_WORD}pPr")
+        style = properties.find(f"{_WORD}pStyle") if properties is not None else None
+        name = self._styles.get(style.get(f"{_WORD}val", ""), "") if style is not None else ""
+        if heading := _HEADING.fullmatch(name):
+            return Block(text=text, kind="heading", level=int(heading[1]))
+        if name.casefold() == "title":
+            return Block(text=text, kind="heading")
+        numbered = properties is not None and properties.find(f"{_WORD}numPr") is not None
+        return Block(text=text, kind="item" if numbered or _LIST.match(name) else "paragraph")
+
+    def _table(self, table: Any) -> Iterator[Block]:
+        above: dict[int, str] = {}
+        for row in self._within(table, "tr"):
+            if row.find(f"{_WORD}trPr/{_WORD}del") is not None:
+                self._count_deleted(row)
+                continue
+            cells, column = [], 0
+            for cell in self._within(row, "tc"):
+                properties = cell.find(f"{_WORD}tcPr")
+                merged = properties.find(f"{_WORD}vMerge") if properties is not None else None
+                span = properties.find(f"{_WORD}gridSpan") if properties is not None else None
+                text = self._cell(cell)
+                if merged is not None and merged.get(f"{_WORD}val") != "restart":
+                    text = text or above.get(column, "")  # a cell over several rows stands in each of them
+                above[column] = text
+                column += int(span.get(f"{_WORD}val", "1")) if span is not None else 1
+                cells.append(text)
+            if any(cells):
+                yield Block(text=" | ".join(cells), kind="row")
+        yield Block(text="", kind="end of table")
+
+    def _cell(self, cell: Any) -> str:
+        blocks = [(block.kind, " ".join(block.text.split())) for block in self.blocks(cell)]
+        text = ""
+        for kind, each in blocks:  # a table in a cell: semicolons separate its rows
+            text += f"{each}; " if kind == "row" else f"{each} "
+        return text.strip().removesuffix(";")
+
+    def _within(self, parent: Any, tag: str) -> Iterator[Any]:
+        for child in parent:
+            name = local_name(child)
+            if name == tag:
+                yield child
+            elif name in _AROUND:
+                yield from self._within(child, tag)
+            elif name in _GONE:
+                self._count_deleted(child)
+
+    def _inline(self, parent: Any) -> str:
+        return "".join(self._piece(child, local_name(child)) for child in parent)
+
+    def _piece(self, element: Any, name: str) -> str:
+        if name == "t":
+            return "" if any(self._codes) else element.text or ""
+        if name in _SIGNS:
+            return "" if any(self._codes) else _SIGNS[name]
+        if name == "fldChar":
+            return self._field(element)
+        if name == "r" and _is_on(element.find(f"{_WORD}rPr/{_WORD}vanish")):
+            self._reading.unread["piece# of hidden text"] += bool(self._inline(element).strip())
+            return ""
+        if name == "sym":
+            return _symbol(element)
+        if name in _NOTES:
+            return self._note(element, _NOTES[name])
+        if name in ("drawing", "pict", "object"):
+            return self._drawing(element)
+        if name == "AlternateContent":
+            return self._inline(element[0]) if len(element) else ""
+        if name in ("oMath", "oMathPara"):
+            return equation(element)
+        if name == "ruby":
+            return "".join(
+                f"({self._inline(each)})" if local_name(each) == "rt" else self._inline(each)
+                for each in sorted(element, key=lambda each: local_name(each) == "rt")
+                if local_name(each) in ("rt", "rubyBase")
+            )
+        if name in _GONE:
+            self._count_deleted(element)
+            return ""
+        if name.endswith("Pr") or name in ("instrText", "delText"):
+            return ""
+        return self._inline(element)
+
+    def _field(self, mark: Any) -> str:
+        kind = mark.get(f"{_WORD}fldCharType")
+        text = ""
+        if kind == "begin":
+            text = "" if any(self._codes) else _chosen(mark)
+            self._codes.append(True)
+        elif self._codes and kind == "separate":
+            self._codes[-1] = False
+        elif self._codes and kind == "end":
+            self._codes.pop()
+        return text
+
+    def _note(self, reference: Any, kind: str) -> str:
+        number = reference.get(f"{_WORD}id", "")
+        note = self._notes.get(kind, {}).get(number)
+        if note is None:
+            return ""
+        inner = DocxText(self._part, self._styles, {}, self._reading)
+        text = " ".join(" ".join(block.text.split()) for block in inner.blocks(note)).strip()
+        if not text:
+            return ""
+        if kind == "comments":
+            author = note.get(f"{_WORD}author", "")
+            self._remarks.append(f"[Comment{f' by {author}' if author else ''}: {text}]")
+            return ""
+        mark = f"[{'note' if kind == 'footnotes' else 'endnote'} {number}]"
+        self._remarks.append(f"{mark} {text}")
+        return f" {mark}"
+
+    def _drawing(self, drawing: Any) -> str:
+        pictures, description, texts = 0, "", []
+        waiting = [drawing]
+        while waiting:
+            element = waiting.pop()
+            name = local_name(element)
+            if name == "txbxContent":
+                self._boxes.append(element)
+                continue
+            if name == "AlternateContent":
+                waiting += element[:1]
+                continue
+            if name in ("pic", "imagedata"):
+                pictures += 1
+            elif name in ("docPr", "shape"):
+                description = description or element.get("descr") or element.get("alt") or ""
+            elif name == "decorative" and element.get("val") in ("1", "true"):
+                description = description or " "
+            elif name == "textpath" or (name == "t" and not element.tag.startswith(_WORD)):
+                texts.append(element.get("string") or element.text or "")
+            elif name in ("chart", "relIds"):
+                texts.append(self._drawn_elsewhere(element, name))
+            elif name == "OLEObject":
+                self._reading.unread["embedded object#"] += 1
+                pictures = -1_000  # its picture is a picture of it
+            waiting += reversed(element)
+        description = " ".join(description.split()) if description.strip() else description
+        if pictures > 0 and not description:
+            self._reading.unread["picture# without a text"] += pictures
+        return " ".join(filter(None, (f"[Picture: {description}]" if description.strip() else "", *texts)))
+
+    def _drawn_elsewhere(self, element: Any, name: str) -> str:
+        """Return the text of a chart or of SmartArt, which is stored in a separate part."""
+        from docx.oxml.parser import parse_xml
+
+        reference = element.get(f"{_RELATION}id" if name == "chart" else f"{_RELATION}dm")
+        what = "chart" if name == "chart" else "diagram"
+        try:
+            root = parse_xml(self._part.related_parts[reference].blob)
+        except Exception:  # noqa: BLE001  whatever is wrong with it, the text around it is there
+            self._reading.unread[f"{what}#"] += 1
+            return ""
+        words = [each.text for each in root.iter() if local_name(each) in ("t", "v") and (each.text or "").strip()]
+        if not words:
+            self._reading.unread[f"{what}#"] += 1
+            return ""
+        return f"[{what.capitalize()}: {', '.join(words)}]"
+
+    def _count_deleted(self, element: Any) -> None:
+        if any(local_name(each) in ("delText", "t") and (each.text or "").strip() for each in element.iter()):
+            self._reading.unread["deletion# kept as tracked change#"] += 1
+
+
+def _is_on(switch: Any) -> bool:
+    return switch is not None and switch.get(f"{_WORD}val", "1") not in _OFF
+
+
+def _symbol(element: Any) -> str:
+    """Return a character of a symbol font, except private-use ones, which only this font can render."""
+    try:
+        sign = chr(int(element.get(f"{_WORD}char", ""), 16))
+    except (ValueError, OverflowError):
+        return ""
+    return "" if "\ue000" <= sign <= "\uf8ff" else sign
+
+
+def _chosen(mark: Any) -> str:
+    """Return the value of a legacy form field: the selected list entry or a check mark."""
+    data = mark.find(f"{_WORD}ffData")
+    if data is None:
+        return ""
+    entries = [each.get(f"{_WORD}val", "") for each in data.iterfind(f"{_WORD}ddList/{_WORD}listEntry")]
+    if entries:
+        chosen = data.find(f"{_WORD}ddList/{_WORD}result")
+        place = int(chosen.get(f"{_WORD}val", "0")) if chosen is not None else 0
+        return entries[place] if 0 <= place < len(entries) else ""
+    box = data.find(f"{_WORD}checkBox")
+    if box is None:
+        return ""
+    ticked = box.find(f"{_WORD}checked")
+    return "☒" if _is_on(ticked if ticked is not None else box.find(f"{_WORD}default")) else "☐"
 
 
 def read_docx(path: Path, reading: Reading) -> Iterator[Section]:

@@ -1,4 +1,4 @@
-"""JSON: a list of records, read one by one, or an object, which is one record."""
+"""JSON: a list of records, read one by one, or an object, which is one record; and JSON lines."""
 
 from __future__ import annotations
 
@@ -160,3 +160,32 @@ class _Window:
         block = self._file.read(size)
         self._text, self._at = self._text[self._at :] + block, 0
         return bool(block)
+
+
+def read_jsonl(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Piece]:
+    """Yield a record for each line. An invalid line yields a Trouble and does not stop the reading."""
+    with TextFile(path, reading) as file:
+        number = 0
+        while line := file.readline(MAX_CHARS):
+            number += 1
+            if len(line) == MAX_CHARS and not line.endswith("\n"):
+                yield Trouble(f"line {number}: it has more than {MAX_CHARS:,} characters")
+                while (rest := file.readline(1 << 20)) and not rest.endswith("\n"):
+                    pass
+                continue
+            text = line.strip(" \t\r\n\ufeff")
+            if text:
+                yield from _pieces(text, mapping, f"line {number}")
+        yield from file.troubles()
+
+
+def _pieces(text: str, mapping: FieldMapping, place: str) -> Iterator[Piece]:
+    try:
+        parsed = parse(text)
+    except ValueError as error:
+        yield Trouble(f"{place}: {error}")
+        return
+    if text[parsed.end :].strip():
+        yield Trouble(f"{place}: more follows the first value (character {parsed.end + 1})")
+    else:
+        yield from as_pieces(parsed, mapping, place)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .archive import XmlParts, check_archive
-from .equations import local_name
+from .docx_file import local_name
 from .sections import ENCRYPTED, Piece, Reading, Section, SectionBuilder, UnreadableFileError, parsing
 
 _SKIPPED = {"tracked-changes", "forms", "sequence-decls", "table-of-content", "binary-data", "ruby-text"}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .archive import XmlParts, check_archive, transitional
-from .equations import local_name
+from .docx_file import local_name
 from .sections import Piece, Reading, SectionBuilder, Trouble, parsing, short_reason
 
 _SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
