@@ -7,6 +7,7 @@ import time
 
 import pytest
 from flexchat.plugin import ToolSourceError
+from flexchat_mcp.listing import listed
 
 from .conftest import ERAS, until
 
@@ -193,6 +194,24 @@ async def test_a_change_that_is_told_is_looked_at(chat_of, folder):
 
     await until(lambda: chat.tools.sources.state("fake").changes)
     assert [each.name for each in chat.tools.sources.state("fake").changes] == ["more"]
+
+
+async def test_a_list_that_changed_while_it_arrived_is_asked_for_again(source_of, folder, monkeypatch):
+    """Otherwise a tenant's calls are checked against a list that the server has already announced to be out of date."""
+    folder.tools(ADD)
+    source = source_of("modern", "tell")
+
+    async def list_slowly(client):
+        listing = await listed(client)
+        if not source.told:
+            await until(lambda: source.told or folder.tools(ADD, {**ADD, "name": "more"}))
+        return listing
+
+    monkeypatch.setattr("flexchat_mcp.source.listed", list_slowly)
+    first, second = await source.listing(), await source.listing()
+
+    assert [tool["name"] for tool in first.tools] == ["add"]
+    assert [tool["name"] for tool in second.tools] == ["add", "more"]
 
 
 async def test_a_list_is_kept_as_long_as_the_server_says(source_of, folder, monkeypatch):

@@ -24,6 +24,8 @@ from .settings import McpConfig
 from .tenants import Tenants, option
 
 if TYPE_CHECKING:
+    from mcp import Client
+
     from .grant import Person
 
 log = logging.getLogger(__name__)
@@ -63,6 +65,7 @@ class McpSource:
         self.resources = Resources(context.name)
         self._changed: Callable[[], None] = context.changed
         self._listing: Listing | None = None
+        self._changes = 0
         self.left_out: Mapping[str, str] = {}
         self._chosen: Sequence[Mapping[str, Any]] = ()
         self._asking = asyncio.Lock()
@@ -119,14 +122,14 @@ class McpSource:
             current = self._listing
             if fresh or current is None or not self._is_fresh(current):
                 try:
-                    current = await self.server.ask(listed, may_repeat=True, is_call=False)
+                    current = await self.server.ask(self._list, may_repeat=True, is_call=False)
                 except (ServerUnusableError, AnswerLostError, AnswerTooLargeError) as error:
                     raise ToolSourceError(str(error)) from None
                 except ToolSourceError:
                     raise
                 except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
                     raise ToolSourceError(f"its tools cannot be listed: {describe_invalid(error)}") from None
-                self._listing = current = attrs.evolve(current, connection=self.server.connections)
+                self._listing = current
             return current
 
     async def check(self, tool: str, accepted: str) -> Mapping[str, Any]:
@@ -217,8 +220,16 @@ class McpSource:
     def _is_fresh(self, listing: Listing) -> bool:
         return time.monotonic() < listing.until and listing.connection == self.server.connections
 
+    async def _list(self, client: Client) -> Listing:
+        connection, changes = self.server.connections, self._changes
+        listing = await listed(client)
+        # A change announced while the pages arrive may concern one of them: that list is used once, and not kept. Core
+        # reads the default tenant's anew after the announcement, but no other tenant's.
+        until = listing.until if changes == self._changes else 0.0
+        return attrs.evolve(listing, connection=connection, until=until)
+
     def _tools_changed(self) -> None:
-        self._listing = None
+        self._listing, self._changes = None, self._changes + 1
         self._changed()
 
     def _tell(self, listing: Listing) -> None:

@@ -7,6 +7,7 @@ UTF-8 form ends the transport, and with it the calls of every user.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -26,6 +27,7 @@ MAX_WAITING = 10_000
 MAX_PARTS = 100_000
 """Values in a message, except those passed on unchanged. The SDK checks each: 1 MB of wrong ones takes 2 s and 1 GB."""
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _HANDED_ON = {"structuredContent", "inputSchema", "outputSchema", "_meta"}
 
 _REPAIRS: Mapping[str, Callable[[dict[str, Any], str], dict[str, Any]]] = {
@@ -124,8 +126,12 @@ class _Write:
             if len(self._waiting) > MAX_WAITING:
                 del self._waiting[next(iter(self._waiting))]
         for field in ("params", "result"):  # of requests and notifications; of answers to the server's questions
-            if getattr(message, field, None) is not None:
-                setattr(message, field, scrub_json(getattr(message, field)))
+            data = getattr(message, field, None)
+            if data is not None:
+                try:
+                    _encode(data).encode()  # far cheaper than a walk through the data
+                except (TypeError, ValueError):
+                    setattr(message, field, scrub_json(data))
         await self._stream.send(item)
 
     async def aclose(self) -> None:

@@ -162,6 +162,8 @@ class LiveSource:
         Raises:
             ToolSourceError: It cannot be opened.
         """
+        if self._source is not None:
+            return self._source
         try:
             async with asyncio.timeout(self.setup.timeout_s):
                 return await self._open()
