@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import attrs
 import mcp_types as types
 from flexchat import __version__
-from flexchat.plugin import Fetcher
+from flexchat.plugin import ToolSourceContext
 from flexchat.store import storable
 from mcp import Client
 from mcp.client._transport import TransportStreams
@@ -79,7 +79,6 @@ class Connection:
     """A connection. ``open`` it before use; it closes itself when its server ends.
 
     Attributes:
-        name: What the config calls the server.
         version: Of the protocol, once open.
         why: Why it has ended; empty while it has not.
         busy: How many requests are waiting for an answer.
@@ -89,17 +88,12 @@ class Connection:
     def __init__(
         self,
         config: McpConfig,
-        name: str,
-        folder: Path,
-        *,
-        fetcher: Fetcher | None,
+        context: ToolSourceContext,
         mask: Callable[[str], str],
-        tools_changed: Callable[[], None],
         person: Person | None,
         tenant: str,
     ) -> None:
-        self._config, self.name, self._folder, self._person, self._tenant = config, name, folder, person, tenant
-        self._fetcher, self._mask, self._tools_changed = fetcher, mask, tools_changed
+        self._config, self._context, self._mask, self._person, self._tenant = config, context, mask, person, tenant
         self.version = self.why = ""
         self.busy = self.working = 0
         self._calls: list[_CallInFlight] = []
@@ -288,18 +282,19 @@ class Connection:
         if config.url is not None:
             from .http import http_transport
 
-            if self._fetcher is None:
-                raise ServerUnusableError("there is no client for addresses")
-            return http_transport(config, self.name, self._fetcher, self._person, self._tenant, self._end)
-        folder, env = _folder_of(config, self._folder), self._variables()
+            return http_transport(config, self._context, self._person, self._tenant, self._end)
+        env, folder, name = self._variables(), self._folder(), self._context.name
         if not IS_POSIX:
             from .windows import windows_transport
 
-            return windows_transport(config, name=self.name, env=env, folder=folder, ended=self._end)
+            return windows_transport(config, name=name, env=env, folder=folder, ended=self._end)
         from .stdio import stdio_transport
 
         self.process = await ServerProcess.start(config.argv, env=env, cwd=folder, mask=self._mask)
-        return stdio_transport(self.process, name=self.name, max_bytes=config.max_bytes, ended=self._end)
+        return stdio_transport(self.process, name=name, max_bytes=config.max_bytes, ended=self._end)
+
+    def _folder(self) -> Path:
+        return (self._context.folder or Path()) / Path(self._config.cwd or "").expanduser()
 
     def _variables(self) -> Mapping[str, str]:
         if not self._config.per_tenant:
@@ -335,7 +330,7 @@ class Connection:
 
     async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            self._tools_changed()
+            self._context.changed()
 
     async def _listen(self, client: Client) -> None:
         """Subscribe to the changes of servers without a session, which notify only subscribers."""
@@ -345,7 +340,7 @@ class Connection:
         with contextlib.suppress(Exception):  # it only helps: lists expire in any case
             async with client.listen(tools_list_changed=True) as events:
                 async for _ in events:
-                    self._tools_changed()
+                    self._context.changed()
 
     def _describe_error(self, error: BaseException) -> str:
         """Describe why the connection could not be opened, or broke."""
@@ -384,7 +379,3 @@ def _status(error: BaseException) -> int | None:
     error = _first(error)
     data = error.error.data if isinstance(error, MCPError) and error.code == REFUSED else None
     return data["status"] if isinstance(data, dict) else None
-
-
-def _folder_of(config: McpConfig, folder: Path) -> Path:
-    return folder / Path(config.cwd or "").expanduser()

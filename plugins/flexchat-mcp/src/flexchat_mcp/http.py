@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import attrs
 import httpx2
 from flexchat.host import Mask, cleaned
-from flexchat.plugin import FetchedStream, Fetcher, FetchError, FetchRequest
+from flexchat.plugin import FetchedStream, Fetcher, FetchError, FetchRequest, ToolSourceContext
 from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
@@ -50,30 +51,29 @@ _MAX_WAIT_S = 24 * 3_600.0
 
 
 def http_transport(
-    config: McpConfig,
-    name: str,
-    fetcher: Fetcher,
-    person: Person | None,
-    tenant: str,
-    ended: Callable[[str], None],
+    config: McpConfig, context: ToolSourceContext, person: Person | None, tenant: str, ended: Callable[[str], None]
 ) -> AbstractAsyncContextManager[TransportStreams]:
     """Return the SDK's transport for a URL.
 
     Args:
-        name: What the config calls the server.
         person: Can sign in if the server requires it; None without a person.
         tenant: The owner of the tokens.
         ended: Called with the reason as a sentence when the connection has ended without the transport's noticing.
+
+    Raises:
+        ServerUnusableError: There is no client for addresses.
     """
     assert config.url is not None
+    if context.fetcher is None:
+        raise ServerUnusableError("there is no client for addresses")
     auth = config.auth or McpAuth()
     sent = dict(config.headers)
     if auth.bearer:
         sent["Authorization"] = f"Bearer {auth.bearer}"
-    sign_in = SignIn(name, config.url, auth, person, tenant) if auth.oauth else None
+    sign_in = SignIn(context.name, config.url, auth, person, tenant) if auth.oauth else None
     is_old = config.transport == "sse"
     mask = Mask(config.secrets())
-    guarded = GuardedTransport(fetcher, sent, config.max_bytes, sign_in, ended if is_old else None, mask)
+    guarded = GuardedTransport(context.fetcher, sent, config.max_bytes, sign_in, ended if is_old else None, mask)
 
     # No timeout here: FlexChat's own clocks cancel the request. trust_env=False: a proxy of the environment would
     # bypass the guard.
@@ -158,14 +158,11 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 await response.aclose()
                 return _failed(request, NO_SESSION, SessionGoneError("it no longer knows the session"))
             # A broken server may have done what a call asked: see below.
-            is_clear = response.status_code < 500 or _request_message(request).get("method") != "tools/call"
+            is_call = _request_message(request).get("method") == "tools/call"
+            is_clear = response.status_code < 500 or not is_call
             if response.status_code >= 400 and request.method == "POST" and is_clear and not _is_error(response):
                 return await self._refused(request, response)
-            if (
-                self._ended is None
-                and _is_no_answer(response)
-                and _request_message(request).get("method") == "tools/call"
-            ):
+            if is_call and self._ended is None and _is_no_answer(response):
                 await response.aclose()
                 raise _UnclearError(f"it answered with HTTP {response.status_code} ({_kind(response) or 'no type'})")
             return response
@@ -208,15 +205,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         body = await request.aread()
         is_confidential = request.extensions.get("confidential", False)
         headers = {name: value for name, value in request.headers.items() if name != "user-agent"}
-        sent = FetchRequest(
-            method=request.method,
-            url=str(request.url),
-            headers=headers,
-            body=body,
-            # The fetcher must not send it again: a call whose answer is lost may have taken effect.
-            repeatable=False,
-            confidential=is_confidential,
-        )
+        sent = FetchRequest(method=request.method, url=str(request.url), headers=headers, body=body)
+        # The fetcher must not send it again: a call whose answer is lost may have taken effect.
+        sent = attrs.evolve(sent, repeatable=False, confidential=is_confidential)
         opening = self._fetcher.stream(sent, timeout_s=_MAX_WAIT_S)
         answer = await opening.__aenter__()
         received = {name: value for name, value in answer.headers.items() if name not in _OF_THE_CONNECTION}

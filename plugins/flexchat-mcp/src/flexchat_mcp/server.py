@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 from flexchat.host import DEFAULT_TENANT, Mask, secrets_of_environment
-from flexchat.plugin import Fetcher, SourceServer, run_in_thread
+from flexchat.plugin import SourceServer, ToolSourceContext, run_in_thread
 
 from .eras import OldServer
 from .errors import AnswerLostError, ServerUnusableError, SessionGoneError
@@ -43,29 +43,25 @@ class Server:
     """One server of a config; with per_tenant, one tenant's.
 
     Args:
-        name: What the config calls it.
-        folder: Where relative paths start.
-        tools_changed: Called when it announces that its tools have changed, and when it was connected again.
+        context: Its name, its folder and the client for addresses. ``changed`` is called when the server announces that
+            its tools have changed, and when it was connected again.
         person: Can sign in if the server requires it; None without a person.
         tenant: The owner, with per_tenant.
     """
 
     def __init__(
-        self,
-        config: McpConfig,
-        name: str,
-        *,
-        folder: Path | None = None,
-        fetcher: Fetcher | None = None,
-        tools_changed: Callable[[], None] = lambda: None,
-        person: Person | None = None,
-        tenant: str = DEFAULT_TENANT,
+        self, config: McpConfig, context: ToolSourceContext, person: Person | None = None, tenant: str = DEFAULT_TENANT
     ) -> None:
-        self.config, self.name, self._person, self._tenant = config, name, person, tenant
+        self.config, self.name, self._context, self._person, self._tenant = (
+            config,
+            context.name,
+            context,
+            person,
+            tenant,
+        )
         self.mask = Mask([*config.secrets(), *secrets_of_environment()])
         self.connections = 0
-        self._folder, self._fetcher, self._tools_changed = folder or Path(), fetcher, tools_changed
-        self._old = OldServer(config, self._folder) if config.protocol == "auto" else None
+        self._old = OldServer(config, context.folder or Path()) if config.protocol == "auto" else None
         self._stderr: tuple[str, ...] = ()
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
@@ -247,7 +243,7 @@ class Server:
         self._connection = connection
         self.connections += 1
         if self.connections > 1:
-            self._tools_changed()  # it may be another version of itself
+            self._context.changed()  # it may be another version of itself
         self._rest(connection)
         return connection
 
@@ -296,16 +292,7 @@ class Server:
     async def _try(self, era: str, config: McpConfig | None = None) -> Connection:
         from .connection import Connection
 
-        connection = Connection(
-            config or self.config,
-            self.name,
-            self._folder,
-            fetcher=self._fetcher,
-            mask=self.mask,
-            tools_changed=self._tools_changed,
-            person=self._person,
-            tenant=self._tenant,
-        )
+        connection = Connection(config or self.config, self._context, self.mask, self._person, self._tenant)
         try:
             await connection.open(era)
         except BaseException:

@@ -69,17 +69,9 @@ class McpSource:
         self.left_out: Mapping[str, str] = {}
         self._chosen: Sequence[Mapping[str, Any]] = ()
         self._asking = asyncio.Lock()
-        self.server = Server(
-            config,
-            context.name,
-            folder=context.folder,
-            fetcher=context.fetcher,
-            tools_changed=self._tools_changed,
-            person=person,
-            tenant=tenant,
-        )
+        self.server = Server(config, attrs.evolve(context, changed=self._tools_changed), person, tenant)
         # What another tenant's server lists is compared with what was accepted, but never offered for accepting.
-        quiet = attrs.evolve(context, changed=_nothing)
+        quiet = attrs.evolve(context, changed=lambda: None)
         self._tenants = Tenants(config.tenants, lambda name: McpSource(config, quiet, tenant=name))
 
     @contextlib.asynccontextmanager
@@ -106,7 +98,8 @@ class McpSource:
         tools = [sourced(tool, self.config) for tool in self._chosen]
         if self.config.resources and listing.has_resources:
             tools += resource_tools(self.name, self.config)
-        self._tell(listing)
+        if lines := remarks(listing, self.config):
+            log.warning("tool source '%s': %s", self.name, "; ".join(lines[:5]))
         if not tools:
             raise ToolSourceError(_why_none(listing))
         return tools
@@ -232,21 +225,12 @@ class McpSource:
         self._listing, self._changes = None, self._changes + 1
         self._changed()
 
-    def _tell(self, listing: Listing) -> None:
-        lines = remarks(listing, self.config)
-        if lines:
-            log.warning("tool source '%s': %s", self.name, "; ".join(lines[:5]))
-
 
 def _why_none(listing: Listing) -> str:
     if listing.tools:
         return "include and exclude leave no tools"
     reasons = [f"{name}: {reason}" for name, reason in listing.left_out.items()]
     return f"it has no tools that can be used: {'; '.join(reasons[:5])}" if reasons else "it has no tools"
-
-
-def _nothing() -> None:
-    pass
 
 
 def describe_invalid(error: Exception) -> str:

@@ -11,10 +11,10 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from flexchat.host import scrub_json
-from mcp.client._transport import ReadStream, TransportStreams, WriteStream
+from mcp.client._transport import ReadStream, TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
@@ -53,13 +53,34 @@ async def repaired(
         yield _Read(read_stream, waiting, version), _Write(write_stream, waiting)
 
 
-class _Read:
+class _Wrapper:
+    """A stream of messages around a transport's."""
+
+    def __init__(self, stream: Any, waiting: dict[int | str, str]) -> None:
+        self._stream, self._waiting = stream, waiting
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        is_handled: bool | None = await self._stream.__aexit__(kind, error, trace)
+        return is_handled
+
+
+class _Read(_Wrapper):
     """A stream of messages, as the SDK reads it."""
 
     def __init__(
         self, stream: ReadStream[SessionMessage | Exception], waiting: dict[int | str, str], version: Callable[[], str]
     ) -> None:
-        self._stream, self._waiting, self._version = stream, waiting, version
+        super().__init__(stream, waiting)
+        self._version = version
 
     @property
     def last_context(self) -> Any:
@@ -68,23 +89,11 @@ class _Read:
     async def receive(self) -> SessionMessage | Exception:
         return await self._next(self._stream.receive)
 
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
     def __aiter__(self) -> _Read:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
         return await self._next(self._stream.__anext__)
-
-    async def __aenter__(self) -> _Read:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._stream.__aexit__(kind, error, trace)
 
     async def _next(self, receive: Callable[[], Awaitable[SessionMessage | Exception]]) -> SessionMessage | Exception:
         while True:
@@ -112,11 +121,8 @@ class _Read:
         return None if is_swollen(message.params or {}) else item
 
 
-class _Write:
+class _Write(_Wrapper):
     """A stream of messages, as the SDK writes it."""
-
-    def __init__(self, stream: WriteStream[SessionMessage], waiting: dict[int | str, str]) -> None:
-        self._stream, self._waiting = stream, waiting
 
     async def send(self, item: SessionMessage) -> None:
         message = item.message
@@ -133,18 +139,6 @@ class _Write:
                 except (TypeError, ValueError):
                     setattr(message, field, scrub_json(data))
         await self._stream.send(item)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    async def __aenter__(self) -> _Write:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._stream.__aexit__(kind, error, trace)
 
 
 def is_swollen(message: Any) -> bool:

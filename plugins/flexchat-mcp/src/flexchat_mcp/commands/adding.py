@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from flexchat.host import copied, parse_document
 from flexchat.host import hidden as unseen
+from flexchat.store import replacing
 from flexchat_cli import FAILED, OK, CommandContext, UsageError, one_line
 from flexchat_sdk import changed_yaml
 
@@ -147,10 +146,7 @@ def _write(path: Path, text: str) -> None:
         UsageError: It cannot be written.
     """
     try:
-        mode = path.stat().st_mode & 0o777
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
+        with replacing(path) as file:
             file.write(text)
-        os.chmod(file.name, mode)
-        os.replace(file.name, path.resolve())
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None

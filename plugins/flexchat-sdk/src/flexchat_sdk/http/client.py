@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -17,13 +17,12 @@ from .deadline import Deadline
 from .secrets import header_problem, key_mask
 from .settings import HttpSettings
 from .trouble import connection_trouble
+from .unpacking import Unpacker, unpacker
 
 MAX_BODY_BYTES = 16 * 2**20
 MAX_STREAM_BYTES = 64 * 2**20
 MAX_ERROR_BYTES = 64 * 2**10
 _HOST = re.compile(rb"[A-Za-z0-9._:-]+")
-# Compressed data is unpacked in steps of this many bytes: a few KiB may contain many MiB.
-_STEP_BYTES = 256 * 2**10
 # A stream's last bytes follow its last event at once, or the connection cannot be reused.
 _FINISH_S = 0.2
 
@@ -183,8 +182,8 @@ class HttpStream:
         self._total_s = total_s if timeout_s is None else min(timeout_s, total_s)
         self._cap = MAX_BODY_BYTES if whole else MAX_STREAM_BYTES
         self._size = 0
-        self._is_packed = False
-        self._packed: bytes | None = None  # received but not unpacked yet
+        self._unpacker: Unpacker | None = None
+        self._steps: Iterator[bytes] = iter(())  # of a piece that is not unpacked to its end
         self._response: httpx.Response | None = None
 
     async def __aenter__(self) -> HttpStream:
@@ -217,7 +216,7 @@ class HttpStream:
         self.headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in response.headers.raw}
         self._pieces = aiter(response.stream)  # type: ignore[arg-type]  # of an asynchronous transport
         try:
-            self._inflate = self._decoder()
+            self._unpacker = self._find_unpacker()
             self._check()
         except ProviderError:
             await self._close()
@@ -235,8 +234,8 @@ class HttpStream:
 
     async def __anext__(self) -> bytes:
         """Return the next bytes in the pieces in which they arrive, compressed ones unpacked in steps."""
-        if self._packed is not None:
-            return self._counted(self._inflated(self._packed))
+        if self._unpacker is not None and (step := self._next_step()) is not None:
+            return self._counted(step)
         deadline = self._deadline
         try:
             deadline.wait(self._patience_s)
@@ -244,7 +243,7 @@ class HttpStream:
             deadline.rest()
         except StopAsyncIteration:
             deadline.rest()
-            if self._is_packed and not self._inflate.eof:
+            if self._unpacker is not None and not self._unpacker.is_whole:
                 raise self._client.unreadable(
                     "sent compressed data that was cut off", status=self.status, retryable=self._whole
                 ) from None
@@ -259,7 +258,10 @@ class HttpStream:
             raise self._connection_error(error) from error
         if not self._size and not self._whole:
             self._patience_s = self._client.timeouts.idle_s
-        return self._counted(piece if self._inflate is None else self._inflated(piece))
+        if self._unpacker is not None:
+            self._steps = self._unpacker.steps(piece)
+            piece = self._next_step() or b""
+        return self._counted(piece)
 
     def _counted(self, piece: bytes) -> bytes:
         self._size += len(piece)
@@ -278,7 +280,7 @@ class HttpStream:
         except ProviderError:
             if self.status < 400:
                 raise  # an error is reported by its status, even if its text cannot be read
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return b"".join(pieces)[: self._cap]
 
     async def finish(self) -> None:
         """Read to the end for at most 0.2 s, so that the connection can be reused."""
@@ -316,30 +318,17 @@ class HttpStream:
                 status=self.status,
             )
 
-    def _decoder(self) -> Any:
-        encoding = self.headers.get("content-encoding", "identity").strip().lower()
-        if encoding in ("identity", ""):
-            return None
-        if encoding in ("gzip", "x-gzip", "deflate"):
-            return zlib.decompressobj(wbits=47)  # 32 + 15: detects gzip and zlib headers
-        raise self._client.unreadable(f"sent content-encoding {encoding[:40]!r}, which was not asked for")
-
-    def _inflated(self, piece: bytes) -> bytes:
-        """Unpack the next step of a piece, at most one byte more than the answer's remaining limit."""
-        self._is_packed = True
-        # A bomb of a few KiB unpacks to GiB: memory stays bounded because each step is.
-        room = max(self._cap - self._size, 0) + 1
-        step = min(room, _STEP_BYTES)
+    def _find_unpacker(self) -> Unpacker | None:
         try:
-            if self._inflate.eof and piece:  # some proxies compress each piece separately
-                self._inflate = zlib.decompressobj(wbits=47)
-            inflated: bytes = self._inflate.decompress(piece, step)
+            return unpacker(self.headers.get("content-encoding", ""))
+        except ValueError as error:
+            raise self._client.unreadable(str(error)) from None
+
+    def _next_step(self) -> bytes | None:
+        try:
+            return next(self._steps, None)
         except zlib.error:
             raise self._client.unreadable("sent compressed data that is damaged", status=self.status) from None
-        rest = self._inflate.unused_data or self._inflate.unconsumed_tail
-        # After a full step there may be more, even if all of the input is consumed.
-        self._packed = rest if rest or len(inflated) == step else None
-        return inflated
 
     def _timeout_error(self) -> ProviderTimeoutError:
         """Create the timeout error; it names the deadline that passed and the setting that moves it.

@@ -18,11 +18,12 @@ import attrs
 from flexchat.domain.fetching import Fetched, FetchedStream, FetchRequest
 from flexchat.domain.masking import Mask
 from flexchat.errors import AddressRefusedError, FetchAnswerError, FetchConnectionError, FetchError, FetchTimeoutError
-from flexchat.services.breaker import CircuitOpen, WatchedCall
+from flexchat.services.breaker import CircuitOpen
 from flexchat.services.endpoints import Endpoints
 
 from .guard import AddressRule, CheckedUrl, checked_url
 from .secrets import header_problem
+from .unpacking import Unpacker, unpacker
 
 if TYPE_CHECKING:  # loaded with the first request
     import httpx
@@ -35,8 +36,6 @@ MAX_REDIRECTS = 5
 _LOGGED_CHARS = 2_000
 _PACKING = 2**16
 """Bytes that compression may add to an incompressible answer."""
-_SLICE = 4_096
-"""Bytes unpacked at once. The unread rest is copied for each compressed member: with many, that would be quadratic."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # Headers that a redirect may take to another origin: any other may hold a key.
 _SENT_ANYWHERE = frozenset({"accept", "accept-language", "user-agent"})
@@ -46,13 +45,18 @@ _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", 
 
 @attrs.define(eq=False)
 class _Hop:
-    """One request to one address, and whether it has reached a connection."""
+    """One request to one address, whether it has reached a connection, and the status of its answer."""
 
     url: CheckedUrl
     is_connected: bool = False
+    status: int = 0
 
     def connected(self) -> None:
         self.is_connected = True
+
+
+class _ServerFailure(FetchConnectionError):
+    """The service failed to answer a request that it received."""
 
 
 # aiohttp checks an address in the request's task or in one that it starts: a context variable reaches both.
@@ -115,7 +119,7 @@ class GuardedFetcher:
         until = time.monotonic() + timeout_s
         hops = 0
         while True:
-            answer = await self._send_recorded(request, url, until, timeout_s, max_bytes, is_repeat)
+            answer = await self._sent(request, url, until, timeout_s, max_bytes, is_repeat)
             target = answer.headers.get("location")
             if answer.status not in _REDIRECTS or not target or not request.is_safe:
                 return answer
@@ -141,17 +145,11 @@ class GuardedFetcher:
         url = self._checked(request)
         transport = self._transport(keeps=request.may_repeat)
         hop = _Hop(url)
-        self._log_request(request, url)
-        endpoint = self._endpoints.of(url.origin)
-        endpoint.budget.request()
-        try:
-            call = endpoint.breaker.call()
-        except CircuitOpen as error:
-            raise FetchConnectionError(self._mask(str(error)), retry_after_s=error.retry_after_s) from None
-        with _Watch(call) as watch:
+        with self._watched(hop):
+            self._log_request(request, url)
             async with self._guarded(hop, timeout_s):
                 response = await transport.handle_async_request(self._as_httpx(request, hop))
-            watch.has_failed = response.status_code >= 500
+            hop.status = response.status_code
         try:
             pieces = self._pieces(response, hop)
             headers = _headers(response.headers.raw)
@@ -188,38 +186,41 @@ class GuardedFetcher:
             raise AddressRefusedError(text, hint=hint, may_have_arrived=True) from None
         return redirected
 
-    async def _send_recorded(
+    async def _sent(
         self, request: FetchRequest, url: CheckedUrl, until: float, timeout_s: float, max_bytes: int, is_repeat: bool
     ) -> Fetched:
-        """Send one hop, and record its outcome in the origin's circuit breaker and retry budget."""
-        endpoint = self._endpoints.of(url.origin)
-        if is_repeat and not endpoint.budget.take():
-            raise FetchConnectionError(f"{url.host}: too many requests have been repeated already", retryable=False)
+        hop, started = _Hop(url), time.monotonic()
+        with self._watched(hop, is_repeat=is_repeat):
+            self._log_request(request, url)
+            async with self._guarded(hop, timeout_s, until=until):
+                transport = self._transport(keeps=request.may_repeat)
+                response = await transport.handle_async_request(self._as_httpx(request, hop))
+                hop.status = response.status_code
+                try:
+                    answer = await _read(response, url, max_bytes)
+                finally:
+                    await response.stream.aclose()  # type: ignore[union-attr]  # of an asynchronous transport
+        self._log_answer(answer, url, started, confidential=request.confidential)
+        return answer
+
+    @contextlib.contextmanager
+    def _watched(self, hop: _Hop, *, is_repeat: bool = False) -> Iterator[None]:
+        """Record the outcome of a hop in its origin's circuit breaker and retry budget."""
+        endpoint = self._endpoints.of(hop.url.origin)
         if not is_repeat:
             endpoint.budget.request()
+        elif not endpoint.budget.take():
+            text = f"{hop.url.host}: too many requests have been repeated already"
+            raise FetchConnectionError(text, retryable=False)
         try:
             call = endpoint.breaker.call()
         except CircuitOpen as error:
             raise FetchConnectionError(self._mask(str(error)), retry_after_s=error.retry_after_s) from None
-        with _Watch(call) as watch:
-            answer = await self._sent(request, url, until, timeout_s, max_bytes)
-            watch.has_failed = answer.status >= 500
-            return answer
-
-    async def _sent(
-        self, request: FetchRequest, url: CheckedUrl, until: float, timeout_s: float, max_bytes: int
-    ) -> Fetched:
-        hop, started = _Hop(url), time.monotonic()
-        self._log_request(request, url)
-        async with self._guarded(hop, timeout_s, until=until):
-            transport = self._transport(keeps=request.may_repeat)
-            response = await transport.handle_async_request(self._as_httpx(request, hop))
-            try:
-                answer = await _read(response, url, max_bytes)
-            finally:
-                await response.stream.aclose()  # type: ignore[union-attr]  # of an asynchronous transport
-        self._log_answer(answer, url, started, confidential=request.confidential)
-        return answer
+        # A status of 500 and above is a failure for the breaker, but an answer for the caller.
+        with contextlib.suppress(_ServerFailure), call:
+            yield
+            if hop.status >= 500:
+                raise _ServerFailure("it failed on its side")
 
     @contextlib.asynccontextmanager
     async def _guarded(
@@ -258,7 +259,7 @@ class GuardedFetcher:
 
     async def _pieces(self, response: httpx.Response, hop: _Hop) -> AsyncIterator[bytes]:
         """Yield the body of a stream, unpacked."""
-        unpack = _unpacker(response.headers.get("content-encoding", ""), hop.url)
+        packed = _unpacker(response.headers.get("content-encoding", ""), hop.url)
         body = response.stream.__aiter__()  # type: ignore[union-attr]  # of an asynchronous transport
         while True:
             async with self._guarded(hop, None):
@@ -266,13 +267,9 @@ class GuardedFetcher:
                     piece = await anext(body)
                 except StopAsyncIteration:
                     return
-            try:
-                plain = piece if unpack is None else unpack(piece, MAX_BYTES)
-            except zlib.error:
-                text = f"{hop.url.host} sent compressed data that is damaged"
-                raise FetchAnswerError(text, may_have_arrived=True) from None
-            if plain:
-                yield plain
+            for plain in _unpack(packed, piece, hop.url):
+                if plain:
+                    yield plain
 
     def _as_httpx(self, request: FetchRequest, hop: _Hop) -> httpx.Request:
         import httpx
@@ -313,34 +310,16 @@ class GuardedFetcher:
 
     def _log_request(self, request: FetchRequest, url: CheckedUrl) -> None:
         if log.isEnabledFor(logging.DEBUG):
-            names = ", ".join(request.headers)
-            excerpt = b"(confidential)" if request.confidential else request.body[:_LOGGED_CHARS]
-            body = self._mask(excerpt.decode("utf-8", "replace"))
-            log.debug("%s %s (headers: %s) %s", request.method, self._mask(url.text), names, body)
+            body = self._excerpt(request.body, request.confidential)
+            log.debug("%s %s (headers: %s) %s", request.method, self._mask(url.text), ", ".join(request.headers), body)
 
     def _log_answer(self, answer: Fetched, url: CheckedUrl, started: float, *, confidential: bool) -> None:
         if log.isEnabledFor(logging.DEBUG):
-            took_ms = (time.monotonic() - started) * 1000
-            excerpt = b"(confidential)" if confidential else answer.body[:_LOGGED_CHARS]
-            body = self._mask(excerpt.decode("utf-8", "replace"))
+            took_ms, body = (time.monotonic() - started) * 1000, self._excerpt(answer.body, confidential)
             log.debug("%s answered %d after %.0f ms: %s", url.host, answer.status, took_ms, body)
 
-
-class _Watch:
-    """Reports a call's outcome to its circuit breaker; statuses of 500 and above count as failures of the service."""
-
-    __slots__ = ("_call", "has_failed")
-
-    def __init__(self, call: WatchedCall) -> None:
-        self._call, self.has_failed = call, False
-
-    def __enter__(self) -> _Watch:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        if error is None and self.has_failed:
-            error = FetchConnectionError("it failed on its side")
-        self._call.__exit__(type(error) if error is not None else None, error, None)
+    def _excerpt(self, body: bytes, confidential: bool) -> str:
+        return "(confidential)" if confidential else self._mask(body[:_LOGGED_CHARS].decode("utf-8", "replace"))
 
 
 async def _read(response: httpx.Response, url: CheckedUrl, max_bytes: int) -> Fetched:
@@ -352,22 +331,27 @@ async def _read(response: httpx.Response, url: CheckedUrl, max_bytes: int) -> Fe
     headers = _headers(response.headers.raw)
     if response.status_code < 200:
         raise FetchAnswerError(f"{url.host} wants to speak another protocol", may_have_arrived=True)
-    unpack = _unpacker(headers.get("content-encoding", ""), url)
-    pieces, size, packed = [], 0, 0
+    packed = _unpacker(headers.get("content-encoding", ""), url)
+    pieces, size, received = [], 0, 0
     async for piece in response.stream:  # type: ignore[union-attr]  # of an asynchronous transport
-        packed += len(piece)
-        try:
-            plain = piece if unpack is None else unpack(piece, max_bytes - size + 1)
-        except zlib.error:
-            raise FetchAnswerError(f"{url.host} sent compressed data that is damaged", may_have_arrived=True) from None
-        size += len(plain)
-        # Both limits: an endless compressed stream may unpack to nothing, and a short one to gigabytes.
-        if size > max_bytes or packed > max_bytes + _PACKING:
-            raise FetchAnswerError(f"{url.host} sent more than {max_bytes} bytes in one answer", may_have_arrived=True)
-        pieces.append(plain)
-    if unpack is not None and pieces and not unpack.is_whole:
+        received += len(piece)
+        for plain in _unpack(packed, piece, url):
+            size += len(plain)
+            # Both limits: an endless compressed stream may unpack to nothing, and a short one to gigabytes.
+            if size > max_bytes or received > max_bytes + _PACKING:
+                text = f"{url.host} sent more than {max_bytes} bytes in one answer"
+                raise FetchAnswerError(text, may_have_arrived=True)
+            pieces.append(plain)
+    if packed is not None and not packed.is_whole:
         raise FetchAnswerError(f"{url.host} sent compressed data that was cut off", may_have_arrived=True)
     return Fetched(status=response.status_code, headers=headers, body=b"".join(pieces), url=url.text)
+
+
+def _unpack(packed: Unpacker | None, piece: bytes, url: CheckedUrl) -> Iterator[bytes]:
+    try:
+        yield from (piece,) if packed is None else packed.steps(piece)
+    except zlib.error:
+        raise FetchAnswerError(f"{url.host} sent compressed data that is damaged", may_have_arrived=True) from None
 
 
 def _headers(raw: list[tuple[bytes, bytes]]) -> Mapping[str, str]:
@@ -378,38 +362,11 @@ def _headers(raw: list[tuple[bytes, bytes]]) -> Mapping[str, str]:
     return headers
 
 
-class _Unpacker:
-    """Unpacks gzip and deflate, piece by piece."""
-
-    def __init__(self) -> None:
-        self._inflate = zlib.decompressobj(wbits=47)  # 32 + 15: detects gzip and zlib headers
-
-    def __call__(self, piece: bytes, at_most: int) -> bytes:
-        plain = bytearray()
-        for start in range(0, len(piece), _SLICE):
-            packed = piece[start : start + _SLICE]
-            while packed and len(plain) < at_most:
-                # There may be several in a row (RFC 1952, section 2.2): some proxies pack each piece separately.
-                if self._inflate.eof:
-                    self._inflate = zlib.decompressobj(wbits=47)
-                plain += self._inflate.decompress(packed, at_most - len(plain))
-                packed = self._inflate.unused_data
-        return bytes(plain)
-
-    @property
-    def is_whole(self) -> bool:
-        return self._inflate.eof
-
-
-def _unpacker(encoding: str, url: CheckedUrl) -> _Unpacker | None:
-    kind = encoding.strip().lower()
-    if kind in ("", "identity"):
-        return None
-    if kind in ("gzip", "x-gzip", "deflate"):
-        return _Unpacker()
-    raise FetchAnswerError(
-        f"{url.host} sent content-encoding {kind[:40]!r}, which was not asked for", may_have_arrived=True
-    )
+def _unpacker(encoding: str, url: CheckedUrl) -> Unpacker | None:
+    try:
+        return unpacker(encoding)
+    except ValueError as error:
+        raise FetchAnswerError(f"{url.host} {error}", may_have_arrived=True) from None
 
 
 def _credentials(headers: Mapping[str, str]) -> Iterator[str]:

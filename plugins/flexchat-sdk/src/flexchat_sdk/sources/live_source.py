@@ -98,6 +98,10 @@ class LiveSource:
     """A source while the chat runs; a call's ``ToolContext.source``.
 
     Attributes:
+        name: Its name in the config.
+        settings: An instance of its type's config_class.
+        folder: Where its relative paths start.
+        timeout_s: Seconds in which it must have been opened and have returned its tools.
         now: Its tools by name, if they may differ from the accepted ones; None before they were read, and
             if the fingerprint shows that they are the accepted ones.
         fingerprint: As of ``now``.
@@ -113,7 +117,8 @@ class LiveSource:
         when_read: Callable[[LiveSource, list[SourcedTool] | None], Awaitable[None]],
         create_fetcher: Callable[[], ClosableFetcher | None] = lambda: None,
     ) -> None:
-        self.setup = setup
+        self.setup, self.name, self.settings = setup, setup.name, setup.settings
+        self.folder, self.timeout_s = setup.folder, setup.timeout_s
         self.now: Mapping[str, SourcedTool] | None = None
         self.fingerprint = ""
         self.trouble = ""
@@ -131,26 +136,6 @@ class LiveSource:
         self._changed_at = -AGAIN_S
         self._again: asyncio.TimerHandle | None = None
         self._is_closed = False
-
-    @property
-    def name(self) -> str:
-        """Its name in the config."""
-        return self.setup.name
-
-    @property
-    def settings(self) -> Any:
-        """Its settings, an instance of its type's config_class."""
-        return self.setup.settings
-
-    @property
-    def folder(self) -> Path | None:
-        """Where its relative paths start."""
-        return self.setup.folder
-
-    @property
-    def timeout_s(self) -> float:
-        """Seconds in which it must have been opened and have returned its tools."""
-        return self.setup.timeout_s
 
     @property
     def _source(self) -> ToolSource | None:

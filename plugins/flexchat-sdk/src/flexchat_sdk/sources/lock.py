@@ -59,11 +59,6 @@ class ToolsLock:
         """Whether the file was read, and is another one now: one look at its date."""
         return self._seen is not None and self._signature() != self._seen
 
-    @property
-    def is_damaged(self) -> bool:
-        """Whether the file could not be read when that was last tried."""
-        return self._trouble is not None
-
     def read(self) -> Mapping[str, KeptSource]:
         """Return the stored sources by name.
 
