@@ -1,57 +1,49 @@
 """Budgets of size and language: budgets.toml. Raising one needs its reason in the same commit."""
 
 import ast
-import io
 import re
-import tokenize
 import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+OWNERS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 BUDGETS = tomllib.loads(Path(__file__).with_name("budgets.toml").read_text())
-LAYOUT = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-}
-
-
 def modules(distribution: str) -> list[Path]:
     folder = next(path for path in (ROOT / distribution, ROOT / "plugins" / distribution) if path.is_dir())
     return [path for path in sorted((folder / "src").rglob("*.py")) if "templates" not in path.parts]
 
 
-def docstrings(tree: ast.Module) -> list[ast.Expr]:
-    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    firsts = [node.body[0] for node in ast.walk(tree) if isinstance(node, owners) and node.body]
-    return [
-        first
-        for first in firsts
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
-    ]
+def measured(path: Path) -> tuple[int, str]:
+    """Return how many lines hold code (no blank ones, comments or docstrings), and the text of docstrings and comments.
 
-
-def code_lines(path: Path) -> int:
-    """Lines that hold code: no blank ones, comments or docstrings."""
+    Comments are found without tokenize, which takes five times as long: a # outside of all strings begins one.
+    """
     text = path.read_text("utf-8")
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in LAYOUT:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    for docstring in docstrings(ast.parse(text)):
-        lines.difference_update(range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1))
-    return len(lines)
+    lines = text.split("\n")
+    code = {number for number, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")}
+    prose, docstrings, strings = [], set(), {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, OWNERS) and node.body and isinstance(first := node.body[0], ast.Expr):
+            if isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+                prose.append(first.value.value)
+                docstrings.update(range(first.lineno, first.end_lineno + 1))
+        elif isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)):
+            for number in range(node.lineno, node.end_lineno + 1):
+                strings.setdefault(number, []).append(node)
+            code.update(range(node.lineno, node.end_lineno + 1))
+    for number, line in enumerate(lines, 1):
+        place = line.find("#")
+        while place >= 0 and any(covers(node, number, len(line[:place].encode())) for node in strings.get(number, ())):
+            place = line.find("#", place + 1)
+        if place >= 0:
+            prose.append(line[place:])
+    return len(code - docstrings), "\n".join(prose)
 
 
-def prose(path: Path) -> str:
-    text = path.read_text("utf-8")
-    comments = [t.string for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.COMMENT]
-    return "\n".join([ast.literal_eval(each.value) for each in docstrings(ast.parse(text))] + comments)
+def covers(node: ast.expr, line: int, column: int) -> bool:
+    return (node.lineno, node.col_offset) <= (line, column) < (node.end_lineno, node.end_col_offset)
 
 
 def phrases(text: str) -> list[str]:
@@ -66,8 +58,8 @@ def test_every_distribution_has_a_budget():
 @pytest.mark.parametrize("distribution", BUDGETS["code_lines"])
 def test_a_distribution_keeps_its_budget(distribution):
     """Lines of code, and phrases of docstrings and comments per 10,000 words."""
-    lines, most = sum(map(code_lines, modules(distribution))), BUDGETS["code_lines"][distribution]
-    text = "\n".join(map(prose, modules(distribution)))
+    counts, texts = zip(*map(measured, modules(distribution)), strict=True)
+    lines, most, text = sum(counts), BUDGETS["code_lines"][distribution], "\n".join(texts)
     found, words = phrases(text), len(text.split())
     per_10_000 = len(found) * 10_000 / max(words, 1)
 

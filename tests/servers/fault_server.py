@@ -19,7 +19,6 @@ MUCH = "x" * 10 * MIB
 SEPARATORS = ("Hel\u2028lo", "\u0085 \u2029", "world")
 PATIENT = {"timeout_s": 6.0, "first_byte_timeout_s": 5.0, "idle_timeout_s": 5.0}
 BOMB = gzip.compress(bytes(32 * MIB))
-HASTY = {"timeout_s": 1.0, "first_byte_timeout_s": 0.6, "idle_timeout_s": 0.6}
 
 
 class Wire:

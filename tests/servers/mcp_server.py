@@ -13,16 +13,14 @@ many polls end in an error; "stir", whether it tells when it has changed; "more"
 FOLDER/polls, updates and cancels get a line for each request about a task.
 """
 
-import argparse
 import json
 import os
 import queue
-import secrets
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
 OUT = threading.Lock()
@@ -85,6 +83,8 @@ class Server:
         sys.stderr.write("starting, with token=hunter2-secret\n")
         sys.stderr.flush()
         if "leave a child" in self.faults:
+            import subprocess  # hundreds of servers are started, this one seldom
+
             child = subprocess.Popen(["sleep", "600"], start_new_session="daemon" in self.faults)
             self.note("children", child.pid)
         if "never start" in self.faults:
@@ -258,7 +258,7 @@ class Server:
         elif "task" not in params and not plan.get("unasked"):
             self.error(asked, -32601, "Tool requires task augmentation")
             return
-        id = plan.get("id", secrets.token_hex(4))
+        id = plan.get("id", os.urandom(4).hex())
         task = {"id": id, "tool": params["name"], "plan": plan, "polls": 0, "ttl": params.get("task", {}).get("ttl")}
         self.note("tasks_made", json.dumps({"id": id, "task": params.get("task")}))
         if not plan.get("forget"):
@@ -272,7 +272,7 @@ class Server:
     def keep_task(self, task):
         folder = self.folder / "tasks"
         folder.mkdir(exist_ok=True)
-        part = folder / f".{secrets.token_hex(4)}"
+        part = folder / f".{os.urandom(4).hex()}"
         part.write_text(json.dumps(task))
         part.replace(folder / f"{task['id']}.json")
 
@@ -448,8 +448,8 @@ class Server:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder")
-    parser.add_argument("--era", default="both", choices=["modern", "handshake", "both"])
-    parser.add_argument("--fault", action="append", default=[])
-    Server(parser.parse_args()).serve()
+    # argparse would take a third of the server's start.
+    folder, *words = [word for text in sys.argv[1:] for word in text.split("=", 1)]
+    options = list(zip(words[::2], words[1::2], strict=True))
+    faults = [value for name, value in options if name == "--fault"]
+    Server(SimpleNamespace(folder=folder, era=dict(options).get("--era", "both"), fault=faults)).serve()

@@ -99,7 +99,7 @@ def gone(pids, within_s=3.0):
     while any(map(lives, pids)):
         if time.monotonic() > until:
             return False
-        os.sched_yield()
+        time.sleep(0.001)
     return True
 
 
