@@ -3,6 +3,7 @@
 import functools
 import gc
 import importlib.metadata
+import itertools
 import os
 import sys
 import time
@@ -67,21 +68,38 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 
 @pytest.fixture(scope="session", autouse=True)
 def installed_packages() -> Iterator[None]:
-    """What is installed is read once for each search path: a thousand tests open a command line or a FlexChat."""
-    read = importlib.metadata.entry_points
+    """What is installed is read once: thousands of tests open a command line or a FlexChat.
+
+    Folders that a test adds to the search path, as commands do with the folder of the configuration, are read as often
+    as they change.
+    """
+    lasting = {folder: 0 for folder in sys.path if os.path.isabs(folder)}
 
     def modified(folder: str) -> int:
         try:
-            return os.stat(folder or ".").st_mtime_ns
+            return lasting[folder] if folder in lasting else os.stat(folder).st_mtime_ns
         except OSError:
             return 0
 
+    def parse_once(kind: type) -> None:
+        if isinstance(kind.metadata, property):
+            metadata = functools.cached_property(kind.metadata.fget)
+            metadata.__set_name__(kind, "metadata")
+            patch.setattr(kind, "metadata", metadata)
+
     @functools.cache
-    def known(path: tuple[tuple[str, int], ...], **group: str) -> importlib.metadata.EntryPoints:
-        return read(**group)
+    def packages(folder: str, modified: int) -> dict[str, tuple[importlib.metadata.EntryPoint, ...]]:
+        found = {}
+        for package in importlib.metadata.distributions(path=[folder]):
+            parse_once(type(package))
+            found.setdefault(package.name.lower().replace("-", "_"), tuple(package.entry_points))
+        return found
 
     def entry_points(**group: str) -> importlib.metadata.EntryPoints:
-        return known(tuple((folder, modified(folder)) for folder in sys.path), **group)
+        found: dict[str, tuple[importlib.metadata.EntryPoint, ...]] = {}
+        for folder in map(os.path.abspath, sys.path):
+            found = packages(folder, modified(folder)) | found
+        return importlib.metadata.EntryPoints(itertools.chain(*found.values())).select(**group)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(importlib.metadata, "entry_points", entry_points)

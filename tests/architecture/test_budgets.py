@@ -10,6 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 OWNERS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 BUDGETS = tomllib.loads(Path(__file__).with_name("budgets.toml").read_text())
+
+
 def modules(distribution: str) -> list[Path]:
     folder = next(path for path in (ROOT / distribution, ROOT / "plugins" / distribution) if path.is_dir())
     return [path for path in sorted((folder / "src").rglob("*.py")) if "templates" not in path.parts]
@@ -29,7 +31,9 @@ def measured(path: Path) -> tuple[int, str]:
             if isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
                 prose.append(first.value.value)
                 docstrings.update(range(first.lineno, first.end_lineno + 1))
-        elif isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)):
+        elif isinstance(node, ast.JoinedStr) or (
+            isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+        ):
             for number in range(node.lineno, node.end_lineno + 1):
                 strings.setdefault(number, []).append(node)
             code.update(range(node.lineno, node.end_lineno + 1))

@@ -26,11 +26,12 @@ class Outcome:
 
     Attributes:
         word: "answer", the class of the error without Provider and Error, or what is wrong.
+        in_time: Whether it came when its limit was reached, or before.
         requests: How many the server got.
     """
 
     word: str
-    seconds: float
+    in_time: bool
     requests: int
     error: ProviderError | None = None
 
@@ -44,17 +45,28 @@ CASES = [
 ]
 
 
-def times_of(fault, streamed: bool) -> tuple[dict[str, float], float]:
-    """Return the limits a model is asked with, and which of them ends the request: the others are far away."""
+def times_of(fault, streamed: bool, patience: int) -> dict[str, float]:
+    """Return the limits of a request. Of one that only a limit ends, the others are far away."""
     if not fault.waits:
-        return server.PATIENT, server.PATIENT["timeout_s"]
-    if not streamed or fault.name == "slow drip":
-        return {"timeout_s": 1.0, "first_byte_timeout_s": 0.6, "idle_timeout_s": 0.6}, 1.0
-    return {"timeout_s": 60.0, "first_byte_timeout_s": 0.6, "idle_timeout_s": 0.6}, 0.6
+        return server.PATIENT
+    ends_last = not streamed or fault.name == "slow drip"
+    return {
+        "timeout_s": patience * 1.0 if ends_last else 120.0,
+        "first_byte_timeout_s": patience * 0.6,
+        "idle_timeout_s": patience * 0.6,
+    }
 
 
 async def outcome(fault, dialect, streamed: bool) -> Outcome:
-    times, _ = times_of(fault, streamed)
+    """Ask once; again, with more patience, where a busy machine let the limit pass before the server had the request."""
+    for patience in (1, 4, 16):
+        found = await outcome_of(fault, dialect, streamed, times_of(fault, streamed, patience))
+        if found.requests >= fault.requests or not fault.waits:
+            break
+    return found
+
+
+async def outcome_of(fault, dialect, streamed: bool, times: dict[str, float]) -> Outcome:
     async with server.serving(fault, dialect, streamed) as (url, requests):
         llm = dialect.open(url, retries=fault.retries, **times)
         began, error = time.monotonic(), None
@@ -66,11 +78,13 @@ async def outcome(fault, dialect, streamed: bool) -> Outcome:
             word = f"foreign exception {type(raised).__name__}: {raised}"
         seconds = time.monotonic() - began
         await llm.provider.aclose()
-        for _ in range(3000):  # a busy server reads a request after its client has left
+        for _ in range(100 if fault.waits else 3000):  # a busy server reads a request after its client has left
             if len(requests) >= fault.requests:
                 break
             await asyncio.sleep(0.01)
-        return Outcome(word=word, seconds=seconds, requests=len(requests), error=error)
+        limit = times["timeout_s"] if times["timeout_s"] < 60 else times["first_byte_timeout_s"]
+        in_time = seconds < limit + SLACK_S
+        return Outcome(word=word, in_time=in_time, requests=len(requests), error=error)
 
 
 async def asked(llm, streamed: bool):
@@ -114,11 +128,10 @@ def test_every_fault_ends_in_the_answer_or_the_right_error(outcomes):
     wrong = []
     for case in CASES:
         fault, _, streamed = case
-        _, deadline = times_of(fault, streamed)
         found = outcomes[key(case)]
         is_right = (
             found.word == (fault.streamed if streamed else fault.whole)
-            and found.seconds < deadline + SLACK_S
+            and found.in_time
             and found.requests == fault.requests
             and (found.error is None or wire.KEY not in str(found.error) + repr(found.error))
         )

@@ -13,7 +13,7 @@ from flexchat_web.serving import Serving, Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-SERVER = Path(__file__).resolve().parents[1] / "servers" / "mcp_server.py"
+SERVER = Path(__file__).resolve().parents[1] / "servers" / "mcp_program.py"
 
 
 class Desk:

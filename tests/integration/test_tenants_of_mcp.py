@@ -11,7 +11,7 @@ from flexchat_web.serving import Settings
 
 pytestmark = pytest.mark.anyio
 
-SERVER = Path(__file__).resolve().parents[1] / "servers" / "mcp_server.py"
+SERVER = Path(__file__).resolve().parents[1] / "servers" / "mcp_program.py"
 TOKENS = {"red-token-0123456789": "vermilion", "blue-token-0123456789": "cobalt"}
 WHOSE = {"name": "whose", "description": "Say whose it is.", "inputSchema": {"type": "object"}}
 WAYS = {

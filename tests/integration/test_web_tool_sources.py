@@ -82,7 +82,7 @@ def test_a_page_shows_where_tools_come_from_and_what_has_changed(visit, serve, t
     dark.screenshot(path=tmp_path / "dark.png", full_page=True)
 
 
-SERVER = Path(__file__).resolve().parents[1] / "servers" / "mcp_server.py"
+SERVER = Path(__file__).resolve().parents[1] / "servers" / "mcp_program.py"
 MCP = """
 [llms.one]
 provider = "rehearsal"

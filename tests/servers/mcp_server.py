@@ -447,9 +447,13 @@ class Server:
             self.result(asked, content=[{"type": "text", "text": f"Unknown tool: {name}"}], isError=True)
 
 
-if __name__ == "__main__":
+def main():
     # argparse would take a third of the server's start.
     folder, *words = [word for text in sys.argv[1:] for word in text.split("=", 1)]
     options = list(zip(words[::2], words[1::2], strict=True))
     faults = [value for name, value in options if name == "--fault"]
     Server(SimpleNamespace(folder=folder, era=dict(options).get("--era", "both"), fault=faults)).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -15,6 +15,7 @@ from flexchat_sdk import ProviderType
 from flexchat_testing import ScriptedProvider
 from flexchat_web.app import create_app
 from flexchat_web.commands.server import HeadTimeoutProtocol, Server
+from flexchat_web.page_files import PageFiles
 from flexchat_web.serving import Settings
 
 TOML = """\
@@ -34,6 +35,22 @@ model = "r1"  # the only one
 def plugins():
     """Loaded once: no test changes them."""
     return installed_plugins()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def page_files():
+    """The page's files are read once: a thousand apps are made of the same ones."""
+    made = {}
+
+    def of(pages):
+        key = tuple((page.folder, str(page.to_dict())) for page in pages)
+        if key not in made:
+            made[key] = PageFiles(pages)
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flexchat_web.app.PageFiles", of)
+        yield
 
 
 @pytest.fixture

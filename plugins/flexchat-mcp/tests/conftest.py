@@ -18,7 +18,7 @@ from flexchat_mcp.source import McpSource
 from installed import installed
 
 __all__ = ["installed"]
-SERVER = Path(__file__).resolve().parents[3] / "tests" / "servers" / "mcp_server.py"
+SERVER = Path(__file__).resolve().parents[3] / "tests" / "servers" / "mcp_program.py"
 ERAS = ("modern", "handshake")
 
 
