@@ -58,11 +58,11 @@ def times_of(fault, streamed: bool, patience: int) -> dict[str, float]:
 
 
 async def outcome(fault, dialect, streamed: bool) -> Outcome:
-    """Ask once; again, with more patience, where a busy machine let the limit pass before the server had the request."""
+    """Ask once; again, with more patience, where the limit passed before a busy server had the request."""
     for patience in (1, 4, 16):
         found = await outcome_of(fault, dialect, streamed, times_of(fault, streamed, patience))
         if found.requests >= fault.requests or not fault.waits:
-            break
+            return found
     return found
 
 
