@@ -18,9 +18,11 @@ from flexchat import (
     StuckTurnError,
     SyncFlexChat,
     TextDelta,
+    ToolContext,
     TurnFinished,
     TurnRunningError,
     TurnStarted,
+    TurnTimeoutError,
     tool,
 )
 from flexchat.turn import keyed
@@ -287,6 +289,37 @@ async def test_a_failed_turn_whose_tool_is_declared_anew_fails_again(path):
         with pytest.raises(FailedTurnError):
             await chat.respond("Pay 5", **K, **C)
     assert (paying.paid, reading.paid) == ([5], [])
+
+
+async def test_a_failed_turn_whose_tool_is_declared_anew_fails_again_without_a_conversation(path):
+    """The chats of a program share the keys of its turns."""
+    paying, model = Paying(), ScriptedProvider([pays(), too_many(), says("Never.")])
+    reading, keys = Paying(effect="read"), KeyMemory()
+    for chat in chat_of(path, model, paying.tool), chat_of(path, model, reading.tool):
+        chat.keys = keys
+        async with chat:
+            with pytest.raises(ProviderRateLimitError):
+                await chat.respond("Pay 5", **K)
+    assert (paying.paid, reading.paid) == ([5], [])
+
+
+@KEPT
+async def test_a_turn_that_ran_out_of_time_in_a_call_of_a_tool_fails_again(path, kept):
+    """The tool that the model called only reads; the one that it calls changes something, and has begun."""
+    paying = Paying(waits=asyncio.Event())
+
+    @tool(effect="read")
+    async def check_out(ctx: ToolContext) -> str:
+        """Pay what is open."""
+        return (await ctx.call_tool("pay", {"amount": 5})).result
+
+    model = ScriptedProvider([calls(("check_out", {})), calls(("check_out", {})), says("Never.")])
+    async with chat_of(path, model, paying.tool, check_out, limits={"turn_timeout_ms": 300}) as chat:
+        for _ in range(2):
+            with pytest.raises((TurnTimeoutError, FailedTurnError)):
+                await chat.respond("Check out", **K, **kept)
+        (effect,) = await chat.effects()
+    assert (paying.paid, effect.state) == ([5], "unknown")
 
 
 async def test_another_process_replays_the_turn(path):

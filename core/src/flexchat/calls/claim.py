@@ -202,10 +202,8 @@ class ClaimEffect:
                 if isinstance(error, asyncio.CancelledError)
                 else repr(error)
             )
-            acted = call.may_have_acted or (call.began and not nothing_done(error)) or bool(earlier)
-            if acted:
-                call.facts["effect"] = {"key": effect.key, "state": "unknown"}
-            await self._broken_off(effect, why, may_have_acted=acted)
+            acted = call.may_have_acted or (call.began and not nothing_done(error))
+            await self._broken_off(effect, why, may_have_acted=acted or bool(earlier))
             raise
         if not call.began:
             return await self._not_begun(call, effect, result, earlier)

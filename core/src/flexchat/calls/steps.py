@@ -304,6 +304,9 @@ class Run:
         # From here on the tool may act: a call that ends without an outcome is unknown, no longer refused.
         call.began, call.attempts, deadline = True, call.attempts + 1, Deadline(limit_ms / 1000)
         call.says_it_failed = call.has_returned = False
+        changing: Call | None = call if tool.effect == "write" else None
+        while changing is not None:  # the calls of the tools that call this one, which may end before it does
+            changing.begun_effect, changing = call.key, changing.parent
         call.deadline = deadline
         token = current_call.set(call)
         try:

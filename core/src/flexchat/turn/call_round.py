@@ -42,5 +42,12 @@ class CallRound:
         asked, call = self.asked[index], self.calls[index]
         name = registry.name_of(asked.name)
         # Only a call whose tool was never started may be called not executed: a started one may have acted.
-        result = ToolResult.failed(name, _BROKEN_OFF if call is not None and call.began else NOT_STARTED)
-        return record_of(asked, name, result, self.iteration, json_facts(call.facts, name) if call is not None else {})
+        if call is None:
+            return record_of(asked, name, ToolResult.failed(name, NOT_STARTED), self.iteration, {})
+        result, facts = (
+            ToolResult.failed(name, _BROKEN_OFF if call.began else NOT_STARTED),
+            json_facts(call.facts, name),
+        )
+        if call.begun_effect is not None:
+            facts.setdefault("effect", {"key": call.begun_effect, "state": "unknown"})
+        return record_of(asked, name, result, self.iteration, facts)

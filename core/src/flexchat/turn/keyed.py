@@ -92,6 +92,8 @@ class _Known:
         end: How it ended; None while it runs, if its journal has it, or if it has been forgotten.
         is_journaled: Whether the journal has it.
         until: When the key is free again, by the monotonic clock.
+        turn: The turn, while it runs; None for one that this process has resumed.
+        acted: Whether a tool that changes something may have run.
     """
 
     id: str
@@ -99,7 +101,9 @@ class _Known:
     handle: TurnHandle | None
     is_journaled: bool
     until: float
+    turn: ActiveTurn | None
     end: End | None = None
+    acted: bool = True
 
 
 class KeyMemory:
@@ -120,18 +124,20 @@ class KeyMemory:
         known = self._known.get(whose)
         return known if known is not None and known.until > time.monotonic() else None
 
-    def add(self, whose: _Whose, digest: str, handle: TurnHandle) -> None:
+    def add(self, whose: _Whose, digest: str, handle: TurnHandle, turn: ActiveTurn | None = None) -> None:
         """Remember the turn that a key stands for from now on."""
         now = time.monotonic()
         self._forget(whose)
-        known = self._known[whose] = _Known(handle.id, digest, handle, handle.is_kept, now + KEEP_S)
+        known = self._known[whose] = _Known(handle.id, digest, handle, handle.is_kept, now + KEEP_S, turn)
         for oldest in [*itertools.islice(self._known, 2)]:  # at least as many as are added
             if len(self._known) > self._most_keys or self._known[oldest].until <= now:
                 self._forget(oldest)
         handle.when_ended(lambda handle: self._ended(whose, known, handle))
 
     def _ended(self, whose: _Whose, known: _Known, handle: TurnHandle) -> None:
-        known.handle = None
+        # Not the turn itself, which holds all its messages, for as long as the key.
+        known.acted = known.turn is None or known.turn.wrote
+        known.handle = known.turn = None
         # The journal has the end of a kept turn. A key that stands for a newer turn keeps no older answer.
         if known.is_journaled or self._known.get(whose) is not known:
             return
@@ -198,7 +204,7 @@ class KeyedTurns:
                     found = None if turn.journal is None else await joining.bound(turn)
                 if found is None:
                     handle = self._start(turn, log)
-                    memory.add(whose, joining.digest, handle)
+                    memory.add(whose, joining.digest, handle, turn)
                     return JoinedTurn(handle, is_repeat=False)
             if isinstance(found, JoinedTurn):
                 return found
@@ -243,7 +249,7 @@ class _Joining:
         if known.end is None:
             raise ForgottenAnswerError(known.id)
         # A failure without effects is not worth keeping: the repetition gets a new attempt.
-        if isinstance(known.end, TurnFailed) and self._changed_nothing(known.end.turn):
+        if isinstance(known.end, TurnFailed) and not known.acted and not _has_effect(known.end.turn):
             return None
         return JoinedTurn(ReplayedTurn(known.end), is_repeat=True)
 
@@ -288,7 +294,7 @@ class _Joining:
         turn = await self._kept(found)
         # What ran decides, not how the tool is declared by now. Steps that are gone prove nothing.
         wrote = not entries or any(entry.data["wrote"] for entry in entries if entry.kind == "tool")
-        if turn.status == "failed" and not wrote and self._changed_nothing(turn):
+        if turn.status == "failed" and not wrote and not _has_effect(turn):
             return None
         return JoinedTurn(ReplayedTurn(_end_of(turn, found)), is_repeat=True)
 
@@ -323,16 +329,15 @@ class _Joining:
                 return as_it_was(kept, self.request)
         raise ForgottenAnswerError(found.id)
 
-    def _changed_nothing(self, turn: Turn) -> bool:
-        """Return whether a turn called no tool that changes something, so that it may run again."""
-        registry = self.engine.parts.tools.get_registry()
-        tools = (registry.get(registry.name_of(record.tool)) for record in turn.response.tool_calls or ())
-        return all(tool is not None and tool.effect != "write" for tool in tools)
-
     def _refuse_other(self, digest: str) -> None:
         if digest != self.digest:
             assert self.request.idempotency_key is not None
             raise KeyReusedError(self.request.idempotency_key)
+
+
+def _has_effect(turn: Turn) -> bool:
+    """Return whether a call names an effect, as one does whose tool was still running when the turn ended."""
+    return any("effect" in record.facts for record in turn.response.tool_calls or ())
 
 
 def _end_of(turn: Turn, found: JournaledTurn) -> End:

@@ -235,8 +235,8 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         if call.id != asked.id:  # a call made by its tool
             wrote = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
         if result is not None:
-            acted = call.began or "effect" in call.facts  # now, or before the turn was interrupted
-            turn.wrote = turn.wrote or (acted and call.tool is not None and call.tool.effect == "write")
+            # Now, or before the turn was interrupted.
+            turn.wrote = turn.wrote or call.begun_effect is not None or "effect" in call.facts
             record = record_of(wrote, call.name, result, round_.iteration, call.facts)
             # Only the model's own calls have a place in the round; a tool's calls belong to their parent.
             if wrote is asked:
@@ -280,6 +280,8 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
     try:
         await turn.parts.tools.calls.run(call)
     finally:
+        # Also of a call that the end of the turn breaks off.
+        turn.wrote = turn.wrote or call.begun_effect is not None
         call.tell = call.asker = call.report = None  # breaks cycles, which otherwise only the garbage collector frees
 
 
