@@ -4,7 +4,7 @@ import attrs
 import flexchat
 import pytest
 from flexchat import ConfigError, FlexChat, Problem
-from flexchat.assembly import check_config, config_schema
+from flexchat.assembly import check_config
 from flexchat.config.model import Config, own_keys
 from flexchat.errors import ToolDefinitionError
 from flexchat.plugin import (
@@ -644,15 +644,6 @@ def test_a_table_whose_plugin_is_broken_says_so():
     assert text == "no plugin reads this table: plugin 'words' failed: registering failed: OSError: no disk"
 
 
-def test_a_plugins_table_is_in_the_schema():
-    """With its description; the class is loaded for it."""
-    schema = config_schema(host_with(words=TablePlugin()))
-
-    assert schema["properties"]["glossary"] == {"$ref": "#/$defs/Glossary", "description": "Words."}
-    assert schema["$defs"]["Glossary"]["required"] == ["file"]
-    assert "tables" not in schema["properties"]
-
-
 def test_checks_tell_a_configuration_what_they_find():
     """Those of the start keep it from starting; the others are run where somebody asks."""
 
@@ -829,11 +820,3 @@ def test_what_is_wrong_with_a_handlers_settings_is_said_where_it_stands(settings
     ((where, said),) = problems_of(a_tool(**settings), host_with(dice=Dice()))
 
     assert (where, said[: len(text)]) == (path, text)
-
-
-def test_the_schema_knows_a_handlers_settings():
-    """In the branch of the implementation type that runs it."""
-    branches = config_schema(host_with(dice=Dice()))["$defs"]["ImplementationEntry"]["allOf"]
-
-    (builtins,) = [b["then"]["properties"] for b in branches if b["if"]["properties"]["type"]["const"] == "builtin"]
-    assert builtins["sides"]["minimum"] == 2

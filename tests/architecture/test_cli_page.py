@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from flexchat.plugin.commands import summary_of
+from flexchat_cli.entry_points import summary_of
 from flexchat_cli.main import OWN, main
 
 ROOT = Path(__file__).resolve().parents[2]

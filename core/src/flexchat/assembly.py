@@ -399,28 +399,6 @@ def _run_reviews(reading: ReadConfig, host: PluginHost, parts: Reviewed) -> None
                 reading.note((), f"plugin '{plugin}': its check '{check.name}' failed: {error_name(error)}")
 
 
-def config_schema(plugins: PluginHost) -> dict[str, Any]:
-    """Return the JSON Schema of a configuration, including the installed plugins' parts."""
-
-    from .config import schema
-    from .tools.python_function import PYTHON
-
-    handlers: dict[str, list[type]] = {}
-    for (kind, _), handler in plugins.handlers.by_name.items():
-        if handler.settings_class is not None:
-            handlers.setdefault(kind, []).append(handler.settings_class)
-    return schema.config_schema(
-        {name: kind.config_class for name, kind in plugins.providers.by_name.items()},
-        {kind.name: kind.settings_class for kind in (PYTHON, *plugins.implementation_types.by_name.values())},
-        {name: kind.config_class for name, kind in plugins.document_stores.by_name.items()},
-        {kind.name: kind.config_class for kind in plugins.conversation_stores.by_name.values()},
-        {name: (table.load(), table.summary) for name, table in plugins.config_tables.by_name.items()},
-        [*plugins.tools.by_name],
-        handlers,
-        {name: kind.config_class for name, kind in plugins.tool_sources.by_name.items()},
-    )
-
-
 def _plugin_names(reading: ReadConfig, key: str) -> dict[int, str]:
     """Return the names in plugins.block, plugins.prefer or plugins.require, by index."""
     table = reading.document.data.get("plugins")

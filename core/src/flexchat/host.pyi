@@ -3,7 +3,6 @@
 from .assembly import (
     as_configured as as_configured,
     check_config as check_config,
-    config_schema as config_schema,
     find_check_problems as find_check_problems,
     installed_plugins as installed_plugins,
     run_checks as run_checks,
@@ -20,7 +19,6 @@ from .config.document import (
     read_document as read_document,
     walk as walk,
 )
-from .config.finding import find_config as find_config
 from .config.including import with_included as with_included
 from .config.keys import variable_value as variable_value
 from .config.model import (
@@ -56,7 +54,6 @@ from .conversations.view import Conversations as Conversations
 from .domain import DEFAULT_TENANT as DEFAULT_TENANT, TurnEvent as TurnEvent, new_call_id as new_call_id
 from .domain.copies import copied as copied
 from .domain.history import repair_history as repair_history
-from .domain.journal_cost import cost_of_steps as cost_of_steps, rounds_of as rounds_of
 from .domain.keys import key as key
 from .domain.masking import Mask as Mask, secrets_of_environment as secrets_of_environment
 from .domain.media import checked_media as checked_media, in_brief as in_brief, describe_media as describe_media
@@ -98,8 +95,4 @@ from .turn.next_step import NextStep as NextStep, next_step as next_step, no_ans
 from .turn.rounds import rounds as rounds
 from .turn.run import in_turn as in_turn, read_turn as read_turn
 from .turn.template import substitute_variables as substitute_variables
-from .domain.hidden import clean_schema as clean_schema
-from .domain.hidden import cleaned as cleaned
-from .domain.hidden import hidden as hidden
-from .domain.hidden import visible as visible
 from .services.breaker import CIRCUIT_OPEN as CIRCUIT_OPEN

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from flexchat.plugin.commands import installed_commands
+from flexchat_cli.entry_points import installed_commands
 from flexchat_cli.main import OWN
 
 opened: list[str] = []

@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 import pytest
 from flexchat.app import installed_plugins
-from flexchat.domain import SchemaDialect
+from flexchat_sdk import SchemaDialect
 
 FREE = SchemaDialect(name="free")
 HARD = SchemaDialect(name="free.hard", keywords={"pattern": "refuse", "minLength": "note", "title": "drop"})

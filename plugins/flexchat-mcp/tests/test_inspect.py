@@ -1,8 +1,8 @@
 """Tricks in definitions are found; ordinary ones are left alone."""
 
 import pytest
-from flexchat.host import cleaned
 from flexchat_mcp.inspect import findings, skeleton
+from flexchat_sdk import clean_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,9 +133,9 @@ def test_the_very_name_of_another_tool_is_found():
 
 @given(st.text())
 def test_cleaning_takes_out_what_nobody_sees_and_nothing_else(text):
-    plain = cleaned(text)
+    plain = clean_text(text)
 
-    assert cleaned(plain) == plain
+    assert clean_text(plain) == plain
     assert not any(what.startswith("has") and "nobody" in what for what in whats(tool(plain)))
     assert all(char in text for char in plain) or len(plain) == 16_384
 

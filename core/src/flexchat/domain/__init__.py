@@ -13,7 +13,6 @@ from .chat import (
     ToolChoice,
 )
 from .conversation import ConversationHistory, ConversationInfo, ConversationTurn, HistoryTurn
-from .dialects import RewrittenSchema, SchemaDialect, SchemaNote
 from .effects import Claim, Effect, EffectCall, EffectState
 from .events import (
     AnswerEnd,
@@ -120,10 +119,7 @@ __all__ = [
     "RefusalPart",
     "ResponseFormat",
     "RetrievalHits",
-    "RewrittenSchema",
     "Round",
-    "SchemaDialect",
-    "SchemaNote",
     "Source",
     "StreamEvent",
     "SystemMessage",

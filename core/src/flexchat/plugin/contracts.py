@@ -31,7 +31,6 @@ from ..domain import (
     Message,
     ModelInfo,
     RetrievalHits,
-    SchemaDialect,
     Source,
     ToolDefinition,
     ToolResult,
@@ -662,7 +661,7 @@ class ProviderType:
     config_class: type
     create: Callable[[Any], ChatProvider]
     tool_formats: Mapping[str, ToolEncoder]
-    schema_dialects: Mapping[str, SchemaDialect] = attrs.field(factory=dict)
+    schema_dialects: Mapping[str, Any] = attrs.field(factory=dict)
     local_embeddings: str | None = None
     embedding_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
     summary: str = summary_from("create", "config_class")

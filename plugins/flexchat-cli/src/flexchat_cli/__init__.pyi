@@ -8,6 +8,9 @@ from .conversations_store import (
     short_id as short_id,
     tenant_option as tenant_option,
 )
+from .editor_schema import config_schema as config_schema
+from .finding import find_config as find_config
+from .journal_cost import cost_of_steps as cost_of_steps, rounds_of as rounds_of
 from .terminal import limit_retry_notes as limit_retry_notes
 from .context import report_notes as report_notes
 from .parameters import FILE_NAME as FILE_NAME, TEXT as TEXT, argument as argument

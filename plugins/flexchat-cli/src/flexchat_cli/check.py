@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from flexchat.assembly import check_config, config_schema
+from flexchat.assembly import check_config
 from flexchat.domain.text import counted
 from flexchat.errors import ConfigError, Problem, did_you_mean
 
@@ -183,4 +183,6 @@ def schema(context: CommandContext) -> None:
 
     It includes the installed plugins' parts.
     """
+    from .editor_schema import config_schema
+
     context.terminal.json(config_schema(context.installed_plugins()))

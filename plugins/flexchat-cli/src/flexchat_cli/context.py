@@ -131,7 +131,7 @@ class CommandContext:
 
     def config_file(self) -> Path | None:
         """Return the configuration's file; None if there is none, or if the rehearsal model is to answer."""
-        from flexchat.config.finding import find_config
+        from .finding import find_config
 
         return None if self.demo else find_config(self.config)
 
@@ -193,7 +193,7 @@ class CommandContext:
         An unreadable configuration does not hide them. No plugin is imported.
         """
         if self._commands is None:
-            from flexchat.plugin.commands import installed_commands
+            from .entry_points import installed_commands
 
             config = None
             with contextlib.suppress(ConfigError):

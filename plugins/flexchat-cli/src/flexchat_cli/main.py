@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from flexchat.errors import ConfigError, FlexChatError, did_you_mean
 from flexchat.installing import how_to_install, is_installed
-from flexchat.plugin.commands import summary_of
 from flexchat.plugin.foreign import contained, error_name
 from flexchat.plugin.packages import package_with
 
 from .as_in_llm import COMMANDS, is_asked
 from .context import FAILED, INTERRUPTED, OK, PIPE_CLOSED, CommandContext, UsageError
+from .entry_points import summary_of
 from .parameters import common_options, format_help, format_usage_error, with_common_options
 from .terminal import StreamError, Terminal, log_to_stderr
 

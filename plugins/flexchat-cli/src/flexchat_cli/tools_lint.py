@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
-from flexchat.domain import Implementation, SchemaDialect, SchemaNote, ToolDefinition
+from flexchat.domain import Implementation, ToolDefinition
 from flexchat.domain.text import counted
 from flexchat.errors import ToolDefinitionError, did_you_mean
 from flexchat.installing import how_to_install
 from flexchat.schema.limits import schema_problems
+from flexchat_sdk import SchemaDialect, SchemaNote
 from flexchat_sdk.dialects.lint import ToolFinding, lint_tools, portable_definition
 
 from .context import FAILED, OK, CommandContext, UsageError

@@ -12,12 +12,12 @@ import click
 from flexchat.config.model import EffectsTable
 from flexchat.conversations.export import to_the_minute
 from flexchat.domain import Effect
-from flexchat.domain.journal_cost import cost_of_steps
 from flexchat.domain.text import counted
 from flexchat.errors import ConfigError
 
 from .context import CommandContext, UsageError, report_notes
 from .conversations_store import SHORT_ID, open_store, tenant_option
+from .journal_cost import cost_of_steps
 from .parameters import TEXT, argument, limit_option, run_async
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import Any
 
 import attrs
 import httpx2
-from flexchat.host import Mask, cleaned
+from flexchat.host import Mask
 from flexchat.plugin import FetchedStream, Fetcher, FetchError, FetchRequest, ToolSourceContext
+from flexchat_sdk import clean_text
 from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
@@ -187,7 +188,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if status == 401:
             remedy = _WRONG_TOKEN if "authorization" in request.headers else _NO_TOKEN
         where = str(request.url.copy_with(query=None, fragment=None, username="", password=""))
-        parts = [f"{where} answered HTTP {status} {response.reason_phrase}".rstrip(), cleaned(body), remedy]
+        parts = [f"{where} answered HTTP {status} {response.reason_phrase}".rstrip(), clean_text(body), remedy]
         error = ServerUnusableError("; ".join(part for part in parts if part))
         return _failed(request, REFUSED, error, status)
 

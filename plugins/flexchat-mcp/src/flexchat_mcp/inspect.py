@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
-from flexchat.host import hidden, visible
+from flexchat_sdk import find_hidden, remove_hidden
 
 _SHOWN = 60
 _MAX_READ = 65_536
@@ -131,22 +131,22 @@ def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
         yield place, value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield f"{place}.{visible(str(key))}", str(key)
-            yield from _texts(item, f"{place}.{visible(str(key))}")
+            yield f"{place}.{remove_hidden(str(key))}", str(key)
+            yield from _texts(item, f"{place}.{remove_hidden(str(key))}")
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _texts(item, f"{place}[{index}]")
 
 
 def _of_text(place: str, text: str) -> Iterator[str]:
-    unseen = hidden(text)
+    unseen = find_hidden(text)
     if unseen:
         codes = ", ".join(dict.fromkeys(f"U+{ord(char):04X}" for char in unseen[:8]))
         secret = "".join(chr(ord(char) - 0xE0000) for char in unseen if 0xE0020 <= ord(char) < 0xE007F)
         spelling = f", which spell: {_short(secret)}" if secret else ""
         characters = "1 character" if len(unseen) == 1 else f"{len(unseen)} characters"
         yield f"has {characters} that nobody sees ({codes}){spelling}"
-    plain = " ".join(unicodedata.normalize("NFKC", visible(text)).split())[:_MAX_READ]
+    plain = " ".join(unicodedata.normalize("NFKC", remove_hidden(text)).split())[:_MAX_READ]
     look = plain.translate(_LOOK_ALIKES)
     for pattern, why in _ORDERS:
         match = _ordered(pattern, plain, why) or _ordered(pattern, look, why)
@@ -180,5 +180,5 @@ def _imitated(name: str, look: str, others: Iterable[tuple[str, str, str]]) -> I
 
 
 def _short(text: str) -> str:
-    text = visible(text)
+    text = remove_hidden(text)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
-from flexchat.host import clean_schema, cleaned, did_you_mean, schema_problems
+from flexchat.host import did_you_mean, schema_problems
 from flexchat.plugin import SourcedTool, ToolSourceError
+from flexchat_sdk import clean_schema, clean_text
 
 from .settings import McpConfig
 
@@ -166,7 +167,7 @@ def sourced(tool: Mapping[str, Any], config: McpConfig) -> SourcedTool:
     title = tool.get("title") or tool.get("annotations", {}).get("title")
     settings: dict[str, Any] = {"tool": tool["name"], "hash": digest(tool)}
     if title:
-        settings["title"] = cleaned(title)
+        settings["title"] = clean_text(title)
     if "outputSchema" in tool and not _output_problem(tool):
         settings["output"] = clean_schema(tool["outputSchema"])
     if tool.get("annotations"):
@@ -174,7 +175,7 @@ def sourced(tool: Mapping[str, Any], config: McpConfig) -> SourcedTool:
     effect = effect_of(tool, config.effects)
     return SourcedTool(
         name=tool["name"],
-        description=next((text for text in (tool.get("description"), title) if text and cleaned(text)), tool["name"]),
+        description=next((t for t in (tool.get("description"), title) if t and clean_text(t)), tool["name"]),
         parameters={"type": "object", **tool["inputSchema"]},
         implementation="mcp",
         settings=settings,

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flexchat.host import cleaned, did_you_mean
+from flexchat.host import did_you_mean
 from flexchat.plugin import SourcedTool, ToolError
+from flexchat_sdk import clean_text
 
 from .listing import MAX_ENTRIES, digest, pages
 from .settings import McpConfig
@@ -159,7 +160,7 @@ def _describe(entry: Mapping[str, Any]) -> dict[str, Any] | None:
     description = {key: entry[key] for key in ("uri", "uriTemplate") if key in entry}
     texts = {"name": entry.get("title") or entry.get("name"), "description": entry.get("description")}
     for key, text in texts.items():
-        about = " ".join(cleaned(text or "").split())
+        about = " ".join(clean_text(text or "").split())
         if about and about not in description.values():
             description[key] = about if len(about) <= _MAX_ABOUT_CHARS else about[: _MAX_ABOUT_CHARS - 1] + "…"
     return description | {key: entry[key] for key in ("mimeType", "size") if key in entry}

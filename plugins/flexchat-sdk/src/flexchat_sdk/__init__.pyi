@@ -18,9 +18,6 @@ from flexchat.domain import (
     ReasoningPart as ReasoningPart,
     RefusalPart as RefusalPart,
     ResponseFormat as ResponseFormat,
-    RewrittenSchema as RewrittenSchema,
-    SchemaDialect as SchemaDialect,
-    SchemaNote as SchemaNote,
     SystemMessage as SystemMessage,
     TextDelta as TextDelta,
     TextPart as TextPart,
@@ -35,7 +32,6 @@ from flexchat.domain import (
     events_of as events_of,
     result_of as result_of,
 )
-from flexchat.domain.events import CharacterJoiner as CharacterJoiner
 from flexchat.domain.keys import key as key, secret_key as secret_key, web_address as web_address
 from flexchat.domain.media import with_accepted_media as with_accepted_media
 from flexchat.domain.prices import ModelPrice as ModelPrice, Price as Price
@@ -72,8 +68,20 @@ from .building import AnswerParts as AnswerParts, usage_of as usage_of
 from .dialects.argument_names import sent_arguments as sent_arguments, with_own_names as with_own_names
 from .dialects.lint import lint_tools as lint_tools
 from .dialects.rewrite import rewrite as rewrite
+from .dialects.schema_dialect import (
+    RewrittenSchema as RewrittenSchema,
+    SchemaDialect as SchemaDialect,
+    SchemaNote as SchemaNote,
+)
 from .dialects.sending import require_parameters as require_parameters, sent_parameters as sent_parameters
+from .characters import CharacterJoiner as CharacterJoiner
 from .embedding import Batches as Batches
+from .hidden_text import (
+    clean_schema as clean_schema,
+    clean_text as clean_text,
+    find_hidden as find_hidden,
+    remove_hidden as remove_hidden,
+)
 from .history import (
     History as History,
     Ids as Ids,

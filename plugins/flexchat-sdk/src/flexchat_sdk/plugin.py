@@ -10,12 +10,12 @@ from flexchat.plugin import ConfigCheck, FetcherType, SourceLoaderType, hookimpl
 if TYPE_CHECKING:
     from flexchat.assembly import Reviewed
     from flexchat.config.reading import ReadConfig
-    from flexchat.domain import SchemaDialect
     from flexchat.domain.masking import Mask
     from flexchat.plugin.host import PluginHost
     from flexchat.plugin.tool_sources import OpenSource
     from flexchat.tools.sources import ToolSources
 
+    from .dialects.schema_dialect import SchemaDialect
     from .http.late_fetcher import LateFetcher
 
 FLEXCHAT_API = (0, 1)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import attrs
-from flexchat.domain.events import CharacterJoiner, ChatEvent
+from flexchat.domain import ChatEvent
 from flexchat.errors import ProviderError, ProviderProtocolError
 
+from .characters import CharacterJoiner
 from .http.answer_shape import WrongShape
 from .http.ndjson import NdjsonDecoder
 from .http.sse import SseDecoder

@@ -3,7 +3,8 @@
 import time
 
 import pytest
-from flexchat.domain import Implementation, SchemaDialect, ToolDefinition
+from flexchat.domain import Implementation, ToolDefinition
+from flexchat_sdk import SchemaDialect
 from flexchat_sdk.dialects.lint import lint_tools, portable_definition
 
 KIND = SchemaDialect(name="kind")

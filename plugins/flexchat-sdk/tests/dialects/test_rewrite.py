@@ -7,7 +7,7 @@ import time
 
 import attrs
 import pytest
-from flexchat.domain import SchemaDialect
+from flexchat_sdk import SchemaDialect
 from flexchat_sdk.dialects.rewrite import rewrite
 from flexchat_sdk.dialects.work import MAX_NODES
 

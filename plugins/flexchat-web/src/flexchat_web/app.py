@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import ConfigError, Problem
-from flexchat.host import MAX_KEY_CHARS, find_config, installed_plugins, is_key
+from flexchat.host import MAX_KEY_CHARS, installed_plugins, is_key
+from flexchat_cli import find_config
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import attrs
 import click
-from flexchat.host import BYTES_PER_TOKEN, cleaned, hidden, tokens_of, visible
+from flexchat.host import BYTES_PER_TOKEN, tokens_of
 from flexchat.plugin import ToolSourceContext
 from flexchat_cli import FILE_NAME, CommandContext, Terminal, UsageError, argument
+from flexchat_sdk import clean_text, find_hidden, remove_hidden
 
 from ..openapi.convert import Converted, OperationTool, convert
 from ..openapi.errors import DocumentError
@@ -37,10 +38,10 @@ class Priced:
         return {
             "name": self.tool.name,
             "method": plan["method"],
-            "path": visible(plan["path"]),
+            "path": remove_hidden(plan["path"]),
             "effect": self.tool.effect,
             "tokens": self.tokens,
-            "description": cleaned(self.tool.description)[:_MAX_LINE_CHARS],
+            "description": clean_text(self.tool.description)[:_MAX_LINE_CHARS],
         }
 
 
@@ -76,7 +77,7 @@ def import_document(
     priced = [Priced(tool=tool, tokens=_tokens(tool)) for tool in converted.tools]
     if context.json:
         left_out = [
-            {"name": visible(each.name), "place": visible(each.place), "why": visible(each.why)}
+            {"name": remove_hidden(each.name), "place": remove_hidden(each.place), "why": remove_hidden(each.why)}
             for each in converted.left_out
         ]
         result = {"operations": [each.as_data() for each in priced], "left_out": left_out}
@@ -179,7 +180,7 @@ def _config(terminal: Terminal, form: str, table: Mapping[str, Any], auth: Mappi
     credentials = [(_key(name), f'"${{{variables[name]}}}"', what) for name, what in auth.items()]
     if form == ".json":
         whole = {**table, **({"auth": {name: f"${{{variables[name]}}}" for name in auth}} if auth else {})}
-        has_hidden = any(map(hidden, auth))
+        has_hidden = any(map(find_hidden, auth))
         terminal.out(json.dumps({"tools": {"openapi": [whole]}}, indent=2, ensure_ascii=has_hidden))
         for name, what in auth.items():
             terminal.say(f"auth.{_key(name)}: {what}", "dim")
@@ -202,11 +203,11 @@ def _key(name: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9_-]+", name):
         return name
     text = json.dumps(name, ensure_ascii=False)  # exact, or it would not be the document's
-    for each in {*hidden(text)}:
+    for each in {*find_hidden(text)}:
         text = text.replace(each, f"\\u{ord(each):04x}" if ord(each) < 2**16 else f"\\U{ord(each):08x}")
     return text
 
 
 def _on_a_line(text: str) -> str:
     """Format a document's text for display: on one line, without invisible characters."""
-    return " ".join(visible(text).split())
+    return " ".join(remove_hidden(text).split())

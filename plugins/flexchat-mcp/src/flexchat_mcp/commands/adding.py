@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from flexchat.host import copied, parse_document
-from flexchat.host import hidden as unseen
 from flexchat.store import replacing
 from flexchat_cli import FAILED, OK, CommandContext, UsageError, one_line
-from flexchat_sdk import changed_yaml
+from flexchat_sdk import changed_yaml, find_hidden
 
 from ..secrets_in import hidden, is_secret, secrets_in
 from .entries import Entry, toml_of
@@ -93,7 +92,7 @@ def escaped(text: str) -> str:
 
     A person agrees to what is shown, so nothing of it may be left out.
     """
-    ours = {*unseen(text)}
+    ours = {*find_hidden(text)}
     return "".join(
         each.encode("unicode_escape").decode() if each in ours or not each.isprintable() else each for each in text
     )

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 from flexchat import FlexChat, FlexChatError
-from flexchat.host import cleaned
 from flexchat.plugin import ToolSourceError
 from flexchat_cli import FAILED, OK, CommandContext, Terminal, argument
+from flexchat_sdk import clean_text
 
 from ..inspect import Finding, findings
 from ..listing import effect_of, select_tools
@@ -99,7 +99,7 @@ def show(
     terminal.out(f"{name}: {len(tools)} tools" if len(tools) != 1 else f"{name}: 1 tool", "bold")
     width = max((len(tool["name"]) for tool in tools), default=0)
     for tool in tools:
-        about = " ".join(cleaned(tool.get("description") or "").split())
+        about = " ".join(clean_text(tool.get("description") or "").split())
         line = f"  {tool['name']:{width}}  {effect_of(tool, config.effects):10}  {about}"
         terminal.out(line if len(line) <= _MAX_NOTE_CHARS else line[: _MAX_NOTE_CHARS - 1] + "…")
     for each in results:

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from flexchat.domain import SchemaDialect, ToolCall
+from flexchat.domain import ToolCall
+
+from .schema_dialect import SchemaDialect
 
 MAX_NAME = 64
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import attrs
-from flexchat.domain import RewrittenSchema, SchemaDialect, SchemaNote, ToolDefinition
+from flexchat.domain import ToolDefinition
 from flexchat.tools.wire_names import wire_names
 
 from .rewrite import rewrite
+from .schema_dialect import RewrittenSchema, SchemaDialect, SchemaNote
 
 Outcome = Literal["accepted", "rewritten", "refused"]
 

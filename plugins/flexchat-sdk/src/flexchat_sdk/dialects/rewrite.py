@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat.domain import RewrittenSchema, SchemaDialect, SchemaNote
 from flexchat.schema.wording import quoted
 
 from .keywords import ACTIONS, FIRST, give_items, give_root_type, give_type, treat_object, with_single_type
 from .merge import beside, distinct, merged, one_enum, one_object
+from .schema_dialect import RewrittenSchema, SchemaDialect, SchemaNote
 from .shape import LISTS, SINGLE, TABLES, sound
 from .types import ANNOTATIONS, is_null, listed, or_null
 from .work import Draft, TooLargeError, Work

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat.domain import SchemaDialect, ToolDefinition
+from flexchat.domain import ToolDefinition
 from flexchat.errors import ProviderRequestError
 
 from .argument_names import remember_names
+from .schema_dialect import SchemaDialect
 
 
 def sent_parameters(tool: str, parameters: Mapping[str, Any], dialect: SchemaDialect) -> Mapping[str, Any] | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import attrs
-from flexchat.domain import SchemaDialect, SchemaNote
 
 from .references import References, places
+from .schema_dialect import SchemaDialect, SchemaNote
 
 MAX_NODES = 5_000
 """Parts of a rewritten schema. Writing out $refs may multiply a small schema without limit."""

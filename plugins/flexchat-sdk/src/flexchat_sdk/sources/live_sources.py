@@ -13,7 +13,6 @@ from typing import Literal
 import attrs
 from flexchat.config.model import ToolsTable
 from flexchat.domain import DEFAULT_TENANT, ToolDefinition
-from flexchat.domain.hidden import clean_schema, cleaned, hidden_places
 from flexchat.domain.sourced import SourcedTool, ToolChange
 from flexchat.domain.text import counted
 from flexchat.errors import (
@@ -28,6 +27,7 @@ from flexchat.plugin.tool_sources import SourceServer
 from flexchat.schema.limits import schema_problems
 from flexchat.tools.sources import SourceState, Surroundings, ToolSources
 
+from ..hidden_text import clean_schema, clean_text, find_hidden_places
 from .live_source import LiveSource, SourceSetup
 from .lock import KeptSource, ToolsLock
 
@@ -454,7 +454,7 @@ class LiveSources(ToolSources):
 
 def _clean(tool: SourcedTool) -> SourcedTool:
     """Return a tool without invisible characters in its texts; the same object if they had none."""
-    description, parameters = cleaned(tool.description), clean_schema(tool.parameters)
+    description, parameters = clean_text(tool.description), clean_schema(tool.parameters)
     if description == tool.description and parameters == tool.parameters:
         return tool
     return attrs.evolve(tool, description=description or tool.name, parameters=parameters)
@@ -464,7 +464,8 @@ def _hidden_texts(tools: Iterable[SourcedTool]) -> dict[str, str]:
     """Return a sentence for each tool whose texts have invisible characters, by its name."""
     texts: dict[str, str] = {}
     for tool in tools:
-        places = [*hidden_places(tool.description, "description"), *hidden_places(tool.parameters, "parameters")]
+        texts = {"description": tool.description, "parameters": tool.parameters}
+        places = [place for name, value in texts.items() for place in find_hidden_places(value, name)]
         if places:
             count = counted(sum(number for _, number in places), "character")
             listing = ", ".join(place for place, _ in places[:_MAX_NAMED])

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 from flexchat import ChatRequestError, Cost, JournalEntry
-from flexchat.host import cost_of_steps, rounds_of
+from flexchat_cli import cost_of_steps, rounds_of
 
 from ..operations import Call, Json, Operations, Reply
 from ..problems import ApiError

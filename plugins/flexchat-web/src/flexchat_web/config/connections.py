@@ -14,7 +14,6 @@ from flexchat.host import (
     LLMEntry,
     Mask,
     StoreEntry,
-    config_schema,
     document_of,
     expand_variables,
     own_keys,
@@ -23,6 +22,7 @@ from flexchat.host import (
     variable_value,
 )
 from flexchat.store import DocumentStoreContext, Retriever
+from flexchat_cli import config_schema
 from flexchat_sdk import ChatProvider
 
 from ..api.shapes import COUNT, TEXT, body_schema

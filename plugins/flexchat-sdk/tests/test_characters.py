@@ -10,7 +10,7 @@ from flexchat.domain import (
     ToolCallDelta,
     ToolCallEnd,
 )
-from flexchat.domain.events import CharacterJoiner
+from flexchat_sdk import CharacterJoiner
 from hypothesis import given
 from hypothesis import strategies as st
 

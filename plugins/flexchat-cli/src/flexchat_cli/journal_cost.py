@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-
-from .chat import Round
-from .codec import value_from_dict
-from .journal import JournaledTurn, JournalEntry
-from .prices import Cost
-from .turn import PhaseRecord, cost_of
-from .usage import Usage
+from flexchat.domain import PhaseRecord, Round, Usage
+from flexchat.domain.codec import value_from_dict
+from flexchat.domain.journal import JournaledTurn, JournalEntry
+from flexchat.domain.prices import Cost
+from flexchat.domain.turn import cost_of
 
 
 def rounds_of(step: JournalEntry) -> tuple[Round, ...]:

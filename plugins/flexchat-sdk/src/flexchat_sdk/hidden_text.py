@@ -21,19 +21,19 @@ _HIDDEN = re.compile(
 _SELECTORS = re.compile("(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]")
 
 
-def hidden(text: str) -> list[str]:
+def find_hidden(text: str) -> list[str]:
     """Return the invisible characters of a text."""
     return [*_HIDDEN.findall(text), *_SELECTORS.findall(_HIDDEN.sub("", text))]
 
 
-def visible(text: str) -> str:
+def remove_hidden(text: str) -> str:
     """Return a text without its invisible characters."""
     return _SELECTORS.sub("", _HIDDEN.sub("", text))
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """Return a text without its invisible characters, cut to MAX_CHARS."""
-    plain = visible(text)
+    plain = remove_hidden(text)
     return plain if len(plain) <= MAX_CHARS else plain[: MAX_CHARS - 1] + "…"
 
 
@@ -41,23 +41,23 @@ def clean_schema(schema: Any) -> Any:
     """Return a schema whose descriptions and titles are cleaned; all else stays, because a service compares it."""
     if isinstance(schema, Mapping):
         return {
-            key: cleaned(value) if key in ("description", "title") and isinstance(value, str) else clean_schema(value)
-            for key, value in schema.items()
+            key: clean_text(item) if key in ("description", "title") and isinstance(item, str) else clean_schema(item)
+            for key, item in schema.items()
         }
     return [clean_schema(item) for item in schema] if isinstance(schema, list) else schema
 
 
-def hidden_places(value: Any, place: str) -> Iterator[tuple[str, int]]:
+def find_hidden_places(value: Any, place: str) -> Iterator[tuple[str, int]]:
     """Yield each place in JSON data whose text or key has invisible characters, with their number."""
     if isinstance(value, str):
-        if not value.isprintable() and (found := hidden(value)):
+        if not value.isprintable() and (found := find_hidden(value)):
             yield place, len(found)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            inner = f"{place}.{visible(str(key))}"
-            if found := hidden(str(key)):
+            inner = f"{place}.{remove_hidden(str(key))}"
+            if found := find_hidden(str(key)):
                 yield inner, len(found)
-            yield from hidden_places(item, inner)
+            yield from find_hidden_places(item, inner)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from hidden_places(item, f"{place}[{index}]")
+            yield from find_hidden_places(item, f"{place}[{index}]")

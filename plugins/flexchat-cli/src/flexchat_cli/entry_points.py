@@ -10,8 +10,8 @@ import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from ..errors import PluginConflictError
-from .records import Records
+from flexchat.errors import PluginConflictError
+from flexchat.plugin.records import Records
 
 COMMANDS_GROUP = "flexchat.commands"
 """Entry points of commands: the command's words as name, "rag add"; module:command as value, a click command."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from flexchat.config.finding import find_config
+from flexchat_cli import find_config
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,10 @@ import jsonschema
 import pytest
 import tomli
 from flexchat.config.reading import read_config
-from flexchat.config.schema import config_schema
+from flexchat.plugin import ConfigTable, ToolHandler, hookimpl
+from flexchat.plugin.host import PluginHost
+from flexchat_builtin import plugin as builtin
+from flexchat_cli.editor_schema import build_schema, config_schema
 
 DOCS = Path(__file__).parents[3] / "docs" / "config.md"
 
@@ -59,7 +62,7 @@ class Builtin:
     handler: str | None = None
 
 
-SCHEMA = config_schema(
+SCHEMA = build_schema(
     {"openai": OpenAIish, "scripted": Scripted},
     {"mock": Mock, "builtin": Builtin},
     {"memory": Scripted},
@@ -176,7 +179,7 @@ def test_keys_are_described_with_their_defaults_and_limits():
 
 
 def test_without_plugins_there_is_a_schema_still():
-    bare = config_schema({}, {}, {}, {}, {}, [])
+    bare = build_schema({}, {}, {}, {}, {}, [])
 
     jsonschema.Draft202012Validator.check_schema(bare)
     assert jsonschema.Draft202012Validator(bare).is_valid({"llms": {}, "responses": []})
@@ -230,3 +233,39 @@ def test_the_documentation_names_every_key():
     keys = {key for name in core for key in SCHEMA["$defs"][name]["properties"]} - {"type"}
 
     assert [key for key in sorted(keys | {*SCHEMA["properties"]}) if key not in text] == []
+
+
+class Dice:
+    """A plugin with a table, and a tool handler with settings."""
+
+    @hookimpl
+    def flexchat_register_config_tables(self):
+        yield ConfigTable(name="glossary", load=lambda: Reply, summary="Words.")
+
+    @hookimpl
+    def flexchat_register_tool_handlers(self):
+        yield ToolHandler(kind="builtin", name="roll", call=lambda params, context: 1, settings_class=OpenAIish)
+
+
+def host():
+    host = PluginHost()
+    host.register(builtin, "builtin", "flexchat-builtin 0.1.0")
+    host.register(Dice(), "dice", "acme-dice 1.0")
+    return host
+
+
+def test_a_plugins_table_is_in_the_schema():
+    """With its description; the class is loaded for it."""
+    schema = config_schema(host())
+
+    assert schema["properties"]["glossary"] == {"$ref": "#/$defs/Reply", "description": "Words."}
+    assert schema["$defs"]["Reply"]["properties"]["text"] == {"type": "string"}
+    assert "tables" not in schema["properties"]
+
+
+def test_the_schema_includes_a_handlers_settings():
+    """In the branch of the implementation type that runs it."""
+    branches = config_schema(host())["$defs"]["ImplementationEntry"]["allOf"]
+
+    (builtins,) = [b["then"]["properties"] for b in branches if b["if"]["properties"]["type"]["const"] == "builtin"]
+    assert builtins["timeout_s"]["exclusiveMinimum"] == 0

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..files import path_exists, working_folder
+from flexchat.files import path_exists, working_folder
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 import attrs
-
-from .check import PROFILE_FIELDS, RAG_RESULTS
-from .model import (
+from flexchat.config.check import PROFILE_FIELDS, RAG_RESULTS
+from flexchat.config.model import (
     Config,
     ConversationsTable,
     EffectsTable,
@@ -29,7 +28,9 @@ from .model import (
     ToolsTable,
     own_keys,
 )
-from .structure import is_list_type, is_names_type
+from flexchat.config.structure import is_list_type, is_names_type
+from flexchat.plugin.host import PluginHost
+from flexchat.tools.python_function import PYTHON
 
 Schema = dict[str, Any]
 
@@ -44,7 +45,7 @@ _COMMENTS: Schema = {"^_": True, "^comment$": True}
 _BOUNDS = {"min": "minimum", "max": "maximum", "above": "exclusiveMinimum"}
 
 
-def config_schema(
+def build_schema(
     providers: Mapping[str, type],
     implementations: Mapping[str, type],
     stores: Mapping[str, type],
@@ -85,6 +86,24 @@ def config_schema(
         "required": ["llms", "responses"],
         "$defs": builder.definitions,
     }
+
+
+def config_schema(plugins: PluginHost) -> Schema:
+    """Return the JSON Schema of a configuration, including the installed plugins' parts."""
+    handlers: dict[str, list[type]] = {}
+    for (kind, _), handler in plugins.handlers.by_name.items():
+        if handler.settings_class is not None:
+            handlers.setdefault(kind, []).append(handler.settings_class)
+    return build_schema(
+        {name: kind.config_class for name, kind in plugins.providers.by_name.items()},
+        {kind.name: kind.settings_class for kind in (PYTHON, *plugins.implementation_types.by_name.values())},
+        {name: kind.config_class for name, kind in plugins.document_stores.by_name.items()},
+        {kind.name: kind.config_class for kind in plugins.conversation_stores.by_name.values()},
+        {name: (table.load(), table.summary) for name, table in plugins.config_tables.by_name.items()},
+        [*plugins.tools.by_name],
+        handlers,
+        {name: kind.config_class for name, kind in plugins.tool_sources.by_name.items()},
+    )
 
 
 class _Builder:
