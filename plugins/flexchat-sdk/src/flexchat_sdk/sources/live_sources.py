@@ -464,8 +464,8 @@ def _hidden_texts(tools: Iterable[SourcedTool]) -> dict[str, str]:
     """Return a sentence for each tool whose texts have invisible characters, by its name."""
     texts: dict[str, str] = {}
     for tool in tools:
-        texts = {"description": tool.description, "parameters": tool.parameters}
-        places = [place for name, value in texts.items() for place in find_hidden_places(value, name)]
+        fields: dict[str, object] = {"description": tool.description, "parameters": tool.parameters}
+        places = [place for name, value in fields.items() for place in find_hidden_places(value, name)]
         if places:
             count = counted(sum(number for _, number in places), "character")
             listing = ", ".join(place for place, _ in places[:_MAX_NAMED])
