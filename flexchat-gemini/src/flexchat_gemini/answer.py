@@ -283,8 +283,8 @@ class GeminiAnswer:
     def _take_citations(self, candidate: Mapping[str, Any]) -> None:
         metadata = candidate.get("citationMetadata")
         if isinstance(metadata, dict):  # two names: the Gemini API's, and Vertex AI's
-            found = metadata.get("citationSources", metadata.get("citations"))
-            self._citations += [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+            citations = metadata.get("citationSources", metadata.get("citations"))
+            self._citations += [c for c in citations if isinstance(c, dict)] if isinstance(citations, list) else []
         for name in ("groundingMetadata", "urlContextMetadata"):
             if candidate.get(name) and isinstance(candidate[name], dict):
                 self._citations.append({name: candidate[name]})
@@ -334,10 +334,10 @@ def _without(table: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 def _decoded(data: str) -> bytes | None:
     try:
-        found = base64.b64decode(data, validate=True)
+        decoded = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return None
-    return found if base64.b64encode(found).decode("ascii") == data else None
+    return decoded if base64.b64encode(decoded).decode("ascii") == data else None
 
 
 def _kind(mime_type: str) -> Any:

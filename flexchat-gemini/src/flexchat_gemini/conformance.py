@@ -100,8 +100,8 @@ class GeminiConformance(ProviderConformance):
 
     def read_tool_results(self, body: Any) -> list[tuple[str, str]]:
         """Return the results in a request."""
-        found = [part["functionResponse"] for part in _parts(body) if "functionResponse" in part]
-        return [(item.get("id", item["name"]), json.dumps(item["response"], ensure_ascii=False)) for item in found]
+        results = [part["functionResponse"] for part in _parts(body) if "functionResponse" in part]
+        return [(item.get("id", item["name"]), json.dumps(item["response"], ensure_ascii=False)) for item in results]
 
     def models_reply(self, ids: Sequence[str]) -> Any:
         """Return a list of models; ids with a slash are resources of another kind."""

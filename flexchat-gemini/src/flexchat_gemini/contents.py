@@ -115,13 +115,13 @@ class ContentsWriter:
             messages = media_behind_results(messages, fits_in_result)
         entries = self._histories[signatures, media].entries(messages)
         contents: list[_Content] = []
-        for message, (parts, told) in zip(messages, entries, strict=True):
+        for message, (parts, names) in zip(messages, entries, strict=True):
             if not parts:
                 continue
             kind = type(message)
             role = "model" if kind is AssistantMessage else "user"
             holds_responses = kind is ToolMessage
-            place = 0 if not holds_responses else told.place if type(told) is _Called else math.inf
+            place = 0 if not holds_responses else names.place if type(names) is _Called else math.inf
             if contents and contents[-1][:2] == (role, holds_responses):
                 contents[-1].parts.append((place, parts))
             else:
@@ -148,8 +148,8 @@ def _encode(message: Message, ids: Ids, *, signatures: bool, media: bool) -> Wir
         case SystemMessage():  # after the beginning there is no place for one
             return {"text": f"<system>\n{message.content}\n</system>"} if message.content else None
         case UserMessage():
-            shown = [_media(part, {}) for part in message.media]
-            return [{"text": message.content}, *shown] if message.content else shown
+            own_media = [_media(part, {}) for part in message.media]
+            return [{"text": message.content}, *own_media] if message.content else own_media
         case _:
             assert_never(message)
 
@@ -165,8 +165,8 @@ def _assistant(message: AssistantMessage, ids: Ids, signatures: bool) -> list[di
             parts.append(call)
             ids.note(part, _Called(part.id, calls, part.name, _wire_id(part, ids)))
             calls += 1
-        elif (said := _said_part(part, ids)) is not None:
-            parts.append(said)
+        elif (wire := _said_part(part, ids)) is not None:
+            parts.append(wire)
     return parts
 
 
@@ -193,16 +193,16 @@ def _said_part(
 
 def _side(part: AssistantPart, ids: Ids, key: str = "part") -> dict[str, Any]:
     """Return unread fields of a part: those beside its payload (key "part"), or inside it ("payload")."""
-    found = ids.ours(part.provider_data).get(key)
-    return dict(found) if isinstance(found, Mapping) else {}
+    value = ids.ours(part.provider_data).get(key)
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _function_call(call: ToolCall, ids: Ids) -> dict[str, Any]:
     wire_id = _wire_id(call, ids)
-    said: dict[str, Any] = {"id": wire_id} if wire_id else {}
+    wire: dict[str, Any] = {"id": wire_id} if wire_id else {}
     arguments = dict(sent_arguments(call.name, call.arguments or {}, PARAMETERS))
-    said |= {"name": call.name, "args": arguments, **_side(call, ids, "payload")}
-    return {"functionCall": said, **_side(call, ids)}
+    wire |= {"name": call.name, "args": arguments, **_side(call, ids, "payload")}
+    return {"functionCall": wire, **_side(call, ids)}
 
 
 def _wire_id(call: ToolCall, ids: Ids) -> str | None:
@@ -217,11 +217,11 @@ def _function_response(message: ToolMessage, call: object, media: bool) -> dict[
         media: Whether its media stand in it.
     """
     name, wire_id = (call.name, call.wire_id) if isinstance(call, _Called) else (message.name, None)
-    said: dict[str, Any] = {"id": wire_id} if wire_id else {}
+    wire: dict[str, Any] = {"id": wire_id} if wire_id else {}
     if media and message.media:
         message = with_accepted_media(message, fits_in_result)
     parts = {"parts": [_media(part, {}) for part in message.media]} if media and message.media else {}
-    return {"functionResponse": {**said, "name": name, "response": _response(message), **parts}}
+    return {"functionResponse": {**wire, "name": name, "response": _response(message), **parts}}
 
 
 def _response(message: ToolMessage) -> dict[str, Any]:
@@ -236,8 +236,8 @@ def _response(message: ToolMessage) -> dict[str, Any]:
         value = message.content
     response: dict[str, Any]
     if _is_envelope(value):
-        told: dict[str, Any] = {key: value[key] for key in ("error", "hint") if key in value}
-        response = {"output": value.get("result")} if value["success"] else told
+        fields: dict[str, Any] = {key: value[key] for key in ("error", "hint") if key in value}
+        response = {"output": value.get("result")} if value["success"] else fields
         response |= {key: value[key] for key in ("media", "left_out") if key in value}
     elif message.is_error and not (isinstance(value, dict) and "error" in value):
         response = {"error": value}

@@ -38,8 +38,8 @@ def read_embeddings(body: object) -> Embeddings:
         ValueError: It holds something else.
     """
     table = body if isinstance(body, dict) else {}
-    found = table.get("embeddings", table.get("embedding"))
-    items = found if isinstance(found, list) else [found]
+    vectors = table.get("embeddings", table.get("embedding"))
+    items = vectors if isinstance(vectors, list) else [vectors]
     tokens = known_count(table.get("usageMetadata"), "promptTokenCount")
     usage = Usage(input_tokens=tokens) if tokens is not None else None
     return Embeddings(vectors=tuple(_vector(item) for item in items), usage=usage)

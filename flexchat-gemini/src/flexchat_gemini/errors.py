@@ -96,9 +96,9 @@ def _read(body: object) -> Report:
 
 def _quotas(details: list[dict[str, Any]]) -> list[str]:
     lists = [item.get("violations") for item in details]
-    violations = [violation for found in lists if isinstance(found, list) for violation in found]
+    violations = [violation for item in lists if isinstance(item, list) for violation in item]
     ids = [violation.get("quotaId") for violation in violations if isinstance(violation, dict)]
-    return [found for found in ids if isinstance(found, str)]
+    return [item for item in ids if isinstance(item, str)]
 
 
 def _seconds(value: object) -> float | None:
@@ -117,6 +117,6 @@ def knows_no_json_schema(body: object) -> bool:
 
 def is_about_batches(error: ProviderError) -> bool:
     """Say whether a refusal of batchEmbedContents may be one of batches, so that single texts are worth a try."""
-    said = str(error).partition(": ")[2].lower()
-    is_said = isinstance(error, ProviderRequestError) and any(text in said for text in _BATCH_TEXTS)
+    message = str(error).partition(": ")[2].lower()
+    is_said = isinstance(error, ProviderRequestError) and any(text in message for text in _BATCH_TEXTS)
     return error.status == 404 or (error.status == 400 and is_said)

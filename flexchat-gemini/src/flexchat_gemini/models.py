@@ -43,20 +43,20 @@ def _capabilities(name: str, item: dict[str, object]) -> frozenset[str]:
     methods = item.get("supportedGenerationMethods")
     if not isinstance(methods, list):
         return frozenset()
-    found = set()
+    capabilities = set()
     if any(isinstance(method, str) and method.lower().endswith("embedcontents") for method in methods) or (
         "embedContent" in methods
     ):
-        found.add("embedding")
+        capabilities.add("embedding")
     if "generateContent" in methods:
         traits = traits_of(name)
         if traits is UNKNOWN:
             return frozenset()  # "chat" alone would mean that the model has no tools
-        found.add("chat")
-        found |= {"tools"} if traits.tools else set()
-        found |= {"vision", "audio"} if traits.media else set()
-        found |= {"reasoning"} if item.get("thinking") is True else set()
-    return frozenset(found)
+        capabilities.add("chat")
+        capabilities |= {"tools"} if traits.tools else set()
+        capabilities |= {"vision", "audio"} if traits.media else set()
+        capabilities |= {"reasoning"} if item.get("thinking") is True else set()
+    return frozenset(capabilities)
 
 
 ALL_LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH")

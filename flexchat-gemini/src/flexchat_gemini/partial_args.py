@@ -24,7 +24,7 @@ class PartialArgs:
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
 
-    def add(self, found: list[Any], where: str) -> None:
+    def add(self, entries: list[Any], where: str) -> None:
         """Take the ``partialArgs`` of a part.
 
         Args:
@@ -33,7 +33,7 @@ class PartialArgs:
         Raises:
             WrongShape: One of them cannot be read.
         """
-        for path, item in objects_of(found, where):
+        for path, item in objects_of(entries, where):
             if "jsonPath" not in item:
                 raise WrongShape(f"{path}.jsonPath", "text", None)
             name = text_in(item, "jsonPath", path, needed=True)
@@ -84,10 +84,10 @@ def _set_path(args: dict[str, Any], steps: list[str | int], value: Any) -> None:
                 place.append(None)
         elif not isinstance(place, dict) or not isinstance(step, str):
             raise ValueError("values that do not fit together")
-        held = place[step] if isinstance(step, int) else place.get(step)
+        current = place[step] if isinstance(step, int) else place.get(step)
         if following is None:
-            held = value
-        elif held is None:
-            held = [] if isinstance(following, int) else {}
-        place[step] = held
-        place = held
+            current = value
+        elif current is None:
+            current = [] if isinstance(following, int) else {}
+        place[step] = current
+        place = current

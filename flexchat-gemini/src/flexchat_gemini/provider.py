@@ -144,23 +144,25 @@ class GeminiProvider:
             return await post("embedContent", embed_request(texts[0], _resource(model), purpose, dimensions), left_s)
 
         async def batch(texts: Sequence[str], left_s: float | None) -> Embeddings:
-            left = TimeLeft(left_s)
+            time_left = TimeLeft(left_s)
             if model not in self._takes_no_batch:
                 requests = [embed_request(text, _resource(model), purpose, dimensions) for text in texts]
                 try:
-                    made = await post("batchEmbedContents", {"requests": requests}, left())
-                    if len(made.vectors) != 1 or len(texts) == 1:  # some answer with one vector for all texts
-                        return made
+                    embeddings = await post("batchEmbedContents", {"requests": requests}, time_left())
+                    if len(embeddings.vectors) != 1 or len(texts) == 1:  # some answer with one vector for all texts
+                        return embeddings
                 except ProviderError as error:
                     if not is_about_batches(error):
                         raise
-            made = await ONE_BY_ONE.embed(texts, one, unreadable, dimensions=dimensions, timeout_s=left())
+            embeddings = await ONE_BY_ONE.embed(texts, one, unreadable, dimensions=dimensions, timeout_s=time_left())
             self._takes_no_batch.add(model)
-            return made
+            return embeddings
 
-        made = await BATCHES.embed(texts, batch, unreadable, dimensions=dimensions, timeout_s=timeout_s)
-        vectors = made.vectors if dimensions is None else tuple(normalised(vector) for vector in made.vectors)
-        return attrs.evolve(made, vectors=vectors, model=model)
+        embeddings = await BATCHES.embed(texts, batch, unreadable, dimensions=dimensions, timeout_s=timeout_s)
+        vectors = (
+            embeddings.vectors if dimensions is None else tuple(normalised(vector) for vector in embeddings.vectors)
+        )
+        return attrs.evolve(embeddings, vectors=vectors, model=model)
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the models that the service lists; see ChatProvider."""
@@ -168,8 +170,8 @@ class GeminiProvider:
         page = ""
         for _ in range(_MAX_PAGES):
             path = f"{self._base}/models?pageSize=1000{page}"
-            found, token = await self._service.get(path, read_models, what="a list of models")
-            models += found
+            page_models, token = await self._service.get(path, read_models, what="a list of models")
+            models += page_models
             if token is None:
                 break
             page = f"&pageToken={quote(token, safe='')}"

@@ -84,12 +84,12 @@ class RequestWriter:
         for extra in (self._extra, options.extra):
             fields = _merged(fields, extra)
         if fields.get("cachedContent"):
-            held = [name for name in _HELD_BY_CACHE if fields.get(name, spliced.get(name)) is not None]
+            in_cache = [name for name in _HELD_BY_CACHE if fields.get(name, spliced.get(name)) is not None]
             for name in _HELD_BY_CACHE:
                 fields.pop(name, None)
                 spliced.pop(name, None)
-            if held:
-                warnings.append(f"cachedContent brings its own {', '.join(held)}: left out of the request")
+            if in_cache:
+                warnings.append(f"cachedContent brings its own {', '.join(in_cache)}: left out of the request")
         if "contents" not in fields:
             spliced["contents"] = self._contents.contents(
                 messages[count:], signatures=traits.signatures, media=traits.media_in_responses
@@ -119,12 +119,12 @@ class RequestWriter:
                 config["thinkingConfig"] = thinking
         return config
 
-    def _format(self, wanted: ResponseFormat, warnings: list[str]) -> dict[str, Any]:
+    def _format(self, form: ResponseFormat, warnings: list[str]) -> dict[str, Any]:
         config: dict[str, Any] = {"responseMimeType": "application/json"}
-        if wanted.type == "json_object" or wanted.schema is None:
+        if form.type == "json_object" or form.schema is None:
             return config
         field, dialect = ("responseSchema", PARAMETERS) if self.as_parameters else ("responseJsonSchema", JSON_SCHEMA)
-        rewritten = rewrite(wanted.schema, dialect)
+        rewritten = rewrite(form.schema, dialect)
         lost = [f"response format {note.pointer or '/'}: {note.message}" for note in rewritten.notes]
         warnings += [text for text, note in zip(lost, rewritten.notes, strict=True) if note.severity != "info"]
         if rewritten.schema is not None:
@@ -159,8 +159,8 @@ def _calling_config(
 def _merged(fields: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(fields)
     for name, value in extra.items():
-        held = merged.get(name)
-        merged[name] = _merged(held, value) if isinstance(held, Mapping) and isinstance(value, Mapping) else value
+        current = merged.get(name)
+        merged[name] = _merged(current, value) if isinstance(current, Mapping) and isinstance(value, Mapping) else value
     return merged
 
 
@@ -175,16 +175,16 @@ def thinking_config(reasoning: Reasoning, traits: ModelTraits, model: str) -> tu
     """Build ``thinkingConfig``. Returns it, and one warning per unsupported option."""
     effort, budget = reasoning.effort, reasoning.budget_tokens
     if traits.thinking == "none":
-        asked = effort not in (None, "none") or budget not in (None, 0) or reasoning.summary
-        return {}, (f"{model} takes no settings for thinking: left out",) if asked else ()
+        is_set = effort not in (None, "none") or budget not in (None, 0) or reasoning.summary
+        return {}, (f"{model} takes no settings for thinking: left out",) if is_set else ()
     config: dict[str, Any] = {}
     warnings: tuple[str, ...] = ()
     if traits.thinking == "budget":
-        wanted = budget if budget is not None else _BUDGETS[effort] if effort else None
-        if wanted is not None:
-            config["thinkingBudget"] = used = _nearest_budget(wanted, traits)
-            if used != wanted and (budget is not None or effort == "none"):
-                warnings = (f"{model} takes no thinking budget of {wanted} tokens: {used} is used",)
+        exact = budget if budget is not None else _BUDGETS[effort] if effort else None
+        if exact is not None:
+            config["thinkingBudget"] = used = _nearest_budget(exact, traits)
+            if used != exact and (budget is not None or effort == "none"):
+                warnings = (f"{model} takes no thinking budget of {exact} tokens: {used} is used",)
     elif effort:
         config["thinkingLevel"], warnings = _nearest_level(effort, traits, model)
         if budget is not None:  # the service refuses both together
@@ -196,19 +196,19 @@ def thinking_config(reasoning: Reasoning, traits: ModelTraits, model: str) -> tu
     return config, warnings
 
 
-def _nearest_budget(wanted: int, traits: ModelTraits) -> int:
-    if wanted == DYNAMIC or (wanted == 0 and traits.can_stop_thinking):
-        return wanted
-    return min(max(wanted, traits.min_budget), traits.max_budget)
+def _nearest_budget(budget: int, traits: ModelTraits) -> int:
+    if budget == DYNAMIC or (budget == 0 and traits.can_stop_thinking):
+        return budget
+    return min(max(budget, traits.min_budget), traits.max_budget)
 
 
 def _nearest_level(effort: str, traits: ModelTraits, model: str) -> tuple[str, tuple[str, ...]]:
     if effort == "max":
         return traits.levels[-1] if traits.thinking else "HIGH", ()
-    wanted = _LEVELS[effort]
-    place = ALL_LEVELS.index(wanted)
+    exact = _LEVELS[effort]
+    place = ALL_LEVELS.index(exact)
     # Of two that are equally far, the higher: Google reads "medium" as HIGH where there is no MEDIUM.
     used = min(reversed(traits.levels), key=lambda level: abs(ALL_LEVELS.index(level) - place))
     if effort == "none":
         return used, (f"{model} cannot be kept from thinking: {used}, its least, is used",)
-    return used, () if used == wanted else (f"{model} knows no thinking level {wanted}: {used} is used",)
+    return used, () if used == exact else (f"{model} knows no thinking level {exact}: {used} is used",)

@@ -65,9 +65,9 @@ def offered_tools(
         native, functions, is_strict = _parts_of(tool)
         if native:
             natives.append(native)
-        kept = [f for f in functions if not only or f.get("name") in only]
-        strict = strict or (is_strict and bool(kept))
-        declarations += [_as_parameters(f) if as_parameters else dict(f) for f in kept]
+        allowed = [f for f in functions if not only or f.get("name") in only]
+        strict = strict or (is_strict and bool(allowed))
+        declarations += [_as_parameters(f) if as_parameters else dict(f) for f in allowed]
     merged: tuple[Mapping[str, Any], ...] = ({"functionDeclarations": declarations},) if declarations else ()
     names = tuple(str(declaration.get("name")) for declaration in declarations)
     return OfferedTools(objects=(*natives, *merged), names=names, strict=strict)

@@ -24,31 +24,31 @@ class Catalogue:
         self._facts: dict[str, ModelFacts] = {}
         self._asking: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)
 
-    async def facts_of(self, model: str, left: TimeLeft) -> ModelFacts:
+    async def facts_of(self, model: str, time_left: TimeLeft) -> ModelFacts:
         """Return a model's facts, queried once. A failed query gives empty facts.
 
         Raises:
             ProviderError: There is no connection, so further requests would fail as well.
         """
-        found = self._facts.get(model)
-        if found is not None:
-            return found
+        facts = self._facts.get(model)
+        if facts is not None:
+            return facts
         async with self._asking[model]:
-            found = self._facts.get(model)
-            if found is None:
-                found = await self._query(model, left)
-                if found is not None:
-                    self._facts[model] = found
-        return found or UNKNOWN
+            facts = self._facts.get(model)
+            if facts is None:
+                facts = await self._query(model, time_left)
+                if facts is not None:
+                    self._facts[model] = facts
+        return facts or UNKNOWN
 
-    async def installed(self, left: TimeLeft | None = None) -> dict[str, ModelFacts]:
+    async def installed(self, time_left: TimeLeft | None = None) -> dict[str, ModelFacts]:
         """Return the facts of the installed models, by name.
 
         Raises:
             ProviderError: The server does not list its models.
         """
-        left = left or TimeLeft(None)
-        found = await self._service.get("/api/tags", read_tags, what="a list of models", timeout_s=left())
+        time_left = time_left or TimeLeft(None)
+        models = await self._service.get("/api/tags", read_tags, what="a list of models", timeout_s=time_left())
         limit = asyncio.Semaphore(_AT_ONCE)
 
         async def complete(name: str, facts: ModelFacts) -> ModelFacts:
@@ -56,16 +56,16 @@ class Catalogue:
                 return facts
             async with limit:
                 try:
-                    shown = await self.facts_of(name, left)
+                    details = await self.facts_of(name, time_left)
                 except ProviderError:
                     return facts
             return attrs.evolve(
                 facts,
-                capabilities=shown.capabilities if facts.capabilities is None else facts.capabilities,
-                context_length=facts.context_length or shown.context_length,
+                capabilities=details.capabilities if facts.capabilities is None else facts.capabilities,
+                context_length=facts.context_length or details.context_length,
             )
 
-        return dict(zip(found, await asyncio.gather(*[complete(*item) for item in found.items()]), strict=True))
+        return dict(zip(models, await asyncio.gather(*[complete(*item) for item in models.items()]), strict=True))
 
     async def able(self, capability: str) -> tuple[str, ...]:
         """Return some installed models with a capability; none if the server does not report capabilities."""
@@ -76,9 +76,9 @@ class Catalogue:
         able = [name for name, facts in installed.items() if facts.capabilities and capability in facts.capabilities]
         return tuple(able[:_MAX_NAMED])
 
-    async def _query(self, model: str, left: TimeLeft) -> ModelFacts | None:
+    async def _query(self, model: str, time_left: TimeLeft) -> ModelFacts | None:
         """Query a model's facts; None after a failure that may be transient."""
-        fields, patience_s = {"model": model}, left(_PATIENCE_S)
+        fields, patience_s = {"model": model}, time_left(_PATIENCE_S)
         try:
             return await self._service.post(
                 "/api/show", fields, read_show, what="what a model can do", model=model, timeout_s=patience_s

@@ -88,12 +88,12 @@ class ChatAnswer:
             raise WrongShape("message", "an object", chunk.get("message"))
         if message is not None:
             self._has_begun = True
-            thought, calls = message.get("thinking"), list_in(message, "tool_calls", "message", needed=True)
-            if isinstance(thought, str):
-                if thought:
-                    yield self._parts.reasoning(thought, {})
-            elif thought is not None:
-                self._parts.warn(f"thoughts are left out (message.thinking: expected text, got {type_name(thought)})")
+            reasoning, calls = message.get("thinking"), list_in(message, "tool_calls", "message", needed=True)
+            if isinstance(reasoning, str):
+                if reasoning:
+                    yield self._parts.reasoning(reasoning, {})
+            elif reasoning is not None:
+                self._parts.warn(f"thoughts are left out (message.thinking: expected text, got {type_name(reasoning)})")
             if content := text_in(message, "content", "message", needed=True):
                 yield from self._add_pieces(self._text.feed(content))
             if calls:

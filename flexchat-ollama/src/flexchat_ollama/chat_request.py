@@ -132,15 +132,15 @@ class ChatRequestWriter:
 
     def _offered(self, options: ChatOptions, warnings: list[str]) -> bytes:
         """Return the tools the model may call."""
-        made = self._tools.array(options.tools, options.allowed_tools or None)
-        if made == b"[]":
+        array = self._tools.array(options.tools, options.allowed_tools or None)
+        if array == b"[]":
             allowed = ", ".join(options.allowed_tools)
             raise ProviderRequestError(f"none of the allowed tools is offered: {allowed}", provider=SCOPE)
         if options.tool_choice == "required":
             warnings.append("Ollama cannot make a model call a tool: tool_choice 'required' is only a wish")
         if options.parallel_tool_calls is False:
             warnings.append("Ollama cannot limit an answer to one tool call: parallel_tool_calls is left out")
-        return made
+        return array
 
 
 def tool_name(tool: Mapping[str, Any]) -> str:
@@ -154,25 +154,25 @@ def _ordered(messages: Sequence[Message]) -> Sequence[Message]:
 
 def _in_call_order(messages: Sequence[Message]) -> Iterator[Message]:
     """Yield the messages, answers to the calls of one message in the order of the calls: some templates count."""
-    asked: AssistantMessage | None = None
+    caller: AssistantMessage | None = None
     answers: list[ToolMessage] = []
     for message in messages:
         if type(message) is ToolMessage:
             answers.append(message)
             continue
         if answers:
-            yield from _sorted(answers, asked)
+            yield from _sorted(answers, caller)
             answers = []
         if type(message) is AssistantMessage:
-            asked = message
+            caller = message
         yield message
-    yield from _sorted(answers, asked)
+    yield from _sorted(answers, caller)
 
 
-def _sorted(answers: list[ToolMessage], asked: AssistantMessage | None) -> list[ToolMessage]:
-    if len(answers) < 2 or asked is None:
+def _sorted(answers: list[ToolMessage], caller: AssistantMessage | None) -> list[ToolMessage]:
+    if len(answers) < 2 or caller is None:
         return answers
-    order = {call.id: at for at, call in enumerate(asked.tool_calls)}
+    order = {call.id: at for at, call in enumerate(caller.tool_calls)}
     return sorted(answers, key=lambda answer: order.get(answer.tool_call_id, len(order)))
 
 
@@ -187,8 +187,8 @@ def _encode(message: Message, ids: Ids) -> WireMessage:
             return _assistant(message, ids)
         case ToolMessage():
             name = getattr(ids.answered, "name", message.name)
-            named = {"tool_name": name} if name else {}
-            return {"role": "tool", **named, "tool_call_id": ids.answered, "content": message.content}
+            name_field = {"tool_name": name} if name else {}
+            return {"role": "tool", **name_field, "tool_call_id": ids.answered, "content": message.content}
         case _:
             assert_never(message)
 
@@ -203,12 +203,12 @@ def _assistant(message: AssistantMessage, ids: Ids) -> WireMessage:
                 thoughts.append(part.text)
             case ToolCall():
                 items.append(_call(part, ids))
-    said: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
-    if thought := "".join(thoughts):
-        said["thinking"] = thought
+    wire: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
+    if thinking := "".join(thoughts):
+        wire["thinking"] = thinking
     if items:
-        said["tool_calls"] = items
-    return said if said["content"] or len(said) > 2 else None
+        wire["tool_calls"] = items
+    return wire if wire["content"] or len(wire) > 2 else None
 
 
 def _call(call: ToolCall, ids: Ids) -> dict[str, Any]:
@@ -237,8 +237,8 @@ def _medium(part: MediaPart) -> str:
     return base64.b64encode(part.data).decode()
 
 
-def _format(wanted: ResponseFormat) -> Any:
-    return "json" if wanted.type == "json_object" or wanted.schema is None else dict(wanted.schema)
+def _format(form: ResponseFormat) -> Any:
+    return "json" if form.type == "json_object" or form.schema is None else dict(form.schema)
 
 
 def _table(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -111,8 +111,8 @@ class OllamaConformance(ProviderConformance):
         """Return vectors."""
         return {"model": self.model, "embeddings": vectors}
 
-    def other_reply(self, asked: Any) -> Any:
+    def other_reply(self, request: Any) -> Any:
         """Every model that is asked for can do everything."""
-        if not asked.url.endswith("/api/show"):
+        if not request.url.endswith("/api/show"):
             return None
         return {"capabilities": ["completion", "tools", "thinking", "vision"], "details": {"context_length": 8192}}

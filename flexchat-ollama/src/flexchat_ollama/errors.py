@@ -114,17 +114,17 @@ REFUSALS = Refusals(provider="ollama", rows=_ROWS, read=_read)
 
 
 def cannot_call_tools(
-    model: str | None, others: Sequence[str], known: Mapping[str, Any] | None = None
+    model: str | None, others: Sequence[str], facts: Mapping[str, Any] | None = None
 ) -> ProviderRequestError:
     """Return the error for tools that are offered to a model which has none.
 
     Args:
         others: Installed models that have them.
-        known: What is known of the refusal, if the server refused.
+        facts: What is known of the refusal, if the server refused.
     """
-    known = {"provider": "ollama", "model": model, **(known or {})}
+    facts = {"provider": "ollama", "model": model, **(facts or {})}
     hint = f"of the installed models these can: {', '.join(others)}" if others else "choose a model that can"
-    return ProviderRequestError(f"{model or 'the model'} cannot call tools: {hint}", kind="unsupported_tools", **known)
+    return ProviderRequestError(f"{model or 'the model'} cannot call tools: {hint}", kind="unsupported_tools", **facts)
 
 
 def lacks_capability(model: str, capability: str) -> ProviderRequestError:

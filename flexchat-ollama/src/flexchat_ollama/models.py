@@ -65,14 +65,14 @@ def read_tags(body: object) -> dict[str, ModelFacts]:
     items = body.get("models") if isinstance(body, dict) else None
     if not isinstance(items, list):
         raise ValueError("no list of models")
-    found = {}
+    models = {}
     for item in items:
         if not isinstance(item, dict):
             continue
         name = item.get("model") or item.get("name")
         if name and isinstance(name, str):
-            found[name] = _facts(item)
-    return found
+            models[name] = _facts(item)
+    return models
 
 
 def model_info(name: str, facts: ModelFacts) -> ModelInfo:
@@ -86,11 +86,11 @@ def model_info(name: str, facts: ModelFacts) -> ModelInfo:
 
 
 def _facts(item: Mapping[str, object]) -> ModelFacts:
-    told, details, digest = item.get("capabilities"), item.get("details"), item.get("digest")
+    listed, details, digest = item.get("capabilities"), item.get("details"), item.get("digest")
     capabilities = None
-    if isinstance(told, list) and told:
+    if isinstance(listed, list) and listed:
         capabilities = frozenset(
-            _CAPABILITIES[word] for word in told if isinstance(word, str) and word in _CAPABILITIES
+            _CAPABILITIES[word] for word in listed if isinstance(word, str) and word in _CAPABILITIES
         )
     return ModelFacts(
         capabilities=capabilities,
@@ -104,14 +104,14 @@ def _context_length(info: object) -> int | None:
     """Find ``<architecture>.context_length`` in ``model_info``."""
     if not isinstance(info, dict):
         return None
-    named = _length(info, f"{info.get('general.architecture')}.context_length")
-    return named or next((_length(info, key) for key in info if str(key).endswith(".context_length")), None)
+    own = _length(info, f"{info.get('general.architecture')}.context_length")
+    return own or next((_length(info, key) for key in info if str(key).endswith(".context_length")), None)
 
 
 def _length(table: object, key: str) -> int | None:
     """Return a length in a table; None for one that is not positive."""
-    found = known_count(table, key)
-    return found if found is not None and found > 0 else None
+    length = known_count(table, key)
+    return length if length is not None and length > 0 else None
 
 
 def _parameter(text: object, name: str) -> int | None:

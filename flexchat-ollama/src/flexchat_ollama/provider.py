@@ -119,12 +119,12 @@ class OllamaProvider:
             )
 
         unreadable = functools.partial(self._service.unreadable, model=model)
-        found = await BATCHES.embed(texts, ask, unreadable, dimensions=dimensions, timeout_s=timeout_s)
-        length = len(found.vectors[0]) if found.vectors else dimensions
+        embeddings = await BATCHES.embed(texts, ask, unreadable, dimensions=dimensions, timeout_s=timeout_s)
+        length = len(embeddings.vectors[0]) if embeddings.vectors else dimensions
         if dimensions in (None, length):
-            return found
+            return embeddings
         warning = f"the vectors have {length} dimensions, not {dimensions}: {model} or the server cannot"
-        return attrs.evolve(found, warnings=(warning,))
+        return attrs.evolve(embeddings, warnings=(warning,))
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the models that the server lists; see ChatProvider."""

@@ -56,7 +56,7 @@ def think_value(reasoning: Reasoning | None, model: str, default: Think | None) 
 
 def _of_effort(effort: str, model: str) -> tuple[Think, str]:
     name = model.rpartition("/")[2]
-    levels = next((known for known in _KNOWN if name.startswith(known.prefix)), None)
+    levels = next((candidate for candidate in _KNOWN if name.startswith(candidate.prefix)), None)
     if effort == "none":
         if levels is None or levels.can_stop:
             return False, ""

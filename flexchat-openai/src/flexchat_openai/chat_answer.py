@@ -109,14 +109,14 @@ class AnswerDraft:
         """
         field = self._reasoning_field
         for name in _REASONING_FIELDS if field is None else (field,):
-            thought = delta.get(name)
-            if isinstance(thought, str):
-                if thought:
+            reasoning = delta.get(name)
+            if isinstance(reasoning, str):
+                if reasoning:
                     self._reasoning_field = name
-                    yield self._add_reasoning(thought)
+                    yield self._add_reasoning(reasoning)
                     break
-            elif thought is not None:
-                self.warn(f"reasoning is left out ({where}.{name}: expected text, got {type_name(thought)})")
+            elif reasoning is not None:
+                self.warn(f"reasoning is left out ({where}.{name}: expected text, got {type_name(reasoning)})")
         if details := delta.get("reasoning_details"):
             self._add_details(details)
         content = delta.get("content")
@@ -252,8 +252,8 @@ class AnswerDraft:
             else:
                 if isinstance(kind, str) and kind not in _WITHOUT_TEXT and not _THOUGHT_KEYS & part.keys():
                     raise WrongShape(f"{where}[{at}] of type {kind[:40]!r}", "text, a refusal or a thought", part)
-                for thought in _thoughts(part):
-                    yield self._add_reasoning(thought)
+                for reasoning in _thoughts(part):
+                    yield self._add_reasoning(reasoning)
 
     def _add_call(self, fragment: dict[str, Any], path: str, whole: bool) -> Iterator[ChatEvent]:
         if not self._calls.calls:
@@ -314,13 +314,13 @@ def _cached(raw: Mapping[str, Any]) -> int | None:
         (raw, "prompt_cache_hit_tokens"),
         (raw, "cached_tokens"),
     )
-    return next((found for table, key in places if (found := known_count(table, key)) is not None), None)
+    return next((count for table, key in places if (count := known_count(table, key)) is not None), None)
 
 
 def _thoughts(part: Mapping[str, Any]) -> Iterator[str]:
     """Yield the texts of a reasoning part: ``thinking`` (Mistral: a list), or ``summary`` (Databricks)."""
-    found = part.get("thinking") or part.get("summary")
-    for item in found if isinstance(found, list) else [{"text": found}]:
+    content = part.get("thinking") or part.get("summary")
+    for item in content if isinstance(content, list) else [{"text": content}]:
         text = item.get("text") if isinstance(item, dict) else None
         if isinstance(text, str) and text:
             yield text

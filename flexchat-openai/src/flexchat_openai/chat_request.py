@@ -170,7 +170,7 @@ def _with_one_instruction(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _assistant(message: AssistantMessage, ids: Ids, *, needs_reasoning: bool) -> WireMessage:
-    said: dict[str, Any] = {"role": "assistant", "content": None}
+    wire: dict[str, Any] = {"role": "assistant", "content": None}
     texts, refusals, items = [], [], []
     for part in message.parts:
         match part:
@@ -181,23 +181,23 @@ def _assistant(message: AssistantMessage, ids: Ids, *, needs_reasoning: bool) ->
             case ToolCall():
                 items.append(_call(part, ids))
             case ReasoningPart():
-                said.update(ids.ours(part.provider_data).get("message", {}))
+                wire.update(ids.ours(part.provider_data).get("message", {}))
     content = "".join(texts)
     if content:
-        said["content"] = content
+        wire["content"] = content
     elif refusals and all(ids.is_ours(r.provider_data) for r in refusals):
-        said["content"] = [{"type": "refusal", "refusal": "".join(r.text for r in refusals)}]
+        wire["content"] = [{"type": "refusal", "refusal": "".join(r.text for r in refusals)}]
     elif refusals:
-        said["content"] = "".join(r.text for r in refusals)
+        wire["content"] = "".join(r.text for r in refusals)
     if [item["type"] for item in items] == [FUNCTION_CALL]:
-        said[FUNCTION_CALL] = items[0]["function"]
+        wire[FUNCTION_CALL] = items[0]["function"]
     elif items:
-        said["tool_calls"] = items
-    elif not said["content"]:
+        wire["tool_calls"] = items
+    elif not wire["content"]:
         return None  # servers refuse an empty message
     if needs_reasoning:
-        said.setdefault("reasoning_content", " ")
-    return said
+        wire.setdefault("reasoning_content", " ")
+    return wire
 
 
 def _call(call: ToolCall, ids: Ids) -> dict[str, Any]:
@@ -208,10 +208,10 @@ def _call(call: ToolCall, ids: Ids) -> dict[str, Any]:
     else:
         wire_id = ids.of(call)
     if data.get("type") == "custom":
-        said = {"custom": {"name": call.name, "input": call.raw_arguments or ""}}
+        wire = {"custom": {"name": call.name, "input": call.raw_arguments or ""}}
     else:
-        said = {"function": {"name": call.name, "arguments": ids.arguments(call)}}
-    return {"id": wire_id, "type": "function", **said, **data}
+        wire = {"function": {"name": call.name, "arguments": ids.arguments(call)}}
+    return {"id": wire_id, "type": "function", **wire, **data}
 
 
 def _response_format(form: ResponseFormat) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -50,15 +50,15 @@ def _in_order(items: list[tuple[str, dict[str, Any]]]) -> list[Sequence[float]]:
 
 def _vector(path: str, value: object) -> Sequence[float]:
     """Return a list of numbers, or the little-endian floats in a base64 text."""
-    found = value
-    if isinstance(found, str):
+    vector = value
+    if isinstance(vector, str):
         try:
-            data = base64.b64decode(found, validate=True)
-            found = [*struct.unpack(f"<{len(data) // 4}f", data)]
+            data = base64.b64decode(vector, validate=True)
+            vector = [*struct.unpack(f"<{len(data) // 4}f", data)]
         except (ValueError, struct.error):
-            found = None
-    if isinstance(found, list) and found and set(map(type, found)) <= {float, int}:
+            vector = None
+    if isinstance(vector, list) and vector and set(map(type, vector)) <= {float, int}:
         with contextlib.suppress(OverflowError, ValueError):
-            if math.isfinite(math.fsum(found)):
-                return found
+            if math.isfinite(math.fsum(vector)):
+                return vector
     raise WrongShape(f"{path}.embedding", "a list of numbers", value)

@@ -43,20 +43,20 @@ def _capabilities(item: dict[str, Any]) -> set[str]:
     """Read a model's capabilities from a server that lists all of them: a missing one is not supported."""
     if item.get("type") == "embedding":  # Together
         return {"embedding"}
-    told = item.get("capabilities")
-    if isinstance(told, dict) and "completion_chat" in told:
-        return {word for key, word in _MISTRAL.items() if told.get(key) is True}
+    listed = item.get("capabilities")
+    if isinstance(listed, dict) and "completion_chat" in listed:
+        return {word for key, word in _MISTRAL.items() if listed.get(key) is True}
     parameters, architecture = item.get("supported_parameters"), item.get("architecture")
     if not isinstance(parameters, list) or not isinstance(architecture, dict):
         return set()
-    found = {"chat"}  # OpenRouter
-    found |= {"tools"} if "tools" in parameters else set()
-    found |= {"reasoning"} if "reasoning" in parameters else set()
+    capabilities = {"chat"}  # OpenRouter
+    capabilities |= {"tools"} if "tools" in parameters else set()
+    capabilities |= {"reasoning"} if "reasoning" in parameters else set()
     modalities = architecture.get("input_modalities")
     if isinstance(modalities, list):
-        found |= {"vision"} if "image" in modalities else set()
-        found |= {"audio"} if "audio" in modalities else set()
-    return found
+        capabilities |= {"vision"} if "image" in modalities else set()
+        capabilities |= {"audio"} if "audio" in modalities else set()
+    return capabilities
 
 
 def _context_length(item: dict[str, Any]) -> int | None:

@@ -27,13 +27,13 @@ def effort_for(reasoning: Reasoning, model: str, traits: ModelTraits | None, api
     effort = reasoning.effort
     if effort is None or traits is None:
         return effort, warnings
-    known = [e for e in traits.efforts if not (e == "max" and api == "chat")]
-    if effort in known or (effort == "none" and not known):
-        return (effort if known else None), warnings
-    if not known:
+    efforts = [e for e in traits.efforts if not (e == "max" and api == "chat")]
+    if effort in efforts or (effort == "none" and not efforts):
+        return (effort if efforts else None), warnings
+    if not efforts:
         warnings.append(f"{model} does not reason: the reasoning effort is left out")
         return None, warnings
-    nearest = _nearest(effort, known)
+    nearest = _nearest(effort, efforts)
     warnings.append(f"{model} does not support reasoning effort '{effort}' here: '{nearest}' is sent")
     return nearest, warnings
 
@@ -52,7 +52,7 @@ def drop_refused(fields: dict[str, Any], model: str, traits: ModelTraits, effort
     return [f"{model} does not accept {' or '.join(dropped)}: left out"] if dropped else []
 
 
-def _nearest(effort: str, known: Sequence[str]) -> str:
+def _nearest(effort: str, efforts: Sequence[str]) -> str:
     """Return the nearest known effort, the higher of two: "none" is not less thinking but no thinking."""
-    wanted = _EFFORTS.index(effort)
-    return min(known, key=lambda e: (abs(_EFFORTS.index(e) - wanted), -_EFFORTS.index(e)))
+    place = _EFFORTS.index(effort)
+    return min(efforts, key=lambda e: (abs(_EFFORTS.index(e) - place), -_EFFORTS.index(e)))

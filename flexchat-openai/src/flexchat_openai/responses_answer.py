@@ -141,13 +141,13 @@ class ResponseDraft:
         self.take_frame(response)
         streamed = [*self._items]
         for place, (_, item) in enumerate(objects_of(list_in(response, "output"), "output")):
-            known = streamed[place] if place < len(streamed) else None
-            if known is None or known.kind != kind_of(item):
-                known = next((d for d in streamed if d.is_done and id_of(d.item) == id_of(item) is not None), None)
-            if known is None:
+            match = streamed[place] if place < len(streamed) else None
+            if match is None or match.kind != kind_of(item):
+                match = next((d for d in streamed if d.is_done and id_of(d.item) == id_of(item) is not None), None)
+            if match is None:
                 yield from self._finish(self._open(item, None), item)
-            elif not known.is_done:
-                yield from self._finish(known, item)
+            elif not match.is_done:
+                yield from self._finish(match, item)
         for draft in self._items:
             if not draft.is_done:  # a server that neither marks an item as done nor sends its full text
                 yield from self._finish(draft, draft.item)
@@ -182,8 +182,8 @@ class ResponseDraft:
         if index is not None and (placed := [draft for draft in mine if draft.index == index]):
             return placed[-1]
         loose = [draft for draft in mine if index is None or draft.index is None]
-        if item_id and (named := next((d for d in loose if d.item.get("id") == item_id), None)):
-            return named
+        if item_id and (same_id := next((d for d in loose if d.item.get("id") == item_id), None)):
+            return same_id
         loose = [draft for draft in loose if not draft.is_done]
         if len(loose) > 1:
             raise WrongShape("output_index", "the number of an item", index)
@@ -208,10 +208,10 @@ class ResponseDraft:
                 yield TextDelta(draft.position, rest)
         elif draft.kind == "function_call":
             name_of(item)
-            said, draft.pieces = draft.text, [arguments_of(item)]
+            before, draft.pieces = draft.text, [arguments_of(item)]
             if not draft.announced:
                 yield from self._announce(draft, at_last=True)
-            elif rest := _rest(said, draft.text):
+            elif rest := _rest(before, draft.text):
                 yield ToolCallDelta(draft.position, rest)
 
     def _announce(self, draft: ItemDraft, *, at_last: bool = False) -> Iterator[ChatEvent]:
@@ -251,15 +251,15 @@ class ResponseDraft:
             return [(draft.position, _call(draft, ours, ids, is_cut))]
         if draft.kind == "message":
             text, refusal = text_of(item), refusal_of(item)
-            made: list[tuple[int, AssistantPart]] = []
+            placed: list[tuple[int, AssistantPart]] = []
             if text:
-                made.append((draft.position, TextPart(text=text, citations=annotations_of(item), provider_data=ours)))
+                placed.append((draft.position, TextPart(text=text, citations=annotations_of(item), provider_data=ours)))
             if refusal:
                 if text:  # the item goes back with the first of its parts
                     ours = self._parts.ours({"continues": True})
-                made.append((draft.refusal_position, RefusalPart(text=refusal, provider_data=ours)))
-            if made:
-                return made
+                placed.append((draft.refusal_position, RefusalPart(text=refusal, provider_data=ours)))
+            if placed:
+                return placed
         return [(draft.position, OpaquePart(kind=draft.kind or "item", provider_data=ours))]
 
     def _finish_reason(self, response: Mapping[str, Any]) -> tuple[str, str]:
@@ -300,8 +300,8 @@ def _call(draft: ItemDraft, ours: ProviderData, ids: WireIds, is_cut: bool) -> T
     return call
 
 
-def _rest(said: str, whole: str) -> str:
-    return whole[len(said) :] if whole.startswith(said) else ""
+def _rest(before: str, whole: str) -> str:
+    return whole[len(before) :] if whole.startswith(before) else ""
 
 
 def usage_of(raw: object) -> Usage | None:

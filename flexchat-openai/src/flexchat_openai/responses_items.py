@@ -49,13 +49,13 @@ def thought_of(item: Mapping[str, Any]) -> str:
 
 def annotations_of(item: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """Return the citations in a message item."""
-    found: list[Mapping[str, Any]] = []
+    collected: list[Mapping[str, Any]] = []
     content = item.get("content")
     for part in content if isinstance(content, list) else ():
         annotations = part.get("annotations") if isinstance(part, dict) else None
         if isinstance(annotations, list):
-            found.extend(a for a in annotations if isinstance(a, dict))
-    return tuple(found)
+            collected.extend(a for a in annotations if isinstance(a, dict))
+    return tuple(collected)
 
 
 def arguments_of(item: Mapping[str, Any]) -> str:

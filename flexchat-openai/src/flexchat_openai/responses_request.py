@@ -204,20 +204,20 @@ def _consistent(items: Sequence[_Item]) -> list[Mapping[str, Any]]:
 
     Source: 400 "Item 'rs_…' of type 'reasoning' was provided without its required following item.", and its reverse.
     """
-    kept: list[_Item] = []
+    rest: list[_Item] = []
     is_followed = False
     for item in reversed(items):
         if item.item.get("type") != "reasoning":
             is_followed = item.follows
         elif not is_followed:
             continue
-        kept.append(item)
-    made = []
-    thought = [item.item.get("id") for item in kept if item.item.get("type") == "reasoning"]
-    for item in reversed(kept):
-        is_orphan = item.after is not None and item.after not in thought
-        made.append({k: v for k, v in item.item.items() if k != "id"} if is_orphan else item.item)
-    return made
+        rest.append(item)
+    sent = []
+    reasoning_ids = [item.item.get("id") for item in rest if item.item.get("type") == "reasoning"]
+    for item in reversed(rest):
+        is_orphan = item.after is not None and item.after not in reasoning_ids
+        sent.append({k: v for k, v in item.item.items() if k != "id"} if is_orphan else item.item)
+    return sent
 
 
 def _table(value: Any) -> dict[str, Any]:
@@ -247,9 +247,9 @@ def fits_in_result(part: MediaPart) -> bool:
 
 
 def _result_output(message: ToolMessage) -> str | list[dict[str, Any]]:
-    shown = with_accepted_media(message, fits_in_result)
-    text = {"type": "input_text", "text": shown.content}
-    return [text, *map(_media, shown.media)] if shown.media else shown.content
+    accepted = with_accepted_media(message, fits_in_result)
+    text = {"type": "input_text", "text": accepted.content}
+    return [text, *map(_media, accepted.media)] if accepted.media else accepted.content
 
 
 def _media(part: MediaPart) -> dict[str, Any]:

@@ -17,9 +17,9 @@ def sent_schema(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping
     Args:
         strict: True: if a strict form exists at all, even if some meaning is lost. None: only if nothing is lost.
     """
-    made, is_strict = _in_a_dialect(schema, strict)
+    rewritten, is_strict = _in_a_dialect(schema, strict)
     # What no dialect can express is sent unchanged: the service may accept it, and reports what it cannot use.
-    return schema if made is None else made, is_strict
+    return schema if rewritten is None else rewritten, is_strict
 
 
 def sent_parameters(tool: ToolDefinition, strict: bool | None) -> tuple[Mapping[str, Any], bool]:
@@ -28,8 +28,8 @@ def sent_parameters(tool: ToolDefinition, strict: bool | None) -> tuple[Mapping[
     Raises:
         ProviderRequestError: No dialect can express them; kind "invalid_schema".
     """
-    made, is_strict = _in_a_dialect(tool.parameters, strict)
-    return require_parameters(tool, LOOSE) if made is None else made, is_strict
+    rewritten, is_strict = _in_a_dialect(tool.parameters, strict)
+    return require_parameters(tool, LOOSE) if rewritten is None else rewritten, is_strict
 
 
 def _in_a_dialect(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping[str, Any] | None, bool]:

@@ -147,8 +147,10 @@ class MessagesAnswer:
         self._open.append(begun)
         match begun.kind:
             case "text":
-                found = rest.pop("citations", None)
-                begun.citations += [c for c in found if isinstance(c, Mapping)] if isinstance(found, list) else []
+                citations = rest.pop("citations", None)
+                begun.citations += (
+                    [c for c in citations if isinstance(c, Mapping)] if isinstance(citations, list) else []
+                )
                 yield from self._say(begun, text_in(block, "text", where, needed=True))
                 rest.pop("text", None)
             case "thinking":
@@ -189,9 +191,11 @@ class MessagesAnswer:
                 raise WrongShape("delta.type", f"what belongs to a {block.kind} block", kind)
             case _ if block.kind not in ("text", "thinking", "tool_use"):
                 for name, value in delta.items():
-                    held = block.rest.get(name)
+                    current = block.rest.get(name)
                     if name != "type":
-                        block.rest[name] = held + value if isinstance(held, str) and isinstance(value, str) else value
+                        block.rest[name] = (
+                            current + value if isinstance(current, str) and isinstance(value, str) else value
+                        )
         return ()
 
     def _block(self, index: object) -> Block | None:
@@ -227,18 +231,18 @@ class MessagesAnswer:
         self._has_text = True
         return (TextDelta(block.at, text),)
 
-    def _think(self, block: Block, thought: object) -> tuple[ChatEvent, ...]:
-        if isinstance(thought, str):
-            return self._say(block, thought)
-        if thought is not None:
+    def _think(self, block: Block, text: object) -> tuple[ChatEvent, ...]:
+        if isinstance(text, str):
+            return self._say(block, text)
+        if text is not None:
             self._parts.warn("a thought of the answer cannot be read, and is left out")
         return ()
 
     def _place(self, block: Block) -> None:
         """Reserve the block's position; its content is final only when the block stops."""
         if block.at < 0:
-            held = OpaquePart(kind=block.kind, provider_data=self._parts.ours({}))
-            block.at = self._last_at = self._parts.add(held)
+            placeholder = OpaquePart(kind=block.kind, provider_data=self._parts.ours({}))
+            block.at = self._last_at = self._parts.add(placeholder)
 
     def _end_call(self, *, is_last: bool = False) -> Iterator[ChatEvent]:
         """Emit the ended call, if any. It is delayed, because the service reports truncation only afterwards."""
@@ -261,9 +265,9 @@ class MessagesAnswer:
         raw, details = self._stop_reason, self._details
         if text := why_it_ended(raw, details, has_text=self._has_text, has_calls=self._has_calls):
             self._parts.warn(text)
-        said = known_text(details.get("explanation")) if isinstance(details, Mapping) else None
-        if raw == "refusal" and said and not self._has_text:
-            self._parts.add(RefusalPart(text=said))
+        explanation = known_text(details.get("explanation")) if isinstance(details, Mapping) else None
+        if raw == "refusal" and explanation and not self._has_text:
+            self._parts.add(RefusalPart(text=explanation))
         data = {"container": self._container} if self._container else {}
         if raw is not None and raw in _KEPT_STOPS:
             data["stop_reason"] = raw
@@ -297,10 +301,10 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
 
 
 def _needed(chunk: dict[str, Any], key: str) -> dict[str, Any]:
-    found = object_in(chunk, key, needed=True)
-    if found is None:
+    table = object_in(chunk, key, needed=True)
+    if table is None:
         raise WrongShape(key, "an object", None)
-    return found
+    return table
 
 
 _REASONS = {
@@ -331,8 +335,10 @@ def why_it_ended(raw: str | None, details: object, *, has_text: bool, has_calls:
     finish, is_empty = finish_word(raw), not has_text and not has_calls
     if finish == "refusal":
         table = details if isinstance(details, dict) else {}
-        said = [text for key in ("category", "explanation") if isinstance(text := table.get(key), str) and text]
-        return f"the service refused to let the model answer ({': '.join(said)[:_MAX_TEXT_CHARS] or 'no reason given'})"
+        reasons = [text for key in ("category", "explanation") if isinstance(text := table.get(key), str) and text]
+        return (
+            f"the service refused to let the model answer ({': '.join(reasons)[:_MAX_TEXT_CHARS] or 'no reason given'})"
+        )
     if raw == "model_context_window_exceeded":
         return "the conversation and the answer together are longer than the model can read: the answer is cut off"
     if finish == "length" and is_empty:

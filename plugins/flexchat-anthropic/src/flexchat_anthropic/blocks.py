@@ -52,28 +52,28 @@ class Block:
         Raises:
             WrongShape: The input is not an object.
         """
-        name, given = self.rest["name"], self.rest.get("input", {})
+        name, input = self.rest["name"], self.rest.get("input", {})
         rest = {key: value for key, value in self.rest.items() if key not in ("name", "input", "id")}
-        known: dict[str, Any] = {"wire_id": self.wire_id, "provider_data": parts.ours(_data_to_return(rest))}
+        fields: dict[str, Any] = {"wire_id": self.wire_id, "provider_data": parts.ours(_data_to_return(rest))}
         text = "".join(self.pieces)
-        if text or given == {}:
-            return with_own_names(ToolCall.from_text(name, text, truncated=is_cut, **known)), ""
-        if not isinstance(given, Mapping):
-            raise WrongShape(f"the input of the call of {name[:100]}", "an object", given)
+        if text or input == {}:
+            return with_own_names(ToolCall.from_text(name, text, truncated=is_cut, **fields)), ""
+        if not isinstance(input, Mapping):
+            raise WrongShape(f"the input of the call of {name[:100]}", "an object", input)
         try:
-            text = to_text(finite(given))
+            text = to_text(finite(input))
         except RecursionError:
             text = "[]"  # not an object, and so not run
         if is_cut or text == "[]":
-            return ToolCall.from_text(name, text, truncated=is_cut, **known), text
-        return with_own_names(ToolCall.from_object(name, given, **known)), text
+            return ToolCall.from_text(name, text, truncated=is_cut, **fields), text
+        return with_own_names(ToolCall.from_object(name, input, **fields)), text
 
     def part(self, parts: AnswerParts) -> AssistantPart:
         """Return the part that it is, if it is not a call."""
         text = "".join(self.pieces)
         if self.kind == "text":
-            kept = _data_to_return(self.rest)
-            data = parts.ours(kept) if kept or self.citations else None
+            own = _data_to_return(self.rest)
+            data = parts.ours(own) if own or self.citations else None
             return TextPart(text=text, citations=tuple(self.citations), provider_data=data)
         if self.kind == "thinking":
             return ReasoningPart(text=text, redacted=not text, provider_data=parts.ours(_data_to_return(self.rest)))

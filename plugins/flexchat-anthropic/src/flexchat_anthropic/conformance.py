@@ -92,8 +92,8 @@ class AnthropicConformance(ProviderConformance):
 
     def read_tool_results(self, body: Any) -> list[tuple[str, str]]:
         """Return the results in a request."""
-        found = [block for block in _blocks(body) if block["type"] == "tool_result"]
-        return [(block["tool_use_id"], _text(block["content"])) for block in found]
+        results = [block for block in _blocks(body) if block["type"] == "tool_result"]
+        return [(block["tool_use_id"], _text(block["content"])) for block in results]
 
     def models_reply(self, ids: Sequence[str]) -> Any:
         """Return a page of models, the last."""
@@ -125,8 +125,8 @@ def _in_pieces(block: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str,
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
             return {**block, "thinking": "", "signature": ""}, deltas
         case _:
-            written = json.dumps(block["input"], ensure_ascii=False) if block["input"] else ""
-            pieces = ["", *_cut(written)]
+            text = json.dumps(block["input"], ensure_ascii=False) if block["input"] else ""
+            pieces = ["", *_cut(text)]
             return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
 
 

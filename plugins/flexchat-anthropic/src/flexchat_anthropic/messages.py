@@ -84,8 +84,8 @@ def container_of(messages: Sequence[Message], origin: str) -> str | None:
         if type(message) is UserMessage:
             return None
         if type(message) is AssistantMessage:
-            found = _of_message(message, origin).get("container")
-            return found if isinstance(found, str) else None
+            container = _of_message(message, origin).get("container")
+            return container if isinstance(container, str) else None
     return None
 
 
@@ -198,8 +198,8 @@ def _encode(message: Message, ids: Ids, *, thinking: bool) -> WireMessage:
             blocks += [{"type": "text", "text": message.content}] if message.content.strip() else []
             return {"role": "user", "content": blocks}
         case AssistantMessage():
-            made = [_part(part, ids, thinking) for part in message.parts]
-            return {"role": "assistant", "content": [block for block in made if block is not None]}
+            encoded = [_part(part, ids, thinking) for part in message.parts]
+            return {"role": "assistant", "content": [block for block in encoded if block is not None]}
         case _:
             assert_never(message)
 
@@ -210,19 +210,19 @@ def _part(part: AssistantPart, ids: Ids, thinking: bool) -> dict[str, Any] | Non
     rest = _block(part.provider_data) if ours else {}
     match part:
         case TextPart():
-            said: dict[str, Any] = {"type": "text", "text": part.text}
-            said |= {"citations": [*part.citations]} if ours and part.citations else {}
-            return _and_rest(said, rest) if part.text.strip() else None
+            wire: dict[str, Any] = {"type": "text", "text": part.text}
+            wire |= {"citations": [*part.citations]} if ours and part.citations else {}
+            return _and_rest(wire, rest) if part.text.strip() else None
         case ToolCall():
             wire_id = _wire_id(part, ids)
             ids.note(part, wire_id)
-            said = {
+            wire = {
                 "type": "tool_use",
                 "id": wire_id,
                 "name": part.name,
                 "input": dict(sent_arguments(part.name, part.arguments or {}, LOOSE)),
             }
-            return _and_rest(said, rest)
+            return _and_rest(wire, rest)
         case ReasoningPart():
             if not (ours and thinking):
                 return None
@@ -250,12 +250,12 @@ def _wire_id(call: ToolCall, ids: Ids) -> str:
     return wire_id
 
 
-def _in_blocks(said: WireMessage) -> _Blocks | None:
+def _in_blocks(wire: WireMessage) -> _Blocks | None:
     """Encode a message block by block, for what comes before and behind it."""
-    assert said is None or isinstance(said, Mapping)
-    if said is None or not said["content"]:
+    assert wire is None or isinstance(wire, Mapping)
+    if wire is None or not wire["content"]:
         return None
-    role, blocks = said["role"], said["content"]
+    role, blocks = wire["role"], wire["content"]
     are_results = role == "user" and blocks[0]["type"] == "tool_result"
     return _Blocks(role, are_results, tuple(map(replayed, blocks)))
 
@@ -271,12 +271,12 @@ def _of_message(message: AssistantMessage, origin: str) -> Mapping[str, Any]:
 
 def _block(data: ProviderData | None) -> dict[str, Any]:
     """Return a block's fields that are not represented in the part; all fields of an opaque one."""
-    found = data.data.get("block") if data is not None else None
-    return dict(found) if isinstance(found, Mapping) else {}
+    block = data.data.get("block") if data is not None else None
+    return dict(block) if isinstance(block, Mapping) else {}
 
 
-def _and_rest(said: dict[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
-    return said | {name: value for name, value in rest.items() if name not in said} if rest else said
+def _and_rest(wire: dict[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
+    return wire | {name: value for name, value in rest.items() if name not in wire} if rest else wire
 
 
 def _turn(turns: list[_Turn], role: str) -> _Turn:
@@ -313,9 +313,9 @@ def _end(turns: list[_Turn], prefill: bool) -> tuple[str, ...]:
 
 
 def _mark(turn: _Turn, mark: Mapping[str, Any]) -> None:
-    held = turn.blocks or turn.results
-    if held[-1].startswith(_MARKABLE):
-        held[-1] = held[-1][:-1] + b',"cache_control":' + to_bytes(mark) + b"}"
+    blocks = turn.blocks or turn.results
+    if blocks[-1].startswith(_MARKABLE):
+        blocks[-1] = blocks[-1][:-1] + b',"cache_control":' + to_bytes(mark) + b"}"
 
 
 _HEADS = {"user": b'{"role":"user","content":[', "assistant": b'{"role":"assistant","content":['}
@@ -330,11 +330,11 @@ def _result_content(message: ToolMessage) -> str | list[dict[str, Any]]:
 
     Source: 400 "all content must be type 'text' if 'is_error' is true".
     """
-    shown = with_accepted_media(message, fits_in_result)
-    if not shown.media:
-        return shown.content
-    text = [{"type": "text", "text": shown.content}] if shown.content.strip() else []
-    return [*text, *map(_media, shown.media)]
+    accepted = with_accepted_media(message, fits_in_result)
+    if not accepted.media:
+        return accepted.content
+    text = [{"type": "text", "text": accepted.content}] if accepted.content.strip() else []
+    return [*text, *map(_media, accepted.media)]
 
 
 def _media(part: MediaPart) -> dict[str, Any]:

@@ -61,14 +61,14 @@ def _model(item: Mapping[str, object]) -> ModelInfo:
     )
 
 
-def _capabilities(told: object) -> frozenset[str]:
+def _capabilities(listed: object) -> frozenset[str]:
     """Read a model's capabilities. All models support chat and tools, which the service does not list."""
-    if not isinstance(told, dict):
+    if not isinstance(listed, dict):
         return frozenset()
-    found = {"chat", "tools"}
-    found |= {"vision"} if _is_supported(told.get("image_input")) else set()
-    found |= {"reasoning"} if _is_supported(told.get("thinking")) else set()
-    return frozenset(found)
+    capabilities = {"chat", "tools"}
+    capabilities |= {"vision"} if _is_supported(listed.get("image_input")) else set()
+    capabilities |= {"reasoning"} if _is_supported(listed.get("thinking")) else set()
+    return frozenset(capabilities)
 
 
 def _is_supported(value: object) -> bool:

@@ -101,16 +101,16 @@ class AnthropicProvider:
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Return the answer to one request; see ChatProvider."""
-        left = TimeLeft(options.timeout_s)
+        time_left = TimeLeft(options.timeout_s)
         self._service.check_key()
-        limit = await self._max_tokens(model, options, left)
+        limit = await self._max_tokens(model, options, time_left)
         stream = limit > MAX_UNSTREAMED_TOKENS
         path, answer = f"{self._base}/messages", MessagesAnswer(self.endpoint)
         write = self._write(messages, model, options, stream=stream, limit=limit)
         if stream:
-            events = self._service.pieces(path, write, answer, model=model, timeout_s=left())
+            events = self._service.pieces(path, write, answer, model=model, timeout_s=time_left())
             return result_of([event async for event in events])
-        return await self._service.answer(path, write, answer, model=model, timeout_s=left())
+        return await self._service.answer(path, write, answer, model=model, timeout_s=time_left())
 
     def stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
@@ -131,10 +131,10 @@ class AnthropicProvider:
         for _ in range(_MAX_PAGES):
             page = f"&after_id={quote(after, safe='')}" if after else ""
             path = f"{self._base}/models?limit=1000{page}"
-            found = await self._service.get(path, read_models, what="a list of models")
-            models += found.models
-            self._limits.update(found.limits)
-            after = found.after
+            answer = await self._service.get(path, read_models, what="a list of models")
+            models += answer.models
+            self._limits.update(answer.limits)
+            after = answer.after
             if after is None:
                 break
         return models
@@ -166,22 +166,22 @@ class AnthropicProvider:
 
         return write
 
-    async def _max_tokens(self, model: str, options: ChatOptions, left: TimeLeft) -> int:
+    async def _max_tokens(self, model: str, options: ChatOptions, time_left: TimeLeft) -> int:
         """Return the longest answer to ask for."""
-        known = self._writer.known_max_tokens(model, options)
-        limit = await self._told_limit(model, left) if known is None else known
+        configured = self._writer.known_max_tokens(model, options)
+        limit = await self._told_limit(model, time_left) if configured is None else configured
         return self._writer.with_room(limit, model, options)
 
-    async def _told_limit(self, model: str, left: TimeLeft) -> int:
+    async def _told_limit(self, model: str, time_left: TimeLeft) -> int:
         """Query the service, once, for the maximum output of a model that is not in the table."""
         if model not in self._limits:
             path = f"{self._base}/models/{quote(model, safe='')}"
             try:
-                answer = await self._service.http.get(path, timeout_s=left(_LOOK_UP_S))
+                answer = await self._service.http.get(path, timeout_s=time_left(_LOOK_UP_S))
             except ProviderError:
                 return FALLBACK_MAX_TOKENS  # the chat request will report the cause
             if answer.status == 429 or answer.status >= 500:
                 return FALLBACK_MAX_TOKENS
-            found = longest_answer(refusal_data(answer.body)) if answer.status < 400 else None
-            self._limits[model] = found or FALLBACK_MAX_TOKENS
+            limit = longest_answer(refusal_data(answer.body)) if answer.status < 400 else None
+            self._limits[model] = limit or FALLBACK_MAX_TOKENS
         return self._limits[model]

@@ -63,8 +63,8 @@ class RequestWriter:
 
     def known_max_tokens(self, model: str, options: ChatOptions) -> int | None:
         """Return the maximum output tokens from rule, config or table; None if none of them sets it."""
-        wanted = self._wanted_max_tokens(options)
-        return traits_of(model).max_tokens if wanted is None else wanted
+        max_tokens = self._wanted_max_tokens(options)
+        return traits_of(model).max_tokens if max_tokens is None else max_tokens
 
     def with_room(self, max_tokens: int, model: str, options: ChatOptions) -> int:
         """Raise max_tokens above the thinking budget, unless the rule or the config sets it."""
@@ -102,10 +102,8 @@ class RequestWriter:
                 fields = _merged(fields, extra)
             if "messages" in fields:
                 return Body.of(fields, warnings=warnings)
-            written, lost = self._messages.messages(
-                messages, thinking=thinking, prefill=traits.prefill, mark=self._cache
-            )
-            return Body.of(fields, {"messages": written}, (*warnings, *lost))
+            turns, lost = self._messages.messages(messages, thinking=thinking, prefill=traits.prefill, mark=self._cache)
+            return Body.of(fields, {"messages": turns}, (*warnings, *lost))
         except (TypeError, ValueError, RecursionError) as error:
             raise ProviderRequestError(f"the request cannot be written as JSON: {error}") from error
 
@@ -137,9 +135,9 @@ class RequestWriter:
         output: dict[str, Any] = {"effort": thinking.effort} if thinking.effort else {}
         instructions = instructions_of(messages)
         if options.response_format is not None:
-            form, told = _format(options.response_format, model, traits, warnings)
+            form, format_fields = _format(options.response_format, model, traits, warnings)
             output |= form
-            instructions = "\n\n".join(text for text in (instructions, told) if text)
+            instructions = "\n\n".join(text for text in (instructions, format_fields) if text)
         if output:
             fields["output_config"] = output
         if instructions:
@@ -235,29 +233,29 @@ def _tool_choice(
     return choice
 
 
-def _format(wanted: ResponseFormat, model: str, traits: ModelTraits, warnings: list[str]) -> tuple[dict[str, Any], str]:
+def _format(form: ResponseFormat, model: str, traits: ModelTraits, warnings: list[str]) -> tuple[dict[str, Any], str]:
     """Build ``output_config``, or an instruction for the system prompt where the format is not supported."""
-    if wanted.type == "json_object" or wanted.schema is None:
+    if form.type == "json_object" or form.schema is None:
         return {}, _FORM
-    schema = rewrite(wanted.schema, STRICT).schema if traits.strict else None
+    schema = rewrite(form.schema, STRICT).schema if traits.strict else None
     if schema is not None:
         return {"format": {"type": "json_schema", "schema": schema}}, ""
-    if wanted.strict:
+    if form.strict:
         why = (
             "the answer's schema cannot be said strictly" if traits.strict else f"{model} takes no schema of an answer"
         )
         warnings.append(f"{why}: the model is told it, and not held to it")
-    return {}, f"{_FORM} It fits this JSON Schema:\n{to_text(wanted.schema)}"
+    return {}, f"{_FORM} It fits this JSON Schema:\n{to_text(form.schema)}"
 
 
 def _merged(fields: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(fields)
     for name, value in extra.items():
-        held = merged.get(name)
-        if isinstance(held, Mapping) and isinstance(value, Mapping):
-            merged[name] = _merged(held, value)
-        elif name == "tools" and isinstance(held, list) and isinstance(value, list | tuple):
-            merged[name] = [*value, *held]  # the service's own before ours, whose last may carry the cache's mark
+        current = merged.get(name)
+        if isinstance(current, Mapping) and isinstance(value, Mapping):
+            merged[name] = _merged(current, value)
+        elif name == "tools" and isinstance(current, list) and isinstance(value, list | tuple):
+            merged[name] = [*value, *current]  # the service's own before ours, whose last may carry the cache's mark
         else:
             merged[name] = value
     return merged
@@ -305,11 +303,11 @@ def thinking_for(reasoning: Reasoning | None, traits: ModelTraits, model: str, m
     """
     if reasoning is None:
         return Thinking(happens=traits.thinks)
-    effort, wanted = reasoning.effort, reasoning.budget_tokens
+    effort, requested = reasoning.effort, reasoning.budget_tokens
     if traits.thinking == "none":
-        asked = effort not in (None, "none") or wanted not in (None, 0) or reasoning.summary
-        return Thinking(warnings=(f"{model} does not think: left out",) if asked else ())
-    if effort == "none" or (effort is None and wanted == 0):
+        is_set = effort not in (None, "none") or requested not in (None, 0) or reasoning.summary
+        return Thinking(warnings=(f"{model} does not think: left out",) if is_set else ())
+    if effort == "none" or (effort is None and requested == 0):
         return _off(traits, model)
     warnings: list[str] = []
     config: dict[str, Any] | None = None
@@ -319,23 +317,23 @@ def thinking_for(reasoning: Reasoning | None, traits: ModelTraits, model: str, m
         if used < MIN_BUDGET:
             text = f"{model} thinks on at least {MIN_BUDGET} tokens, max_tokens is {max_tokens}: thinking is left out"
             return Thinking(happens=traits.thinks, warnings=(text,))
-        if wanted is not None and used != wanted:
-            warnings.append(f"{model} takes no thinking budget of {wanted} tokens here: {used} is used")
+        if requested is not None and used != requested:
+            warnings.append(f"{model} takes no thinking budget of {requested} tokens here: {used} is used")
         config = {"type": "enabled", "budget_tokens": used}
     elif traits.thinking == "budget":
         if reasoning.summary:
             warnings.append(f"{model} thinks only where an effort or a budget is set: there are no thoughts to show")
     else:
         config = {"type": "adaptive"}
-        if wanted is not None:
+        if requested is not None:
             warnings.append(f"{model} decides itself how many tokens it thinks: the budget is left out; set an effort")
     if config is not None and reasoning.summary is not None:
         config["display"] = "summarized" if reasoning.summary else "omitted"
-    said = None
+    level = None
     if effort and traits.efforts:
-        said, unsupported_options = _nearest_effort(effort, traits, model)
+        level, unsupported_options = _nearest_effort(effort, traits, model)
         warnings += unsupported_options
-    return Thinking(config=config, effort=said, happens=config is not None, warnings=tuple(warnings))
+    return Thinking(config=config, effort=level, happens=config is not None, warnings=tuple(warnings))
 
 
 def _off(traits: ModelTraits, model: str) -> Thinking:
@@ -348,8 +346,8 @@ def _off(traits: ModelTraits, model: str) -> Thinking:
 
 
 def _nearest_effort(effort: str, traits: ModelTraits, model: str) -> tuple[str, list[str]]:
-    wanted = "low" if effort == "minimal" else effort
-    place = ALL_EFFORTS.index(wanted)
+    exact = "low" if effort == "minimal" else effort
+    place = ALL_EFFORTS.index(exact)
     # Of two that are equally far, the higher.
-    used = min(reversed(traits.efforts), key=lambda known: abs(ALL_EFFORTS.index(known) - place))
+    used = min(reversed(traits.efforts), key=lambda candidate: abs(ALL_EFFORTS.index(candidate) - place))
     return used, [] if used == effort else [f"{model} knows no effort '{effort}': '{used}' is used"]

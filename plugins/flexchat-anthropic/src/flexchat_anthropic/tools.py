@@ -49,23 +49,23 @@ def offered_tools(tools: Sequence[Mapping[str, Any]], only: Collection[str] = ()
         strict: Whether the model takes strict tools.
     """
     objects = [_own_form(tool) for tool in tools]
-    kept = [tool for tool in objects if not only or not _is_function(tool) or tool.get("name") in only]
-    names = tuple(str(tool.get("name")) for tool in kept if _is_function(tool))
-    held = [tool for tool in kept if tool.get("strict") is True]
-    if not held or (strict and not _too_complex(held)):
-        return OfferedTools(objects=tuple(kept), names=names)
+    allowed = [tool for tool in objects if not only or not _is_function(tool) or tool.get("name") in only]
+    names = tuple(str(tool.get("name")) for tool in allowed if _is_function(tool))
+    strict_tools = [tool for tool in allowed if tool.get("strict") is True]
+    if not strict_tools or (strict and not _too_complex(strict_tools)):
+        return OfferedTools(objects=tuple(allowed), names=names)
     why = "more than the service compiles in one request" if strict else "which this model does not take"
-    loose = [{k: v for k, v in tool.items() if k != "strict"} if tool in held else tool for tool in kept]
-    text = f"{len(held)} tools are strict, {why}: strict is left out"
+    loose = [{k: v for k, v in tool.items() if k != "strict"} if tool in strict_tools else tool for tool in allowed]
+    text = f"{len(strict_tools)} tools are strict, {why}: strict is left out"
     return OfferedTools(objects=tuple(loose), names=names, warnings=(text,))
 
 
 def _tool(tool: ToolDefinition) -> dict[str, Any]:
-    made = {"name": tool.name, "description": tool.description}
+    fields = {"name": tool.name, "description": tool.description}
     schema = sent_parameters(tool.name, tool.parameters, STRICT) if tool.strict else None
     if schema is not None:
-        return {**made, "input_schema": schema, "strict": True}
-    return {**made, "input_schema": require_parameters(tool, LOOSE)}
+        return {**fields, "input_schema": schema, "strict": True}
+    return {**fields, "input_schema": require_parameters(tool, LOOSE)}
 
 
 def _is_function(tool: Mapping[str, Any]) -> bool:
@@ -78,11 +78,11 @@ def _own_form(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     if _is_function(tool) or "name" not in flat or not ("parameters" in flat or flat is function):
         return tool
     parameters = flat.get("parameters")
-    made = {k: flat[k] for k in ("name", "description", "strict") if flat.get(k) is not None}
+    fields = {k: flat[k] for k in ("name", "description", "strict") if flat.get(k) is not None}
     if not isinstance(parameters, Mapping):
-        return {**made, "input_schema": {"type": "object", "properties": {}}}
+        return {**fields, "input_schema": {"type": "object", "properties": {}}}
     dialect = STRICT if flat.get("strict") is True else LOOSE
-    return {**made, "input_schema": sent_parameters(str(flat["name"]), parameters, dialect) or parameters}
+    return {**fields, "input_schema": sent_parameters(str(flat["name"]), parameters, dialect) or parameters}
 
 
 def _too_complex(tools: Sequence[Mapping[str, Any]]) -> bool:
@@ -104,5 +104,5 @@ def _schemas(schema: object) -> Iterator[Mapping[str, Any]]:
 
 
 def _table(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = schema.get(key)
-    return found if isinstance(found, Mapping) else {}
+    value = schema.get(key)
+    return value if isinstance(value, Mapping) else {}

@@ -112,17 +112,17 @@ def _reasoning(model: BaseChatModel, reasoning: Reasoning, warnings: list[str]) 
     return changes
 
 
-def _format(model: BaseChatModel, wanted: ResponseFormat, warnings: list[str]) -> dict[str, Any]:
+def _format(model: BaseChatModel, spec: ResponseFormat, warnings: list[str]) -> dict[str, Any]:
     profile = getattr(model, "profile", None)
     takes = _is(type(model), _TAKES_FORMAT) or (isinstance(profile, Mapping) and profile.get("structured_output"))
-    free = wanted.type == "json_object" or wanted.schema is None
+    free = spec.type == "json_object" or spec.schema is None
     if not takes or (free and _is(type(model), _NO_FREE_JSON)):
         warnings.append(f"{_name(model)} does not support structured output: response_format is left out")
         return {}
     if free:
         return {"response_format": {"type": "json_object"}}
-    form: dict[str, Any] = {"name": wanted.name, "schema": dict(wanted.schema or {})}
-    form |= {"strict": wanted.strict} if wanted.strict is not None else {}
+    form: dict[str, Any] = {"name": spec.name, "schema": dict(spec.schema or {})}
+    form |= {"strict": spec.strict} if spec.strict is not None else {}
     return {"response_format": {"type": "json_schema", "json_schema": form}}
 
 

@@ -170,8 +170,8 @@ class PostgresqlConversations:
         """List the messages of a conversation's turns for later turns; see HistoryStore."""
         who, which = _key("tenant", tenant), _key("conversation", conversation)
         serial, _, id = (after or "").partition(" ")
-        known = (int(serial) if serial.isdecimal() and len(serial) < 19 else -1, id if id == storable(id) else "")
-        values = (who, which, *known, who, which)
+        marker = (int(serial) if serial.isdecimal() and len(serial) < 19 else -1, id if id == storable(id) else "")
+        values = (who, which, *marker, who, which)
 
         async def read(connection: Connection, is_again: bool) -> builtins.list[tuple[int, str, str | None]]:
             cursor = await self.connections.execute(connection, _NEW_HISTORY, values)

@@ -130,34 +130,36 @@ def verdicts_of(cls: type, make: Callable[[], Any], module: str = "") -> Iterato
     from .laws.law import expected_failure, laws_of
 
     for name, _ in laws_of(cls):
-        known = expected_failure(getattr(cls, name))
-        spoken = name.removeprefix("test_").replace("_", " ")
+        reason = expected_failure(getattr(cls, name))
+        words = name.removeprefix("test_").replace("_", " ")
         try:
             getattr(make(), name)()
         except unittest.SkipTest as skip:
-            yield Verdict(law=spoken, status="skipped", reason=str(skip))
+            yield Verdict(law=words, status="skipped", reason=str(skip))
         except ModuleNotFoundError as error:
             if error.name not in _OF_THE_EXTRA:
-                yield Verdict(law=spoken, status="broken", reason=_explain(error, module))
+                yield Verdict(law=words, status="broken", reason=_explain(error, module))
             else:
-                yield Verdict(law=spoken, status="skipped", reason=NEEDS_EXTRA)
+                yield Verdict(law=words, status="skipped", reason=NEEDS_EXTRA)
         except Exception as error:  # noqa: BLE001  whatever the plugin does is its verdict
-            yield Verdict(law=spoken, status="expected" if known else "broken", reason=known or _explain(error, module))
+            yield Verdict(
+                law=words, status="expected" if reason else "broken", reason=reason or _explain(error, module)
+            )
         else:
-            yield Verdict(law=spoken, status="kept")
+            yield Verdict(law=words, status="kept")
 
 
 def _entry_point(name: str) -> importlib.metadata.EntryPoint:
     groups = (ENTRY_POINT_GROUP, GATES_GROUP)
-    found = {entry.name: entry for group in groups for entry in importlib.metadata.entry_points(group=group)}
-    if name in found:
-        return found[name]
-    by_package = {entry.dist.name: entry for entry in found.values() if entry.dist is not None}
+    entries = {entry.name: entry for group in groups for entry in importlib.metadata.entry_points(group=group)}
+    if name in entries:
+        return entries[name]
+    by_package = {entry.dist.name: entry for entry in entries.values() if entry.dist is not None}
     if name in by_package:
         return by_package[name]
-    known = sorted(found)
-    hint = did_you_mean(name, [*known, *by_package])
-    known_names = ", ".join(known) or "none"
+    names = sorted(entries)
+    hint = did_you_mean(name, [*names, *by_package])
+    known_names = ", ".join(names) or "none"
     raise UnknownPluginError(f"no plugin is called '{name}'{hint or f' (installed: {known_names})'}")
 
 

@@ -42,8 +42,8 @@ class Scripted(ProviderConformance):
         self, calls: Sequence[tuple[str, Mapping[str, Any]]], *, text: str = "", finish: str = "tool_calls"
     ) -> Any:
         """Return a reply that asks for tools."""
-        named = [{"name": name, "arguments": arguments} for name, arguments in calls]
-        return {"text": text or None, "tool_calls": named}
+        calls_json = [{"name": name, "arguments": arguments} for name, arguments in calls]
+        return {"text": text or None, "tool_calls": calls_json}
 
     def error_reply(self, kind: str) -> tuple[int, Any] | None:
         """Return a reply that is an error."""

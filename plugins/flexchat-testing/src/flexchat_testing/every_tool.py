@@ -87,11 +87,11 @@ class EveryToolProvider:
         """Do nothing: there is nothing to release."""
 
     def _arguments_for(self, tool: str, schema: Mapping[str, Any], model: str) -> Mapping[str, Any]:
-        given = self._arguments.get(tool)
-        if given is not None:
-            return given
-        made: Mapping[str, Any] = self._example(tool, schema, model)
-        return made
+        fixed = self._arguments.get(tool)
+        if fixed is not None:
+            return fixed
+        arguments: Mapping[str, Any] = self._example(tool, schema, model)
+        return arguments
 
     def _example(self, what: str, schema: Mapping[str, Any], model: str) -> Any:
         try:
@@ -105,10 +105,10 @@ class EveryToolProvider:
 
 def _called(messages: Sequence[Message]) -> list[str]:
     """Return the names of the tools called since the user's last message."""
-    found: list[str] = []
+    names: list[str] = []
     for message in reversed(messages):
         if message.role == "user":
             break
         if isinstance(message, AssistantMessage):
-            found = [call.name for call in message.tool_calls] + found
-    return found
+            names = [call.name for call in message.tool_calls] + names
+    return names

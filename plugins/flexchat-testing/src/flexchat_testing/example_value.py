@@ -89,10 +89,10 @@ def _merged(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> d
             last = alternatives[-1]  # a recursive type ends in its last alternative, which is often null
             parts.append(last if depth >= MAX_DEPTH else alternatives[0])
     for part in parts if depth < 3 * MAX_DEPTH else ():
-        found = _merged(part, root, depth + 1) if isinstance(part, Mapping) else {}
-        properties = {**merged.get("properties", {}), **found.get("properties", {})}
-        required = [*merged.get("required", ()), *found.get("required", ())]
-        merged = {**found, **merged}
+        inner = _merged(part, root, depth + 1) if isinstance(part, Mapping) else {}
+        properties = {**merged.get("properties", {}), **inner.get("properties", {})}
+        required = [*merged.get("required", ()), *inner.get("required", ())]
+        merged = {**inner, **merged}
         if properties:
             merged["properties"] = properties
         if required:
@@ -101,11 +101,11 @@ def _merged(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> d
 
 
 def _referred(reference: str, root: Mapping[str, Any]) -> Any:
-    found: Any = root
+    value: Any = root
     for step in reference.removeprefix("#").split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
-        found = found.get(step, {}) if isinstance(found, Mapping) else {}
-    return found
+        value = value.get(step, {}) if isinstance(value, Mapping) else {}
+    return value
 
 
 def _object(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> dict[str, Any]:

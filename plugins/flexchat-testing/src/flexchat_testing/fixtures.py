@@ -55,8 +55,8 @@ def chat_from_config(recorded_events: RecordedEvents) -> Callable[..., FlexChat]
     """
 
     def make(source: Any, *, tools: Iterable[ToolLike] = (), hooks: Iterable[object] = (), **models: Any) -> FlexChat:
-        written = read_config(source).document.data.get("llms")
-        names = written if isinstance(written, dict) else {}
+        llms = read_config(source).document.data.get("llms")
+        names = llms if isinstance(llms, dict) else {}
         doubles = {name: ScriptedProvider(()) for name in names}
         doubles |= {name: ScriptedProvider(each) if _are_replies(each) else each for name, each in models.items()}
         return FlexChat.from_config(source, tools=tools, providers=doubles, hooks=[recorded_events, *hooks])
@@ -64,8 +64,8 @@ def chat_from_config(recorded_events: RecordedEvents) -> Callable[..., FlexChat]
     return make
 
 
-def _are_replies(given: Any) -> bool:
-    return isinstance(given, Iterable) and not isinstance(given, str)
+def _are_replies(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str)
 
 
 @pytest.fixture
@@ -84,13 +84,13 @@ def flexchat_app(plugin_host: PluginHost) -> Callable[..., FlexChat]:
         tools_table: Mapping[str, Any] | None = None,
         **tables: Any,
     ) -> FlexChat:
-        given = model if isinstance(model, ScriptedProvider) else ScriptedProvider(model)
+        provider = model if isinstance(model, ScriptedProvider) else ScriptedProvider(model)
         config = {
             "llms": {"scripted": {"provider": "scripted"}},
             "responses": [{"llm": "scripted", "model": "scripted", "tools": {"enabled": True}, **(rule or {})}],
             "tools": {"enabled": True, **(tools_table or {})},
             **tables,
         }
-        return FlexChat.from_config(config, tools=tools, providers={"scripted": given}, plugins=plugin_host)
+        return FlexChat.from_config(config, tools=tools, providers={"scripted": provider}, plugins=plugin_host)
 
     return make

@@ -35,7 +35,7 @@ class HashingEmbedder:
 
     def count(self, purpose: str = "document") -> int:
         """Count the texts embedded for this purpose."""
-        return sum(1 for asked, _ in self.asked if asked == purpose)
+        return sum(1 for one, _ in self.asked if one == purpose)
 
     def _vector(self, text: str) -> list[float]:
         vector = [0.0] * self.dimensions

@@ -70,16 +70,16 @@ class ReplayTransport(httpx.AsyncBaseTransport):
         Raises:
             AssertionError: The request is not the recorded one, or there is none left.
         """
-        asked = _request_record(request, await request.aread())
+        record = _request_record(request, await request.aread())
         if self.served >= len(self._exchanges):
             raise AssertionError(
-                f"nothing is recorded for request {self.served + 1}, {asked['method']} {asked['path']}: "
+                f"nothing is recorded for request {self.served + 1}, {record['method']} {record['path']}: "
                 f"the recording has {len(self._exchanges)}"
             )
         exchange = self._exchanges[self.served]
-        found = differences(exchange["request"], asked, ignore=self._ignored)
-        if found:
-            lines = "\n".join(f"  {difference}" for difference in found[:20])
+        mismatches = differences(exchange["request"], record, ignore=self._ignored)
+        if mismatches:
+            lines = "\n".join(f"  {difference}" for difference in mismatches[:20])
             raise AssertionError(f"request {self.served + 1} is not the recorded one:\n{lines}")
         self.served += 1
         response = exchange["response"]
@@ -96,37 +96,39 @@ class ReplayTransport(httpx.AsyncBaseTransport):
         Raises:
             AssertionError: Some were not.
         """
-        left = len(self._exchanges) - self.served
-        if left:
-            raise AssertionError(f"{left} of {len(self._exchanges)} recorded exchanges were not asked for")
+        remaining = len(self._exchanges) - self.served
+        if remaining:
+            raise AssertionError(f"{remaining} of {len(self._exchanges)} recorded exchanges were not asked for")
 
 
-def differences(expected: Mapping[str, Any], got: Mapping[str, Any], *, ignore: Sequence[str] = ()) -> list[Difference]:
+def differences(
+    expected: Mapping[str, Any], actual: Mapping[str, Any], *, ignore: Sequence[str] = ()
+) -> list[Difference]:
     """Return where a request differs from the recorded one."""
-    found: list[Difference] = []
+    mismatches: list[Difference] = []
     for field, value in expected.items():
-        theirs = got.get(field)
+        theirs = actual.get(field)
         if field == "headers":
             value = {name.lower(): text for name, text in (value or {}).items()}
             theirs = {name: text for name, text in (theirs or {}).items() if name in value}
-        found += _compared(f"/{field}", value, theirs, ignore)
-    return found
+        mismatches += _compared(f"/{field}", value, theirs, ignore)
+    return mismatches
 
 
 _ABSENT = type("Absent", (), {"__repr__": lambda self: "nothing"})()
 
 
-def _compared(pointer: str, expected: Any, got: Any, ignore: Sequence[str]) -> list[Difference]:
+def _compared(pointer: str, expected: Any, actual: Any, ignore: Sequence[str]) -> list[Difference]:
     if any(pointer == skipped or pointer.startswith(f"{skipped}/") for skipped in ignore):
         return []
-    if isinstance(expected, Mapping) and isinstance(got, Mapping):
-        keys = [*expected, *(key for key in got if key not in expected)]
-        pairs = [(f"{pointer}/{_escaped(key)}", expected.get(key, _ABSENT), got.get(key, _ABSENT)) for key in keys]
-    elif isinstance(expected, list) and isinstance(got, list):
-        most = max(len(expected), len(got))
-        pairs = [(f"{pointer}/{i}", _at(expected, i), _at(got, i)) for i in range(most)]
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        keys = [*expected, *(key for key in actual if key not in expected)]
+        pairs = [(f"{pointer}/{_escaped(key)}", expected.get(key, _ABSENT), actual.get(key, _ABSENT)) for key in keys]
+    elif isinstance(expected, list) and isinstance(actual, list):
+        most = max(len(expected), len(actual))
+        pairs = [(f"{pointer}/{i}", _at(expected, i), _at(actual, i)) for i in range(most)]
     else:
-        return [] if _same(expected, got) else [Difference(pointer, expected, got)]
+        return [] if _same(expected, actual) else [Difference(pointer, expected, actual)]
     return [difference for pair in pairs for difference in _compared(*pair, ignore)]
 
 

@@ -32,7 +32,7 @@ def says(text: str, *, finish_reason: str | None = "stop", **rest: Any) -> ChatR
 
 
 def calls(
-    *named: tuple[str, Arguments], text: str | None = None, finish_reason: str | None = "tool_calls", **rest: Any
+    *pairs: tuple[str, Arguments], text: str | None = None, finish_reason: str | None = "tool_calls", **rest: Any
 ) -> ChatResult:
     """Return an answer that asks for tools: ``calls(("get_weather", {"city": "Rome"}), ("echo", "{broken"))``.
 
@@ -40,11 +40,11 @@ def calls(
         text: The model's text beside the calls.
     """
     parts = [TextPart(text=text)] if text else []
-    asked = [
-        ToolCall.from_text(name, given) if isinstance(given, str) else ToolCall.from_object(name, given)
-        for name, given in named
+    tool_calls = [
+        ToolCall.from_text(name, arguments) if isinstance(arguments, str) else ToolCall.from_object(name, arguments)
+        for name, arguments in pairs
     ]
-    return ChatResult(message=AssistantMessage(parts=(*parts, *asked)), finish_reason=finish_reason, **rest)
+    return ChatResult(message=AssistantMessage(parts=(*parts, *tool_calls)), finish_reason=finish_reason, **rest)
 
 
 @attrs.frozen(kw_only=True)
@@ -117,16 +117,16 @@ class ScriptedProvider:
         Raises:
             AssertionError: Some were not.
         """
-        left = len(self._replies) - len(self.requests)
-        if left > 0:
-            raise AssertionError(f"{left} of {len(self._replies)} scripted replies were not asked for")
+        remaining = len(self._replies) - len(self.requests)
+        if remaining > 0:
+            raise AssertionError(f"{remaining} of {len(self._replies)} scripted replies were not asked for")
 
     def _exhausted(self, messages: Sequence[Message]) -> str:
         last = messages[-1] if messages else None
-        asked = f"{last.role}: {(last.content or '')[:200]!r}" if last is not None else "nothing"
+        message = f"{last.role}: {(last.content or '')[:200]!r}" if last is not None else "nothing"
         return (
             f"the script has no reply to request {len(self.requests)}: it has {len(self._replies)}. "
-            f"The last message was {asked}. Add a reply, or set repeat"
+            f"The last message was {message}. Add a reply, or set repeat"
         )
 
 

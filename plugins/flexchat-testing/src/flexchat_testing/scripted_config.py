@@ -88,8 +88,8 @@ class ScriptedReply:
         usage = None if self.usage is None else Usage(**attrs.asdict(self.usage))
         if not self.tool_calls:
             return says(self.text or "", finish_reason=self.finish_reason or "stop", usage=usage)
-        named = [(call.name, call.arguments) for call in self.tool_calls]
-        return calls(*named, text=self.text, finish_reason=self.finish_reason or "tool_calls", usage=usage)
+        pairs = [(call.name, call.arguments) for call in self.tool_calls]
+        return calls(*pairs, text=self.text, finish_reason=self.finish_reason or "tool_calls", usage=usage)
 
 
 _ERRORS: dict[str, Callable[[str], ProviderError]] = {

@@ -80,11 +80,11 @@ class ScriptedSource:
 
 def sourced(name: str, description: str = "", **rest: Any) -> SourcedTool:
     """Return a tool of a source, as short as tests want it: a mock that reads, and takes a text ``q``."""
-    made: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "description": description or f"The tool {name}.",
         "parameters": {"type": "object", "properties": {"q": {"type": "string"}}},
         "implementation": "mock",
         "settings": {"mock_response": {"answered by": name}},
         "effect": "read",
     }
-    return SourcedTool(name=name, **(made | rest))
+    return SourcedTool(name=name, **(fields | rest))

@@ -118,8 +118,8 @@ def new(context: CommandContext, kind: str, name: str, place: str) -> None:
     if kind == "command" and name in _commands():
         raise UsageError(f"a command called '{name}' is installed already: put your own name before it, 'acme-{name}'")
     folder = Path(place) / name
-    written = write(folder, files_of(kind, name))
-    _report(folder, written, kind, context)
+    files = write(folder, files_of(kind, name))
+    _report(folder, files, kind, context)
 
 
 def files_of(kind: str, name: str) -> dict[str, str]:
@@ -135,14 +135,14 @@ def files_of(kind: str, name: str) -> dict[str, str]:
         "{{next}}": _minor(1),
     }
     root = importlib.resources.files("flexchat_testing").joinpath("templates", kind)
-    found = {}
+    files = {}
     for path, text in _templates(root, ""):
         path = path.removesuffix(".txt").replace("MODULE", module)
         path = ".gitignore" if path == "gitignore" else path
         for placeholder, word in words.items():
             text = text.replace(placeholder, word)
-        found[path] = text
-    return dict(sorted(found.items()))
+        files[path] = text
+    return dict(sorted(files.items()))
 
 
 def write(folder: Path, files: Mapping[str, str]) -> list[Path]:
@@ -205,13 +205,13 @@ def _minor(further: int) -> str:
     return f"{major}.{int(minor) + further}"
 
 
-def _report(folder: Path, written: list[Path], kind: str, context: CommandContext) -> None:
+def _report(folder: Path, files: list[Path], kind: str, context: CommandContext) -> None:
     terminal = context.terminal
     if context.json:
-        terminal.json({"folder": str(folder), "kind": kind, "files": [str(path) for path in written]})
+        terminal.json({"folder": str(folder), "kind": kind, "files": [str(path) for path in files]})
         return
     place = os.path.join(os.curdir, folder)  # pip takes a bare name for a package in its index
-    terminal.out(f"wrote {folder} ({len(written)} files)", "bold")
+    terminal.out(f"wrote {folder} ({len(files)} files)", "bold")
     terminal.out("next:")
     terminal.out(f'  pip install -e "{place}[test]"')
     terminal.out(f"  pytest {_quoted(str(folder))}")

@@ -54,21 +54,24 @@ class AnswerLaws(ProviderKit):
         """An answer with a value of a wrong type is an error, or read completely: no text and no call is left out."""
         for stream in self.ways:
             for reply in self._replies_with_all():
-                said = _text_and_calls(await self.result(reply, stream=stream))
+                expected = _text_and_calls(await self.result(reply, stream=stream))
                 for place, odd in _changed(self.answer(reply, stream=stream), wrong_types):
                     async with self.serving(odd) as (provider, _):
                         try:
-                            got = _text_and_calls(await self.chat(provider, stream=stream))
+                            actual = _text_and_calls(await self.chat(provider, stream=stream))
                         except ProviderError:
                             continue
-                    require(got == said, f"with a wrong type at {place} the answer looks whole, and is {show(got)}")
+                    require(
+                        actual == expected,
+                        f"with a wrong type at {place} the answer looks whole, and is {show(actual)}",
+                    )
 
     @law("http")
     async def test_what_a_service_adds_costs_nothing(self) -> None:
         """An unknown key may have any value, in any object of an answer."""
         for stream in self.ways:
             for reply in self._replies_with_all():
-                said = _text_and_calls(await self.result(reply, stream=stream))
+                expected = _text_and_calls(await self.result(reply, stream=stream))
                 for added in (None, True, 7, "x", [1], {"a": 1}):
                     answer = self.answer(reply, stream=stream)
 
@@ -77,8 +80,8 @@ class AnswerLaws(ProviderKit):
 
                     for _, odd in _changed(answer, more):
                         async with self.serving(odd) as (provider, _service):
-                            got = _text_and_calls(await self.chat(provider, stream=stream))
-                        require(got == said, f'"kit_added": {show(added)} made of the answer {show(got)}')
+                            actual = _text_and_calls(await self.chat(provider, stream=stream))
+                        require(actual == expected, f'"kit_added": {show(added)} made of the answer {show(actual)}')
 
     @law("http")
     async def test_a_character_cut_in_two_is_one(self) -> None:
@@ -86,15 +89,15 @@ class AnswerLaws(ProviderKit):
         for stream in self.ways:
             for before in range(8):
                 text = "a" * before + "\ud83d\ude00b\ud83d"
-                wanted = "a" * before + "\U0001f600b\ufffd"
+                expected = "a" * before + "\U0001f600b\ufffd"
                 result = await self.result(self.text_reply(text), stream=stream)
-                require(result.content == wanted, f"the model said {wanted!r}, the content is {result.content!r}")
+                require(result.content == expected, f"the model said {expected!r}, the content is {result.content!r}")
             if stream:
                 async with self.serving(self.answer(self.text_reply(text), stream=True)) as (provider, _):
                     deltas = [e.text for e in await self.events(provider) if isinstance(e, TextDelta)]
                 require(
-                    "".join(deltas) == wanted and not any("\ud800" <= d[-1:] <= "\udfff" for d in deltas),
-                    f"the model said {wanted!r}, the deltas are {deltas!r}",
+                    "".join(deltas) == expected and not any("\ud800" <= d[-1:] <= "\udfff" for d in deltas),
+                    f"the model said {expected!r}, the deltas are {deltas!r}",
                 )
 
     def _replies_with_all(self) -> list[Any]:
@@ -109,8 +112,8 @@ class AnswerLaws(ProviderKit):
         for stream in self.ways:
             usage = (await self.result(self.text_reply("Hi"), stream=stream)).usage
             counts = (usage.input_tokens, usage.output_tokens) if usage else None
-            told = (self.input_tokens, self.output_tokens)
-            require(counts == told, f"the service told {told} tokens (input, output), usage has {counts}")
+            expected = (self.input_tokens, self.output_tokens)
+            require(counts == expected, f"the service told {expected} tokens (input, output), usage has {counts}")
 
     @law("tools", draw=objects)
     async def test_any_json_object_survives_as_arguments(self, value: dict[str, Any]) -> None:
@@ -139,15 +142,15 @@ class AnswerLaws(ProviderKit):
     @law("parallel_tools")
     async def test_parallel_calls_keep_their_order_and_get_ids_of_their_own(self) -> None:
         """Calls stand in the order the model wrote them, each with its own id, also where one tool is called twice."""
-        asked = [("kit_second", {"n": 3}), ("kit_first", {"n": 1}), ("kit_first", {"n": 1})]
+        requested = [("kit_second", {"n": 3}), ("kit_first", {"n": 1}), ("kit_first", {"n": 1})]
         ids: set[str] = set()
         for stream in self.ways:
             for _ in range(2):
-                calls = (await self.result(self.tool_reply(asked), stream=stream)).tool_calls
-                got = [(call.name, dict(call.arguments or {})) for call in calls]
-                require(got == asked, f"the model asked for {asked}, in this order; got {got}")
+                calls = (await self.result(self.tool_reply(requested), stream=stream)).tool_calls
+                actual = [(call.name, dict(call.arguments or {})) for call in calls]
+                require(actual == requested, f"the model asked for {requested}, in this order; got {actual}")
                 ids |= {call.id for call in calls}
-        count = len(asked) * 2 * len(self.ways)
+        count = len(requested) * 2 * len(self.ways)
         require(
             len(ids) == count,
             f"{count} calls in {2 * len(self.ways)} answers need as many ids, there are {len(ids)}: leave ToolCall.id "
@@ -187,23 +190,23 @@ class AnswerLaws(ProviderKit):
         The key is wire_id where this service made the call, else a value made from ToolCall.id.
         """
         options = ChatOptions(tools=await self.encoded(FIRST, SECOND))
-        asked = [("kit_first", {"n": 1})]
+        calls = [("kit_first", {"n": 1})]
         if "parallel_tools" in self.supports:
-            asked = [("kit_first", {"n": 1}), ("kit_second", {"n": 2}), ("kit_first", {"n": 3})]
-        more = [(name, {"n": given["n"] + 10}) for name, given in asked]
+            calls = [("kit_first", {"n": 1}), ("kit_second", {"n": 2}), ("kit_first", {"n": 3})]
+        more = [(name, {"n": arguments["n"] + 10}) for name, arguments in calls]
         for stream in self.ways:
-            replies = (self.tool_reply(asked), self.tool_reply(more), self.text_reply("done"))
+            replies = (self.tool_reply(calls), self.tool_reply(more), self.text_reply("done"))
             async with self.serving(*(self.answer(reply, stream=stream) for reply in replies)) as (provider, service):
                 messages = HELLO
                 for _ in range(2):
                     result = await self.chat(provider, messages, options, stream=stream)
                     messages = (*messages, result.message, *answered(result.tool_calls))
                 await self.chat(provider, messages, options, stream=stream)
-                numbers = [given["n"] for _, given in (*asked, *more)]
+                numbers = [arguments["n"] for _, arguments in (*calls, *more)]
                 body = service.asked[-1].body
                 self.check_results(body, {number: f"RESULT-{number}" for number in numbers})
                 self.check_results(
-                    service.asked[1].body, {number: f"RESULT-{number}" for number in numbers[: len(asked)]}
+                    service.asked[1].body, {number: f"RESULT-{number}" for number in numbers[: len(calls)]}
                 )
 
     @law("opaque", "http")
@@ -239,11 +242,11 @@ def _text_and_calls(result: ChatResult) -> tuple[str | None, list[str]]:
 def _changed(answer: Answer, change: Callable[[Any], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Answer]]:
     """Yield an answer with the JSON in one of its pieces changed, each with the place of the change."""
     for number, piece in enumerate(answer.pieces):
-        found = _JSON.search(piece)
-        if found is None:
+        match = _JSON.search(piece)
+        if match is None:
             continue
-        for place, data in change(json.loads(found[0])):
-            odd = piece[: found.start()] + as_bytes(data) + piece[found.end() :]
+        for place, data in change(json.loads(match[0])):
+            odd = piece[: match.start()] + as_bytes(data) + piece[match.end() :]
             pieces = (*answer.pieces[:number], odd, *answer.pieces[number + 1 :])
             yield f"piece {number}{place}", attrs.evolve(answer, pieces=pieces)
 

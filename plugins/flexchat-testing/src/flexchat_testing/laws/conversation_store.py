@@ -92,9 +92,9 @@ class ConversationStoreConformance(Conformance):
             for one in added:
                 await store.append("c", one, tenant="t")
             for last in (None, 0, 1, 3, 5, 100):
-                wanted = [t.id for t in (added if last is None else added[max(0, 5 - last) :])]
+                expected = [t.id for t in (added if last is None else added[max(0, 5 - last) :])]
                 came = [t.id for t in await store.turns("c", tenant="t", last=last)]
-                require(came == wanted, f"turns with last={last} are {wanted}, got {came}")
+                require(came == expected, f"turns with last={last} are {expected}, got {came}")
 
     @law()
     async def test_turns_come_back_whole(self, store: ConversationStore) -> None:
@@ -116,14 +116,14 @@ class ConversationStoreConformance(Conformance):
         await store.append("d", turn("1", "other"), tenant="t")
         before = await store.get("c", tenant="t")
         await store.append("c", turn("1", "again", topic="c"), tenant="t")
-        said = [_user_text(t) for t in await store.turns("c", tenant="t")]
-        require(said == ["first", "second"], f"a turn that is there was added again or replaced: {said}")
+        texts = [_user_text(t) for t in await store.turns("c", tenant="t")]
+        require(texts == ["first", "second"], f"a turn that is there was added again or replaced: {texts}")
         after = await store.get("c", tenant="t")
         require(after == before, f"adding it again changes nothing: was {before}, is {after}")
         first = (await store.list(tenant="t"))[0].id
         require(first == "d", "adding it again is not a use of the conversation: it must not come first in list")
-        said = [_user_text(t) for t in await store.turns("d", tenant="t")]
-        require(said == ["other"], f"turns of two conversations may have one id, got {said}")
+        texts = [_user_text(t) for t in await store.turns("d", tenant="t")]
+        require(texts == ["other"], f"turns of two conversations may have one id, got {texts}")
 
     @law()
     async def test_a_conversation_tells_about_itself(self, store: ConversationStore) -> None:
@@ -132,7 +132,7 @@ class ConversationStoreConformance(Conformance):
         await store.append("c", first, tenant="t")
         await store.append("c", turn("2", topic="new", at="2026-01-02T00:00:00.000+00:00"), tenant="t")
         info = await store.get("c", tenant="t")
-        for field, wanted in (
+        for field, expected in (
             ("id", "c"),
             ("title", "What is this?"),
             ("turns", 2),
@@ -141,7 +141,7 @@ class ConversationStoreConformance(Conformance):
             ("used_at", "2026-01-02T00:00:00.000+00:00"),
         ):
             came = getattr(info, field)
-            require(came == wanted, f"{field} must be {wanted!r}, got {came!r}")
+            require(came == expected, f"{field} must be {expected!r}, got {came!r}")
         (listed,) = await store.list(tenant="t")
         require(listed == info, f"list says {listed}, and get {info}")
         await store.append("d", turn("1"), tenant="t")
@@ -158,8 +158,8 @@ class ConversationStoreConformance(Conformance):
             came = (await store.get("c", tenant="t")).status
             require(came == status, f"the last turn is {status}, get says {came}")
             listed = {info.id: info.status for info in await store.list(tenant="t")}
-            wanted = {"c": status, "other": "done"}
-            require(listed == wanted, f"the last turns are {wanted}, list says {listed}")
+            expected = {"c": status, "other": "done"}
+            require(listed == expected, f"the last turns are {expected}, list says {listed}")
         await store.append("c", attrs.evolve(turn("0"), status="done"), tenant="t")
         came = (await store.get("c", tenant="t")).status
         require(came == "cancelled", f"adding a turn again changes nothing, also not the status: got {came}")
@@ -174,20 +174,20 @@ class ConversationStoreConformance(Conformance):
             await store.append("c", paid_turn(id, rate, tokens), tenant="t")
         cost = (await store.get("c", tenant="t")).cost
         if cost is not None:
-            wanted = "2.500000000001"
-            require(str(cost.amount) == wanted and cost.is_complete, f"the cost is {wanted}, got {cost!r}")
+            expected = "2.500000000001"
+            require(str(cost.amount) == expected and cost.is_complete, f"the cost is {expected}, got {cost!r}")
             await store.append("c", paid_turn("unpriced", None, 1), tenant="t")
             (info,) = await store.list(tenant="t")
             require(
-                info.cost is not None and str(info.cost.amount) == wanted and info.cost.unpriced,
-                f"with an unpriced turn the cost is at least {wanted}, got {info.cost!r}",
+                info.cost is not None and str(info.cost.amount) == expected and info.cost.unpriced,
+                f"with an unpriced turn the cost is at least {expected}, got {info.cost!r}",
             )
         absurd = [(f"{n}", "1000000", 10**n) for n in (6, 9, 12, 20, 400)] + [("9" * 5, "9000000000", 10**8)]
         for id, rate, tokens in absurd:
             for again in range(20):
                 await store.append("c", paid_turn(f"{id}-{again}", rate, tokens), tenant="t")
-        kept, cost = await store.turns("c", tenant="t", last=1), (await store.get("c", tenant="t")).cost
-        require(kept[0].id.startswith("99999"), "a turn of an absurd cost is kept")
+        turns, cost = await store.turns("c", tenant="t", last=1), (await store.get("c", tenant="t")).cost
+        require(turns[0].id.startswith("99999"), "a turn of an absurd cost is kept")
         if cost is not None:
             require(cost.amount is not None and cost.amount > 1_000_000, f"what is known is added up, got {cost!r}")
 
@@ -209,16 +209,16 @@ class ConversationStoreConformance(Conformance):
         for id in ("e", "a", "d", "b", "c", "f", "g"):
             await store.append(id, turn("1"), tenant="t")
         await store.append("d", turn("2"), tenant="t")
-        wanted = ["d", "g", "f", "c", "b", "a", "e"]
+        expected = ["d", "g", "f", "c", "b", "a", "e"]
         for limit in (1, 2, 3, 7, 100):
             came: list[str] = []
-            for _ in range(len(wanted) + 1):
+            for _ in range(len(expected) + 1):
                 page = await _ids(store, limit=limit, before=came[-1] if came else None)
                 require(len(page) <= limit, f"limit={limit} gave {len(page)} conversations")
                 came += page
                 if not page:
                     break
-            require(came == wanted, f"pages of {limit} give {wanted}, got {came}")
+            require(came == expected, f"pages of {limit} give {expected}, got {came}")
         require(await _ids(store, limit=0) == [], "limit=0 gives none")
 
     @law("search")
@@ -235,13 +235,13 @@ class ConversationStoreConformance(Conformance):
     async def test_a_search_finds_all_words_in_one_place(self, store: ConversationStore) -> None:
         """Words match in the texts of one turn, or in the title: in any order, any case, inside longer words."""
         await store.append("a", turn("1", "Which STRASSE is quiet?", "One in München."), tenant="t")
-        thought = AssistantMessage(parts=(ReasoningPart(text="thought"), TextPart(text="Right.")))
+        answer = AssistantMessage(parts=(ReasoningPart(text="thought"), TextPart(text="Right.")))
         tool = ToolMessage(tool_call_id="x", name="lookup", content="result")
-        second = ConversationTurn(id="2", messages=(UserMessage(content="Thanks"), tool, thought))
+        second = ConversationTurn(id="2", messages=(UserMessage(content="Thanks"), tool, answer))
         await store.append("a", second, tenant="t")
         await store.append("b", turn("1", "ΟΔΟΣ and house"), tenant="t")
         await store.rename("b", "Words of Greek", tenant="t")
-        for words, wanted, why in (
+        for words, expected, why in (
             ("quiet münchen", ["a"], "a message and its answer are one turn"),
             ("MÜNCHEN quiet WHICH", ["a"], "neither order nor case matters, also of ü"),
             ("straße", ["a"], "case is that of str.casefold: ß is ss"),
@@ -257,24 +257,24 @@ class ConversationStoreConformance(Conformance):
             ("", ["b", "a"], "a search without a word finds all"),
         ):
             came = await _ids(store, search=words)
-            require(came == wanted, f"search={words!r} finds {wanted}, got {came}: {why}")
+            require(came == expected, f"search={words!r} finds {expected}, got {came}: {why}")
         await store.delete("a", tenant="t")
         require(await _ids(store, search="quiet") == [], "what was deleted is found no more")
 
     @law("search")
     async def test_hostile_searches_are_only_words(self, store: ConversationStore) -> None:
         """Signs of patterns and of query languages, quotes, NUL, great lengths: text that occurs or does not."""
-        for n, said in enumerate(_SAID):
-            await store.append(f"c{n}", turn("1", said, "Plain."), tenant="t")
+        for n, sample in enumerate(_SAID):
+            await store.append(f"c{n}", turn("1", sample, "Plain."), tenant="t")
         for hostile in _HOSTILE:
             words = storable(hostile).casefold().split()
-            texts = {f"c{n}": f"{said}\nPlain.".casefold() for n, said in enumerate(_SAID)}
-            wanted = [id for id, text in reversed(texts.items()) if all(word in text for word in words)]
+            texts = {f"c{n}": f"{sample}\nPlain.".casefold() for n, sample in enumerate(_SAID)}
+            expected = [id for id, text in reversed(texts.items()) if all(word in text for word in words)]
             try:
                 came = await _ids(store, search=hostile)
             except Exception as error:
                 raise AssertionError(f"search={show(hostile, 60)} raised {type(error).__name__}: {error}") from error
-            require(came == wanted, f"search={show(hostile, 60)} finds {wanted}, got {came}")
+            require(came == expected, f"search={show(hostile, 60)} finds {expected}, got {came}")
 
     @law()
     async def test_a_conversation_is_renamed(self, store: ConversationStore) -> None:
@@ -301,8 +301,8 @@ class ConversationStoreConformance(Conformance):
         require(await _ids(store) == ["d"], f"one was deleted of two, list gives {await _ids(store)}")
         require(len(await store.turns("d", tenant="t")) == 2, "another conversation keeps its turns")
         await store.append("c", turn("1", "anew"), tenant="t")
-        said = [_user_text(t) for t in await store.turns("c", tenant="t")]
-        require(said == ["anew"], f"a conversation that starts over has one turn, got {said}")
+        texts = [_user_text(t) for t in await store.turns("c", tenant="t")]
+        require(texts == ["anew"], f"a conversation that starts over has one turn, got {texts}")
         title = (await store.get("c", tenant="t")).title
         require(title == "anew", f"a conversation that starts over has a title of its own, got {title!r}")
 
@@ -325,16 +325,16 @@ class ConversationStoreConformance(Conformance):
             await refused(ask(), UnknownConversationError, f"{method} of another tenant's conversation")
         require(await _ids(store, tenant="blue") == [], "list shows another tenant's conversations")
         await store.append("c", turn("1", "blue"), tenant="blue")
-        for tenant, wanted in (("red", "red secret"), ("blue", "blue")):
-            said = [_user_text(t) for t in await store.turns("c", tenant=tenant)]
-            require(said == [wanted], f"under one id each tenant has its own turns: {tenant} has {said}")
+        for tenant, expected in (("red", "red secret"), ("blue", "blue")):
+            texts = [_user_text(t) for t in await store.turns("c", tenant=tenant)]
+            require(texts == [expected], f"under one id each tenant has its own turns: {tenant} has {texts}")
             title = (await store.get("c", tenant=tenant)).title
-            require(title == wanted, f"under one id each tenant has its own title: {tenant} has {title!r}")
+            require(title == expected, f"under one id each tenant has its own title: {tenant} has {title!r}")
         before = store.list(tenant="blue", before="only-red")
         await refused(before, UnknownConversationError, "list behind another tenant's conversation")
         if "search" in self.supports:
-            found = await _ids(store, tenant="blue", search="secret")
-            require(found == [], f"a search finds another tenant's conversations: {found}")
+            ids = await _ids(store, tenant="blue", search="secret")
+            require(ids == [], f"a search finds another tenant's conversations: {ids}")
         await store.rename("c", "Blue's", tenant="blue")
         await store.delete("c", tenant="blue")
         infos = [(i.id, i.title, i.turns) for i in await store.list(tenant="red")]
@@ -349,31 +349,33 @@ class ConversationStoreConformance(Conformance):
         names = ["c", *[name for name, must in tried if await self._takes(store, name, must=must)]]
         for tenant in names:
             came = await _ids(store, tenant=tenant)
-            wanted = sorted(names) if tenant == "c" else [tenant]
-            require(sorted(came) == wanted, f"tenant {show(tenant, 40)} has {show(wanted)}, got {show(came)}")
+            expected = sorted(names) if tenant == "c" else [tenant]
+            require(sorted(came) == expected, f"tenant {show(tenant, 40)} has {show(expected)}, got {show(came)}")
             for id in came:
-                said = [_user_text(t) for t in await store.turns(id, tenant=tenant)]
-                require(said == [id], f"conversation {show(id, 40)} has what was said in {show(said, 80)}")
-        kept = {t.id for t in await store.turns("c", tenant="c")}
-        require(kept == {"c"}, f"turns have come together: {show(kept)}")
+                texts = [_user_text(t) for t in await store.turns(id, tenant=tenant)]
+                require(texts == [id], f"conversation {show(id, 40)} has what was said in {show(texts, 80)}")
+        ids = {t.id for t in await store.turns("c", tenant="c")}
+        require(ids == {"c"}, f"turns have come together: {show(ids)}")
 
     async def _takes(self, store: ConversationStore, name: str, *, must: bool) -> bool:
         """Use a name for a tenant, a conversation and a turn; return whether the store accepts it."""
-        taken = []
+        durations = []
         for id, tenant in ((name, name), (name, "c")):
             for method, ask in _asks(store, id, tenant).items():
                 what = f"{method}, for the id {show(id, 40)} of tenant {show(tenant, 40)}, which nobody has used,"
                 await refused(ask(), (UnknownConversationError, StorageError), what)
             try:
                 await store.append(id, turn(id, id), tenant=tenant)
-                taken.append(True)
+                durations.append(True)
             except StorageError:
-                taken.append(False)
+                durations.append(False)
             except Exception as error:
                 raise AssertionError(f"the name {show(name, 40)} raised {type(error).__name__}: {error}") from error
-        require(taken[0] == taken[1], f"{show(name, 40)} is a name for a tenant or for a conversation, but not both")
-        require(taken[0] or not must, f"{show(name, 40)} is a name like another, and must be taken")
-        return taken[0]
+        require(
+            durations[0] == durations[1], f"{show(name, 40)} is a name for a tenant or for a conversation, but not both"
+        )
+        require(durations[0] or not must, f"{show(name, 40)} is a name like another, and must be taken")
+        return durations[0]
 
     @law()
     async def test_what_cannot_be_written_is_refused(self, store: ConversationStore) -> None:
@@ -391,8 +393,8 @@ class ConversationStoreConformance(Conformance):
         turns = [(f"c{n % 3}", turn(f"t{n}", f"message {n}")) for n in range(30)]
         await asyncio.gather(*(store.append(id, one, tenant="t") for id, one in [*turns, *turns[:9]]))
         for conversation in ("c0", "c1", "c2"):
-            wanted = {one.id for id, one in turns if id == conversation}
-            await _check_turns(store, conversation, wanted, "appended side by side")
+            expected = {one.id for id, one in turns if id == conversation}
+            await _check_turns(store, conversation, expected, "appended side by side")
 
     @law()
     async def test_an_append_that_is_stopped_leaves_no_half(self, store: ConversationStore) -> None:
@@ -458,11 +460,11 @@ class ConversationStoreConformance(Conformance):
         await store.delete("c", tenant="t")
         for n in ("1", "2", "3"):
             await store.append("c", turn(n, f"anew {n}"), tenant="t")
-        wanted = [t.messages for t in await store.turns("c", tenant="t")]
+        expected = [t.messages for t in await store.turns("c", tenant="t")]
         for what, version in versions.items():
             came = await _history(store, "c", version)
-            said = [t.messages for t in came.turns]
-            require(came.is_whole and said == wanted, f"version of {what}: the history must be whole, and is not")
+            messages = [t.messages for t in came.turns]
+            require(came.is_whole and messages == expected, f"version of {what}: the history must be whole, and is not")
 
     @law("history")
     async def test_an_unknown_conversation_has_no_history(self, store: ConversationStore) -> None:
@@ -535,9 +537,9 @@ class ConversationStoreConformance(Conformance):
                     for n in range(5)
                 ]
                 await asyncio.gather(*work)
-                wanted = {"1", *(f"{name}{n}" for name in "ab" for n in range(5))}
+                expected = {"1", *(f"{name}{n}" for name in "ab" for n in range(5))}
                 for store in (one, other):
-                    await _check_turns(store, "c", wanted, "appended by two stores at once")
+                    await _check_turns(store, "c", expected, "appended by two stores at once")
                 await other.delete("c", tenant="t")
                 await refused(one.get("c", tenant="t"), UnknownConversationError, "get of what another store deleted")
             finally:
@@ -587,14 +589,14 @@ async def _everything(store: ConversationStore) -> list[tuple[ConversationInfo, 
     return [(info, list(await store.turns(info.id, tenant="t"))) for info in await store.list(tenant="t")]
 
 
-async def _check_turns(store: ConversationStore, conversation: str, wanted: set[str], when: str) -> None:
+async def _check_turns(store: ConversationStore, conversation: str, expected: set[str], when: str) -> None:
     """Check that a conversation has these turns, each once, and knows how many they are."""
     came = [t.id for t in await store.turns(conversation, tenant="t")]
     require(
-        sorted(came) == sorted(wanted), f"{when}: {conversation} has the turns {sorted(wanted)}, got {sorted(came)}"
+        sorted(came) == sorted(expected), f"{when}: {conversation} has the turns {sorted(expected)}, got {sorted(came)}"
     )
     counted = (await store.get(conversation, tenant="t")).turns
-    require(counted == len(wanted), f"{when}: {conversation} has {len(wanted)} turns, get says {counted}")
+    require(counted == len(expected), f"{when}: {conversation} has {len(expected)} turns, get says {counted}")
 
 
 def _user_text(one: ConversationTurn) -> str:

@@ -134,8 +134,8 @@ class DocumentStoreConformance(RetrieverConformance):
             require([d.id for d in listed] == [d.id for d in old], f"their ids are as before, got {show(listed)}")
             require(listed[0].text == "second text", f"the text is the new one, got {listed[0].text!r}")
             require(listed[1].metadata == {"n": 9}, f"the metadata are the new ones, got {listed[1].metadata!r}")
-            found = await self.ask(store, "first text 0", collection="notes")
-            require(all(d.text != "first text 0" for d in found.documents), "the text that was replaced is still found")
+            hits = await self.ask(store, "first text 0", collection="notes")
+            require(all(d.text != "first text 0" for d in hits.documents), "the text that was replaced is still found")
 
     @law()
     async def test_an_id_is_made_where_there_is_none(self) -> None:
@@ -167,19 +167,24 @@ class DocumentStoreConformance(RetrieverConformance):
             ({"sources": ["even"]}, {2, 6}),
             ({}, {5}),
         )
-        left = set(range(8))
+        remaining = set(range(8))
         async with self.opened(empty=True) as store:
             await store.add(documents, collection="notes")
             await store.add(documents, collection="others")
-            for given, gone in steps:
-                count = await store.delete(collection="notes", **given)
-                left -= gone
-                require(count == len(gone), f"delete({given}) returns {len(gone)}, got {count}")
+            for chosen, numbers in steps:
+                count = await store.delete(collection="notes", **chosen)
+                remaining -= numbers
+                require(count == len(numbers), f"delete({chosen}) returns {len(numbers)}, got {count}")
                 ids = {d.id for d in await store.list(collection="notes")}
-                require(ids == {f"d{i}" for i in left}, f"delete({given}) leaves {sorted(left)}, got {sorted(ids)}")
+                require(
+                    ids == {f"d{i}" for i in remaining},
+                    f"delete({chosen}) leaves {sorted(remaining)}, got {sorted(ids)}",
+                )
                 hits = await self.ask(store, "text", collection="notes")
-                found = {d.text for d in hits.documents}
-                require(found <= {f"text {i}" for i in left}, f"after delete({given}) a query finds {show(found)}")
+                texts = {d.text for d in hits.documents}
+                require(
+                    texts <= {f"text {i}" for i in remaining}, f"after delete({chosen}) a query finds {show(texts)}"
+                )
             others = await store.list(collection="others")
         require(len(others) == 8, "another collection loses nothing")
 
@@ -191,20 +196,20 @@ class DocumentStoreConformance(RetrieverConformance):
         async with self.opened(empty=True) as store:
             await store.add(documents, collection="notes")
             for limit in (1, 4, 100):
-                seen: list[Any] = []
+                paged: list[Any] = []
                 for _ in range(len(ids) + 1):
-                    page = await store.list(collection="notes", limit=limit, after=seen[-1] if seen else None)
+                    page = await store.list(collection="notes", limit=limit, after=paged[-1] if paged else None)
                     require(len(page) <= limit, f"limit={limit} gave {len(page)} documents")
-                    seen += [d.id for d in page]
+                    paged += [d.id for d in page]
                     if not page:
                         break
-                require(seen == ids, f"pages of {limit} give the ids {ids}, got {seen}")
+                require(paged == ids, f"pages of {limit} give the ids {ids}, got {paged}")
             after = await store.list(collection="notes", after="b")
             require([d.id for d in after] == [i for i in ids if i > "b"], "after need not be an id that is there")
             require(all(d.collection == "notes" for d in after), "a document that is listed names its collection")
             few = await store.list(collection="notes", where={"n": {"$lt": 5}}, limit=3)
-            wanted = [id for id in ids if _IDS.index(id) < 5][:3]
-            require([d.id for d in few] == wanted, f"with where, the limit counts what passes: {show(few)}")
+            expected = [id for id in ids if _IDS.index(id) < 5][:3]
+            require([d.id for d in few] == expected, f"with where, the limit counts what passes: {show(few)}")
 
     @law(empty=True)
     async def test_filters_of_a_list_mean_what_they_say(self, store: Any) -> None:
@@ -213,9 +218,9 @@ class DocumentStoreConformance(RetrieverConformance):
         await store.add(documents, collection="notes")
         for where in filters_about(documents):
             condition = read_filter(where)
-            wanted = [d.id for d in documents if holds(condition, d.metadata)]
-            found = [d.id for d in await store.list(collection="notes", where=where)]
-            require(found == wanted, f"where={where!r} fits {wanted}, list gave {found}")
+            expected = [d.id for d in documents if holds(condition, d.metadata)]
+            ids = [d.id for d in await store.list(collection="notes", where=where)]
+            require(ids == expected, f"where={where!r} fits {expected}, list gave {ids}")
         for act in (store.list, store.delete):
             await refused(act(collection="notes", where={"$nor": []}), FilterError, "where={'$nor': []}")
         require(
@@ -238,8 +243,10 @@ class DocumentStoreConformance(RetrieverConformance):
         }
         async with self.opened(empty=True) as store:
             await store.add([Document(id="a", text="a", metadata=metadata)], collection="notes")
-            (found,) = await store.list(collection="notes", where={"n": 1, "null": {"$ne": 1}, "list": {"$ne": "a"}})
-            require(found.metadata == metadata, f"metadata were {metadata}, and came back as {dict(found.metadata)}")
+            (document,) = await store.list(collection="notes", where={"n": 1, "null": {"$ne": 1}, "list": {"$ne": "a"}})
+            require(
+                document.metadata == metadata, f"metadata were {metadata}, and came back as {dict(document.metadata)}"
+            )
             nothing = await store.list(collection="notes", where={"list": {"$in": [1, "a"]}})
             require(not nothing, "a list equals nothing that a filter can say")
 
@@ -254,23 +261,23 @@ class DocumentStoreConformance(RetrieverConformance):
             Document(id="b", text="of b", title="own", source="own.md", metadata={"headline": 7, "url": None}),
             Document(id="c", text="of c", title="own", source="own.md", metadata={"title": "no", "source": "no"}),
         ]
-        said, own = ("Said", "x:/1"), ("own", "own.md")
+        in_metadata, own = ("Said", "x:/1"), ("own", "own.md")
         async with self.opened(empty=True) as store:
             await store.save_collection(Collection(name="notes", title_field="headline", source_field="url"))
-            for collection, first in (("notes", said), ("usual", own)):
+            for collection, first in (("notes", in_metadata), ("usual", own)):
                 await store.add(documents, collection=collection)
                 listed = [(d.title, d.source) for d in await store.list(collection=collection)]
                 require(listed == [first, own, own], f"{collection}: titles and sources are {show(listed)}")
                 hits = await self.ask(store, documents[0].text, collection=collection)
-                found = {(d.title, d.source) for d in hits.documents if d.id == "a"}
-                require(found == {first}, f"{collection}: a hit has title and source {found}, not {first}")
+                places = {(d.title, d.source) for d in hits.documents if d.id == "a"}
+                require(places == {first}, f"{collection}: a hit has title and source {places}, not {first}")
             again = await store.add(documents, collection="notes")
             require(again == 0, f"added again, nothing is new: got {again}")
             if "sources" in self.supports:
                 source = Source(name="own.md", digest="1")
                 await store.add(documents[:1], collection="notes", source=source)
-                (kept, *_) = await store.list(collection="notes")
-                require(kept.source == "own.md", f"it was added with the source own.md, and has {kept.source!r}")
+                (top, *_) = await store.list(collection="notes")
+                require(top.source == "own.md", f"it was added with the source own.md, and has {top.source!r}")
 
     @law("sources", empty=True)
     async def test_sources_are_remembered(self, store: Any) -> None:
@@ -282,8 +289,8 @@ class DocumentStoreConformance(RetrieverConformance):
         names = [s.name for s in listed]
         require(names == ["../c.md", "a.md", "b.md", "ä.md"], f"sources come by name, got {names}")
         for source in listed:
-            kept = (source.digest, source.complete, source.documents)
-            require(kept == (f"digest of {source.name}", True, 3), f"a complete source of 3 is {show(source)}")
+            facts = (source.digest, source.complete, source.documents)
+            require(facts == (f"digest of {source.name}", True, 3), f"a complete source of 3 is {show(source)}")
             require(source.added_at, "a complete source has the time when it was completed")
         pages = [[s.name for s in await store.sources(collection="notes", limit=2, after=a)] for a in (None, "a.md")]
         require(pages == [["../c.md", "a.md"], ["b.md", "ä.md"]], f"pages of two, got {pages}")
@@ -321,8 +328,8 @@ class DocumentStoreConformance(RetrieverConformance):
             await store.add(documents, collection="notes", source=Source(name=name, digest="1"))
         await store.delete(collection="notes", sources=["a"])
         await store.delete(collection="notes", ids=["b0"])
-        left = [(s.name, s.documents) for s in await store.sources(collection="notes")]
-        require(left == [("b", 1)], f"the source b with one document is left, got {left}")
+        remaining = [(s.name, s.documents) for s in await store.sources(collection="notes")]
+        require(remaining == [("b", 1)], f"the source b with one document is left, got {remaining}")
 
     @law("embeddings")
     async def test_an_unchanged_text_is_not_embedded_again(self) -> None:
@@ -376,8 +383,10 @@ class DocumentStoreConformance(RetrieverConformance):
             await store.add([Document(id="a", text="water")], collection="notes")
             (collection,) = await store.collections()
             await store.aclose()
-            kept = (collection.embedding, collection.dimensions)
-            require(kept == ("kit/hashing", 256), f"collections() tells embedder and length of vectors, got {kept}")
+            embedder = (collection.embedding, collection.dimensions)
+            require(
+                embedder == ("kit/hashing", 256), f"collections() tells embedder and length of vectors, got {embedder}"
+            )
             for other in (HashingEmbedder("kit/other"), HashingEmbedder("kit/longer", 300)):
                 store = self.make_store(_context(folder, other))
                 try:
@@ -396,8 +405,8 @@ class DocumentStoreConformance(RetrieverConformance):
         for value in (object(), float("nan"), {1, 2}):
             bad = attrs.evolve(documents[3], metadata={"bad": value})
             async with self.opened() as store:
-                given = [*documents[:3], bad, documents[4]]
-                await refused(store.add(given, collection="plants"), RetrievalError, f"metadata {value!r}")
+                batch = [*documents[:3], bad, documents[4]]
+                await refused(store.add(batch, collection="plants"), RetrievalError, f"metadata {value!r}")
                 count = len(await store.list(collection="plants"))
                 require(count == 3, f"nothing of an add that was refused is stored, {count - 3} documents were")
 
@@ -421,18 +430,18 @@ class DocumentStoreConformance(RetrieverConformance):
     async def test_adds_side_by_side_keep_everything(self, store: Any) -> None:
         """Several that fill one store at once, into one collection and several, lose nothing."""
         batches = [[Document(id=f"d{b}-{i}", text=f"text {b} {i}") for i in range(5)] for b in range(8)]
-        asked = [store.add(batch, collection=f"part-{b % 2}") for b, batch in enumerate(batches)]
-        counts = await asyncio.gather(*asked)
+        calls = [store.add(batch, collection=f"part-{b % 2}") for b, batch in enumerate(batches)]
+        counts = await asyncio.gather(*calls)
         require(counts == [5] * 8, f"eight adds of five return 5 each, got {counts}")
         for name in ("part-0", "part-1"):
             ids = {d.id for d in await store.list(collection=name)}
-            wanted = {d.id for b, batch in enumerate(batches) if f"part-{b % 2}" == name for d in batch}
-            require(ids == wanted, f"{name} has {len(ids)} of {len(wanted)} documents")
+            expected = {d.id for b, batch in enumerate(batches) if f"part-{b % 2}" == name for d in batch}
+            require(ids == expected, f"{name} has {len(ids)} of {len(expected)} documents")
 
     @law()
     async def test_collections_are_described_changed_and_deleted(self) -> None:
         """save_collection stores a description, queries return it, and deletion removes the documents."""
-        said = Collection(
+        described = Collection(
             name="notes",
             description="About c",
             match_threshold=0.2,
@@ -442,27 +451,34 @@ class DocumentStoreConformance(RetrieverConformance):
             metadata={"display_name": "The c"},
         )
         async with self.opened() as store:
-            await store.save_collection(said)
+            await store.save_collection(described)
             await store.add([Document(text="about c")], collection="notes")
-            kept = {c.name: c for c in await store.collections()}
-            require([*kept] == ["animals", "notes", "plants", "stones"], f"collections come by name, got {[*kept]}")
+            collections = {c.name: c for c in await store.collections()}
+            require(
+                [*collections] == ["animals", "notes", "plants", "stones"],
+                f"collections come by name, got {[*collections]}",
+            )
             for field in ("description", "match_threshold", "partial_threshold", "title_field", "source_field"):
-                came = getattr(kept["notes"], field)
+                came = getattr(collections["notes"], field)
                 require(
-                    came == getattr(said, field), f"{field} was {getattr(said, field)!r}, and came back as {came!r}"
+                    came == getattr(described, field),
+                    f"{field} was {getattr(described, field)!r}, and came back as {came!r}",
                 )
             require(
-                {**said.metadata}.items() <= {**kept["notes"].metadata}.items(),
+                {**described.metadata}.items() <= {**collections["notes"].metadata}.items(),
                 "a collection's metadata come back with it",
             )
-            require(kept["notes"].documents == 1, f"it has one document, collections() says {kept['notes'].documents}")
+            require(
+                collections["notes"].documents == 1,
+                f"it has one document, collections() says {collections['notes'].documents}",
+            )
             hits = await self.ask(store, "about", collection="notes")
-            told = (hits.description, hits.match_threshold, hits.partial_threshold)
-            require(told == ("About c", 0.2, 0.6), f"hits carry description and thresholds, got {told}")
+            settings = (hits.description, hits.match_threshold, hits.partial_threshold)
+            require(settings == ("About c", 0.2, 0.6), f"hits carry description and thresholds, got {settings}")
             await store.save_collection(Collection(name="notes", description="Else", match_threshold=None))
             changed = {c.name: c for c in await store.collections()}["notes"]
-            told = (changed.description, changed.match_threshold, changed.partial_threshold)
-            require(told == ("Else", None, None), f"a new description replaces the old one, got {told}")
+            settings = (changed.description, changed.match_threshold, changed.partial_threshold)
+            require(settings == ("Else", None, None), f"a new description replaces the old one, got {settings}")
             require(changed.documents == 1, "describing a collection again keeps its documents")
             await store.delete_collection("notes")
             names = [c.name for c in await store.collections()]
@@ -475,15 +491,15 @@ class DocumentStoreConformance(RetrieverConformance):
     @law()
     async def test_an_unknown_collection_is_an_error(self, store: Any) -> None:
         """All methods but add and save_collection raise UnknownCollectionError, which names it and those there are."""
-        asked: dict[str, Callable[[], Awaitable[Any]]] = {
+        calls: dict[str, Callable[[], Awaitable[Any]]] = {
             "query": lambda: store.query("water", collection=NOWHERE, top_k=3),
             "list": lambda: store.list(collection=NOWHERE),
             "delete": lambda: store.delete(collection=NOWHERE, ids=["a"]),
             "delete_collection": lambda: store.delete_collection(NOWHERE),
         }
         if "sources" in self.supports:
-            asked["sources"] = lambda: store.sources(collection=NOWHERE)
-        for name, ask in asked.items():
+            calls["sources"] = lambda: store.sources(collection=NOWHERE)
+        for name, ask in calls.items():
             text = await refused(ask(), UnknownCollectionError, f"{name} in {NOWHERE!r}")
             require(NOWHERE in text and "plants" in text, f"{name}: the error names both: {show(text)}")
 
@@ -512,8 +528,11 @@ class DocumentStoreConformance(RetrieverConformance):
                 (document,) = await store.list(collection=name)
                 require(document.collection == storable(name), f"{name[:50]!r} came back as {document.collection!r}")
                 await store.delete_collection(name)
-            left = [c.name for c in await store.collections()]
-            require(left == ["animals", "plants", "stones"], f"the other collections are left as they were, got {left}")
+            remaining = [c.name for c in await store.collections()]
+            require(
+                remaining == ["animals", "plants", "stones"],
+                f"the other collections are left as they were, got {remaining}",
+            )
 
     @law()
     async def test_hostile_texts_are_kept(self) -> None:
@@ -530,12 +549,15 @@ class DocumentStoreConformance(RetrieverConformance):
             require(again == 0, f"added again, they are not new: got {again}")
             listed = {d.id: d for d in await store.list(collection="notes")}
             for document in documents:
-                found = listed.get(storable(document.id or ""))
-                require(found is not None, f"the id {document.id!r} is not listed as {storable(document.id or '')!r}")
+                document_back = listed.get(storable(document.id or ""))
+                require(
+                    document_back is not None,
+                    f"the id {document.id!r} is not listed as {storable(document.id or '')!r}",
+                )
                 for field in ("text", "title", "source"):
-                    was, came = getattr(document, field), getattr(found, field)
+                    was, came = getattr(document, field), getattr(document_back, field)
                     require(came == storable(was), f"{field} {show(was, 60)} came back as {show(came, 60)}")
-                came = found.metadata.get("k") if found is not None else None
+                came = document_back.metadata.get("k") if document_back is not None else None
                 require(came == storable(document.text[:20]), f"metadata {document.text[:20]!r} came back as {came!r}")
                 await self.ask(store, document.text, collection="notes")
             await store.delete(collection="notes", ids=[d.id or "" for d in documents])
@@ -576,7 +598,7 @@ def _same(was: object, came: object) -> bool:
 
 def _fails_at(text: str) -> Callable[[Sequence[str], list[list[float]]], list[list[float]]]:
     def spoil(texts: Sequence[str], vectors: list[list[float]]) -> list[list[float]]:
-        if any(text in given for given in texts):
+        if any(text in batch for batch in texts):
             raise RetrievalError("the embedder failed")
         return vectors
 

@@ -51,9 +51,9 @@ class LedgerConformance(Conformance):
     async def test_of_many_claims_one_is_yours(self, ledger: EffectLedger) -> None:
         """Whoever claims, and however many at once."""
         for same in (True, False):
-            wanted = effect(f"key {same}")
+            expected = effect(f"key {same}")
             claims = await asyncio.gather(
-                *[ledger.claim(wanted, owner="a" if same else f"o{n}", lease_s=LIVES) for n in range(20)]
+                *[ledger.claim(expected, owner="a" if same else f"o{n}", lease_s=LIVES) for n in range(20)]
             )
             outcomes = sorted(claim.outcome for claim in claims)
             wanted_outcomes = ["running"] * 19 + ["yours"]
@@ -63,30 +63,30 @@ class LedgerConformance(Conformance):
     async def test_a_claim_comes_back_whole(self) -> None:
         """With every field that was given, and what is known of it: claimed, its owner, fence 1, when."""
         for conversation in ("c", None):
-            wanted = attrs.evolve(effect("k"), conversation=conversation, arguments='{"amount": 5}')
+            expected = attrs.evolve(effect("k"), conversation=conversation, arguments='{"amount": 5}')
             async with self.opened() as ledger:
-                claim = await ledger.claim(wanted, owner="a", lease_s=LIVES)
-                for found in (claim.effect, await ledger.get(wanted.key, tenant="t")):
+                claim = await ledger.claim(expected, owner="a", lease_s=LIVES)
+                for row in (claim.effect, await ledger.get(expected.key, tenant="t")):
                     for field in attrs.fields(EffectCall):
-                        was, now = getattr(wanted, field.name), getattr(found, field.name)
+                        was, now = getattr(expected, field.name), getattr(row, field.name)
                         require(was == now, f"{field.name} was {show(was)} and came back as {show(now)}")
-                    state = (found.state, found.owner, found.fence, found.result, found.ended_at, found.settled_by)
+                    state = (row.state, row.owner, row.fence, row.result, row.ended_at, row.settled_by)
                     require(state == ("claimed", "a", 1, None, "", ""), f"a new claim is not {state}")
-                    require("T" in found.claimed_at, f"claimed_at is an ISO 8601 time, not {found.claimed_at!r}")
+                    require("T" in row.claimed_at, f"claimed_at is an ISO 8601 time, not {row.claimed_at!r}")
 
     @law()
     async def test_what_has_ended_is_told(self, ledger: EffectLedger) -> None:
         """With state, result and note, to everybody who claims it again, whatever its owner does."""
         for state in _ENDS:
             claim = await _claimed(ledger, state)
-            written = await ledger.finish(claim.effect.key, 1, state=state, result='{"r": 1}', note="why")
-            require(written is True, f"finish of a claim must return True, got {written!r}")
+            is_written = await ledger.finish(claim.effect.key, 1, state=state, result='{"r": 1}', note="why")
+            require(is_written is True, f"finish of a claim must return True, got {is_written!r}")
             for owner in ("a", "b"):
                 again = await ledger.claim(effect(state), owner=owner, lease_s=DEAD, take_over=True)
-                found = again.effect
-                came = (again.outcome, found.state, found.result, found.note, found.owner, found.fence)
+                row = again.effect
+                came = (again.outcome, row.state, row.result, row.note, row.owner, row.fence)
                 require(came == ("ended", state, '{"r": 1}', "why", "a", 1), f"a finished claim came back as {came}")
-                require("T" in found.ended_at, f"ended_at is an ISO 8601 time, not {found.ended_at!r}")
+                require("T" in row.ended_at, f"ended_at is an ISO 8601 time, not {row.ended_at!r}")
 
     @law()
     async def test_another_call_does_not_get_the_key(self) -> None:
@@ -178,15 +178,15 @@ class LedgerConformance(Conformance):
                 require(await ledger.remember(key, 1, handle='{"job": 17}'), "what is unknown takes a handle, too")
             claim = await ledger.claim(effect(name), owner="b", lease_s=LIVES)
             came = (claim.outcome, claim.effect.handle)
-            wanted = ("lost" if name == "dead" else "ended", '{"job": 17}')
-            require(came == wanted, f"a claim of an effect that is {name} and has a handle came to {came}")
+            expected = ("lost" if name == "dead" else "ended", '{"job": 17}')
+            require(came == expected, f"a claim of an effect that is {name} and has a handle came to {came}")
             takes = [ledger.claim(effect(name), owner=f"o{n}", lease_s=LIVES, take_over=True) for n in range(5)]
             yours = [claim.effect for claim in await asyncio.gather(*takes) if claim.outcome == "yours"]
             require(len(yours) == 1, f"one of five takes it over, not {len(yours)}")
-            found = await ledger.get(key, tenant="t")
-            for row in (*yours, found):
-                taken = (row.state, row.fence, row.handle, row.note, row.ended_at)
-                require(taken == ("claimed", 2, '{"job": 17}', "", ""), f"what was taken over is {taken}")
+            stored = await ledger.get(key, tenant="t")
+            for row in (*yours, stored):
+                fields = (row.state, row.fence, row.handle, row.note, row.ended_at)
+                require(fields == ("claimed", 2, '{"job": 17}', "", ""), f"what was taken over is {fields}")
             require(not await ledger.remember(key, 1, handle="1"), "the claim before it is out")
             require(await ledger.finish(key, 2, state="done", result=None), "the newest claim is finished")
             require(not await ledger.remember(key, 2, handle="1"), "what is done takes no handle")
@@ -208,8 +208,8 @@ class LedgerConformance(Conformance):
         await ledger.finish(unknown, 1, state="unknown", result=None, note="a timeout")
         for key, state in ((lost, _ENDS[1]), (unknown, _ENDS[0])):
             row = await ledger.settle(key, tenant="t", state=state, by="ann", note="I asked", result='{"r": 2}')
-            for found in (row, await ledger.get(key, tenant="t")):
-                came = (found.state, found.settled_by, found.note, found.result)
+            for copy in (row, await ledger.get(key, tenant="t")):
+                came = (copy.state, copy.settled_by, copy.note, copy.result)
                 require(came == (state, "ann", "I asked", '{"r": 2}'), f"a settled effect came back as {came}")
             what = "settle of a settled effect"
             await refused(ledger.settle(key, tenant="t", state="done", by="bob"), CannotSettleError, what)
@@ -224,8 +224,8 @@ class LedgerConformance(Conformance):
             await ledger.claim(attrs.evolve(effect("x"), key=f"{number:02x}" * 32), owner="a", lease_s=LIVES)
         key = "0a" * 32
         for beginning in (key, key[:8], key[:2]):
-            found = (await ledger.get(beginning, tenant="t")).key
-            require(found == key, f"get of '{beginning}' found {found}")
+            full_key = (await ledger.get(beginning, tenant="t")).key
+            require(full_key == key, f"get of '{beginning}' found {full_key}")
         for wrong in ("0", "", "ff", key + "0", "%", "_", "0A", "\0", "\ud83d", "zzz"):
             text = await refused(ledger.get(wrong, tenant="t"), UnknownEffectError, f"get of {wrong!r}")
             require(wrong != "0" or key in text or "00" in text, f"several fit, and none is named: {text}")
@@ -237,10 +237,10 @@ class LedgerConformance(Conformance):
     async def test_a_list_is_the_newest_first(self, ledger: EffectLedger) -> None:
         """By state, by conversation, page by page; of one tenant alone."""
         for number in range(9):
-            wanted = attrs.evolve(effect(f"{number}"), conversation="c" if number % 2 else None)
-            await ledger.claim(wanted, owner="a", lease_s=LIVES)
+            expected = attrs.evolve(effect(f"{number}"), conversation="c" if number % 2 else None)
+            await ledger.claim(expected, owner="a", lease_s=LIVES)
             if number % 3:
-                await ledger.finish(wanted.key, 1, state="unknown" if number % 3 == 1 else "done", result=None)
+                await ledger.finish(expected.key, 1, state="unknown" if number % 3 == 1 else "done", result=None)
         await ledger.claim(attrs.evolve(effect("theirs"), tenant="other"), owner="a", lease_s=LIVES)
         newest = [effect(f"{number}").key for number in reversed(range(9))]
 
@@ -266,11 +266,11 @@ class LedgerConformance(Conformance):
         """Arguments, notes, results: what a database does not take may be left out, but nothing fails."""
         for number, text in enumerate(_TEXTS):
             for state in ("done", "unknown"):
-                wanted = attrs.evolve(effect(f"{number} {state}"), arguments=text)
-                claim = await ledger.claim(wanted, owner="a", lease_s=LIVES)
+                expected = attrs.evolve(effect(f"{number} {state}"), arguments=text)
+                claim = await ledger.claim(expected, owner="a", lease_s=LIVES)
                 require(claim.outcome == "yours", f"a claim with arguments {text!r:.40} is {claim.outcome}")
-                await ledger.finish(wanted.key, 1, state=state, result=None, note=text)
-                row = await ledger.get(wanted.key, tenant="t")
+                await ledger.finish(expected.key, 1, state=state, result=None, note=text)
+                row = await ledger.get(expected.key, tenant="t")
                 plain = text if text.isprintable() or len(text) > 1000 else row.note
                 require(row.note == plain, f"the note {text!r:.40} came back as {row.note!r:.40}")
 
@@ -278,10 +278,10 @@ class LedgerConformance(Conformance):
     async def test_forgetting_takes_texts_and_leaves_what_is_needed(self, ledger: EffectLedger) -> None:
         """State, tool and digest stay, so that a repeated call is recognised; unknown effects stay complete."""
         for name, state in zip("dfu", _ENDS, strict=True):
-            wanted = attrs.evolve(effect(name), arguments="said")
-            await ledger.claim(wanted, owner="a", lease_s=LIVES)
-            await ledger.remember(wanted.key, 1, handle="7")
-            await ledger.finish(wanted.key, 1, state=state, result='{"r": 1}', note="why")
+            expected = attrs.evolve(effect(name), arguments="said")
+            await ledger.claim(expected, owner="a", lease_s=LIVES)
+            await ledger.remember(expected.key, 1, handle="7")
+            await ledger.finish(expected.key, 1, state=state, result='{"r": 1}', note="why")
         await ledger.forget(older_than_s=3600)
         row = await ledger.get(effect("d").key, tenant="t")
         require((row.arguments, row.result) == ("said", '{"r": 1}'), "nothing younger is forgotten")
@@ -299,10 +299,10 @@ class LedgerConformance(Conformance):
     async def test_a_conversation_is_forgotten_alone(self, ledger: EffectLedger) -> None:
         """With the texts of all its effects, also of what is unknown; and nothing of another one or tenant."""
         for name, conversation, tenant in (("a", "c", "t"), ("b", "d", "t"), ("c", None, "t"), ("d", "c", "u")):
-            wanted = attrs.evolve(effect(name), conversation=conversation, tenant=tenant, arguments="said")
-            await ledger.claim(wanted, owner="a", lease_s=LIVES)
-            await ledger.remember(wanted.key, 1, handle="7")
-            await ledger.finish(wanted.key, 1, state="unknown", result='{"r": 1}', note="why")
+            expected = attrs.evolve(effect(name), conversation=conversation, tenant=tenant, arguments="said")
+            await ledger.claim(expected, owner="a", lease_s=LIVES)
+            await ledger.remember(expected.key, 1, handle="7")
+            await ledger.finish(expected.key, 1, state="unknown", result='{"r": 1}', note="why")
         await ledger.forget_conversation("c", tenant="t")
         for name, tenant in (("a", "t"), ("b", "t"), ("c", "t"), ("d", "u")):
             row = await ledger.get(effect(name).key, tenant=tenant)
@@ -322,9 +322,9 @@ class LedgerConformance(Conformance):
                 await ledger.remember(effect("dead").key, 1, handle="7")
             async with self.opened(Path(folder)) as ledger:
                 require((await ledger.get(effect("dead").key, tenant="t")).handle == "7", "its handle is there, too")
-                for name, wanted in (("lives", "running"), ("dead", "lost"), ("done", "ended")):
+                for name, expected in (("lives", "running"), ("dead", "lost"), ("done", "ended")):
                     claim = await ledger.claim(effect(name), owner="b", lease_s=LIVES)
-                    require(claim.outcome == wanted, f"{name}: {claim.outcome} after opening again, not {wanted}")
+                    require(claim.outcome == expected, f"{name}: {claim.outcome} after opening again, not {expected}")
                 require(claim.effect.result == '{"r": 1}', "the result is there after opening again")
 
     @law("shared")
@@ -351,9 +351,9 @@ class LedgerConformance(Conformance):
             require(claim.effect.honours_key is first, f"honours_key={first} is kept, got {claim.effect}")
             await ledger.finish(call.key, claim.effect.fence, state="unknown", result=None)
             again = attrs.evolve(call, honours_key=True)
-            found = await ledger.claim(again, owner="b", lease_s=LIVES, take_over=True)
-            require(found.outcome == outcome, f"{name} key: {outcome} was expected, got {found.outcome}")
-            require(found.effect.honours_key is first, "a repetition does not change how the first call was made")
+            reclaim = await ledger.claim(again, owner="b", lease_s=LIVES, take_over=True)
+            require(reclaim.outcome == outcome, f"{name} key: {outcome} was expected, got {reclaim.outcome}")
+            require(reclaim.effect.honours_key is first, "a repetition does not change how the first call was made")
 
     @law()
     def test_whatever_happens_each_effect_happens_once(self) -> None:

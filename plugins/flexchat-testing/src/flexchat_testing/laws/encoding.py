@@ -16,10 +16,10 @@ def check_encoder(name: str, encode: ToolEncoder) -> None:
     samples: tuple[tuple[ToolDefinition, ...], ...] = ((), (FIRST,), TOOLS)
     for tools in samples:
         before = copy.deepcopy(tools)
-        made = encode(tools)
+        encoded = encode(tools)
         require(tools == before, f"the encoder of {name} changed the definitions it was given")
         try:
-            text = canonical(made)
+            text = canonical(encoded)
         except (TypeError, ValueError) as error:
             raise AssertionError(f"the encoder of {name} returned something that is not JSON: {error}") from None
         require(text == canonical(encode(tools)), f"the encoder of {name} returned something else the second time")

@@ -102,8 +102,8 @@ class ErrorLaws(ProviderKit):
                     f"{retryable}",
                 )
                 if isinstance(error, ProviderRateLimitError):
-                    wanted = "quota" if kind == "quota" else "rate"
-                    require(error.kind == wanted, f'"{kind}" has kind "{wanted}", got {error.kind!r}')
+                    category = "quota" if kind == "quota" else "rate"
+                    require(error.kind == category, f'"{kind}" has kind "{category}", got {error.kind!r}')
                 self._check_text(error, status if "http" in self.supports else None)
 
     @law("http")
@@ -122,9 +122,9 @@ class ErrorLaws(ProviderKit):
             return
         async with self.serving(self.answer(self.text_reply("ok"))) as (provider, service):
             await self.chat(provider)
-            asked = service.asked[0]
+            request = service.asked[0]
             require(
-                any(self.key in text for text in (*asked.headers.values(), asked.url)),
+                any(self.key in text for text in (*request.headers.values(), request.url)),
                 "no request carries self.key: make_provider must use it as the key (or set key = None)",
             )
             require(self.key not in repr(provider), "the provider's repr shows the key")
@@ -141,8 +141,8 @@ class ErrorLaws(ProviderKit):
         for answer in answers:
             for stream in self.ways:
                 error = await self._refused(answer, stream)
-                written = "".join(traceback.format_exception(error, chain=True)) + repr(error) + repr(vars(error))
-                require(self.key not in written, f"the key is in this error: {type(error).__name__}")
+                text = "".join(traceback.format_exception(error, chain=True)) + repr(error) + repr(vars(error))
+                require(self.key not in text, f"the key is in this error: {type(error).__name__}")
 
     @law("http")
     async def test_garbage_is_a_provider_error(self) -> None:
@@ -252,9 +252,9 @@ class ErrorLaws(ProviderKit):
         require(status is None or error.status == status, f"the status was {status}, the error has {error.status!r}")
 
 
-async def _raised(asked: Any, what: str) -> ProviderError:
+async def _raised(call: Any, what: str) -> ProviderError:
     try:
-        result = await asked
+        result = await call
     except ProviderError as error:
         return error
     except AssertionError:

@@ -17,13 +17,13 @@ def filters_about(documents: Iterable[Document]) -> Iterator[Where]:
     values: dict[str, list[Any]] = {_ELSEWHERE: []}
     for document in documents:
         for field, value in document.metadata.items():
-            known = values.setdefault(field, [])
-            if isinstance(value, str | int | float) and value not in known:
-                known.append(value)
+            samples = values.setdefault(field, [])
+            if isinstance(value, str | int | float) and value not in samples:
+                samples.append(value)
     single = [
         condition
-        for field, known in values.items()
-        for value in (*known[:8], *_OF_ALL_KINDS)
+        for field, samples in values.items()
+        for value in (*samples[:8], *_OF_ALL_KINDS)
         for condition in _about(field, value)
     ]
     yield {}
@@ -32,11 +32,11 @@ def filters_about(documents: Iterable[Document]) -> Iterator[Where]:
         yield {"$or": [first, second]}
         yield {"$and": [first, {"$or": [second, {_ELSEWHERE: {"$ne": 1}}]}]}
         yield {**first, **second}
-    for field, known in values.items():
-        numbers = sorted(v for v in known if isinstance(v, int | float) and not isinstance(v, bool))
+    for field, samples in values.items():
+        numbers = sorted(v for v in samples if isinstance(v, int | float) and not isinstance(v, bool))
         if len(numbers) > 1:
             yield {field: {"$gte": numbers[0], "$lt": numbers[-1]}}
-        texts = [v for v in known if isinstance(v, str)]
+        texts = [v for v in samples if isinstance(v, str)]
         yield {field: {"$in": texts or ["x", "y"]}}
         yield {field: {"$nin": texts or ["x", "y"]}}
 

@@ -92,14 +92,14 @@ class HandlerConformance(Conformance):
     async def test_it_leaves_its_arguments_alone(self) -> None:
         """The arguments are the caller's, nested ones too: copy what you change."""
         for params in (*self.good, *self.bad):
-            given = copy.deepcopy(dict(params))
+            arguments = copy.deepcopy(dict(params))
             try:
-                await self._bounded(given)
+                await self._bounded(arguments)
             except (asyncio.CancelledError, TooSlowError):
                 raise
             except Exception:  # noqa: BLE001  refusing is another law
                 pass
-            require(given == params, f"the call changed its arguments from {show(params)} to {show(given)}")
+            require(arguments == params, f"the call changed its arguments from {show(params)} to {show(arguments)}")
 
     @law()
     def test_its_good_arguments_fit_its_tool(self) -> None:

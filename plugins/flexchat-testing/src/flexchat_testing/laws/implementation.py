@@ -73,8 +73,8 @@ class ImplementationConformance(Conformance):
     async def call(self, table: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> Any:
         """Run the tool as FlexChat does."""
         context = ToolContext(tool=self.defined(table), handlers=self.handlers(), stores=self.stores())
-        given = copy.deepcopy(dict(self.params)) if params is None else params
-        return await self.implementation.run(self.structured(table), given, context)
+        arguments = copy.deepcopy(dict(self.params)) if params is None else params
+        return await self.implementation.run(self.structured(table), arguments, context)
 
     async def _bounded(self, table: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> Any:
         return await in_time(lambda: self.call(table, params), self.deadline_s, f"a call with {show(table)}")
@@ -90,8 +90,11 @@ class ImplementationConformance(Conformance):
     @law()
     def test_it_is_an_implementation_type(self) -> None:
         """It has a name, an attrs class for its settings, an async run(settings, params, context), and a summary."""
-        found = getattr(type(self), "implementation", None)
-        require(isinstance(found, ImplementationType), f"implementation must be an ImplementationType, got {found!r}")
+        implementation = getattr(type(self), "implementation", None)
+        require(
+            isinstance(implementation, ImplementationType),
+            f"implementation must be an ImplementationType, got {implementation!r}",
+        )
         require(attrs.has(self.implementation.settings_class), "settings_class must be an attrs class")
         require(inspect.iscoroutinefunction(self.implementation.run), "run must be an async def")
         require(self.implementation.summary, "summary is what flexchat plugins shows: one line")
@@ -144,17 +147,20 @@ class ImplementationConformance(Conformance):
     async def test_it_leaves_its_arguments_alone(self) -> None:
         """Arguments and settings are the caller's, and the next call's: copy what you change or give away."""
         for table in self.settings:
-            given = copy.deepcopy(dict(self.params))
+            arguments = copy.deepcopy(dict(self.params))
             settings = copy.deepcopy(dict(table))
-            first = await self._bounded(settings, given)
-            require(given == self.params, f"the call changed its arguments from {show(self.params)} to {show(given)}")
+            first = await self._bounded(settings, arguments)
+            require(
+                arguments == self.params,
+                f"the call changed its arguments from {show(self.params)} to {show(arguments)}",
+            )
             require(settings == table, f"the call changed its settings from {show(table)} to {show(settings)}")
             if isinstance(first, dict | list):
                 value = self.structured(table)
                 context = ToolContext(tool=self.defined(table), handlers=self.handlers(), stores=self.stores())
-                made = await self.implementation.run(value, dict(given), context)
+                outcome = await self.implementation.run(value, dict(arguments), context)
                 before = repr(value)
-                made.clear()
+                outcome.clear()
                 require(repr(value) == before, "what a call returned is part of its settings: return a copy")
 
     @law()

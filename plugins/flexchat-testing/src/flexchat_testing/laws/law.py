@@ -102,8 +102,8 @@ def require(truth: object, text: str) -> None:
         raise AssertionError(text)
 
 
-async def refused(asked: Awaitable[Any], wanted: type[Exception] | tuple[type[Exception], ...], what: str) -> str:
-    """Check that awaiting *asked* raises one of the *wanted* errors with a text, and return that text.
+async def refused(call: Awaitable[Any], errors: type[Exception] | tuple[type[Exception], ...], what: str) -> str:
+    """Check that awaiting *call* raises one of *errors* with a text, and return that text.
 
     Args:
         what: The request, for the author: "query of an unknown collection".
@@ -111,10 +111,10 @@ async def refused(asked: Awaitable[Any], wanted: type[Exception] | tuple[type[Ex
     Raises:
         AssertionError: Nothing was raised, or another error.
     """
-    names = " or ".join(error.__name__ for error in (wanted if isinstance(wanted, tuple) else (wanted,)))
+    names = " or ".join(error.__name__ for error in (errors if isinstance(errors, tuple) else (errors,)))
     try:
-        value = await asked
-    except wanted as error:
+        value = await call
+    except errors as error:
         require(str(error).strip(), f"{what}: {type(error).__name__} without a text")
         return str(error)
     except Exception as error:
@@ -152,10 +152,10 @@ class Conformance:
         super().__init_subclass__(**rest)
         for word in sorted(cls.supports):
             if word not in cls.capabilities:
-                known = ", ".join(cls.capabilities) or "none"
+                names = ", ".join(cls.capabilities) or "none"
                 raise TypeError(
                     f"{cls.__name__}.supports has '{word}', which is not a capability"
-                    f"{did_you_mean(word, cls.capabilities)} (known: {known})"
+                    f"{did_you_mean(word, cls.capabilities)} (known: {names})"
                 )
 
     @law()
@@ -175,12 +175,12 @@ class Conformance:
 
 def laws_of(cls: type) -> Iterator[tuple[str, Any]]:
     """Yield the laws a class inherits from the kit, by name, in the order they are written."""
-    found: dict[str, Any] = {}
+    laws: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
-            if getattr(value, "is_law", False) and name not in found:
-                found[name] = value
-    yield from found.items()
+            if getattr(value, "is_law", False) and name not in laws:
+                laws[name] = value
+    yield from laws.items()
 
 
 def expected_failure(method: object) -> str | None:

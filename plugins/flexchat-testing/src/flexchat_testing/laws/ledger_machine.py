@@ -44,7 +44,7 @@ class Known:
 
     Attributes:
         runs: The starts of its tool without a take-over between.
-        said: Whether a person has settled it.
+        is_settled: Whether a person has settled it.
         handle: The handle that its tool has stored.
     """
 
@@ -53,7 +53,7 @@ class Known:
     fence: int
     digest: str
     runs: int = 0
-    said: bool = False
+    is_settled: bool = False
     handle: str | None = None
 
 
@@ -107,80 +107,80 @@ class LedgerMachine(RuleBasedStateMachine):
     def claim(self, name: str, owner: str, digest: str, take_over: bool) -> None:
         """A process claims an effect; where it takes over, the target takes keys, so that its tool may run again."""
 
-        wanted, known = attrs.evolve(effect(name), digest=digest), self.known.get(name)
-        claim = self._do(self.ledger.claim(wanted, owner=owner, lease_s=LIVES, take_over=take_over))
-        expected = self._expected(known, digest, take_over)
-        require(claim.outcome == expected, f"a claim of {known} came to {claim.outcome}, not {expected}")
+        new, row = attrs.evolve(effect(name), digest=digest), self.known.get(name)
+        claim = self._do(self.ledger.claim(new, owner=owner, lease_s=LIVES, take_over=take_over))
+        expected = self._expected(row, digest, take_over)
+        require(claim.outcome == expected, f"a claim of {row} came to {claim.outcome}, not {expected}")
         if expected == "yours":
-            fence = 1 if known is None else known.fence + 1
+            fence = 1 if row is None else row.fence + 1
             require(claim.effect.fence == fence, f"the fence of a claim is {claim.effect.fence}, not {fence}")
-            handle = known.handle if known is not None and known.owner else None
-            require(claim.effect.handle == handle, f"a claim of {known} has the handle {claim.effect.handle}")
+            handle = row.handle if row is not None and row.owner else None
+            require(claim.effect.handle == handle, f"a claim of {row} has the handle {claim.effect.handle}")
             self.known[name] = Known("claimed", owner, fence, digest, handle=handle)
             self.alive[owner] = True
             self.held.append(Held(name, owner, fence))
 
-    def _expected(self, known: Known | None, digest: str, take_over: bool) -> str:
-        if known is None or not known.owner:
+    def _expected(self, row: Known | None, digest: str, take_over: bool) -> str:
+        if row is None or not row.owner:
             return "yours"
-        if known.digest != digest:
+        if row.digest != digest:
             return "other"
-        if known.state == "unknown" and known.handle is not None and take_over:
+        if row.state == "unknown" and row.handle is not None and take_over:
             return "yours"
-        if known.state != "claimed":
+        if row.state != "claimed":
             return "ended"
-        if self.alive[known.owner]:
+        if self.alive[row.owner]:
             return "running"
         return "yours" if take_over else "lost"
 
-    @precondition(lambda self: any(not held.began and not held.ended for held in self.held))
+    @precondition(lambda self: any(not hold.began and not hold.ended for hold in self.held))
     @rule(data=st.data())
     def begin(self, data: Any) -> None:
         """A process starts the tool that it has claimed, unless it has learned that its lease is over."""
-        held = data.draw(st.sampled_from([held for held in self.held if not held.began and not held.ended]))
-        known = self.known[held.name]
-        if known.fence == held.fence and self.alive[held.owner] and known.state == "claimed":
-            known.runs += 1
-            held.began = True
-            require(known.runs == 1, f"the tool of {held} was started {known.runs} times under one claim")
+        hold = data.draw(st.sampled_from([hold for hold in self.held if not hold.began and not hold.ended]))
+        row = self.known[hold.name]
+        if row.fence == hold.fence and self.alive[hold.owner] and row.state == "claimed":
+            row.runs += 1
+            hold.began = True
+            require(row.runs == 1, f"the tool of {hold} was started {row.runs} times under one claim")
 
-    @precondition(lambda self: any(held.began for held in self.held))
+    @precondition(lambda self: any(hold.began for hold in self.held))
     @rule(data=st.data(), handle=st.sampled_from(["1", '{"job": 2}']))
     def remember(self, data: Any, handle: str) -> None:
         """A tool that was started has started a job: in time, too late, or for the second time."""
-        held = data.draw(st.sampled_from([held for held in self.held if held.began]))
-        known = self.known[held.name]
-        counts = known.fence == held.fence and known.state in ("claimed", "unknown") and bool(known.owner)
-        written = self._do(self.ledger.remember(self._key(held.name), held.fence, handle=handle))
-        require(written is counts, f"remember of {held}, where it is {known}, returned {written}")
+        hold = data.draw(st.sampled_from([hold for hold in self.held if hold.began]))
+        row = self.known[hold.name]
+        counts = row.fence == hold.fence and row.state in ("claimed", "unknown") and bool(row.owner)
+        is_written = self._do(self.ledger.remember(self._key(hold.name), hold.fence, handle=handle))
+        require(is_written is counts, f"remember of {hold}, where it is {row}, returned {is_written}")
         if counts:
-            known.handle = handle
+            row.handle = handle
 
     @precondition(lambda self: self.held)
     @rule(data=st.data(), state=STATES)
     def finish(self, data: Any, state: Any) -> None:
         """A process records how its claim ended: in time, too late, or for the second time."""
-        held = data.draw(st.sampled_from(self.held))
-        known = self.known[held.name]
-        counts = known.fence == held.fence and known.state in ("claimed", "unknown") and bool(known.owner)
-        written = self._do(self.ledger.finish(self._key(held.name), held.fence, state=state, result=None))
-        require(written is counts, f"finish of {held}, where it is {known}, returned {written}")
-        held.ended = True
+        hold = data.draw(st.sampled_from(self.held))
+        row = self.known[hold.name]
+        counts = row.fence == hold.fence and row.state in ("claimed", "unknown") and bool(row.owner)
+        is_written = self._do(self.ledger.finish(self._key(hold.name), hold.fence, state=state, result=None))
+        require(is_written is counts, f"finish of {hold}, where it is {row}, returned {is_written}")
+        hold.ended = True
         if counts:
-            known.state = state
+            row.state = state
 
-    @precondition(lambda self: any(not held.began for held in self.held))
+    @precondition(lambda self: any(not hold.began for hold in self.held))
     @rule(data=st.data())
     def release(self, data: Any) -> None:
         """A process releases a claim whose tool it has not started."""
-        held = data.draw(st.sampled_from([held for held in self.held if not held.began]))
-        known = self.known[held.name]
-        counts = known.fence == held.fence and known.state == "claimed" and known.handle is None
-        written = self._do(self.ledger.release(self._key(held.name), held.fence, note=""))
-        require(written is counts, f"release of {held}, where it is {known}, returned {written}")
-        held.ended = True
+        hold = data.draw(st.sampled_from([hold for hold in self.held if not hold.began]))
+        row = self.known[hold.name]
+        counts = row.fence == hold.fence and row.state == "claimed" and row.handle is None
+        is_written = self._do(self.ledger.release(self._key(hold.name), hold.fence, note=""))
+        require(is_written is counts, f"release of {hold}, where it is {row}, returned {is_written}")
+        hold.ended = True
         if counts:
-            known.state, known.owner = "failed", ""
+            row.state, row.owner = "failed", ""
 
     @rule(owner=OWNERS)
     def die(self, owner: str) -> None:
@@ -198,18 +198,18 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(name=KEYS, state=st.sampled_from(["done", "failed"]))
     def settle(self, name: str, state: Any) -> None:
         """A person records how an effect ended."""
-        known = self.known.get(name)
-        if known is None:
+        row = self.known.get(name)
+        if row is None:
             return
-        lost = known.state == "claimed" and not self.alive[known.owner]
-        may = known.state == "unknown" or lost
+        lost = row.state == "claimed" and not self.alive[row.owner]
+        may = row.state == "unknown" or lost
         try:
             self._do(self.ledger.settle(self._key(name), tenant="t", state=state, by="ann"))
         except CannotSettleError:
-            require(not may, f"settle was refused, where it is {known}")
+            require(not may, f"settle was refused, where it is {row}")
         else:
-            require(may, f"settle was not refused, where it is {known}")
-            known.state, known.said = state, True
+            require(may, f"settle was not refused, where it is {row}")
+            row.state, row.is_settled = state, True
 
     @rule()
     def forget(self) -> None:
@@ -222,13 +222,13 @@ class LedgerMachine(RuleBasedStateMachine):
         rows = {row.key: row for row in self._do(self.ledger.list(tenant="t"))}
         require(rows.keys() == {self._key(name) for name in self.known}, f"listed are {rows.keys()}")
         unknown = {row.key for row in self._do(self.ledger.list(tenant="t", states=["unknown"]))}
-        for name, known in self.known.items():
+        for name, model in self.known.items():
             row = rows[self._key(name)]
-            lost = known.state == "claimed" and not self.alive[known.owner]
+            lost = model.state == "claimed" and not self.alive[model.owner]
             came = (row.state, row.owner, row.fence, bool(row.settled_by), row.handle)
-            wanted = ("unknown" if lost else known.state, known.owner, known.fence, known.said, known.handle)
-            require(came == wanted, f"effect {name} is {came}, not {wanted}")
-            require((row.key in unknown) == (wanted[0] == "unknown"), f"effect {name} is listed wrongly")
+            expected = ("unknown" if lost else model.state, model.owner, model.fence, model.is_settled, model.handle)
+            require(came == expected, f"effect {name} is {came}, not {expected}")
+            require((row.key in unknown) == (expected[0] == "unknown"), f"effect {name} is listed wrongly")
 
     def _key(self, name: str) -> str:
 

@@ -58,13 +58,13 @@ class LocalEmbeddingsConformance(Conformance):
     @law()
     async def test_vectors_keep_order_and_count(self) -> None:
         """One vector for each text, in their order, all of one length; nothing asked gives nothing back."""
-        found = await self._embed(_TEXTS)
-        require(isinstance(found, Embeddings), f"embed returns Embeddings, got {show(found)}")
-        require(len(found.vectors) == len(_TEXTS), f"{len(_TEXTS)} texts, {len(found.vectors)} vectors")
-        lengths = {len(vector) for vector in found.vectors}
+        vectors = await self._embed(_TEXTS)
+        require(isinstance(vectors, Embeddings), f"embed returns Embeddings, got {show(vectors)}")
+        require(len(vectors.vectors) == len(_TEXTS), f"{len(_TEXTS)} texts, {len(vectors.vectors)} vectors")
+        lengths = {len(vector) for vector in vectors.vectors}
         require(len(lengths) == 1, f"vectors of one model have one length, got {sorted(lengths)}")
         turned = await self._embed(_TEXTS[::-1])
-        wrong = [i for i, vector in enumerate(turned.vectors[::-1]) if not _same(vector, found.vectors[i])]
+        wrong = [i for i, vector in enumerate(turned.vectors[::-1]) if not _same(vector, vectors.vectors[i])]
         require(not wrong, f"asked in another order, these texts have another vector: {wrong}")
         require(not (await self._embed(())).vectors, "no texts, no vectors")
 
@@ -86,8 +86,8 @@ class LocalEmbeddingsConformance(Conformance):
     @law()
     async def test_any_text_has_a_vector(self) -> None:
         """Halves of characters, NUL, control characters and texts without end: finite numbers, not all of them 0."""
-        found = await self._embed(_HOSTILE)
-        for text, vector in zip(_HOSTILE, found.vectors, strict=True):
+        vectors = await self._embed(_HOSTILE)
+        for text, vector in zip(_HOSTILE, vectors.vectors, strict=True):
             fits = all(map(math.isfinite, vector)) and any(vector)
             require(fits, f"{show(text, 40)} has the vector {show(list(vector)[:5])}")
 
@@ -135,8 +135,8 @@ class LocalEmbeddingsConformance(Conformance):
             except ModelNotFoundError:
                 pass
             try:
-                found = await provider.embed(_TEXTS[:1], self.model, dimensions=7)
-                require(len(found.vectors[0]) == 7, "dimensions=7 was neither kept nor refused")
+                vectors = await provider.embed(_TEXTS[:1], self.model, dimensions=7)
+                require(len(vectors.vectors[0]) == 7, "dimensions=7 was neither kept nor refused")
             except ProviderError:
                 pass
         finally:
@@ -150,8 +150,10 @@ class LocalEmbeddingsConformance(Conformance):
             models: Sequence[ModelInfo] = await provider.list_models()
         finally:
             await provider.aclose()
-        found = [model for model in models if model.id == self.model]
-        require(found and "embedding" in found[0].capabilities, f"{self.model} is not listed as such: {show(models)}")
+        matching = [model for model in models if model.id == self.model]
+        require(
+            matching and "embedding" in matching[0].capabilities, f"{self.model} is not listed as such: {show(models)}"
+        )
 
     async def _embed(self, texts: Sequence[str]) -> Embeddings:
         provider = self.make_provider()

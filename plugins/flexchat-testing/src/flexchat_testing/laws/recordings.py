@@ -113,7 +113,7 @@ class RecordingConformance(Conformance):
         """Return a request's body without what may differ between a recorded request and ours."""
         return body
 
-    def other_reply(self, asked: Asked) -> Answer | None:
+    def other_reply(self, request: Asked) -> Answer | None:
         """Return the answer to a request outside an exchange (a look-up); None for all others."""
         return None
 
@@ -131,8 +131,8 @@ class RecordingConformance(Conformance):
         try:
             result = await self.ask(exchange)
         except ProviderError as error:
-            named = (type(error).__name__, error.retryable)
-            require(named == expected, f"the error must be {expected}, it is {named}: {error}")
+            outcome = (type(error).__name__, error.retryable)
+            require(outcome == expected, f"the error must be {expected}, it is {outcome}: {error}")
             require(error.model == self.model_of(exchange), f"the error names the model {error.model!r}")
             self.check_error(exchange, error)
             return
@@ -179,15 +179,15 @@ class RecordingConformance(Conformance):
         """Check a request; return the answer to it."""
         answer = None if _entry(self.errors, exchange) else await self.ask(exchange)
         messages, options = self.request_of(exchange, earlier)
-        asked: list[Asked] = []
+        requests: list[Asked] = []
         try:
-            result = await self.ask(exchange, messages, options, asked=asked)
+            result = await self.ask(exchange, messages, options, requests=requests)
         except ProviderError:
-            require(asked and answer is None, "the request was not sent")
+            require(requests and answer is None, "the request was not sent")
         else:
             warnings = {*result.warnings} - {*(answer.warnings if answer else ())}
             require(not warnings, f"the request gives these warnings: {warnings}")
-        sent, recorded = self.comparable(asked[0].body, exchange), self.comparable(exchange.body, exchange)
+        sent, recorded = self.comparable(requests[0].body, exchange), self.comparable(exchange.body, exchange)
         require(sent == recorded, f"sent {show(sent, 3000)}\nrecorded {show(recorded, 3000)}")
         return answer
 
@@ -197,15 +197,15 @@ class RecordingConformance(Conformance):
         messages: Sequence[Message] = HELLO,
         options: ChatOptions | None = None,
         *,
-        asked: list[Asked] | None = None,
+        requests: list[Asked] | None = None,
     ) -> ChatResult:
         """Hold an exchange in which the service answers as recorded.
 
         Args:
-            asked: Takes the request.
+            requests: Takes the request.
         """
         content = as_bytes(exchange.response["body"])
-        events = await self._events(exchange, [content], messages, options or ChatOptions(), asked)
+        events = await self._events(exchange, [content], messages, options or ChatOptions(), requests)
         if self.asks_for_stream(exchange):
             check_order(events)
         return result_of(events)
@@ -239,7 +239,7 @@ class RecordingConformance(Conformance):
         pieces: Sequence[bytes],
         messages: Sequence[Message],
         options: ChatOptions,
-        asked: list[Asked] | None,
+        requests: list[Asked] | None,
     ) -> list[ChatEvent]:
         response = exchange.response
         answer = Answer(status=response["status"], headers=dict(response["headers"] or {}), pieces=tuple(pieces))
@@ -252,8 +252,8 @@ class RecordingConformance(Conformance):
             return [AnswerEnd(await provider.generate_chat(messages, model, options))]
         finally:
             await provider.aclose()
-            if asked is not None:
-                asked += service.asked
+            if requests is not None:
+                requests += service.asked
 
 
 @contextlib.contextmanager

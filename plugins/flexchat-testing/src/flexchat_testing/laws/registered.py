@@ -137,8 +137,8 @@ class RegisteredConformance(Conformance):
         for type_ in reachable:
             provider = type_.create(_some_settings(type_.config_class))
             try:
-                said = (UserMessage(content="Hello"),)
-                exchange = functools.partial(provider.generate_chat, said, "some-model", ChatOptions(timeout_s=5.0))
+                messages = (UserMessage(content="Hello"),)
+                exchange = functools.partial(provider.generate_chat, messages, "some-model", ChatOptions(timeout_s=5.0))
                 await _expect_trouble("generate_chat", exchange)
                 await _expect_trouble("list_models", provider.list_models)
             finally:
@@ -196,10 +196,10 @@ class RegisteredConformance(Conformance):
             await store.aclose()
 
     def _records(self, kind: str) -> tuple[Any, ...]:
-        found = tuple(getattr(self.plugin.alone, kind).by_name.values())
-        if not found:
+        records = tuple(getattr(self.plugin.alone, kind).by_name.values())
+        if not records:
             raise unittest.SkipTest(f"does not apply: it registers no {kind.replace('_', ' ')}")
-        return found
+        return records
 
     def _kinds(self) -> Iterator[tuple[str, Any]]:
         host = self.plugin.alone
@@ -216,20 +216,20 @@ class RegisteredConformance(Conformance):
     def _settings_classes(self) -> list[tuple[str, type, _Check | None]]:
         """List the configurable things, each with its settings class and the check of its settings."""
         host = self.plugin.alone
-        found: list[tuple[str, type, _Check | None]] = []
+        classes: list[tuple[str, type, _Check | None]] = []
         for records in (host.providers, host.tool_sources, host.document_stores):
-            found += [(f"{records.kind} {name}", r.config_class, None) for name, r in records.by_name.items()]
+            classes += [(f"{records.kind} {name}", r.config_class, None) for name, r in records.by_name.items()]
         for name, type_ in host.implementation_types.by_name.items():
-            found.append((f"{host.implementation_types.kind} {name}", type_.settings_class, type_.check))
+            classes.append((f"{host.implementation_types.kind} {name}", type_.settings_class, type_.check))
         for (_, name), handler in host.handlers.by_name.items():
             if handler.settings_class is not None:
-                found.append((f"{host.handlers.kind} {name}", handler.settings_class, None))
-        found += [
+                classes.append((f"{host.handlers.kind} {name}", handler.settings_class, None))
+        classes += [
             (f"{host.config_tables.kind} {name}", t.load(), None) for name, t in host.config_tables.by_name.items()
         ]
-        if not found:
+        if not classes:
             raise unittest.SkipTest("does not apply: it registers nothing that has settings")
-        return found
+        return classes
 
 
 async def _expect_trouble(what: str, ask: Callable[[], Awaitable[Any]]) -> None:

@@ -75,11 +75,11 @@ class RequestLaws(ProviderKit):
         A protocol with a single prompt may have other words around it.
         """
         for stream in self.ways:
-            asked, _ = await self.sent((UserMessage(content=f"<{text}>"),), stream=stream)
+            request, _ = await self.sent((UserMessage(content=f"<{text}>"),), stream=stream)
             whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             require(
-                any(f"<{whole}>" in each for each in _texts(asked.body)),
-                f"the user said {f'<{text}>'!r}; no text of the request's body has that: {show(asked.body)}",
+                any(f"<{whole}>" in each for each in _texts(request.body)),
+                f"the user said {f'<{text}>'!r}; no text of the request's body has that: {show(request.body)}",
             )
 
     @law("http")
@@ -129,8 +129,8 @@ class RequestLaws(ProviderKit):
         """options.tools, in the words of the tool format, are in the request: no name, text or schema is lost."""
         tools = await self.encoded(FIRST, SECOND)
         for stream in self.ways:
-            asked, _ = await self.sent(HELLO, ChatOptions(tools=tools), stream=stream)
-            there = {*_texts(asked.body)}
+            request, _ = await self.sent(HELLO, ChatOptions(tools=tools), stream=stream)
+            there = {*_texts(request.body)}
             for encoded in tools:
                 lost = [text for text in _texts(encoded) if text not in there]
                 require(not lost, f"the request lacks {show(lost)} of the tool {show(encoded)}")
@@ -141,9 +141,9 @@ class RequestLaws(ProviderKit):
         for stream in self.ways:
             plain, before = await self.sent(HELLO, stream=stream)
             for name in ("temperature", "top_p", "seed"):
-                given: dict[str, Any] = {name: 0}
-                asked, result = await self.sent(HELLO, ChatOptions(**given), stream=stream)
-                added = [value for value in _new_values(plain.body, asked.body) if not isinstance(value, bool)]
+                fields: dict[str, Any] = {name: 0}
+                request, result = await self.sent(HELLO, ChatOptions(**fields), stream=stream)
+                added = [value for value in _new_values(plain.body, request.body) if not isinstance(value, bool)]
                 require(
                     0 in added or _new_warnings(before, result),
                     f"{name}=0 is not in the request, and no warning says so",
@@ -157,10 +157,12 @@ class RequestLaws(ProviderKit):
             for table, base in ((_OPTIONS, ChatOptions()), (_TOOL_OPTIONS, ChatOptions(tools=tools))):
                 plain, before = await self.sent(HELLO, base, stream=stream)
                 for name, value, mark in table:
-                    asked, result = await self.sent(HELLO, attrs.evolve(base, **{name: value}), stream=stream)
+                    request, result = await self.sent(HELLO, attrs.evolve(base, **{name: value}), stream=stream)
                     if _new_warnings(before, result):
                         continue
-                    there = asked.body != plain.body if mark is None else mark in [*_new_values(plain.body, asked.body)]
+                    there = (
+                        request.body != plain.body if mark is None else mark in [*_new_values(plain.body, request.body)]
+                    )
                     require(
                         there,
                         f"{name}={show(value)} changes nothing in the request, and no warning of the result says so",
@@ -170,9 +172,9 @@ class RequestLaws(ProviderKit):
     async def test_extra_is_merged_into_the_request(self) -> None:
         """options.extra sets fields that FlexChat does not model: it is merged into the body last, unchanged."""
         for stream in self.ways:
-            asked, _ = await self.sent(HELLO, ChatOptions(extra={"kit_extra": {"a": [1]}}), stream=stream)
+            request, _ = await self.sent(HELLO, ChatOptions(extra={"kit_extra": {"a": [1]}}), stream=stream)
             require(
-                asked.body.get("kit_extra") == {"a": [1]}, f"extra is not in the request's body: {show(asked.body)}"
+                request.body.get("kit_extra") == {"a": [1]}, f"extra is not in the request's body: {show(request.body)}"
             )
 
     @law("http", "tools")
@@ -180,12 +182,14 @@ class RequestLaws(ProviderKit):
         """A history made elsewhere is sent without what is opaque or only thought, and its calls keep their results."""
         options = ChatOptions(tools=await self.encoded(FIRST))
         for stream in self.ways:
-            asked, _ = await self.sent(foreign_conversation(), options, stream=stream)
+            request, _ = await self.sent(foreign_conversation(), options, stream=stream)
             for mark in ("MARK-system", "MARK-question", "MARK-text", "MARK-answer", "MARK-more"):
-                require(mark in asked.text, f"{mark} is missing in the request")
-            require(FOREIGN_TOKEN not in asked.text, "another provider's opaque data was sent to this service")
-            require(FOREIGN_THOUGHT not in asked.text, "what another provider's model thought was sent to this service")
-            self.check_results(asked.body, {1: "RESULT-1"})
+                require(mark in request.text, f"{mark} is missing in the request")
+            require(FOREIGN_TOKEN not in request.text, "another provider's opaque data was sent to this service")
+            require(
+                FOREIGN_THOUGHT not in request.text, "what another provider's model thought was sent to this service"
+            )
+            self.check_results(request.body, {1: "RESULT-1"})
 
     @law("http", "tools")
     async def test_a_call_that_could_not_be_read_can_be_sent_back(self) -> None:
@@ -218,11 +222,11 @@ class RequestLaws(ProviderKit):
         for stream in self.ways:
             for more in ((), (AssistantMessage(parts=(TextPart(text="MARK-answer"),)), *HELLO)):
                 messages = (*HELLO, AssistantMessage(parts=(call,)), result, *more)
-                asked, _ = await self.sent(messages, options, stream=stream)
-                self.check_results(asked.body, {1: "RESULT-1"})
+                request, _ = await self.sent(messages, options, stream=stream)
+                self.check_results(request.body, {1: "RESULT-1"})
                 for part in media:
                     data = base64.b64encode(part.data or b"").decode()
-                    times = [data in text for text in _texts(asked.body)].count(True)
+                    times = [data in text for text in _texts(request.body)].count(True)
                     require(
                         times == 1,
                         f"takes_in_results accepts {part.mime_type}; its data are in the request {times} times",
@@ -250,11 +254,11 @@ def _texts(data: Any) -> Iterator[str]:
 def _new_values(before: Any, after: Any) -> Iterator[Any]:
     """Yield keys and plain values of a body that stand there in another place, or not at all, in an earlier one."""
     if isinstance(after, dict):
-        known = before if isinstance(before, dict) else {}
+        old = before if isinstance(before, dict) else {}
         for key, item in after.items():
-            if key not in known:
+            if key not in old:
                 yield key
-            yield from _new_values(known.get(key, _NOTHING), item)
+            yield from _new_values(old.get(key, _NOTHING), item)
     elif isinstance(after, list):
         known_items = before if isinstance(before, list) else []
         for index, item in enumerate(after):

@@ -72,9 +72,9 @@ class RetrieverConformance(Conformance):
         where: Where | None = None,
     ) -> RetrievalHits:
         """Query a store with the question, or with another text, within the deadline."""
-        asked = self.question if text is None else text
-        query = functools.partial(store.query, asked, collection=collection, top_k=top_k, where=where)
-        hits: RetrievalHits = await in_time(query, self.deadline_s, f"the question {asked[:100]!r}")
+        question = self.question if text is None else text
+        query = functools.partial(store.query, question, collection=collection, top_k=top_k, where=where)
+        hits: RetrievalHits = await in_time(query, self.deadline_s, f"the question {question[:100]!r}")
         return hits
 
     @law()
@@ -106,9 +106,9 @@ class RetrieverConformance(Conformance):
         """top_k is the most: fewer only where there are fewer, and those are the best ones."""
         many = (await self.ask(store, top_k=1000)).documents
         for top_k in (1, 2, 3):
-            found = (await self.ask(store, top_k=top_k)).documents
-            require(len(found) == top_k, f"top_k={top_k} gave {len(found)} of {len(many)} passages")
-            require(found == many[:top_k], f"top_k={top_k} gave other passages than the first {top_k} of all")
+            documents = (await self.ask(store, top_k=top_k)).documents
+            require(len(documents) == top_k, f"top_k={top_k} gave {len(documents)} of {len(many)} passages")
+            require(documents == many[:top_k], f"top_k={top_k} gave other passages than the first {top_k} of all")
 
     @law()
     async def test_an_unknown_collection_has_nothing(self) -> None:
@@ -147,21 +147,21 @@ class RetrieverConformance(Conformance):
         counts = {c.name: c.documents for c in listed}
         require([*counts] == sorted(c.name for c in listed), f"collections come by name, each once: {show([*counts])}")
         for name in {d.collection for d in hits if d.collection is not None}:
-            found = sum(d.collection == name for d in hits)
+            count = sum(d.collection == name for d in hits)
             require(name in counts, f"hits come from {name!r}, which collections() does not have: {show([*counts])}")
-            require(counts[name] >= found, f"{name!r} has {counts[name]} documents, and {found} were found in it")
+            require(counts[name] >= count, f"{name!r} has {counts[name]} documents, and {count} were found in it")
 
     @law()
     async def test_filters_mean_what_they_say(self, store: Any) -> None:
         """where lets exactly those documents through that flexchat.store.holds lets through."""
         everything = (await self.ask(store, top_k=1000)).documents
         for where in filters_about(everything):
-            found = (await self.ask(store, top_k=1000, where=where)).documents
+            documents = (await self.ask(store, top_k=1000, where=where)).documents
             condition = read_filter(where)
-            wanted = [d for d in everything if holds(condition, d.metadata)]
-            strange = [d for d in found if d not in wanted]
+            right = [d for d in everything if holds(condition, d.metadata)]
+            strange = [d for d in documents if d not in right]
             require(not strange, f"where={where!r} lets through {show(strange)}")
-            missing = [d for d in wanted if d not in found]
+            missing = [d for d in right if d not in documents]
             require(not missing, f"where={where!r} leaves out {show(missing)}")
 
     @law()
@@ -197,10 +197,10 @@ class RetrieverConformance(Conformance):
     async def test_questions_side_by_side_do_not_mix(self, store: Any) -> None:
         """One store serves many turns at once, and the same question has the same answer."""
         expected = await self.ask(store, top_k=3)
-        asked = [store.query(self.question, collection=None, top_k=3 - i % 3) for i in range(9)]
-        for number, hits in enumerate(await asyncio.gather(*asked)):
-            wanted = expected.documents[: 3 - number % 3]
-            require(hits.documents == wanted, f"question {number} of nine at once got {show(hits.documents)}")
+        queries = [store.query(self.question, collection=None, top_k=3 - i % 3) for i in range(9)]
+        for number, hits in enumerate(await asyncio.gather(*queries)):
+            right = expected.documents[: 3 - number % 3]
+            require(hits.documents == right, f"question {number} of nine at once got {show(hits.documents)}")
 
     @law()
     def test_its_module_is_light(self) -> None:

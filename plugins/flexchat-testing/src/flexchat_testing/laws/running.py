@@ -85,10 +85,10 @@ def _last_line(text: str) -> str:
 def check_light(module: str) -> None:
     """Check that a plugin's module loads nothing heavy."""
     require(module, "plugin must name the module of the entry point: the one that holds the hooks")
-    found = heavy_imports(module)
+    modules = heavy_imports(module)
     require(
-        not found,
-        f"importing {module} imports {', '.join(found)}: import them where they are used, since every command loads "
+        not modules,
+        f"importing {module} imports {', '.join(modules)}: import them where they are used, since every command loads "
         "every plugin",
     )
 
@@ -105,7 +105,7 @@ class TooSlowError(AssertionError):
     """A call takes longer than its deadline."""
 
 
-async def in_time(asked: Callable[[], Awaitable[Any]], deadline_s: float, what: str) -> Any:
+async def in_time(call: Callable[[], Awaitable[Any]], deadline_s: float, what: str) -> Any:
     """Return an awaitable's result, within a deadline.
 
     Raises:
@@ -113,18 +113,18 @@ async def in_time(asked: Callable[[], Awaitable[Any]], deadline_s: float, what: 
     """
     try:
         async with asyncio.timeout(deadline_s) as deadline:
-            return await asked()
+            return await call()
     except TimeoutError:
         if deadline.expired():
             raise TooSlowError(f"{what} took longer than {deadline_s:g} s (deadline_s): bound its work") from None
         raise
 
 
-async def check_loop_free(asked: Callable[[], Awaitable[Any]], what: str) -> None:
+async def check_loop_free(call: Callable[[], Awaitable[Any]], what: str) -> None:
     """Check that the event loop keeps running meanwhile; a busy machine gets several tries."""
     longest = 0.0
     for _ in range(_TRIES):
-        longest = await _longest_gap(asked)
+        longest = await _longest_gap(call)
         if longest < _BLOCKED_S:
             return
     raise AssertionError(
@@ -133,7 +133,7 @@ async def check_loop_free(asked: Callable[[], Awaitable[Any]], what: str) -> Non
     )
 
 
-async def _longest_gap(asked: Callable[[], Awaitable[Any]]) -> float:
+async def _longest_gap(call: Callable[[], Awaitable[Any]]) -> float:
     gaps = [0.0]
 
     async def tick() -> None:
@@ -147,17 +147,17 @@ async def _longest_gap(asked: Callable[[], Awaitable[Any]]) -> float:
     ticking = asyncio.create_task(tick())
     await asyncio.sleep(0)
     try:
-        await asked()
+        await call()
         await asyncio.sleep(0.01)
     finally:
         ticking.cancel()
     return max(gaps)
 
 
-async def check_error(asked: Callable[[], Awaitable[Any]], what: str) -> None:
+async def check_error(call: Callable[[], Awaitable[Any]], what: str) -> None:
     """Check that something fails, with a text a model can act on."""
     try:
-        value = await asked()
+        value = await call()
     except TooSlowError:
         raise
     except Exception as error:  # noqa: BLE001  a plugin may raise anything; which class it is, is the law

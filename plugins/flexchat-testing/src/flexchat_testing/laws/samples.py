@@ -64,11 +64,11 @@ def replaced(data: Any, place: float, value: Any) -> Any:
 def wrong_types(data: Any) -> Iterator[tuple[str, Any]]:
     """Yield JSON data with true and a number in place of one value after the other, each with its place."""
     for path in _paths(data):
-        held = data
+        value = data
         for step in path:
-            held = held[step]
+            value = value[step]
         for wrong in (True, 7):
-            if type(held) is not type(wrong):
+            if type(value) is not type(wrong):
                 yield "".join(f"[{step!r}]" for step in path), _with(data, path, wrong)
 
 
@@ -200,12 +200,12 @@ def _object() -> Any:
 
 def _paths(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    return [path, *(found for key, item in items for found in _paths(item, (*path, key)))]
+    return [path, *(inner for key, item in items for inner in _paths(item, (*path, key)))]
 
 
 def _with(data: Any, path: tuple[Any, ...], value: Any) -> Any:
     if not path:
         return value
-    made = dict(data) if isinstance(data, dict) else list(data)
-    made[path[0]] = _with(made[path[0]], path[1:], value)
-    return made
+    copy = dict(data) if isinstance(data, dict) else list(data)
+    copy[path[0]] = _with(copy[path[0]], path[1:], value)
+    return copy

@@ -71,7 +71,7 @@ class Service(httpx.AsyncBaseTransport):
     def __init__(
         self,
         answer: Callable[[Asked], Answer] | Iterable[Answer | Exception],
-        other: Callable[[Asked], Answer | None] = lambda asked: None,
+        other: Callable[[Asked], Answer | None] = lambda request: None,
     ) -> None:
         self._answer = answer if callable(answer) else _one_after_another(answer)
         self._other = other
@@ -82,14 +82,14 @@ class Service(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request."""
         content = await request.aread()
-        asked = Asked(
+        record = Asked(
             method=request.method, url=str(request.url), headers=dict(request.headers.items()), content=content
         )
         await asyncio.sleep(0)
-        answer = self._other(asked)
+        answer = self._other(record)
         if answer is None:
-            self.asked.append(asked)
-            answer = self._answer(asked)
+            self.asked.append(record)
+            answer = self._answer(record)
         if answer.hangs and not answer.pieces:
             await asyncio.Event().wait()
         self.open_answers += 1
@@ -128,15 +128,15 @@ class _Body(httpx.AsyncByteStream):
 
 
 def _one_after_another(answers: Iterable[Answer | Exception]) -> Callable[[Asked], Answer]:
-    left = list(answers)
+    rest = list(answers)
 
-    def answer(asked: Asked) -> Answer:
-        require(left, f"the provider asks once more than expected: {asked.method} {asked.url}")
+    def answer(request: Asked) -> Answer:
+        require(rest, f"the provider asks once more than expected: {request.method} {request.url}")
         # The last one repeats: a provider may ask again for what did not arrive.
-        found = left.pop(0) if len(left) > 1 else left[0]
-        if isinstance(found, Exception):
-            raise found
-        return found
+        reply = rest.pop(0) if len(rest) > 1 else rest[0]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
     return answer
 

@@ -56,18 +56,20 @@ class ServiceLaws(ProviderKit):
     async def test_exchanges_side_by_side_do_not_mix(self) -> None:
         """One provider serves many turns at once: keep nothing of an exchange in the provider."""
 
-        def echo(asked: Asked, stream: bool) -> Answer:
-            found = re.findall(r"say-\d+", asked.text)
-            require(len(found) == 1, f"a request holds the messages of another exchange: {found}")
-            return self.answer(self.text_reply(found[0]), stream=stream)
+        def echo(request: Asked, stream: bool) -> Answer:
+            words = re.findall(r"say-\d+", request.text)
+            require(len(words) == 1, f"a request holds the messages of another exchange: {words}")
+            return self.answer(self.text_reply(words[0]), stream=stream)
 
         for stream in self.ways:
-            async with self.serving(by=lambda asked, stream=stream: echo(asked, stream)) as (provider, _):  # type: ignore[misc]
-                wanted = [f"say-{number}" for number in range(20)]
-                asked = [self.chat(provider, (UserMessage(content=text),), stream=stream) for text in wanted]
-                results: list[ChatResult] = await asyncio.gather(*asked)
-            got = [result.content for result in results]
-            require(got == wanted, f"of 20 exchanges at once these got another's answer: {_mixed(wanted, got)}")
+            async with self.serving(by=lambda exchanges, stream=stream: echo(exchanges, stream)) as (provider, _):  # type: ignore[misc]
+                expected = [f"say-{number}" for number in range(20)]
+                exchanges = [self.chat(provider, (UserMessage(content=text),), stream=stream) for text in expected]
+                results: list[ChatResult] = await asyncio.gather(*exchanges)
+            answers = [result.content for result in results]
+            require(
+                answers == expected, f"of 20 exchanges at once these got another's answer: {_mixed(expected, answers)}"
+            )
 
     @law("http")
     async def test_closing_gives_everything_back(self) -> None:
@@ -107,10 +109,10 @@ class ServiceLaws(ProviderKit):
         for count in (1, 3, 700):
             texts = [f"text {number}" for number in range(count)]
             async with self.serving(by=self._embedded) as (provider, _):
-                found: Embeddings = await provider.embed(texts, self.model)  # type: ignore[attr-defined]
-            require(isinstance(found, Embeddings), f"embed returns Embeddings, got {show(found)}")
-            require(len(found.vectors) == count, f"{count} texts, {len(found.vectors)} vectors")
-            wrong = [number for number, vector in enumerate(found.vectors) if [*vector] != _vector(texts[number])]
+                embeddings: Embeddings = await provider.embed(texts, self.model)  # type: ignore[attr-defined]
+            require(isinstance(embeddings, Embeddings), f"embed returns Embeddings, got {show(embeddings)}")
+            require(len(embeddings.vectors) == count, f"{count} texts, {len(embeddings.vectors)} vectors")
+            wrong = [number for number, vector in enumerate(embeddings.vectors) if [*vector] != _vector(texts[number])]
             require(not wrong, f"of {count} vectors these belong to another text: {wrong[:10]}")
 
     @law("embeddings")
@@ -120,12 +122,12 @@ class ServiceLaws(ProviderKit):
             answer = self.answer(self.embed_reply([[float(number), 1.0] for number in range(count)]))
             async with self.serving(answer) as (provider, service):
                 try:
-                    found = await provider.embed(["one", "two"], self.model)  # type: ignore[attr-defined]
+                    embeddings = await provider.embed(["one", "two"], self.model)  # type: ignore[attr-defined]
                 except ProviderError:
                     continue
-                if count == 1 and len(service.asked) > 1 and len(found.vectors) == 2:
+                if count == 1 and len(service.asked) > 1 and len(embeddings.vectors) == 2:
                     continue  # it has asked again, for one text at a time
-            raise AssertionError(f"two texts, {count} vectors: expected a ProviderError, got {show(found)}")
+            raise AssertionError(f"two texts, {count} vectors: expected a ProviderError, got {show(embeddings)}")
 
     @law("embeddings")
     async def test_a_vector_is_numbers_alone(self) -> None:
@@ -134,10 +136,10 @@ class ServiceLaws(ProviderKit):
         for strange in (["x", 1.0], [None, 1.0], [[1.0], 1.0]):
             async with self.serving(self.answer(self.embed_reply([strange]))) as (provider, _):
                 try:
-                    found: Any = await provider.embed(["one"], self.model)  # type: ignore[attr-defined]
+                    embeddings: Any = await provider.embed(["one"], self.model)  # type: ignore[attr-defined]
                 except ProviderError:
                     continue
-            raise AssertionError(f"the vector {strange}: expected a ProviderError, got {show(found)}")
+            raise AssertionError(f"the vector {strange}: expected a ProviderError, got {show(embeddings)}")
 
     @law("embeddings")
     async def test_refusing_vectors_is_a_provider_error(self) -> None:
@@ -148,18 +150,18 @@ class ServiceLaws(ProviderKit):
         for answer in answers:
             async with self.serving(answer) as (provider, _):
                 try:
-                    found: Any = await provider.embed(["one"], self.model)  # type: ignore[attr-defined]
+                    embeddings: Any = await provider.embed(["one"], self.model)  # type: ignore[attr-defined]
                 except ProviderError:
                     continue
-            raise AssertionError(f"{show(answer, 120)}: expected a ProviderError, got {show(found)}")
+            raise AssertionError(f"{show(answer, 120)}: expected a ProviderError, got {show(embeddings)}")
 
-    def _embedded(self, asked: Asked) -> Answer:
-        return self.answer(self.embed_reply([_vector(text) for text in self.read_embed_texts(asked.body)]))
+    def _embedded(self, request: Asked) -> Answer:
+        return self.answer(self.embed_reply([_vector(text) for text in self.read_embed_texts(request.body)]))
 
 
 def _vector(text: str) -> list[float]:
     return [float(text.removeprefix("text ")), 1.0]
 
 
-def _mixed(wanted: list[str], got: list[str | None]) -> list[tuple[str, str | None]]:
-    return [(a, b) for a, b in zip(wanted, got, strict=True) if a != b][:5]
+def _mixed(expected: list[str], answers: list[str | None]) -> list[tuple[str, str | None]]:
+    return [(a, b) for a, b in zip(expected, answers, strict=True) if a != b][:5]

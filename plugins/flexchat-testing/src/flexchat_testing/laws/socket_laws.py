@@ -127,8 +127,8 @@ class SocketLaws(ProviderKit):
         )
         yield _Fault("a stream that stalls", _http(200, half, open_ended), "hold", ProviderTimeoutError)
         yield _Fault("a frame that is cut", _http(200, pieces[0] + pieces[1][:-5], kind), "close", ProviderError)
-        broken = stream.replace(_TEXT[:2].encode(), b"H\xff", 1)
-        yield _Fault("no UTF-8", _http(200, broken, kind), "close", ProviderProtocolError)
+        invalid = stream.replace(_TEXT[:2].encode(), b"H\xff", 1)
+        yield _Fault("no UTF-8", _http(200, invalid, kind), "close", ProviderProtocolError)
         endless = start + b"x" * _MAX_LINE_BYTES
         yield _Fault("an endless line", _http(200, endless, kind), "close", ProviderProtocolError)
         deep = start + b"[" * 100_000 + b"\n\n"
@@ -144,8 +144,8 @@ class SocketLaws(ProviderKit):
             if (task := asyncio.current_task()) is not None:
                 tasks.add(task)
             try:
-                asked = await _request(reader)
-                other = self.other_reply(asked)
+                request = await _request(reader)
+                other = self.other_reply(request)
                 if other is not None:
                     writer.write(_http(200, as_bytes(other), {**_JSON, "connection": "close"}))
                     await writer.drain()

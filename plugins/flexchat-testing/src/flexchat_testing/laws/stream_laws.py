@@ -176,10 +176,10 @@ def check_order(events: list[ChatEvent]) -> None:
     ended: dict[int, ToolCall] = {}
     for event in events[:-1]:
         if isinstance(event, TextDelta | ReasoningDelta):
-            wanted = TextPart if type(event) is TextDelta else ReasoningPart
+            part_class = TextPart if type(event) is TextDelta else ReasoningPart
             at = parts[event.index] if 0 <= event.index < len(parts) else None
             require(
-                isinstance(at, wanted),
+                isinstance(at, part_class),
                 f"{event} names part {event.index}, which is {show(at)} in the result: {show(parts)}",
             )
             texts[event.index] = texts.get(event.index, "") + event.text
@@ -199,13 +199,13 @@ def check_order(events: list[ChatEvent]) -> None:
     require(started.keys() == ended.keys(), f"calls {[*started]} start, calls {[*ended]} end")
     calls = {index: part for index, part in enumerate(parts) if isinstance(part, ToolCall)}
     require(calls == ended, f"the calls of the result are {show(calls)}, those of the events {show(ended)}")
-    for index, written in started.items():
+    for index, pieces in started.items():
         call = calls[index]
         # Groq writes null for a tool without parameters.
-        if written not in ("", "null") and call.arguments is not None:
+        if pieces not in ("", "null") and call.arguments is not None:
             require(
-                canonical(_json(written)) == canonical(call.arguments),
-                f"the deltas of call {index} are {written!r}, its arguments {show(call.arguments)}",
+                canonical(_json(pieces)) == canonical(call.arguments),
+                f"the deltas of call {index} are {pieces!r}, its arguments {show(call.arguments)}",
             )
     names = [event.name for event in events if isinstance(event, ToolCallStart)]
     require(

@@ -68,8 +68,10 @@ class ToolSourceConformance(Conformance):
     @law()
     def test_it_is_a_source(self) -> None:
         """The record is a ToolSourceType with a summary of one line, and its module is light."""
-        made = getattr(type(self), "source", None)
-        require(isinstance(made, ToolSourceType), f"source must be the ToolSourceType the plugin yields, got {made!r}")
+        source = getattr(type(self), "source", None)
+        require(
+            isinstance(source, ToolSourceType), f"source must be the ToolSourceType the plugin yields, got {source!r}"
+        )
         require(self.source.summary and "\n" not in self.source.summary, "its summary must be one line")
         if self.plugin:
             check_light(self.plugin)
@@ -99,13 +101,13 @@ class ToolSourceConformance(Conformance):
     @law()
     async def test_what_has_not_changed_is_the_same(self) -> None:
         """Read twice, and opened twice, it has the same tools and the same fingerprint: else all would be changes."""
-        found = []
+        listings = []
         for _ in range(2):
             async with self.opened() as source:
                 for _ in range(2):
                     tools = await source.tools()
-                    found.append((source.fingerprint, {tool.name: tool.digest for tool in tools}))
-        differing = [one for one in found[1:] if one != found[0]]
+                    listings.append((source.fingerprint, {tool.name: tool.digest for tool in tools}))
+        differing = [one for one in listings[1:] if one != listings[0]]
         require(not differing, "its tools, or its fingerprint, differ although nothing has changed")
 
     @law()
@@ -121,8 +123,8 @@ class ToolSourceConformance(Conformance):
     async def test_its_fingerprint_is_a_text(self, source: ToolSource) -> None:
         """A text; if the source "fingerprints", not an empty one."""
         require(isinstance(source.fingerprint, str), f"fingerprint must be a text, got {source.fingerprint!r}")
-        wanted = "fingerprints" in self.supports
-        require(bool(source.fingerprint) is wanted, f"fingerprint is {source.fingerprint!r}: see capabilities")
+        is_expected = "fingerprints" in self.supports
+        require(bool(source.fingerprint) is is_expected, f"fingerprint is {source.fingerprint!r}: see capabilities")
 
     @law()
     async def test_no_secret_leaves_it(self) -> None:
@@ -130,16 +132,16 @@ class ToolSourceConformance(Conformance):
         secret = [field.name for field in attrs.fields(self.source.config_class) if field.metadata.get("secret")]
         table = {**self.settings, **dict.fromkeys(secret, _SECRET)}
         async with self.opened(table) as source:
-            told = repr([tool.to_dict() for tool in await source.tools()]) + source.fingerprint
-            require(_SECRET not in told, "a secret of its settings is in its tools or its fingerprint")
+            text = repr([tool.to_dict() for tool in await source.tools()]) + source.fingerprint
+            require(_SECRET not in text, "a secret of its settings is in its tools or its fingerprint")
 
     @law()
     async def test_what_runs_behind_it_can_be_restarted(self, source: ToolSource) -> None:
         """Its state is a SourceServer or None, and starts nothing; after a restart it has the same tools."""
-        told = getattr(source, "server_state", lambda tenant: None)
-        require(isinstance(told("kit"), SourceServer | None), f"its state is {show(told('kit'))}")
+        state_of = getattr(source, "server_state", lambda tenant: None)
+        require(isinstance(state_of("kit"), SourceServer | None), f"its state is {show(state_of('kit'))}")
         before = {tool.name: tool.digest for tool in await source.tools()}
-        require(isinstance(told("kit"), SourceServer | None), f"its state is {show(told('kit'))}")
+        require(isinstance(state_of("kit"), SourceServer | None), f"its state is {show(state_of('kit'))}")
         restart = getattr(source, "restart", None)
         if restart is not None:
             async with asyncio.timeout(self.deadline_s):

@@ -65,15 +65,15 @@ class JournalConformance(Conformance):
     @law()
     async def test_a_turn_comes_back_whole(self, store: JournalingStore) -> None:
         """It is read with its request, and with its steps unchanged and in order."""
-        wanted = turn("a1", message="Pay, please")
+        expected = turn("a1", message="Pay, please")
         steps = entries(1, 2, 3)
-        await store.journal.write(wanted, steps[:1], lease_s=LIVES)
-        await store.journal.write(wanted, steps[1:], lease_s=None)
-        found, came = await store.journal.read("a1", tenant="t")
+        await store.journal.write(expected, steps[:1], lease_s=LIVES)
+        await store.journal.write(expected, steps[1:], lease_s=None)
+        record, came = await store.journal.read("a1", tenant="t")
         require([*came] == [*steps], f"the steps came back as {show(came)}")
-        for listed in (found, *await store.journal.list(tenant="t")):
+        for listed in (record, *await store.journal.list(tenant="t")):
             for field in ("id", "tenant", "conversation", "state", "message", "owner", "fence", "error"):
-                was, now = getattr(wanted, field), getattr(listed, field)
+                was, now = getattr(expected, field), getattr(listed, field)
                 require(was == now, f"{field} was {show(was)} and came back as {show(now)}")
             require("T" in listed.began_at, f"began_at is an ISO 8601 time, not {listed.began_at!r}")
             require(listed.ended_at == "", f"ended_at is empty while it runs, not {listed.ended_at!r}")
@@ -116,14 +116,14 @@ class JournalConformance(Conformance):
         """The winner gets the next fence; for the others, the turn is running."""
         await _begun(store, "a1", DEAD)
         takes = [store.journal.take("a1", tenant="t", owner=f"o{n}", lease_s=LIVES) for n in range(10)]
-        taken = await asyncio.gather(*takes, return_exceptions=True)
-        yours = [one for one in taken if isinstance(one, JournaledTurn)]
-        others = [one for one in taken if isinstance(one, TurnNotWaitingError) and one.state == "running"]
-        require((len(yours), len(others)) == (1, 9), f"ten took a turn, and it came to {show(taken)}")
+        outcomes = await asyncio.gather(*takes, return_exceptions=True)
+        yours = [one for one in outcomes if isinstance(one, JournaledTurn)]
+        others = [one for one in outcomes if isinstance(one, TurnNotWaitingError) and one.state == "running"]
+        require((len(yours), len(others)) == (1, 9), f"ten took a turn, and it came to {show(outcomes)}")
         came = (yours[0].id, yours[0].fence, yours[0].state, yours[0].message)
         require(came == ("a1", 2, "running", "hello"), f"a turn that was taken up is {came}")
-        found, _ = await store.journal.read("a1", tenant="t")
-        require(found == yours[0], f"read gives {show(found)}, and take gave {show(yours[0])}")
+        record, _ = await store.journal.read("a1", tenant="t")
+        require(record == yours[0], f"read gives {show(record)}, and take gave {show(yours[0])}")
 
     @law()
     async def test_only_an_interrupted_turn_is_taken(self, store: JournalingStore) -> None:
@@ -156,15 +156,15 @@ class JournalConformance(Conformance):
     @law()
     async def test_a_turn_that_is_given_up_waits(self, store: JournalingStore) -> None:
         """At once, although its owner lives, and with the reason; the next owner has the next fence."""
-        given = await _begun(store, "a1")
-        await store.journal.release(given, error="the rule is gone")
+        begun = await _begun(store, "a1")
+        await store.journal.release(begun, error="the rule is gone")
         await _check_state(store, "a1", "interrupted")
-        found, _ = await store.journal.read("a1", tenant="t")
-        require(found.error == "the rule is gone", f"the reason came back as {found.error!r}")
-        taken = await store.journal.take("a1", tenant="t", owner="o", lease_s=LIVES)
-        require((taken.fence, taken.owner) == (2, "o"), f"taken up again it is {show(taken)}")
-        await store.append("c", turn_of("a1"), tenant="t", end=ending(taken, "done", 2))
-        await store.journal.release(taken, error="too late")
+        record, _ = await store.journal.read("a1", tenant="t")
+        require(record.error == "the rule is gone", f"the reason came back as {record.error!r}")
+        resumed = await store.journal.take("a1", tenant="t", owner="o", lease_s=LIVES)
+        require((resumed.fence, resumed.owner) == (2, "o"), f"taken up again it is {show(resumed)}")
+        await store.append("c", turn_of("a1"), tenant="t", end=ending(resumed, "done", 2))
+        await store.journal.release(resumed, error="too late")
         await _check_state(store, "a1", "done")
 
     @law()
@@ -174,10 +174,10 @@ class JournalConformance(Conformance):
             id = f"a{n}"
             begun = await _begun(store, id)
             await store.append("c", turn_of(id), tenant="t", end=ending(begun, state, 2, 3, error=f"why {n}"))
-            found, steps = await store.journal.read(id, tenant="t")
-            came = (found.state, found.error, [step.number for step in steps])
+            record, steps = await store.journal.read(id, tenant="t")
+            came = (record.state, record.error, [step.number for step in steps])
             require(came == (state, f"why {n}", [1, 2, 3]), f"a turn that ended came back as {came}")
-            require("T" in found.ended_at, f"ended_at is an ISO 8601 time, not {found.ended_at!r}")
+            require("T" in record.ended_at, f"ended_at is an ISO 8601 time, not {record.ended_at!r}")
             turns = [one.id for one in await store.turns("c", tenant="t")]
             require(turns[-1] == id, f"the conversation ends with the turn, got {turns}")
             late = store.journal.write(begun, entries(4), lease_s=None)
@@ -237,7 +237,7 @@ class JournalConformance(Conformance):
         async def listed(**rest: Any) -> list[str]:
             return [one.id for one in await store.journal.list(tenant="t", **rest)]
 
-        for came, wanted in (
+        for came, expected in (
             (await listed(), newest),
             (await listed(limit=2), newest[:2]),
             (await listed(limit=2, before="a7"), newest[2:4]),
@@ -248,7 +248,7 @@ class JournalConformance(Conformance):
             (await listed(conversation="c"), newest[1::2]),
             (await listed(limit=0), []),
         ):
-            require(came == wanted, f"listed {came}, wanted {wanted}")
+            require(came == expected, f"listed {came}, wanted {expected}")
         await refused(listed(before="ff"), UnknownTurnError, "list before an unknown turn")
 
     @law()
@@ -257,8 +257,8 @@ class JournalConformance(Conformance):
         for id in ("abc1", "abc2", "abc", "d0"):
             await _begun(store, id, DEAD)
         for beginning, id in (("abc1", "abc1"), ("abc", "abc"), ("d", "d0")):
-            found, _ = await store.journal.read(beginning, tenant="t")
-            require(found.id == id, f"read of '{beginning}' found {found.id}")
+            record, _ = await store.journal.read(beginning, tenant="t")
+            require(record.id == id, f"read of '{beginning}' found {record.id}")
         require((await store.journal.take("d", tenant="t", owner="p", lease_s=LIVES)).id == "d0", "take of 'd'")
         for wrong in ("ab", "", "ff", "abc10", "%", "_", "A", "\0", "\ud83d", "zzz", "'; --"):
             await refused(store.journal.read(wrong, tenant="t"), UnknownTurnError, f"read of {wrong!r}")
@@ -287,14 +287,14 @@ class JournalConformance(Conformance):
             begun = turn(f"a{n}", message=text)
             step = attrs.evolve(entries(1)[0], data={"said": text, text: [None, 1.5, True]})
             await store.journal.write(begun, [step], lease_s=LIVES)
-            found, (came,) = await store.journal.read(f"a{n}", tenant="t")
+            record, (came,) = await store.journal.read(f"a{n}", tenant="t")
             require(came == step, f"a step with {show(text, 60)} came back as {show(came, 100)}")
             await store.journal.release(begun, error=text)
             released, _ = await store.journal.read(f"a{n}", tenant="t")
             if text.isprintable() or len(text) > 1000:
-                require((found.message, released.error) == (text, text), f"{show(text, 60)} came back otherwise")
-            taken = await store.journal.take(f"a{n}", tenant="t", owner="o", lease_s=LIVES)
-            await store.append("c", turn_of(f"a{n}"), tenant="t", end=ending(taken, "failed", 2, error=text))
+                require((record.message, released.error) == (text, text), f"{show(text, 60)} came back otherwise")
+            resumed = await store.journal.take(f"a{n}", tenant="t", owner="o", lease_s=LIVES)
+            await store.append("c", turn_of(f"a{n}"), tenant="t", end=ending(resumed, "failed", 2, error=text))
             await _check_state(store, f"a{n}", "failed")
 
     @law()
@@ -310,8 +310,8 @@ class JournalConformance(Conformance):
         await asyncio.sleep(0.005)  # rows hold milliseconds
         forgotten = await store.journal.forget(older_than_s=0, events_older_than_s=0)
         require(forgotten == 2, f"two turns have ended, and forget says {forgotten}")
-        left = [one.id for one in await store.journal.list(tenant="t")]
-        require(left == ["b1", "a1"], f"what has not ended stays: left are {left}")
+        rest = [one.id for one in await store.journal.list(tenant="t")]
+        require(rest == ["b1", "a1"], f"what has not ended stays: left are {rest}")
         require(len(await store.turns("c", tenant="t")) == 2, "the conversation keeps its turns")
         await refused(store.journal.read("d1", tenant="t"), UnknownTurnError, "read of a forgotten turn")
 
@@ -325,8 +325,8 @@ class JournalConformance(Conformance):
         await _begun(store, "b1", conversation="d")
         await _begun(store, "b2", tenant="u")
         await store.delete("c", tenant="t")
-        left = {one.id for tenant in "tu" for one in await store.journal.list(tenant=tenant)}
-        require(left == {"a3", "b1", "b2"}, f"running, or of others, are a3, b1 and b2; left are {sorted(left)}")
+        rest = {one.id for tenant in "tu" for one in await store.journal.list(tenant=tenant)}
+        require(rest == {"a3", "b1", "b2"}, f"running, or of others, are a3, b1 and b2; left are {sorted(rest)}")
         await refused(store.journal.read("a1", tenant="t"), UnknownTurnError, "read of a deleted turn")
 
     @law()
@@ -345,8 +345,8 @@ class JournalConformance(Conformance):
                 await store.append("c", turn_of("new"), tenant="t")
             end = store.append("c", turn_of(begun.id), tenant="t", end=ending(begun, "done", 3))
             await refused(end, UnknownConversationError, "the end of a turn of a deleted conversation")
-            found, steps = await store.journal.read(begun.id, tenant="t")
-            came = (found.state, found.conversation, found.message, [*steps])
+            record, steps = await store.journal.read(begun.id, tenant="t")
+            came = (record.state, record.conversation, record.message, [*steps])
             require(came == ("done", "", "", []), f"a turn without its conversation came back as {show(came)}")
             await store.journal.add_events(begun, new_events(2))
             again = store.append("c", turn_of(begun.id), tenant="t", end=ending(begun, "done", 3))
@@ -375,8 +375,8 @@ class JournalConformance(Conformance):
                 await appended
             else:
                 await refused(appended, UnknownConversationError, "a turn after one that is gone")
-        found = [one.id for one in await store.turns("c", tenant="t")]
-        require(found == ["a2", "a3"], f"a2 and a3 are kept, got {found}")
+        ids = [one.id for one in await store.turns("c", tenant="t")]
+        require(ids == ["a2", "a3"], f"a2 and a3 are kept, got {ids}")
 
     @law()
     async def test_a_turn_of_a_deleted_conversation_is_not_taken_up(self, store: JournalingStore) -> None:
@@ -391,8 +391,8 @@ class JournalConformance(Conformance):
             await refused(store.journal.read(id, tenant="t"), UnknownTurnError, "read of a turn that is gone")
             take = store.journal.take(id, tenant="t", owner="p", lease_s=LIVES)
             await refused(take, UnknownTurnError, "take of a turn that is gone")
-        left = [*await store.journal.left(limit=9), *await store.journal.list(tenant="t")]
-        require(left == [], f"no turn is left, got {show(left)}")
+        rest = [*await store.journal.left(limit=9), *await store.journal.list(tenant="t")]
+        require(rest == [], f"no turn is left, got {show(rest)}")
 
     @law()
     async def test_deleting_what_is_not_there_changes_no_turn(self, store: JournalingStore) -> None:
@@ -416,9 +416,9 @@ class JournalConformance(Conformance):
 
         require(await ids() == ["d1", "b1", "c1", "e1"], f"left are d1, b1, c1 and e1; got {await ids()}")
         require(await ids(2) == ["d1", "b1"], f"the first two are d1 and b1; got {await ids(2)}")
-        taken = await store.journal.take("f1", tenant="t", owner="p", lease_s=LIVES)
-        require(taken.error == "", "who takes up a turn that could not go on thinks that it can")
-        await store.journal.release(taken)
+        resumed = await store.journal.take("f1", tenant="t", owner="p", lease_s=LIVES)
+        require(resumed.error == "", "who takes up a turn that could not go on thinks that it can")
+        await store.journal.release(resumed)
         require("f1" in await ids(), "a turn that was taken up since can go on")
 
     @law()
@@ -435,13 +435,13 @@ class JournalConformance(Conformance):
         came = await asyncio.gather(*(bound(f"a{n}") for n in range(10)))
         require(len(set(came)) == 1, f"ten turns were bound to one key at once: it stands for {show(set(came))}")
         first = came[0][0]
-        seen = TurnKey(key="k", tenant="t", turn=first, digest="")
-        never = attrs.evolve(seen, turn="b9")
+        expected = TurnKey(key="k", tenant="t", turn=first, digest="")
+        never = attrs.evolve(expected, turn="b9")
         for others in ({}, {"digest": "other"}, {"instead_of": never}):
             require(await bound("b1", **others) == came[0], "a key goes on to stand for what it stood for")
         require(await bound("b1", tenant="u") == ("b1", "db1"), "another tenant's key is another key")
-        require(await bound("c1", instead_of=seen) == ("c1", "dc1"), "the turn of a key is replaced")
-        require(await bound("d1", instead_of=seen) == ("c1", "dc1"), "of two that replace a turn, one does")
+        require(await bound("c1", instead_of=expected) == ("c1", "dc1"), "the turn of a key is replaced")
+        require(await bound("d1", instead_of=expected) == ("c1", "dc1"), "of two that replace a turn, one does")
         await asyncio.sleep(0.005)  # rows hold milliseconds
         require(await bound("e1", keep_s=0.0) == ("e1", "de1"), "a key whose time is over is free")
 
@@ -459,12 +459,12 @@ class JournalConformance(Conformance):
                 await store.journal.write(mine, entries(1), lease_s=LIVES)
             else:
                 await store.append("c", turn_of(id), tenant="t", end=ending(mine, "done", 1, lease_s=LIVES))
-            found, _ = await store.journal.read(id, tenant="t")
-            require(found.key == key, f"the turn's key came back as {found.key!r}")
+            record, _ = await store.journal.read(id, tenant="t")
+            require(record.key == key, f"the turn's key came back as {record.key!r}")
             came = await store.journal.bind(key, tenant="t", turn="c1", digest="e", keep_s=600.0)
             require((came.turn, came.begun) == (id, True), f"the key of a turn that has begun is {show(came)}")
-            seen = attrs.evolve(came, begun=False)
-            came = await store.journal.bind(key, tenant="t", turn="c1", digest="e", keep_s=600.0, instead_of=seen)
+            key_before = attrs.evolve(came, begun=False)
+            came = await store.journal.bind(key, tenant="t", turn="c1", digest="e", keep_s=600.0, instead_of=key_before)
             require(came.turn == id, "a turn that has begun since somebody looked is replaced")
         await store.delete("c", tenant="t")
         came = await store.journal.bind("l", tenant="t", turn="c1", digest="e", keep_s=600.0)
@@ -476,14 +476,14 @@ class JournalConformance(Conformance):
         begun = await _begun(store, "a1")
         await store.journal.add_events(begun, new_events(2, 3), forget=0)
         await store.journal.add_events(begun, [JournaledEvent(3, "other", "{}"), *new_events(4)])
-        for after, wanted in ((0, [2, 3, 4]), (2, [3, 4]), (4, [])):
-            found, came = await store.journal.events("a1", tenant="t", after=after)
-            require([*came] == new_events(*wanted), f"after {after} come {show([*came])}")
-            require((found.id, found.state) == ("a1", "running"), f"the turn came back as {show(found)}")
+        for after, expected in ((0, [2, 3, 4]), (2, [3, 4]), (4, [])):
+            record, came = await store.journal.events("a1", tenant="t", after=after)
+            require([*came] == new_events(*expected), f"after {after} come {show([*came])}")
+            require((record.id, record.state) == ("a1", "running"), f"the turn came back as {show(record)}")
         await store.append("c", turn_of("a1"), tenant="t", end=ending(begun, "done", 2))
         await store.journal.add_events(begun, new_events(5), forget=3)
-        found, came = await store.journal.events("a1", tenant="t")
-        require((found.state, [*came]) == ("done", new_events(4, 5)), f"of an ended turn come {show([*came])}")
+        record, came = await store.journal.events("a1", tenant="t")
+        require((record.state, [*came]) == ("done", new_events(4, 5)), f"of an ended turn come {show([*came])}")
         for n, text in enumerate(_TEXTS):
             await store.journal.add_events(begun, [JournaledEvent(10 + n, "text", text)])
 
@@ -532,9 +532,9 @@ class JournalConformance(Conformance):
                     for n in range(10)
                     for store, owner in ((one, "a"), (two, "b"))
                 ]
-                taken = await asyncio.gather(*takes, return_exceptions=True)
+                outcomes = await asyncio.gather(*takes, return_exceptions=True)
                 for n in range(10):
-                    pair = taken[2 * n : 2 * n + 2]
+                    pair = outcomes[2 * n : 2 * n + 2]
                     yours = [index for index, came in enumerate(pair) if isinstance(came, JournaledTurn)]
                     require(len(yours) == 1, f"two took a turn at once, and it came to {show(pair)}")
                     store, other = (one, two) if yours == [0] else (two, one)
@@ -581,13 +581,16 @@ async def _steps(store: JournalingStore, id: str) -> Sequence[int]:
     return [step.number for step in (await store.journal.read(id, tenant="t"))[1]]
 
 
-async def _check_state(store: JournalingStore, id: str, wanted: str) -> None:
+async def _check_state(store: JournalingStore, id: str, expected: str) -> None:
     """Check that read, list and waiting report the same state of a turn."""
-    found, _ = await store.journal.read(id, tenant="t")
+    record, _ = await store.journal.read(id, tenant="t")
     (listed,) = [one for one in await store.journal.list(tenant="t", limit=100) if one.id == id]
-    waits = id in await store.journal.waiting(found.conversation, tenant="t")
-    came = (found.state, listed.state, waits)
-    require(came == (wanted, wanted, wanted == "interrupted"), f"the turn is {wanted}: read, list, waiting say {came}")
+    waits = id in await store.journal.waiting(record.conversation, tenant="t")
+    came = (record.state, listed.state, waits)
+    require(
+        came == (expected, expected, expected == "interrupted"),
+        f"the turn is {expected}: read, list, waiting say {came}",
+    )
 
 
 def _circle() -> dict[str, Any]:

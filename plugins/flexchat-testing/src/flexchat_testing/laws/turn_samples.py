@@ -47,25 +47,25 @@ def _origin(**data: object) -> ProviderData:
     return ProviderData(scope="kit", origin="https://kit.example", data=data)
 
 
-def turn(id: str, said: str = "Hello", answered: str = "Hi", *, topic: str = "", at: str = "") -> ConversationTurn:
+def turn(id: str, text: str = "Hello", answered: str = "Hi", *, topic: str = "", at: str = "") -> ConversationTurn:
     """Return a plain turn: a message and its answer."""
     answer = AssistantMessage(parts=(TextPart(text=answered),))
-    return ConversationTurn(id=id, messages=(UserMessage(content=said), answer), topic=topic, at=at)
+    return ConversationTurn(id=id, messages=(UserMessage(content=text), answer), topic=topic, at=at)
 
 
 def paid_turn(id: str, rate: str | None, tokens: int) -> ConversationTurn:
     """Return a turn whose model read so many tokens, at so many dollars a million; None for a model without a price."""
     price = None if rate is None else Price(input=Decimal(rate), output=Decimal(0), source="the kit")
     usage = Usage(input_tokens=tokens, output_tokens=0)
-    asked = Round(llm="kit", model="m", elapsed_ms=1.0, usage=usage, price=price)
-    return attrs.evolve(turn(id), rounds=(asked,))
+    one_round = Round(llm="kit", model="m", elapsed_ms=1.0, usage=usage, price=price)
+    return attrs.evolve(turn(id), rounds=(one_round,))
 
 
 def hard_turns() -> list[ConversationTurn]:
     """Return turns with every kind of message and part, with unreadable arguments, and with hard texts everywhere."""
     unreadable = ToolCall.from_text("look\0up", '{"city": "Os\0lo\ud800', id="call_unreadable", wire_id="w/1")
     read = ToolCall.from_text("look_up", '{"b": 1, "a": [1.0, "\\ud83d"]}', id="call_read", provider_data=_origin(n=1))
-    given = ToolCall.from_object("look_up", _HARD_DATA, id="call_given")
+    call = ToolCall.from_object("look_up", _HARD_DATA, id="call_given")
     image = MediaPart(kind="image", mime_type="image/png", data=bytes(range(256)), name="a\0.png")
     link = MediaPart(kind="document", mime_type="application/pdf", url="https://kit.example/a?b=%00")
     everything = ConversationTurn(
@@ -82,13 +82,13 @@ def hard_turns() -> list[ConversationTurn]:
                     MediaPart(kind="audio", mime_type="audio/wav", data=b"", provider_data=_origin(id="a")),
                     unreadable,
                     read,
-                    given,
+                    call,
                 ),
                 provider_data=_origin(response="r_1"),
             ),
             ToolMessage(tool_call_id=unreadable.id, name=unreadable.name, content="not JSON", is_error=True),
             ToolMessage(tool_call_id=read.id, name=read.name, content='{"ok": "\\u0000 \0"}', media=(image, image)),
-            ToolMessage(tool_call_id=given.id, name=given.name, content=""),
+            ToolMessage(tool_call_id=call.id, name=call.name, content=""),
             AssistantMessage(parts=(RefusalPart(text="No.", provider_data=_origin()), TextPart(text=""))),
             AssistantMessage(),
         ),

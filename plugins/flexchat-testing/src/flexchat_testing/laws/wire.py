@@ -125,7 +125,7 @@ class ProviderKit(Conformance):
         """Return an answer with these vectors."""
         raise self._unwritten("embed_reply", "embeddings")
 
-    def other_reply(self, asked: Asked) -> Reply | None:
+    def other_reply(self, request: Asked) -> Reply | None:
         """Return the answer to a request outside an exchange (a look-up); None for all others."""
         return None
 
@@ -150,8 +150,8 @@ class ProviderKit(Conformance):
     ) -> AsyncIterator[tuple[ChatProvider, Service]]:
         """Give a provider and the service it talks to."""
 
-        def other(asked: Asked) -> Answer | None:
-            reply = self.other_reply(asked)
+        def other(request: Asked) -> Answer | None:
+            reply = self.other_reply(request)
             return None if reply is None else self.answer(reply)
 
         service = Service(by or answers, other)
@@ -213,18 +213,18 @@ class ProviderKit(Conformance):
 
     def check_results(self, body: Any, expected: Mapping[int, str]) -> None:
         """Check that every result in a request stands with its call: the one with argument n has RESULT-n."""
-        left: dict[str, list[Any]] = {}
+        remaining: dict[str, list[Any]] = {}
         for key, _, arguments in self.read_tool_calls(body):
-            left.setdefault(key, []).append(arguments.get("n"))
-        found: dict[Any, str] = {}
+            remaining.setdefault(key, []).append(arguments.get("n"))
+        results: dict[Any, str] = {}
         for key, content in self.read_tool_results(body):
-            require(left.get(key), f"a request has a result for {key!r}, which no call before it has")
-            found[left[key].pop(0)] = content
+            require(remaining.get(key), f"a request has a result for {key!r}, which no call before it has")
+            results[remaining[key].pop(0)] = content
         for number, mark in expected.items():
             require(
-                mark in found.get(number, ""),
+                mark in results.get(number, ""),
                 f"the result of the call with n = {number} must contain {mark!r}; by its key it is "
-                f"{show(found.get(number))} (all results: {show(found)})",
+                f"{show(results.get(number))} (all results: {show(results)})",
             )
 
 
