@@ -122,3 +122,14 @@ async def test_a_model_with_bound_tools_keeps_those_of_its_rule(two, gate):
 
     assert answer.text == "done"
     assert gate.ran == ["two"]
+
+
+@pytest.mark.parametrize(("bound", "ran"), [("act", []), ("ask", ["two"])])
+async def test_a_call_is_the_callers_only_for_a_tool_of_the_caller(two, gate, bound, ran):
+    """Two sources have a tool ``act``, and the caller may have one: it takes the place of the rule's."""
+    own = {"name": bound, "description": "Of the caller.", "parameters": {"type": "object", "properties": {}}}
+
+    answer = await FlexChatModel(chat=two).bind_tools([own]).ainvoke([HumanMessage("Act.")])
+
+    assert gate.ran == ran
+    assert [call["name"] for call in answer.tool_calls] == ([] if ran else ["act"])

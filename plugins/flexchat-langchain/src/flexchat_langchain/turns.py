@@ -139,7 +139,9 @@ class _Progress:
 
     def __init__(self, chat: FlexChat, question: TurnInput, details: Mapping[str, Any]) -> None:
         self._chat, self._question, self._known = chat, question, details
-        self._names = {tool.name for tool in question.bound}
+        self._rule = chat.config.responses[0]
+        self._offer = chat.tools.offer_to(self._rule) if question.bound else None
+        self._bound = {(tool.source, tool.name) for tool in question.bound}
         self._last: AssistantMessage | None = None
         self._usage: Usage | None = None
         self._inside: list[Message] = []
@@ -162,8 +164,7 @@ class _Progress:
         # Calls of one answer run either in the caller or here; the model repeats the dropped ones.
         parts = tuple(part for part in result.message.parts if part not in others)
         left_out = [f"a call of {call.name} beside the caller's tools was left out" for call in others]
-        rule = self._chat.config.responses[0]
-        model = result.model or self._chat.llms.resolve(rule.llm, rule.model)[1]
+        model = result.model or self._chat.llms.resolve(self._rule.llm, self._rule.model)[1]
         return Answer(
             message=attrs.evolve(result.message, parts=parts),
             inside=tuple(self._inside),
@@ -173,7 +174,7 @@ class _Progress:
             usage=self._usage,
             metadata={
                 **self._known,
-                "service": rule.llm,
+                "service": self._rule.llm,
                 "tool_calls": [record.to_dict() for record in self._before],
                 "warnings": [*result.warnings, *left_out, *self._question.warnings],
             },
@@ -181,7 +182,11 @@ class _Progress:
 
     def _is_callers(self, call: ToolCall) -> bool:
         # An unreadable call stays in the turn, which returns an error so that the model corrects it.
-        return call.error is None and self._chat.tools.get_registry().name_of(call.name) in self._names
+        if call.error is not None or self._offer is None:
+            return False
+        # By source and name: a source may have a tool of the same name.
+        tool = self._offer.get(self._offer.name_of(call.name))
+        return tool is not None and (tool.source, tool.name) in self._bound
 
     def _round(self) -> list[Message]:
         if self._last is None:

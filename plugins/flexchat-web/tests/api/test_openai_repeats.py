@@ -1,4 +1,4 @@
-"""OpenAI's own client gives up, and asks again on its own: that is one turn, and one effect."""
+"""OpenAI's own client asks again on its own when an answer is lost: that is one turn, and one effect."""
 
 import asyncio
 import threading
@@ -24,50 +24,58 @@ class Late(ScriptedProvider):
 
     def __init__(self, *replies):
         super().__init__(replies)
-        self.go = threading.Event()
+        self.waits, self.go = threading.Event(), threading.Event()
+
+    async def wait(self):
+        if self.requests:
+            self.waits.set()
+            await asyncio.to_thread(self.go.wait)
 
     async def generate_chat(self, *given):
-        if self.requests:
-            await asyncio.to_thread(self.go.wait)
+        await self.wait()
         return await super().generate_chat(*given)
 
     async def stream_chat(self, *given):
-        if self.requests:
-            await asyncio.to_thread(self.go.wait)
+        await self.wait()
         async for event in super().stream_chat(*given):
             yield event
 
 
 class Lossy:
-    """An app whose first answer does not arrive before the client asks again; only then the model goes on."""
+    """An app whose first answer is lost: the client is refused in its place while the model is still at it."""
 
-    def __init__(self, app, go):
-        self.app, self.streams, self.go, self.counts = app, app.streams, go, []
+    def __init__(self, app, late):
+        self.app, self.streams, self.late, self.counts = app, app.streams, late, []
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         self.counts.append(dict(scope["headers"]).get(b"x-stainless-retry-count"))
-        if b"1" in self.counts:
-            self.go.set()
+        if len(self.counts) > 1:
+            self.late.go.set()
+            return await self.app(scope, receive, send)
 
-        async def late(message):
-            await asyncio.to_thread(self.go.wait)
-            await send(message)
+        async def lose(message):
+            pass
 
-        return await self.app(scope, receive, late)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.app(scope, receive, lose))
+            await asyncio.to_thread(self.late.waits.wait)
+            headers = [(b"content-length", b"0"), (b"retry-after-ms", b"1")]
+            await send({"type": "http.response.start", "status": 503, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["flexchat", "robot/r1"])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-async def test_a_request_that_timed_out_and_is_repeated_is_one_turn(told, running, model, stream):
+async def test_a_request_whose_answer_is_lost_and_that_is_repeated_is_one_turn(told, running, model, stream):
     told.tables["tools"]["registry"].append(PAY)
     late = told._plugin.provider = Late(calls(("pay", {"amount": 5})), says("Done."))
-    app = Lossy(told.app(), late.go)
+    app = Lossy(told.app(), late)
 
     def ask(url):
-        with openai.OpenAI(api_key="x", base_url=f"{url}/v1", timeout=1.0) as client:  # it repeats twice by default
+        with openai.OpenAI(api_key="x", base_url=f"{url}/v1") as client:  # it repeats twice by default
             answer = client.chat.completions.create(**{**ASKED, "model": model}, stream=stream)
             if stream:
                 text = "".join(chunk.choices[0].delta.content or "" for chunk in answer if chunk.choices)
