@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import attrs
 import pytest
 from flexchat_gemini.config import GeminiConfig
 
@@ -23,17 +22,6 @@ def test_what_cannot_work_is_refused(settings: dict[str, Any], text: str) -> Non
         GeminiConfig(**settings)
 
     assert "sec" not in str(caught.value).replace("seconds", "")
-
-
-def test_keys_are_secret() -> None:
-    """They are marked so, do not show, and lose the line break of their file."""
-    config = GeminiConfig(api_key=" topsecret\n", access_token="alsosecret", extra_headers={"x": "thirdsecret"})
-
-    assert config.api_key == "topsecret"
-    assert "secret" not in repr(config)
-    fields = attrs.fields(GeminiConfig)
-    assert fields.api_key.metadata["secret"] is fields.access_token.metadata["secret"] is True
-    assert all(field.metadata["help"] for field in fields)
 
 
 def test_a_path_may_be_written_with_slashes() -> None:

@@ -2,17 +2,13 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 from typing import Any
 
 import httpx
 import pytest
 from flexchat.plugin import ChatResult
 from flexchat_ollama.config import OllamaConfig
-from flexchat_ollama.dialects import TOOLS
 from flexchat_ollama.embeddings import BATCHES
-from flexchat_ollama.plugin import create, flexchat_register_providers
 from flexchat_ollama.provider import OllamaProvider
 from flexchat_sdk import (
     AnswerEnd,
@@ -92,25 +88,6 @@ async def streamed(made: OllamaProvider, options: ChatOptions | None = None) -> 
 
 async def asked(made: OllamaProvider, options: ChatOptions | None = None) -> ChatResult:
     return await made.generate_chat(MESSAGES, "m", options or ChatOptions())
-
-
-def test_the_plugin_registers_the_provider() -> None:
-    """One kind of service, with its tool format and its dialect of JSON Schema under its own name."""
-    (kind,) = flexchat_register_providers()
-
-    assert (kind.name, kind.config_class, list(kind.tool_formats)) == ("ollama", OllamaConfig, ["ollama"])
-    assert kind.schema_dialects == {"ollama": TOOLS}
-    assert create(OllamaConfig()).tool_format("any") == "ollama"
-
-
-def test_loading_the_plugin_loads_nothing_heavy() -> None:
-    """httpx and aiohttp wait until a provider is made."""
-    code = (
-        "import sys, flexchat_ollama.plugin; print(*sorted({'httpx','aiohttp','jsonschema','cattrs'} & {*sys.modules}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout.strip() == ""
 
 
 async def test_an_exchange_is_held() -> None:

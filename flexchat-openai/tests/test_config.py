@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import attrs
 import pytest
 from flexchat_openai.config import OpenAIConfig
 
@@ -31,12 +30,3 @@ def test_a_key_loses_the_line_break_of_its_file() -> None:
     """Blanks around a key are not part of it; nothing but blanks is no key."""
     assert OpenAIConfig(api_key=" k\n").api_key == "k"
     assert OpenAIConfig(api_key="\n").api_key is None
-
-
-def test_the_key_is_secret() -> None:
-    """It is marked so, and does not show."""
-    config = OpenAIConfig(api_key="topsecret", extra_headers={"x": "alsosecret"})
-
-    assert "secret" not in repr(config)
-    assert attrs.fields(OpenAIConfig).api_key.metadata["secret"] is True
-    assert all(field.metadata["help"] for field in attrs.fields(OpenAIConfig))

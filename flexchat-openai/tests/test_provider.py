@@ -8,7 +8,6 @@ import httpx
 import pytest
 from flexchat.plugin import ChatResult
 from flexchat_openai.config import OpenAIConfig
-from flexchat_openai.plugin import create, flexchat_register_providers
 from flexchat_openai.provider import OpenAIProvider
 from flexchat_sdk import (
     AnswerEnd,
@@ -67,16 +66,6 @@ async def streamed(made: OpenAIProvider) -> list[ChatEvent]:
         return [event async for event in made.stream_chat(MESSAGES, "m", ChatOptions())]
     finally:
         await made.aclose()
-
-
-def test_the_plugin_registers_the_provider() -> None:
-    """One kind of service, with its tool format under its own name."""
-    (kind,) = flexchat_register_providers()
-
-    assert (kind.name, kind.config_class) == ("openai", OpenAIConfig)
-    assert list(kind.tool_formats) == ["openai", "openai.responses"]
-    assert list(kind.schema_dialects) == ["openai", "openai.strict"]
-    assert create(OpenAIConfig(base_url="https://h.example/v1")).tool_format("any") == "openai"
 
 
 @pytest.mark.parametrize(

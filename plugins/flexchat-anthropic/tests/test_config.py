@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import attrs
 import pytest
 from flexchat_anthropic.config import AnthropicConfig
 
@@ -24,14 +23,3 @@ def test_what_cannot_work_is_refused(settings: dict[str, Any], text: str) -> Non
         AnthropicConfig(**settings)
 
     assert "sec" not in str(caught.value).replace("seconds", "")
-
-
-def test_keys_are_secret() -> None:
-    """They are marked so, do not show, and lose the line break of their file."""
-    config = AnthropicConfig(api_key=" topsecret\n", auth_token="alsosecret", extra_headers={"x": "thirdsecret"})
-
-    assert config.api_key == "topsecret"
-    assert "secret" not in repr(config)
-    fields = attrs.fields(AnthropicConfig)
-    assert fields.api_key.metadata["secret"] is fields.auth_token.metadata["secret"] is True
-    assert all(field.metadata["help"] for field in fields)

@@ -9,7 +9,6 @@ import httpx
 import pytest
 from flexchat.plugin import ChatResult
 from flexchat_anthropic.config import AnthropicConfig
-from flexchat_anthropic.plugin import create, flexchat_register_providers
 from flexchat_anthropic.provider import AnthropicProvider
 from flexchat_sdk import (
     AssistantMessage,
@@ -85,17 +84,6 @@ async def streamed(
         return [event async for event in made.stream_chat(messages, model, ChatOptions(**options))]
     finally:
         await made.aclose()
-
-
-def test_the_plugin_registers_the_provider() -> None:
-    """One kind of service with one tool format and two schema dialects."""
-    (kind,) = flexchat_register_providers()
-
-    assert (kind.name, kind.config_class) == ("anthropic", AnthropicConfig)
-    assert kind.tool_formats.keys() == {"anthropic"}
-    assert kind.schema_dialects.keys() == {"anthropic", "anthropic.strict"}
-    assert all(name == dialect.name for name, dialect in kind.schema_dialects.items())
-    assert create(AnthropicConfig()).tool_format("any") == "anthropic"
 
 
 async def test_an_exchange_is_held() -> None:
