@@ -431,7 +431,7 @@ class FlexChat:
         Raises:
             ChatRequestError: As resume. StorageError: The journal cannot be used.
         """
-        handles, left = [], await self._engine.journal.left(limit=most)
+        handles, left = [], await self._engine.journal.resumable(limit=most)
         for turn in left:
             try:
                 if turn.fence > MAX_RESUMES:

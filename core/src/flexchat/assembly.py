@@ -80,7 +80,7 @@ class Parts:
             self.local_models,
             *self.rerankers,
             *self.stores.values(),
-            *(kept for kept in (store, self.journal, self.fetcher) if kept is not None),
+            *(resource for resource in (store, self.journal, self.fetcher) if resource is not None),
             self.tools.effects,
             self.tools.sources,
         )
@@ -113,16 +113,16 @@ def assemble(
     read = read_tool_settings(reading, host, has_sources=bool(sources.by_name), given=names)
     _read_tables(reading, host)
     run_checks(reading, host, at_start=True)
-    given = Llms.from_providers(providers, reading.config.llms if reading.config is not None else {})
-    opened = open_llms(reading, {name: entry for name, entry in entries.items() if name not in given})
-    llms = Llms([*opened, *given.values()])
+    given_llms = Llms.from_providers(providers, reading.config.llms if reading.config is not None else {})
+    opened = open_llms(reading, {name: entry for name, entry in entries.items() if name not in given_llms})
+    llms = Llms([*opened, *given_llms.values()])
     local = LocalModels(host.providers.by_name.values())
-    held: list[Reranker] = []
+    rerankers: list[Reranker] = []
     stores: Mapping[str, Retriever] = {}
     if reading.config is not None:
         _check_forms(reading, reading.config)
         _check_tool_formats(reading, reading.config, host, llms)
-        stores = StoreOpener(reading, reading.config, host, llms, local, held).open(store_entries)
+        stores = StoreOpener(reading, reading.config, host, llms, local, rerankers).open(store_entries)
     conversations, journal = _conversations(reading, host)
     effects = _effects(reading, host, conversations)
     config = reading.finish()
@@ -156,7 +156,7 @@ def assemble(
         tools=manager,
         hooks=own,
         stores=stores,
-        rerankers=tuple(held),
+        rerankers=tuple(rerankers),
         local_models=local,
         conversations=conversations,
         journal=journal,
@@ -200,8 +200,8 @@ def split_model(named: str, host: PluginHost) -> tuple[str, str]:
     if named.strip("/ ") in host.providers.by_name:
         text = f"'{named}' names a provider and no model: write \"{named.strip('/ ')}/MODEL\""
     else:
-        known = ", ".join(sorted(host.providers.by_name)) or "none"
-        text = f'\'{named}\' must be "PROVIDER/MODEL", as in "openai/gpt-5.2" (providers installed: {known})'
+        names = ", ".join(sorted(host.providers.by_name)) or "none"
+        text = f'\'{named}\' must be "PROVIDER/MODEL", as in "openai/gpt-5.2" (providers installed: {names})'
     raise ConfigError([Problem(path="model", text=text)])
 
 
@@ -224,16 +224,16 @@ def assemble_rule(
 
     require_gates(host)
     provider = rule.llm
-    found = host.providers.by_name[provider]
+    provider_type = host.providers.by_name[provider]
     most = rule.tools.max_iterations if rule.tools is not None else None
     if most is not None and most < 1:
         raise ConfigError([Problem(path="max_iterations", text=f"must be at least 1, got {most}")])
     settings = dict(with_own_tables(settings))
     ours = {key: settings.pop(key) for key in ("retries", "retry_delay_ms", "max_parallel") if key in settings}
     entry = LLMEntry(provider=provider, prices=_prices(provider, prices) if prices is not None else {}, **ours)
-    own_settings = _settings(provider, found.config_class, settings)
+    own_settings = _settings(provider, provider_type.config_class, settings)
     try:
-        service = Configured(found, with_usual_key(own_settings))
+        service = Configured(provider_type, with_usual_key(own_settings))
         llm = open_llm(provider, service, entry)
     except (ProviderError, TypeError, ValueError) as error:
         raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None
@@ -277,15 +277,15 @@ def installed_plugins(block: Mapping[str, str] | None = None, prefer: Iterable[s
     Raises:
         PluginError: In strict mode only.
     """
-    named = os.environ.get("FLEXCHAT_BLOCK_PLUGINS", "")
-    blocked = {name.strip(): "FLEXCHAT_BLOCK_PLUGINS" for name in named.split(",") if name.strip()}
+    variable = os.environ.get("FLEXCHAT_BLOCK_PLUGINS", "")
+    blocked = {name.strip(): "FLEXCHAT_BLOCK_PLUGINS" for name in variable.split(",") if name.strip()}
     strict = os.environ.get("FLEXCHAT_STRICT_PLUGINS") == "1"
     host = PluginHost(block={**blocked, **(block or {})}, prefer=prefer, strict=strict)
     host.load_installed()
-    known = [report.name for report in host.reports]
+    names = [report.name for report in host.reports]
     for name in blocked:
-        if name not in known:
-            hint = did_you_mean(name, known) or f" (installed: {', '.join(known) or 'none'})"
+        if name not in names:
+            hint = did_you_mean(name, names) or f" (installed: {', '.join(names) or 'none'})"
             log.warning("FLEXCHAT_BLOCK_PLUGINS: no plugin is called '%s'%s", name, hint)
     for report in host.reports:
         if report.load_ms > SLOW_LOAD_MS:
@@ -408,7 +408,7 @@ def _plugin_names(reading: ReadConfig, key: str) -> dict[int, str]:
 
 def _check_plugins(reading: ReadConfig, host: PluginHost) -> None:
     """Report required plugins that are missing, and blocked or preferred ones that do not exist."""
-    known, blocked = [report.name for report in host.reports], _plugin_names(reading, "block")
+    installed, blocked = [report.name for report in host.reports], _plugin_names(reading, "block")
     required = _plugin_names(reading, "require")
     for index, name in required.items():
         reason = host.why_inactive(name)
@@ -419,9 +419,9 @@ def _check_plugins(reading: ReadConfig, host: PluginHost) -> None:
             reading.problem(("plugins",), text)
     for key, names in (("block", blocked), ("prefer", _plugin_names(reading, "prefer"))):
         for index, name in names.items():
-            if name not in known:
-                hint = did_you_mean(name, known)
-                there = f" (installed: {', '.join(known) or 'none'})"
+            if name not in installed:
+                hint = did_you_mean(name, installed)
+                there = f" (installed: {', '.join(installed) or 'none'})"
                 text = f"no plugin is called '{name}'{hint or there}"
                 # Blocking a plugin that is not installed is harmless; a typing error leaves it on.
                 (reading.problem if hint else reading.note)(("plugins", key, index), text)
@@ -458,8 +458,8 @@ def _sources(reading: ReadConfig, host: PluginHost, given: Mapping[str, OpenSour
         _report_unloaded(reading, host, tables, given)
     names = {*sources.by_name, *given}
     for type_, items in tables.items():  # of all, also those that cannot be used
-        named = [item.get("name", type_) for item in items if isinstance(item, Mapping)]
-        names |= {name for name in named if isinstance(name, str)}
+        table_names = [item.get("name", type_) for item in items if isinstance(item, Mapping)]
+        names |= {name for name in table_names if isinstance(name, str)}
     _check_patterns(reading, names)
     return sources
 
@@ -483,9 +483,9 @@ def _check_patterns(reading: ReadConfig, names: set[str]) -> None:
         allowed = tools.get("allowed_tools") if isinstance(tools, Mapping) else None
         for index, name in enumerate(allowed if isinstance(allowed, list) else ()):
             if isinstance(name, str) and name.endswith("/*") and name[:-2] not in names:
-                known = ", ".join(sorted(names)) or "none"
+                listing = ", ".join(sorted(names)) or "none"
                 text = f"no tool source is called '{shortened(name[:-2])}'{did_you_mean(name[:-2], names)}"
-                reading.problem((*path, "tools", "allowed_tools", index), f"{text}; configured: {known}")
+                reading.problem((*path, "tools", "allowed_tools", index), f"{text}; configured: {listing}")
 
 
 def _conversations(reading: ReadConfig, host: PluginHost) -> tuple[ConversationStore | None, SeparateJournal | None]:
@@ -545,8 +545,8 @@ def _check_forms(reading: ReadConfig, config: Config) -> None:
 def _check_tool_formats(reading: ReadConfig, config: Config, host: PluginHost, llms: Llms) -> None:
     """Report each rule with tools if two plugins offer its service's tool format."""
     for index, rule in enumerate(config.responses):
-        wanted = rule.tools.enabled if rule.tools is not None else config.tools.apply_globally
-        if rule.llm not in llms or not wanted:
+        uses_tools = rule.tools.enabled if rule.tools is not None else config.tools.apply_globally
+        if rule.llm not in llms or not uses_tools:
             continue
         llm, model = llms.resolve(rule.llm, rule.model)
         name = llm.provider.tool_format(model)
@@ -576,10 +576,10 @@ def _prices(provider: str, prices: Mapping[str, PriceSettings]) -> Mapping[str, 
     """Return prices from a keyword argument, with the errors a config would give."""
     from .config.structure import structure_mapping
 
-    made, problems = structure_mapping({"provider": provider, "prices": prices}, LLMEntry)
-    if made is None or problems:
+    entry, problems = structure_mapping({"provider": provider, "prices": prices}, LLMEntry)
+    if entry is None or problems:
         raise ConfigError([Problem(path=f"provider {provider}", text=text) for text in problems])
-    return made.prices
+    return entry.prices
 
 
 def _settings(provider: str, config_class: type[Any], settings: dict[str, Any]) -> Any:
@@ -591,7 +591,7 @@ def _settings(provider: str, config_class: type[Any], settings: dict[str, Any]) 
             pass  # reported better below
     from .config.structure import structure_mapping  # imports cattrs: only when needed
 
-    made, problems = structure_mapping(settings, config_class)
+    instance, problems = structure_mapping(settings, config_class)
     if problems:
         raise ConfigError([Problem(path=f"provider {provider}", text=text) for text in problems])
-    return made
+    return instance

@@ -249,10 +249,10 @@ class ToolChangedError(FlexChatError):
 
     def __init__(self, source: str, tools: tuple[str, ...]) -> None:
         self.tools = tools
-        named = ", ".join(f"'{tool}'" for tool in tools[:5]) + (", …" if len(tools) > 5 else "")
+        names = ", ".join(f"'{tool}'" for tool in tools[:5]) + (", …" if len(tools) > 5 else "")
         verb = "is" if len(tools) == 1 else "are"
         super().__init__(
-            f"source '{source}': {named} {verb} not what you have seen, so nothing was accepted; look again"
+            f"source '{source}': {names} {verb} not what you have seen, so nothing was accepted; look again"
         )
 
 

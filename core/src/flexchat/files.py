@@ -103,14 +103,14 @@ def open_file(path: str | Path) -> BinaryIO:
         OSError: It does not exist, is something else, or may not be read.
     """
     with _in_words(path):
-        given = str(path).startswith(_OPENED_BEFORE)
+        is_open_already = str(path).startswith(_OPENED_BEFORE)
         mode = os.stat(path).st_mode
-        if not (given and stat.S_ISFIFO(mode)):
+        if not (is_open_already and stat.S_ISFIFO(mode)):
             _refuse(mode)
         # Another kind of file that replaced it meanwhile must not block this: opening a FIFO without a writer would.
         number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         try:
-            if not given:
+            if not is_open_already:
                 _refuse(os.fstat(number).st_mode)
             if hasattr(os, "set_blocking"):
                 os.set_blocking(number, True)
@@ -168,9 +168,9 @@ def data_folder() -> Path:
 
     Source: XDG Base Directory specification; Apple's and Microsoft's locations on their systems.
     """
-    named = os.environ.get("FLEXCHAT_DATA")
-    if named:
-        return located(named)
+    variable = os.environ.get("FLEXCHAT_DATA")
+    if variable:
+        return located(variable)
     if sys.platform == "darwin":
         return located("~/Library") / "Application Support" / "flexchat"
     if os.name == "nt":

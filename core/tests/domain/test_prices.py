@@ -236,6 +236,6 @@ def test_a_cost_has_no_trailing_zeros(amount, shown):
     """Wherever it is printed; what is unknown counts as 0 where costs are added up and compared."""
     cost = Cost(amount=Decimal(amount))
 
-    assert (str(cost.amount), cost.known) == (shown, Decimal(amount))
+    assert (str(cost.amount), cost.known_amount) == (shown, Decimal(amount))
     assert cost.to_dict()["amount"] == shown
-    assert Cost(unpriced=("no price",)).known == 0
+    assert Cost(unpriced=("no price",)).known_amount == 0

@@ -83,7 +83,7 @@ async def test_a_chat_adds_up_what_its_turns_cost_also_outside_of_conversations(
         assert kept is not None
         assert str(await kept.cost()) == "$0.006"
         assert str(await kept.cost(tenant="ada")) == str(await kept.of("ada").cost()) == "$0.002"
-        assert (await kept.cost(tenant="nobody")).known == 0
+        assert (await kept.cost(tenant="nobody")).known_amount == 0
 
 
 async def test_an_over_long_request_ends_with_advice():

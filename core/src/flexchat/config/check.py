@@ -182,7 +182,7 @@ class _Checker:
                 self._note(here, f"{shortened(name)} cannot stand in for itself")
 
     def _match(self, path: KeyPath, match: dict[str, Any]) -> None:
-        for key, wanted in match.items():
+        for key, value in match.items():
             here = (*path, key)
             if key not in MATCH_KEYS:
                 hint = self._hint(key, MATCH_KEYS) or (
@@ -190,34 +190,34 @@ class _Checker:
                 )
                 self._problem(path, f"unknown key '{shortened(key)}'{hint}", at=here)
             elif key == "reasoning":
-                if isinstance(wanted, bool):
+                if isinstance(value, bool):
                     self._note(path, "no phase decides 'reasoning' yet, so this rule never fits", at=here)
                 else:
-                    self._problem(here, f"expected true or false, got {describe_value(wanted)}")
-            elif not isinstance(wanted, str):
-                self._problem(here, f"expected text, got {describe_value(wanted)}")
-            elif key.startswith("intent") and self._no_such_intent(here, key, wanted):
+                    self._problem(here, f"expected true or false, got {describe_value(value)}")
+            elif not isinstance(value, str):
+                self._problem(here, f"expected text, got {describe_value(value)}")
+            elif key.startswith("intent") and self._no_such_intent(here, key, value):
                 pass
             elif key.endswith("_regexp"):
-                self._pattern(here, wanted)
-            elif key == "rag_results" and wanted not in RAG_RESULTS:
-                hint = self._hint(wanted, RAG_RESULTS)
+                self._pattern(here, value)
+            elif key == "rag_results" and value not in RAG_RESULTS:
+                hint = self._hint(value, RAG_RESULTS)
                 words = ", ".join(f'"{word}"' for word in RAG_RESULTS)
-                self._problem(here, f"expected one of {words}, got {describe_value(wanted)}{hint}")
-            elif self._stores == frozenset() and _asks_for_documents(key, wanted):
+                self._problem(here, f"expected one of {words}, got {describe_value(value)}{hint}")
+            elif self._stores == frozenset() and _asks_for_documents(key, value):
                 self._note(here, "no document store is configured (stores), so this rule never fits")
-            elif key == "service" and self._stores is not None and wanted not in self._stores:
-                self._unknown(here, "document store", wanted, self._stores)
+            elif key == "service" and self._stores is not None and value not in self._stores:
+                self._unknown(here, "document store", value, self._stores)
             elif key == "collection":
-                self._collection(here, wanted)
+                self._collection(here, value)
 
     def _collection(self, path: KeyPath, wanted: str) -> None:
         """Note that no store has this collection, if each is pinned to one."""
         pinned = self._pinned
         if pinned and wanted not in pinned and None not in pinned:
-            known = ", ".join(shortened(name) for name in itertools.islice(pinned, _MAX_LISTED))
-            known += ", …" if len(pinned) > _MAX_LISTED else ""
-            self._note(path, f"only {known} is used (stores), so this rule never fits")
+            listing = ", ".join(shortened(name) for name in itertools.islice(pinned, _MAX_LISTED))
+            listing += ", …" if len(pinned) > _MAX_LISTED else ""
+            self._note(path, f"only {listing} is used (stores), so this rule never fits")
 
     def _no_such_intent(self, path: KeyPath, key: str, wanted: str) -> bool:
         """Note it if no message can have an intent that meets this condition, and return whether that is so."""
@@ -237,12 +237,12 @@ class _Checker:
         if len(self.notes) >= MAX_PROBLEMS:
             self._note(path, "no category of intents fits this, so this rule never fits")
             return True
-        known = (
+        listing = (
             ", ".join(sorted(map(shortened, {*categories, "other"}))) if categories else "none: see 'intent.detection'"
         )
         hint = self._hint(wanted, categories)
         self._note(
-            path, f"no category of intents fits this{hint}, so this rule never fits; there is {shortened(known, 200)}"
+            path, f"no category of intents fits this{hint}, so this rule never fits; there is {shortened(listing, 200)}"
         )
         return True
 
@@ -295,10 +295,10 @@ class _Checker:
     def variables(self) -> None:
         """Check the config's own variables, and those of named prompts."""
         prompts = self._document.data.get("prompts")
-        named = prompts.items() if isinstance(prompts, dict) else ()
-        paths: list[KeyPath] = [("variables",), *(("prompts", name, "variables") for name, _ in named)]
+        prompt_items = prompts.items() if isinstance(prompts, dict) else ()
+        paths: list[KeyPath] = [("variables",), *(("prompts", name, "variables") for name, _ in prompt_items)]
         tables = [self._document.data.get("variables")]
-        tables += [prompt.get("variables") if isinstance(prompt, dict) else None for _, prompt in named]
+        tables += [prompt.get("variables") if isinstance(prompt, dict) else None for _, prompt in prompt_items]
         for path, table in zip(paths, tables, strict=True):
             for name, value in table.items() if isinstance(table, dict) else ():
                 problem = variable_problem(name, value)
@@ -307,8 +307,8 @@ class _Checker:
 
     def _pattern(self, path: KeyPath, pattern: str) -> None:
         body, _, flags = pattern.rpartition("/")
-        meant = {*flags} <= {*_FLAGS_ELSEWHERE} and len({*flags}) == len(flags)  # and "/usr/bin" is just a path
-        if body[:1] == "/" and len(body) > 1 and meant and not {*flags} <= {*FLAGS}:
+        are_flags = {*flags} <= {*_FLAGS_ELSEWHERE} and len({*flags}) == len(flags)  # and "/usr/bin" is just a path
+        if body[:1] == "/" and len(body) > 1 and are_flags and not {*flags} <= {*FLAGS}:
             self._note(path, "the flags after the last / are g, i, m, u and y; with any other flag, both / are literal")
         try:
             compiled = compile_pattern(pattern)

@@ -84,8 +84,8 @@ class ConfigDocument:
 
     def _nearest(self, path: KeyPath) -> KeyPath:
         """Return where in the file a path, or its nearest parent that has a line, was written."""
-        written = self.original_path(path)
-        parents = (written[:length] for length in range(len(written), 0, -1))
+        original = self.original_path(path)
+        parents = (original[:length] for length in range(len(original), 0, -1))
         return next((parent for parent in parents if parent in self.lines), ())
 
     def original_path(self, path: KeyPath) -> KeyPath:
@@ -209,10 +209,10 @@ def _parse_toml(text: str, source: str) -> dict[str, Any]:
         if "set_int_max_str_digits" in str(error):  # the only error Python's reader gives no position for
             raise _failed(source, _TOO_LONG_A_NUMBER) from None
         message, line = str(error), None
-        found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
-        if found:
-            line = int(found.group(1)) if found.group(1) else text.count("\n") + (not text.endswith("\n"))
-            message = message[: found.start()]
+        match = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
+        if match:
+            line = int(match.group(1)) if match.group(1) else text.count("\n") + (not text.endswith("\n"))
+            message = message[: match.start()]
         hint = "; this looks like JSON: name the file .json" if text.lstrip().startswith("{") else ""
         if _has_backslash(text, line):
             hint = _OF_BACKSLASH
@@ -277,10 +277,10 @@ def _too_deep(source: str) -> ConfigError:
 
 def _check_depth(data: Mapping[str, Any], source: str) -> None:
     level: list[Any] = [data]
-    left = MAX_VALUES
+    budget = MAX_VALUES
     for _ in range(MAX_DEPTH):
-        left -= sum(map(len, level))
-        if left < 0:
+        budget -= sum(map(len, level))
+        if budget < 0:
             raise _failed(source, f"there are more than {MAX_VALUES:,} values; a configuration has fewer")
         below: list[Any] = []
         for value in level:

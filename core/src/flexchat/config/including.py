@@ -58,15 +58,15 @@ def _homeless(document: ConfigDocument) -> Iterator[Problem]:
 def _with_prompt_file(document: ConfigDocument) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
     for pattern in _PROMPTS:
         tables = document.data.get(str(pattern[0]))
-        found: list[tuple[KeyPath, Any]]
+        candidates: list[tuple[KeyPath, Any]]
         if len(pattern) == 1:
-            found = [(pattern, tables)]
+            candidates = [(pattern, tables)]
         else:
             items = (
                 tables.items() if isinstance(tables, dict) else enumerate(tables if isinstance(tables, list) else ())
             )
-            found = [((pattern[0], name), table) for name, table in items]
-        for path, table in found:
+            candidates = [((pattern[0], name), table) for name, table in items]
+        for path, table in candidates:
             if isinstance(table, dict) and "prompt_file" in table:
                 yield path, table
 

@@ -108,15 +108,15 @@ class _Work:
 
     def tables(self, pattern: KeyPath) -> Iterator[tuple[KeyPath, Table]]:
         """Yield the tables at a pattern of keys, in which * matches every key or index."""
-        found: list[tuple[KeyPath, Any]] = [((), self.data)]
-        for wanted in pattern:
-            found = [
+        matches: list[tuple[KeyPath, Any]] = [((), self.data)]
+        for step in pattern:
+            matches = [
                 ((*path, key), item)
-                for path, value in found
+                for path, value in matches
                 for key, item in _items(value)
-                if wanted in ("*", key) and (wanted == "*" or isinstance(value, dict))
+                if step in ("*", key) and (step == "*" or isinstance(value, dict))
             ]
-        return ((path, value) for path, value in found if isinstance(value, dict))
+        return ((path, value) for path, value in matches if isinstance(value, dict))
 
     def note(self, path: KeyPath, text: str, at: KeyPath | None = None) -> None:
         self.notes.append(self._document.problem(path, text, at))
@@ -185,11 +185,11 @@ def _is_old(work: _Work) -> bool:
 
 def _rules_of(work: _Work) -> dict[str, list[tuple[KeyPath, Table]]]:
     """Return the rules that name each LLM."""
-    found: dict[str, list[tuple[KeyPath, Table]]] = {}
+    rules: dict[str, list[tuple[KeyPath, Table]]] = {}
     for path, rule in work.tables(("responses", "*")):
         if isinstance(rule.get("llm"), str):
-            found.setdefault(rule["llm"], []).append((path, rule))
-    return found
+            rules.setdefault(rule["llm"], []).append((path, rule))
+    return rules
 
 
 def _llm(work: _Work, path: KeyPath, table: Table, rules: dict[str, list[tuple[KeyPath, Table]]], *, old: bool) -> None:
@@ -264,7 +264,7 @@ def _usable_entries(work: _Work) -> None:
     registry = tools.get("registry") if isinstance(tools, dict) else None
     if not isinstance(tools, dict) or not isinstance(registry, list):
         return
-    kept: list[Any] = []
+    usable: list[Any] = []
     origins: dict[KeyPath, KeyPath] = {}
     names: set[str] = set()
     for index, entry in enumerate(registry):
@@ -277,10 +277,10 @@ def _usable_entries(work: _Work) -> None:
             continue
         if isinstance(name, str):
             names.add(name)
-        origins[("tools", "registry", len(kept))] = path
-        kept.append(entry)
-    if len(kept) < len(registry):
-        tools["registry"] = kept
+        origins[("tools", "registry", len(usable))] = path
+        usable.append(entry)
+    if len(usable) < len(registry):
+        tools["registry"] = usable
         work.moved.update(origins)
 
 

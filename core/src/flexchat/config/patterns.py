@@ -49,14 +49,14 @@ class Pattern:
         except ImportError as error:
             get_it = how_to_install("flexchat-core", "regex")
             raise NoEngineError(f"regular expressions need their engine: {get_it}") from error
-        written = f"(?{flags}){body}" if flags else body
+        source = f"(?{flags}){body}" if flags else body
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about how a future Python will read it
-                self._patient: Any = regex.compile(written)
+                self._patient: Any = regex.compile(source)
         except (regex.error, OverflowError, RecursionError) as error:
             raise PatternError(str(error)) from None
-        self._linear: Any = _re2(written)
+        self._linear: Any = _re2(source)
 
     @property
     def linear(self) -> bool:

@@ -18,16 +18,16 @@ _MAX_COMPARISONS = 300_000  # comparisons of rules, all together; also half a se
 
 def contradiction(match: Mapping[str, Any]) -> str | None:
     """Return the reason no profile can meet all these conditions; None if one may."""
-    for key, wanted in match.items():
+    for key, value in match.items():
         field = field_of(key)
         exact = match.get(field)
         if (
             key != field
             and isinstance(exact, str)
-            and isinstance(wanted, str)
-            and _implies(field, exact, key, wanted) is False
+            and isinstance(value, str)
+            and _implies(field, exact, key, value) is False
         ):
-            return f"{field} cannot be {exact!r} and fit {key} = {wanted!r}"
+            return f"{field} cannot be {exact!r} and fit {key} = {value!r}"
     if match.get("rag_results") == "none":
         for field in ("service", "collection"):
             if any(field_of(key) == field for key in match):
@@ -54,9 +54,9 @@ class EarlierRules:
         """Add the conditions of the next rule."""
         index = len(self._matches)
         self._matches.append(match)
-        for key, wanted in match.items():
-            self._alike.setdefault(repr((key, wanted)), []).append(index)
-            if key != field_of(key) or (key == "rag_results" and wanted == "any"):  # others follow only from themselves
+        for key, value in match.items():
+            self._alike.setdefault(repr((key, value)), []).append(index)
+            if key != field_of(key) or (key == "rag_results" and value == "any"):  # others follow only from themselves
                 self._of_field.setdefault(field_of(key), []).append(index)
             return
         self._unconditional.append(index)
@@ -67,8 +67,8 @@ class EarlierRules:
         None if there is none, or if finding it would take too long.
         """
         lists = [self._unconditional[:1]]
-        for key, known in match.items():
-            lists += self._alike.get(repr((key, known)), []), self._of_field.get(field_of(key), [])
+        for key, value in match.items():
+            lists += self._alike.get(repr((key, value)), []), self._of_field.get(field_of(key), [])
         self._comparisons_left -= sum(map(len, lists))
         if self._comparisons_left < 0:
             return None
@@ -78,7 +78,7 @@ class EarlierRules:
                 if not self._searches_left:
                     continue
                 self._searches_left -= 1
-            if all(_follows(match, key, wanted) for key, wanted in other.items()):
+            if all(_follows(match, key, condition) for key, condition in other.items()):
                 return index
         return None
 
@@ -101,19 +101,19 @@ def impossible_intent(key: str, wanted: str, categories: Collection[str], stores
 
 def _follows(match: Mapping[str, Any], key: str, wanted: Any) -> bool:
     """Return whether a condition holds whenever match does."""
-    for known_key, known in match.items():
-        if known_key == key and known == wanted:
+    for known_key, value in match.items():
+        if known_key == key and value == wanted:
             return True
-        if not isinstance(known, str) or not isinstance(wanted, str):
+        if not isinstance(value, str) or not isinstance(wanted, str):
             continue
         field = field_of(key)
         if key == "rag_results" and wanted == "any":
-            if known_key == "rag_results" and known in ("match", "partial"):
+            if known_key == "rag_results" and value in ("match", "partial"):
                 return True
-        elif known_key == field and not (field == "rag_results" and known == "any"):
-            if _implies(field, known, key, wanted) is True:
+        elif known_key == field and not (field == "rag_results" and value == "any"):
+            if _implies(field, value, key, wanted) is True:
                 return True
-        elif known_key == f"{field}_contains" and key == known_key and wanted in known:
+        elif known_key == f"{field}_contains" and key == known_key and wanted in value:
             return True
     return False
 

@@ -68,8 +68,8 @@ class ReadConfig:
         self._add_issues((), issues)
         self.known_keys = sorted(own_keys(Config))
         self.unread = dict.fromkeys(key for key in document.data if key not in self.known_keys)
-        found, remarkable = check(document, tools)
-        for problem in (*problems, *found):
+        problems_of_check, remarkable = check(document, tools)
+        for problem in (*problems, *problems_of_check):
             self._add(self._problems, problem)
         for note in (*notes, *remarkable):
             self._add(self._notes, note)
@@ -191,8 +191,8 @@ class ReadConfig:
         """Add a problem for each top-level key that neither core nor a plugin has read."""
         unread, self.unread = self.unread, {}
         for key in sorted(unread):
-            few, known = len(self._problems.some) < MAX_PROBLEMS, self.known_keys
-            hint = (did_you_mean(key, known) or f" (known: {', '.join(known)})") if few else ""
+            few, names = len(self._problems.some) < MAX_PROBLEMS, self.known_keys
+            hint = (did_you_mean(key, names) or f" (known: {', '.join(names)})") if few else ""
             text = f"unknown key '{shortened(key)}'{hint}"
             self._add(self._problems, self.document.problem((), text, (key,)))
 
@@ -268,20 +268,20 @@ def read_config(
         return source._anew(tools)
     is_file = not isinstance(source, Mapping)
     if isinstance(source, ConfigDocument):
-        written = source
+        source_document = source
     else:
-        written = document_of(source) if isinstance(source, Mapping) else read_document(source)
-    whole = with_included(written)
+        source_document = document_of(source) if isinstance(source, Mapping) else read_document(source)
+    whole = with_included(source_document)
     document, notes = normalise(whole)
     document = _with_given(document, llms)
     if is_file:
         notes += keys_in_the_file(document)
     if environ is None and not is_file:
-        return ReadConfig(document, written=written, problems=whole.problems, notes=notes, tools=tools)
+        return ReadConfig(document, written=source_document, problems=whole.problems, notes=notes, tools=tools)
     expanded = expand_variables(document, variable_value if environ is None else environ.get)
     return ReadConfig(
         expanded.document,
-        written=written,
+        written=source_document,
         problems=(*whole.problems, *expanded.problems),
         notes=notes,
         secrets=expanded.secrets,
@@ -292,10 +292,10 @@ def read_config(
 
 def _with_given(document: ConfigDocument, llms: Mapping[str, str]) -> ConfigDocument:
     """Return the document with the entries of LLMs given in code, reduced to the keys that are not the provider's."""
-    written = document.data.get("llms", {})
-    if not llms or not isinstance(written, dict):
+    table = document.data.get("llms", {})
+    if not llms or not isinstance(table, dict):
         return document
-    entries, common = dict(written), own_keys(LLMEntry)
+    entries, common = dict(table), own_keys(LLMEntry)
     for name, provider in llms.items():
         entry = entries.get(name)
         if name not in entries:

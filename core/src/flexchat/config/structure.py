@@ -59,8 +59,8 @@ def structure(
 def structure_mapping(settings: Mapping[str, Any], cls: type[T]) -> tuple[T | None, list[str]]:
     """Return an instance of an attrs class for a mapping given in code, or None and a sentence for each issue."""
     value, issues = structure(settings, cls)
-    told = issues[:MAX_PROBLEMS]
-    return value, [": ".join(part for part in (format_path(issue.path), issue.text) if part) for issue in told]
+    first_issues = issues[:MAX_PROBLEMS]
+    return value, [": ".join(part for part in (format_path(issue.path), issue.text) if part) for issue in first_issues]
 
 
 class _WrongError(Exception):
@@ -98,11 +98,11 @@ class _IssueCollector:
             self._fields(error, path, secret)
         elif isinstance(error, ForbiddenExtraKeysError):
             keys = own_keys(error.cl) if error.cl is ToolsTable else _keys(error.cl)
-            known = sorted({*keys, *(self._beside if not path else ())})
+            names = sorted({*keys, *(self._beside if not path else ())})
             for key in sorted(error.extra_fields):
                 hint = ""
                 if len(self.issues) < MAX_PROBLEMS:
-                    hint = did_you_mean(key, known) or f" (known: {', '.join(known) or 'none'})"
+                    hint = did_you_mean(key, names) or f" (known: {', '.join(names) or 'none'})"
                 self._add(path, f"unknown key '{shortened(key)}'{hint}", at=(*path, key))
         else:
             text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
@@ -265,8 +265,8 @@ def _class_hook(cls: type) -> Any:
             value = {key: item for key, item in value.items() if key in own_keys(cls)}  # reading.py has the others
         if split:
             core = own_keys(cls)
-            known = {key: item for key, item in value.items() if key in core}
-            value = {**known, "settings": {k: v for k, v in value.items() if k not in core}}
+            own = {key: item for key, item in value.items() if key in core}
+            value = {**own, "settings": {k: v for k, v in value.items() if k not in core}}
         if cls is ToolsTable:  # a value that is not a table is a misspelt key; tools/source_settings.py reads the rest
             core = own_keys(cls)
             theirs = {k: v for k, v in value.items() if k not in core and isinstance(v, (list, tuple, Mapping))}
@@ -281,7 +281,7 @@ def _class_hook(cls: type) -> Any:
 
 def _with_validators(error: ClassValidationError, table: Mapping[str, Any]) -> ClassValidationError:
     """Return the error with the errors of all validators added: attrs stops at the first, or runs none of them."""
-    said = {str(inner) for inner in error.exceptions}
+    texts = {str(inner) for inner in error.exceptions}
     more: list[Exception] = []
     for field in attrs.fields(error.cl):
         if field.validator is None or field.name not in table:
@@ -290,7 +290,7 @@ def _with_validators(error: ClassValidationError, table: Mapping[str, Any]) -> C
             value = _converter.structure(table[field.name], field.type)
             field.validator(None, field, field.converter(value) if callable(field.converter) else value)
         except ValueError as wrong:
-            if str(wrong) not in said:
+            if str(wrong) not in texts:
                 more.append(wrong)
         except Exception:  # noqa: BLE001  a wrong type, already reported, or a validator that uses its instance
             continue

@@ -71,9 +71,9 @@ def read_yaml(
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-    if found := _SEPARATOR.search(text):
-        escape = repr(found[0])[1:-1]
-        line = len(_BREAK.findall(text, 0, found.start())) + 1
+    if separator := _SEPARATOR.search(text):
+        escape = repr(separator[0])[1:-1]
+        line = len(_BREAK.findall(text, 0, separator.start())) + 1
         raise YamlError(line, f'there is an invisible character ({escape}): delete it, or write "{escape}" in quotes')
     builder = _Builder(max_depth, max_values)
     try:
@@ -82,11 +82,11 @@ def read_yaml(
     except YamlError:
         raise
     except MarkedYAMLError as error:
-        said = " ".join(str(part) for part in (error.context, error.problem) if part)
-        begun = error.context_mark if "end of stream" in said else None  # the start of the construct without an end
+        message = " ".join(str(part) for part in (error.context, error.problem) if part)
+        begun = error.context_mark if "end of stream" in message else None  # the start of the construct without an end
         mark = begun or error.problem_mark or error.context_mark
-        hint = next((f" ({hint})" for part, hint in _HINTS.items() if part in said), "")
-        raise YamlError(mark.line + 1 if mark else None, said + hint) from None
+        hint = next((f" ({hint})" for part, hint in _HINTS.items() if part in message), "")
+        raise YamlError(mark.line + 1 if mark else None, message + hint) from None
     except YAMLError as error:
         raise YamlError(_line_of(error, text), str(error).splitlines()[0]) from None
     except (ValueError, OverflowError):  # "\UFFFFFFFF"

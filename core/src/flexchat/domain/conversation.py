@@ -88,10 +88,10 @@ class ConversationTurn:
         """
         first = next((m.content for m in self.messages if isinstance(m, UserMessage) and m.content.strip()), "")
         text = storable(first)[:_LOOKED_AT]
-        for mark, shown in _MARKS:
-            text = mark.sub(shown, text)
-        for mark, shown in _JSON_MARKS if _JSON_BEGINS.match(text) else ():
-            text = mark.sub(shown, text)
+        for mark, replacement in _MARKS:
+            text = mark.sub(replacement, text)
+        for mark, replacement in _JSON_MARKS if _JSON_BEGINS.match(text) else ():
+            text = mark.sub(replacement, text)
         line = " ".join((text if text.strip() else storable(first)).split())
         return line if len(line) <= MAX_TITLE_CHARS else line[: MAX_TITLE_CHARS - 1].rstrip() + "…"
 
@@ -103,18 +103,18 @@ class ConversationTurn:
     @property
     def last_said(self) -> str:
         """The model's text after its last call, joined from several messages if it paused."""
-        said = ""
+        text = ""
         for message in reversed(self.messages):
             if not isinstance(message, AssistantMessage) or message.tool_calls:
                 break
-            said = (message.content or "") + said
-        return said
+            text = (message.content or "") + text
+        return text
 
     @property
     def text(self) -> str:
         """The texts of the user and the model, without tool results: the text that a search covers."""
-        said = [m.content for m in self.messages if isinstance(m, (UserMessage, AssistantMessage)) and m.content]
-        return storable("\n".join(said))
+        texts = [m.content for m in self.messages if isinstance(m, (UserMessage, AssistantMessage)) and m.content]
+        return storable("\n".join(texts))
 
 
 @attrs.frozen(kw_only=True)

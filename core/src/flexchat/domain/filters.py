@@ -73,26 +73,26 @@ def holds(condition: Condition, metadata: Mapping[str, Any]) -> bool:
             return all(holds(part, metadata) for part in condition.conditions)
         case AnyOf():
             return any(holds(part, metadata) for part in condition.conditions)
-    found, wanted = metadata.get(condition.field), condition.value
+    actual, operand = metadata.get(condition.field), condition.value
     match condition.operator:
         case "$eq":
-            return _equal(found, wanted)
+            return _equal(actual, operand)
         case "$ne":
-            return not _equal(found, wanted)
+            return not _equal(actual, operand)
         case "$in":
-            return any(_equal(found, value) for value in wanted)
+            return any(_equal(actual, value) for value in operand)
         case "$nin":
-            return not any(_equal(found, value) for value in wanted)
-    if _kind(found) != _kind(wanted):
+            return not any(_equal(actual, value) for value in operand)
+    if _kind(actual) != _kind(operand):
         return False
     match condition.operator:
         case "$gt":
-            return bool(found > wanted)
+            return bool(actual > operand)
         case "$gte":
-            return bool(found >= wanted)
+            return bool(actual >= operand)
         case "$lt":
-            return bool(found < wanted)
-    return bool(found <= wanted)
+            return bool(actual < operand)
+    return bool(actual <= operand)
 
 
 def _table(where: Any, place: str, depth: int) -> AllOf:
@@ -122,7 +122,7 @@ def _table(where: Any, place: str, depth: int) -> AllOf:
 def _comparisons(field: str, table: Mapping[Any, Any], place: str) -> list[Condition]:
     if not table:
         raise FilterError(f'{place} is empty: write a value, or a comparison like {{"$gte": 3}}')
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     for operator, value in table.items():
         if operator not in OPERATORS:
             hint = did_you_mean(str(operator), OPERATORS)
@@ -131,13 +131,13 @@ def _comparisons(field: str, table: Mapping[Any, Any], place: str) -> list[Condi
         if operator in ("$in", "$nin"):
             if not isinstance(value, list | tuple):
                 raise FilterError(f"{here} takes a list")
-            found.append(Compare(field, operator, tuple(_scalar(item, here) for item in value)))
+            conditions.append(Compare(field, operator, tuple(_scalar(item, here) for item in value)))
         else:
-            wanted = _scalar(value, here)
-            if operator not in ("$eq", "$ne") and isinstance(wanted, bool):
+            operand = _scalar(value, here)
+            if operator not in ("$eq", "$ne") and isinstance(operand, bool):
                 raise FilterError(f"{here}: a truth value is neither less nor greater")
-            found.append(Compare(field, operator, wanted))
-    return found
+            conditions.append(Compare(field, operator, operand))
+    return conditions
 
 
 def _scalar(value: Any, place: str) -> str | int | float | bool:

@@ -121,8 +121,8 @@ class _Reader:
             refuse(place, "a tool's result needs the tool_call_id of its call")
         waiting = self._waiting.get(id)
         if not waiting:
-            known = [known for known, calls in self._waiting.items() if known and calls]
-            near = did_you_mean(id, known[:50])
+            ids = [key for key, calls in self._waiting.items() if key and calls]
+            near = did_you_mean(id, ids[:50])
             refuse(place, f"its tool_call_id {id[:80]!r} belongs to no call before it that waits for a result{near}")
         call = waiting.pop(0)
         own = _own({**entry, "name": call.name, "content": text}, place) if "media" in entry else None
@@ -132,12 +132,12 @@ class _Reader:
 
 
 def _role(entry: Mapping[str, Any], place: str) -> str:
-    said = entry.get("role")
-    key, said = ("type", entry.get("type")) if said is None else ("role", said)
-    role = "user" if said is None else _ROLES.get(said) if isinstance(said, str) else None
+    name = entry.get("role")
+    key, name = ("type", entry.get("type")) if name is None else ("role", name)
+    role = "user" if name is None else _ROLES.get(name) if isinstance(name, str) else None
     if role is None:
-        hint = did_you_mean(said[:80], _ROLES) if isinstance(said, str) else ""
-        refuse(place, f"no message has the {key} {said!r:.80}{hint} (known: {', '.join(_ROLES)})")
+        hint = did_you_mean(name[:80], _ROLES) if isinstance(name, str) else ""
+        refuse(place, f"no message has the {key} {name!r:.80}{hint} (known: {', '.join(_ROLES)})")
     return role
 
 

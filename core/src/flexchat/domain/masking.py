@@ -216,9 +216,9 @@ def secrets_of_environment(environ: Mapping[str, str] | None = None) -> frozense
     Without ``environ``, also the stored keys that this process has read.
     """
     variables = os.environ if environ is None else environ
-    found = {
+    values = {
         value
         for name, value in variables.items()
         if _SECRET_NAME.search(name) and name not in _NO_SECRETS and len(value) >= _MIN_CHARS
     }
-    return frozenset(found | _remembered if environ is None else found)
+    return frozenset(values | _remembered if environ is None else values)

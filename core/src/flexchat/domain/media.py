@@ -72,7 +72,7 @@ def checked_media(media: Iterable[Any], max_bytes: int) -> tuple[tuple[MediaPart
     Args:
         max_bytes: How many they may have together; the first ones are kept first.
     """
-    kept: list[MediaPart] = []
+    accepted: list[MediaPart] = []
     words: list[str] = []
     size, left_over = 0, 0
     for number, item in enumerate(media):
@@ -86,10 +86,10 @@ def checked_media(media: Iterable[Any], max_bytes: int) -> tuple[tuple[MediaPart
             words.append(f"{describe_media(part)}: left out, the media of a result may have {max_bytes:,} bytes")
         else:
             size += len(part.data or b"")
-            kept.append(part)
+            accepted.append(part)
     if left_over:
         words.append(f"{left_over} more: left out, a result may have {MAX_PARTS}")
-    return tuple(kept), tuple(words)
+    return tuple(accepted), tuple(words)
 
 
 def with_accepted_media(message: ToolMessage, takes: Callable[[MediaPart], bool]) -> ToolMessage:
@@ -97,32 +97,32 @@ def with_accepted_media(message: ToolMessage, takes: Callable[[MediaPart], bool]
 
     The same message is returned each time, so that its memo is found again. A failure is a text.
     """
-    taken = tuple([not message.is_error and takes(part) for part in message.media])
-    if all(taken):
+    is_accepted = tuple([not message.is_error and takes(part) for part in message.media])
+    if all(is_accepted):
         return message
-    shown: ToolMessage | None = message.memo.get(("shown", taken))
-    if shown is None:
-        media = tuple([part for part, is_taken in zip(message.media, taken, strict=True) if is_taken])
+    reduced: ToolMessage | None = message.memo.get(("shown", is_accepted))
+    if reduced is None:
+        media = tuple([part for part, is_taken in zip(message.media, is_accepted, strict=True) if is_taken])
         words = [
             f"{describe_media(part)}: not shown, you cannot see it here"
-            for part, is_taken in zip(message.media, taken, strict=True)
+            for part, is_taken in zip(message.media, is_accepted, strict=True)
             if not is_taken
         ]
         content = _with_words(message.content, media, words)
-        shown = message.memo["shown", taken] = attrs.evolve(message, content=content, media=media)
-    return shown
+        reduced = message.memo["shown", is_accepted] = attrs.evolve(message, content=content, media=media)
+    return reduced
 
 
 def _with_words(content: str, media: tuple[MediaPart, ...], words: list[str]) -> str:
     """Return a result's text with sentences added: inside its envelope if it is one, otherwise after it."""
     try:
-        told = json.loads(content)
-        if isinstance(told, dict) and isinstance(told.get("success"), bool):
-            told.pop("media", None)
-            told |= {"media": [about(part) for part in media]} if media else {}
-            earlier = told.pop("left_out", None)
-            told["left_out"] = [*(earlier if isinstance(earlier, list) else ()), *words]
-            return _encode(told)
+        envelope = json.loads(content)
+        if isinstance(envelope, dict) and isinstance(envelope.get("success"), bool):
+            envelope.pop("media", None)
+            envelope |= {"media": [about(part) for part in media]} if media else {}
+            earlier = envelope.pop("left_out", None)
+            envelope["left_out"] = [*(earlier if isinstance(earlier, list) else ()), *words]
+            return _encode(envelope)
     except (ValueError, RecursionError):
         pass
     return "\n".join([content, *(f"[{each}]" for each in words)] if content else [f"[{each}]" for each in words])
@@ -133,16 +133,17 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 def describe_media(part: MediaPart) -> str:
     """Describe a part with its name, type and exact size: chart.png (image/png, 12,345 bytes)."""
-    told = part.mime_type if part.data is None else f"{part.mime_type}, {_size_text(len(part.data))}"
-    return f"{part.name} ({told})" if part.name else told
+    facts = part.mime_type if part.data is None else f"{part.mime_type}, {_size_text(len(part.data))}"
+    return f"{part.name} ({facts})" if part.name else facts
 
 
 def in_brief(part: MediaPart) -> str:
     """Describe a part for a line at a terminal: [image/png, 12 kB]."""
     size = len(part.data or b"")
     scale = next(((n, unit) for n, unit in ((10**6, "MB"), (1000, "kB")) if size >= n), None)
-    told = _size_text(size) if scale is None else f"{size / scale[0]:.{1 if size < 10 * scale[0] else 0}f} {scale[1]}"
-    return f"[{part.mime_type}, {told}]"
+    if scale is None:
+        return f"[{part.mime_type}, {_size_text(size)}]"
+    return f"[{part.mime_type}, {size / scale[0]:.{1 if size < 10 * scale[0] else 0}f} {scale[1]}]"
 
 
 def _size_text(size: int) -> str:
@@ -157,8 +158,8 @@ def kind_of(mime_type: str) -> Literal["image", "audio", "video", "document"]:
 
 def about(part: MediaPart) -> dict[str, Any]:
     """Return the record of a part without its bytes."""
-    named = {"name": part.name} if part.name else {}
-    return {"kind": part.kind, "mime_type": part.mime_type, "bytes": len(part.data or b""), **named}
+    name = {"name": part.name} if part.name else {}
+    return {"kind": part.kind, "mime_type": part.mime_type, "bytes": len(part.data or b""), **name}
 
 
 def _normal(item: Any) -> MediaPart | str:
@@ -166,10 +167,10 @@ def _normal(item: Any) -> MediaPart | str:
     if not isinstance(item, MediaPart):
         return f"a {type(item).__name__}: left out, media are MediaParts"
     name = _one_line(item.name, _MAX_NAME_CHARS) if isinstance(item.name, str) else None
-    said = item.mime_type if isinstance(item.mime_type, str) else ""
-    mime_type = said.partition(";")[0].strip().lower()
+    type_text = item.mime_type if isinstance(item.mime_type, str) else ""
+    mime_type = type_text.partition(";")[0].strip().lower()
     mime_type = _SAME_TYPE.get(mime_type, mime_type)
-    what = f"{name} ({said[:60]!r})" if name else f"{said[:60]!r}"
+    what = f"{name} ({type_text[:60]!r})" if name else f"{type_text[:60]!r}"
     if not _TYPE.fullmatch(mime_type):
         return f"{scrub(what)}: left out, that is not a media type such as image/png"
     data = item.data

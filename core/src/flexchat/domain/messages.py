@@ -131,8 +131,8 @@ class ToolCall:
         except ValueError as error:
             return cls(name=name, arguments=None, raw_arguments=raw, error=_not_json(error), **rest)
         if not isinstance(value, dict):
-            found = f"arguments must be a JSON object, got {_json_type(value)}"
-            return cls(name=name, arguments=None, raw_arguments=raw, error=found, **rest)
+            problem = f"arguments must be a JSON object, got {_json_type(value)}"
+            return cls(name=name, arguments=None, raw_arguments=raw, error=problem, **rest)
         notes = tuple(scrub(f"'{each[:80]}' was given more than once; the last value counts") for each in twice[:20])
         return cls(name=name, arguments=value, raw_arguments=raw, notes=notes, **rest)
 
@@ -172,10 +172,10 @@ PERHAPS_CUT_OFF = (
 
 def _not_json(error: ValueError) -> str:
     if isinstance(error, json.JSONDecodeError):
-        said = f"{json_error_message(error)} at character {error.pos}"
+        detail = f"{json_error_message(error)} at character {error.pos}"
     else:  # Python's own text for an integer too long to read names a Python function
-        said = "an integer has more digits than can be read" if "digits" in str(error) else str(error)
-    return f"not valid JSON ({said}); write the arguments again as one JSON object"
+        detail = "an integer has more digits than can be read" if "digits" in str(error) else str(error)
+    return f"not valid JSON ({detail}); write the arguments again as one JSON object"
 
 
 def _no_constant(name: str) -> Any:

@@ -46,8 +46,8 @@ def read_text(content: Any, place: str) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list | tuple):
-        found = "null" if content is None else type(content).__name__
-        refuse(place, f"the content must be a text or a list of parts, not {found}")
+        type_name = "null" if content is None else type(content).__name__
+        refuse(place, f"the content must be a text or a list of parts, not {type_name}")
     return "".join([_part_text(part, f"{place}[{index}]") for index, part in enumerate(content)])
 
 
@@ -74,10 +74,10 @@ def read_assistant(entry: Mapping[str, Any], place: str) -> tuple[AssistantMessa
     Raises:
         ChatRequestError: Something in it cannot be read.
     """
-    thought, refusal, listed = (entry.get(key) for key in ("reasoning_content", "refusal", "tool_calls"))
+    reasoning, refusal, listed = (entry.get(key) for key in ("reasoning_content", "refusal", "tool_calls"))
     if entry.get("function_call"):
         refuse(f"{place}.function_call", "this old form of a call is not read; give it as tool_calls")
-    for key, text in (("reasoning_content", thought), ("refusal", refusal)):
+    for key, text in (("reasoning_content", reasoning), ("refusal", refusal)):
         if not isinstance(text, str | None):
             refuse(f"{place}.{key}", f"a text was expected, got {type(text).__name__}")
     if not isinstance(listed, list | tuple | None):
@@ -87,7 +87,7 @@ def read_assistant(entry: Mapping[str, Any], place: str) -> tuple[AssistantMessa
     if content is None and not (calls or refusal):
         refuse(place, "it has no content (or text), and no tool_calls")
     said = "" if content is None else read_text(content, f"{place}.content")
-    parts: list[AssistantPart] = [ReasoningPart(text=thought)] if thought else []
+    parts: list[AssistantPart] = [ReasoningPart(text=reasoning)] if reasoning else []
     if said or not (calls or refusal):
         parts.append(TextPart(text=said))
     if refusal:
@@ -153,14 +153,14 @@ def to_openai(message: Message) -> dict[str, Any]:
         case ToolMessage():
             content = with_accepted_media(message, lambda part: False).content  # a tool's message takes text only
             return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
-    said: dict[str, Any] = {"role": "assistant", "content": message.content}
+    data: dict[str, Any] = {"role": "assistant", "content": message.content}
     if message.refusal is not None:
-        said["refusal"] = message.refusal
+        data["refusal"] = message.refusal
     if message.tool_calls:
-        said["tool_calls"] = [_call_to_dict(call) for call in message.tool_calls]
-    elif said["content"] is None and message.refusal is None:
-        said["content"] = ""
-    return said
+        data["tool_calls"] = [_call_to_dict(call) for call in message.tool_calls]
+    elif data["content"] is None and message.refusal is None:
+        data["content"] = ""
+    return data
 
 
 def _call_to_dict(call: ToolCall) -> dict[str, Any]:

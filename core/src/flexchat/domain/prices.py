@@ -54,17 +54,18 @@ class Price:
         """Return the price of these tokens in US dollars; None if the counts are missing or cannot be true."""
         if usage is None or usage.input_tokens is None or usage.output_tokens is None:
             return None
-        cached, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
-        thought = usage.reasoning_tokens or 0
-        read, said = usage.input_tokens - cached - written, usage.output_tokens - thought
-        if min(read, said, cached, written, thought) < 0 or max(read, said, cached, written, thought) > _MAX_TOKENS:
+        cached, cache_writes = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+        reasoning = usage.reasoning_tokens or 0
+        read, output = usage.input_tokens - cached - cache_writes, usage.output_tokens - reasoning
+        counts = (read, output, cached, cache_writes, reasoning)
+        if min(counts) < 0 or max(counts) > _MAX_TOKENS:
             return None
         return (
             read * self.input
             + cached * (self.input if self.cached_input is None else self.cached_input)
-            + written * (self.input if self.cache_write is None else self.cache_write)
-            + said * self.output
-            + thought * (self.output if self.reasoning is None else self.reasoning)
+            + cache_writes * (self.input if self.cache_write is None else self.cache_write)
+            + output * self.output
+            + reasoning * (self.output if self.reasoning is None else self.reasoning)
         ) / _MILLION
 
     def to_dict(self) -> dict[str, str]:
@@ -136,9 +137,9 @@ class Cost:
         # The usual cases of a turn: one answer, or several without a known price.
         if parts and parts.count(parts[0]) == len(parts) and (len(parts) == 1 or parts[0].amount is None):
             return parts[0]
-        known = [part.amount for part in parts if part.amount is not None]
+        amounts = [part.amount for part in parts if part.amount is not None]
         why = tuple(dict.fromkeys([reason for part in parts for reason in part.unpriced]))
-        return cls(amount=sum(known, Decimal(0)) if known or not parts else None, unpriced=why)
+        return cls(amount=sum(amounts, Decimal(0)) if amounts or not parts else None, unpriced=why)
 
     def __add__(self, other: Cost) -> Cost:
         return Cost.total((self, other))
@@ -168,7 +169,7 @@ class Cost:
         return trillionths, int(trillionths is None or bool(self.unpriced))
 
     @property
-    def known(self) -> Decimal:
+    def known_amount(self) -> Decimal:
         """The known part of the cost, 0 if none is: to add up and compare. See ``unpriced``."""
         return Decimal(0) if self.amount is None else self.amount
 

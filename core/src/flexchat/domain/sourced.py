@@ -75,16 +75,16 @@ class SourcedTool:
             settings = dict(data["implementation"])
             kind = settings.pop("type")
             rest = {key: value for key, value in data.items() if key != "implementation"}
-            made = cls(**rest, implementation=kind, settings=settings)
+            tool = cls(**rest, implementation=kind, settings=settings)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise ToolDefinitionError("this is not a tool") from None
-        texts = (made.name, made.description, made.implementation, made.effect)
-        if not all(isinstance(text, str) for text in texts) or not isinstance(made.parameters, Mapping):
+        texts = (tool.name, tool.description, tool.implementation, tool.effect)
+        if not all(isinstance(text, str) for text in texts) or not isinstance(tool.parameters, Mapping):
             raise ToolDefinitionError("this is not a tool")
-        is_timed = made.timeout_ms is None or is_timeout(made.timeout_ms)
-        if made.effect not in EFFECTS or not isinstance(made.honours_key, bool) or not is_timed:
+        is_timed = tool.timeout_ms is None or is_timeout(tool.timeout_ms)
+        if tool.effect not in EFFECTS or not isinstance(tool.honours_key, bool) or not is_timed:
             raise ToolDefinitionError("this is not a tool")
-        return made
+        return tool
 
     def definition(self, source: str, prefix: str = "") -> ToolDefinition:
         """Return the tool that rules name and models call.

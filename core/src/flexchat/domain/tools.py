@@ -149,8 +149,8 @@ class ToolDefinition:
         if self.effect not in EFFECTS:
             raise ToolDefinitionError(f"Tool {self.name}: effect must be one of: {', '.join(EFFECTS)}")
         if self.effect != "write" and (self.honours_key or self.verify is not None):
-            given = "honours_key" if self.honours_key else "verify"
-            raise ToolDefinitionError(f'Tool {self.name}: {given} is for tools with effect = "write"')
+            field = "honours_key" if self.honours_key else "verify"
+            raise ToolDefinitionError(f'Tool {self.name}: {field} is for tools with effect = "write"')
 
     @property
     def may_repeat(self) -> bool:
@@ -191,19 +191,19 @@ class ToolDefinition:
             raise ToolDefinitionError(f"A tool must be an object, not {type(table).__name__}")
         inner = table.get("function")
         tool = inner if isinstance(inner, Mapping) else table
-        for wanted in ("name", "description"):
-            if not tool.get(wanted):
+        for required in ("name", "description"):
+            if not tool.get(required):
                 whose = f"'{tool['name']}'" if isinstance(tool.get("name"), str) else "the one given"
-                close = nearest(wanted, [key for key in tool if key != wanted])
+                close = nearest(required, [key for key in tool if key != required])
                 seen = f": '{close}' is not a key of a tool" if close is not None else ""
-                hint = f"{whose} has no {wanted}{seen}"
+                hint = f"{whose} has no {required}{seen}"
                 raise ToolDefinitionError(with_hint("Tool must have name and description", hint))
         schemas = (tool.get(key) for key in ("parameters", "input_schema", "inputSchema"))
         parameters = next((schema for schema in schemas if schema is not None), None)
-        given = {key: _read(tool, key) for key in _OPTIONAL if tool.get(key) is not None}
-        if "effect" not in given and isinstance(hints := tool.get("annotations"), Mapping):
-            given["effect"] = _effect(hints)
-        name, made = _read(tool, "name") or "", _implementation(tool, implementation)
+        options = {key: _read(tool, key) for key in _OPTIONAL if tool.get(key) is not None}
+        if "effect" not in options and isinstance(hints := tool.get("annotations"), Mapping):
+            options["effect"] = _effect(hints)
+        name, how = _read(tool, "name") or "", _implementation(tool, implementation)
         if parameters is None:
             hint = f'\'{name}\' has none; one without arguments has {{"type": "object", "properties": {{}}}}'
             raise ToolDefinitionError(with_hint("Tool parameters must be an object schema", hint))
@@ -211,8 +211,8 @@ class ToolDefinition:
             name=name,
             description=_read(tool, "description") or "",
             parameters=parameters,
-            implementation=made,
-            **given,
+            implementation=how,
+            **options,
         )
 
 
@@ -233,23 +233,23 @@ _OPTIONAL = (
 def _read(tool: Mapping[str, Any], key: str) -> Any:
     value = tool.get(key)
     if key == "effect":
-        fits, wanted = value in EFFECTS, f"one of {', '.join(EFFECTS)}"
+        fits, expected = value in EFFECTS, f"one of {', '.join(EFFECTS)}"
     elif key == "retry":
-        fits, wanted = isinstance(value, (Mapping, ToolRetry)), "an object"
+        fits, expected = isinstance(value, (Mapping, ToolRetry)), "an object"
     elif key in ("exclusive", "repeatable", "honours_key", "strict", "approve"):
-        fits, wanted = isinstance(value, bool), "true or false"
+        fits, expected = isinstance(value, bool), "true or false"
     else:
-        fits, wanted = isinstance(value, str) or key == "timeout_ms", "text"
+        fits, expected = isinstance(value, str) or key == "timeout_ms", "text"
     if value is not None and not fits:
-        raise ToolDefinitionError(f"Tool {tool.get('name') or '?'}: {key} must be {wanted}, got {value!r:.60}")
+        raise ToolDefinitionError(f"Tool {tool.get('name') or '?'}: {key} must be {expected}, got {value!r:.60}")
     return value
 
 
 def _retry(tool: str, table: Mapping[str, Any]) -> ToolRetry:
-    known = [field.name for field in attrs.fields(ToolRetry)]
+    names = [field.name for field in attrs.fields(ToolRetry)]
     for name in table:
-        if name not in known:
-            raise ToolDefinitionError(f"Tool {tool}: retry has no key '{name}' (keys: {', '.join(known)})")
+        if name not in names:
+            raise ToolDefinitionError(f"Tool {tool}: retry has no key '{name}' (keys: {', '.join(names)})")
     try:
         return ToolRetry(**table)
     except ToolDefinitionError as error:
@@ -265,11 +265,11 @@ def _implementation(tool: Mapping[str, Any], given: Implementation | Callable[..
         return given
     if given is not None:
         return Implementation(type="python", settings=given)
-    written = tool.get("implementation")
-    if not isinstance(written, Mapping) or not isinstance(written.get("type"), str):
+    table = tool.get("implementation")
+    if not isinstance(table, Mapping) or not isinstance(table.get("type"), str):
         name = tool.get("name") or "?"
         raise ToolDefinitionError(f"Tool {name}: nothing says how it runs; give from_dict a function for it")
-    return Implementation(type=written["type"], settings={k: v for k, v in written.items() if k != "type"})
+    return Implementation(type=table["type"], settings={k: v for k, v in table.items() if k != "type"})
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -355,8 +355,8 @@ class ToolResult:
         )
 
     def _beside(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"media": [about(part) for part in self.media]} if self.media else {}
-        return {**told, "left_out": [*self.left_out]} if self.left_out else told
+        extras: dict[str, Any] = {"media": [about(part) for part in self.media]} if self.media else {}
+        return {**extras, "left_out": [*self.left_out]} if self.left_out else extras
 
     def _encoded_beside(self) -> str:
         return f", {_encode(self._beside())[1:-1]}" if self.media or self.left_out else ""

@@ -138,8 +138,8 @@ class PhaseRecord:
             "usage": self.usage.to_dict() if self.usage else None,
             "rounds": [one.to_dict() for one in self.rounds],
         }
-        kept = {key: value for key, value in details.items() if value or key == "outcome"}
-        return {"phase": self.phase, **kept, "elapsed_ms": round(self.elapsed_ms, 3)}
+        filled = {key: value for key, value in details.items() if value or key == "outcome"}
+        return {"phase": self.phase, **filled, "elapsed_ms": round(self.elapsed_ms, 3)}
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -205,9 +205,9 @@ class Turn(Generic[Parsed]):
     def __repr__(self) -> str:
         error = f", error={self.error!r:.80}" if self.error else ""
         calls = f", tool_calls={len(self.tool_calls)}" if self.tool_calls else ""
-        said = f"{self.content[:60]}…" if len(self.content) > 60 else self.content
+        beginning = f"{self.content[:60]}…" if len(self.content) > 60 else self.content
         return (
-            f"Turn(id={self.id!r}, status={self.status!r}{error}, content={said!r}, model={self.response.model!r}"
+            f"Turn(id={self.id!r}, status={self.status!r}{error}, content={beginning!r}, model={self.response.model!r}"
             f"{calls}, elapsed_ms={self.elapsed_ms:.0f})"
         )
 

@@ -31,20 +31,20 @@ async def embed(
     """
     if isinstance(texts, str) or not all(isinstance(text, str) and text.strip() for text in texts):
         raise ChatRequestError("embed takes a list of texts, none of them empty")
-    asked, model = _choose(llms, usual, local, llm, model)
-    provider = asked.provider
+    embedder, model = _choose(llms, usual, local, llm, model)
+    provider = embedder.provider
     if not hasattr(provider, "embed"):
         raise ProviderRequestError(
-            f"{asked.name} (provider {provider.name}) cannot make embeddings",
+            f"{embedder.name} (provider {provider.name}) cannot make embeddings",
             provider=provider.name,
             kind="unsupported_feature",
         )
     if not model:
-        raise ChatRequestError(f"say which model of {asked.name} makes the embeddings: model=…")
+        raise ChatRequestError(f"say which model of {embedder.name} makes the embeddings: model=…")
     if not texts:
         return Embeddings(vectors=(), model=model)
     with contained():
-        return await asked.embed(texts, model, purpose=purpose, dimensions=dimensions)
+        return await embedder.embed(texts, model, purpose=purpose, dimensions=dimensions)
 
 
 def _choose(

@@ -86,9 +86,9 @@ class LLM:
         try:
             return self._known_prices[model, answered]
         except KeyError:
-            found = known_price(self.provider, self.prices, model, answered)
-            self._known_prices[model, answered] = found
-            return found
+            price = known_price(self.provider, self.prices, model, answered)
+            self._known_prices[model, answered] = price
+            return price
 
     async def find_price(self, model: str, answered: str | None = None) -> ModelPrice | None:
         """Look up a price as price_of does, with genai-prices imported and searched in a thread."""
@@ -212,8 +212,8 @@ class Attempts:
             return False
         wish_s = error.retry_after_s
         if wish_s is not None and wish_s > MAX_ACCEPTED_DELAY_S:
-            asked = f"{wish_s:.0f} s" if wish_s < MAX_RETRY_AFTER_S else "a year or longer"
-            error.args = (f"{error} (it asks to wait {asked})",)
+            delay = f"{wish_s:.0f} s" if wish_s < MAX_RETRY_AFTER_S else "a year or longer"
+            error.args = (f"{error} (it asks to wait {delay})",)
             return False
         wait_s = random.uniform(0, min(llm.delay_s * 2**self._repeated, MAX_WAIT_S)) if wish_s is None else wish_s
         # A retry that starts after the deadline could only replace this error by a timeout.
@@ -263,7 +263,7 @@ class Llms(Mapping[str, LLM]):
         Args:
             entries: The config's entries, for their default models, max_parallel and prices; None for none.
         """
-        known: dict[str, dict[str, Any]] = {
+        settings: dict[str, dict[str, Any]] = {
             name: {
                 "default_model": entry.default_model,
                 "max_parallel": entry.max_parallel,
@@ -271,7 +271,7 @@ class Llms(Mapping[str, LLM]):
             }
             for name, entry in (entries or {}).items()
         }
-        return cls(LLM(name=name, provider=each, **known.get(name, {})) for name, each in providers.items())
+        return cls(LLM(name=name, provider=each, **settings.get(name, {})) for name, each in providers.items())
 
     def resolve(
         self, llm: str, model: str | None = None, *, beside: Mapping[str, LLM] | None = None
@@ -284,12 +284,12 @@ class Llms(Mapping[str, LLM]):
         Raises:
             UnknownLLMError: There is none with that name.
         """
-        found = self._llms.get(llm)
-        if found is None:
+        entry = self._llms.get(llm)
+        if entry is None:
             if beside is None or llm not in beside:
                 raise UnknownLLMError(llm, known=(*self._llms, *(beside or ())))
-            found = beside[llm]
-        return found, model or found.default_model or ""
+            entry = beside[llm]
+        return entry, model or entry.default_model or ""
 
     def __getitem__(self, name: str) -> LLM:
         return self._llms[name]

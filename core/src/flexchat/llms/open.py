@@ -58,17 +58,17 @@ def read_entries(
             continue
         if not isinstance(name, str):
             continue  # reported when core's own keys are structured
-        found: ProviderType | DocumentStoreType | None = records.by_name.get(name)
-        if found is None:
+        kind: ProviderType | DocumentStoreType | None = records.by_name.get(name)
+        if kind is None:
             reading.problem((*path, "provider"), records.missing(name))
             continue
-        wanted = {field.name for field in attrs.fields(found.config_class)}
-        shared = SHARED_KEYS & wanted if section == "stores" else frozenset()
-        settings = reading.settings(path, CORE_KEYS[section] - shared, found.config_class)
+        names = {field.name for field in attrs.fields(kind.config_class)}
+        shared = SHARED_KEYS & names if section == "stores" else frozenset()
+        settings = reading.settings(path, CORE_KEYS[section] - shared, kind.config_class)
         if settings is not None and section == "llms":
             settings = reading.attempt(path, functools.partial(with_usual_key, settings))
         if settings is not None:
-            services[str(path[-1])] = Configured(found, settings)
+            services[str(path[-1])] = Configured(kind, settings)
     return services
 
 
@@ -87,9 +87,9 @@ def with_usual_key(settings: Any) -> Any:
         return settings
     address = urlsplit(getattr(settings, "base_url", ""))
     for field in fields if address.scheme == "https" else ():
-        found = key_for(_usual_variables(field, address.hostname or ""))
-        if found is not None:
-            name, value = found
+        key = key_for(_usual_variables(field, address.hostname or ""))
+        if key is not None:
+            name, value = key
             try:
                 return attrs.evolve(settings, **{field.alias or field.name: value})
             except ValueError as error:
@@ -106,8 +106,8 @@ def variables_of(kind: ProviderType) -> tuple[str, ...]:
 def _usual_variables(field: attrs.Attribute[Any], host: str) -> Sequence[str]:
     for pattern, names in field.metadata.get("variables", {}).items():
         if host == pattern or (pattern.startswith("*") and host.endswith(pattern[1:])):
-            found: Sequence[str] = names
-            return found
+            variables: Sequence[str] = names
+            return variables
     return ()
 
 

@@ -31,10 +31,10 @@ def known_price(
     set_price = _set_price(set_prices, names)
     if _is_whole(set_price):
         return set_price
-    found = _of_table(provider, names)
-    if found is None and (endpoint := _known_address(provider)) is not None:
-        found = next(filter(None, (_of_genai_prices(endpoint, name) for name in names)), None)
-    return found if set_price is None else _completed(set_price, found or ModelPrice(price=None))
+    price = _of_table(provider, names)
+    if price is None and (endpoint := _known_address(provider)) is not None:
+        price = next(filter(None, (_of_genai_prices(endpoint, name) for name in names)), None)
+    return price if set_price is None else _completed(set_price, price or ModelPrice(price=None))
 
 
 def takes_long(
@@ -75,12 +75,12 @@ def _of_table(provider: ChatProvider, names: list[str]) -> ModelPrice | None:
     for name in names:
         try:
             with contained():
-                found = own(name)
+                price = own(name)
         except Exception:
             log.exception("provider %s: its price_of failed", provider.name)
         else:
-            if isinstance(found, ModelPrice):
-                return found
+            if isinstance(price, ModelPrice):
+                return price
     return None
 
 
@@ -99,9 +99,9 @@ def _of_genai_prices(endpoint: str, model: str) -> ModelPrice | None:
         return None
     try:
         for provider in get_snapshot().providers:
-            if re.match(provider.api_pattern, endpoint) and (found := provider.find_model(model)) is not None:
+            if re.match(provider.api_pattern, endpoint) and (entry := provider.find_model(model)) is not None:
                 version = getattr(genai_prices, "__version__", "")
-                return _read(found, f"genai-prices {version}".strip())
+                return _read(entry, f"genai-prices {version}".strip())
     except Exception:  # its interface is young and changes
         log.warning("genai-prices cannot be read: is its version right?", exc_info=True)
     return None

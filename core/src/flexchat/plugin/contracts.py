@@ -539,7 +539,7 @@ class TurnJournal(Protocol):
             error: Why it cannot go on until a person sees to it; empty if it can.
         """
 
-    async def left(self, *, limit: int) -> Sequence[JournaledTurn]:
+    async def resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return the interrupted turns of all tenants that can go on, oldest first: those without an ``error``."""
 
     async def add_events(self, turn: JournaledTurn, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:

@@ -48,12 +48,12 @@ class contained:
         if error is None or isinstance(error, Exception):
             return
         if isinstance(error, asyncio.CancelledError) and self._task is not None:
-            meant = cancelled  # if the task was already being cancelled, only another cancellation is
+            is_intended = cancelled  # if the task was already being cancelled, only another cancellation is
         elif isinstance(error, GeneratorExit):
-            meant = _running_task() is not self._task
+            is_intended = _running_task() is not self._task
         else:
-            meant = is_meant(error)
-        if not meant:
+            is_intended = is_meant(error)
+        if not is_intended:
             raise ForeignError(error_text(error)) from error
 
 

@@ -112,7 +112,7 @@ class Hooks:
     """
 
     def __init__(self, calls: Mapping[str, Sequence[HookCall]] | None = None, steps: Sequence[PluginStep] = ()) -> None:
-        self._calls = {hook: tuple(found) for hook, found in (calls or {}).items() if found}
+        self._calls = {hook: tuple(functions) for hook, functions in (calls or {}).items() if functions}
         self.steps = tuple(steps)
         hooks = {kind: hook_of(kind) for kind in TURN_EVENTS}
         self._of = {kind: (hook, self._calls[hook]) for kind, hook in hooks.items() if hook in self._calls}
@@ -138,11 +138,11 @@ class Hooks:
         """Report that a call outside the tool loop begins (no result) or has ended."""
         if not self.wants(ToolStarted if result is None else ToolFinished):
             return
-        asked = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+        request = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
         if result is None:
-            await self.tell(ToolStarted(info=call.turn, call=asked))
+            await self.tell(ToolStarted(info=call.turn, call=request))
         else:
-            record = record_of(asked, call.name, result, call.iteration, call.facts)
+            record = record_of(request, call.name, result, call.iteration, call.facts)
             await self.tell(ToolFinished(info=call.turn, record=record))
 
     async def tell_app(self, hook: str, app: AppInfo) -> None:

@@ -161,8 +161,8 @@ class PluginHost:
             PluginLoadError, PluginConflictError: In strict mode only.
         """
         plugins = list(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP))
-        seen = {id(entry) for entry in plugins}  # plugins found for any group are not gates
-        gates = [entry for entry in importlib.metadata.entry_points(group=GATES_GROUP) if id(entry) not in seen]
+        entry_ids = {id(entry) for entry in plugins}  # plugins found for any group are not gates
+        gates = [entry for entry in importlib.metadata.entry_points(group=GATES_GROUP) if id(entry) not in entry_ids]
         of_gates = {entry.value for entry in gates}  # a plugin in both groups is loaded once
         entries = [
             (entry, entry.value in of_gates) for entry in gates + [e for e in plugins if e.value not in of_gates]
@@ -195,8 +195,8 @@ class PluginHost:
         ours = {name: place for name, place in self._block.items() if place != BLOCKED_BY_CONFIG}
         blocked = {**dict.fromkeys(block, BLOCKED_BY_CONFIG), **ours}
         preferred = tuple(dict.fromkeys((*prefer, *self._prefer)))
-        known = {source.name for source in self._sources}
-        if known & blocked.keys() == known & self._block.keys() and preferred == self._prefer:
+        names = {source.name for source in self._sources}
+        if names & blocked.keys() == names & self._block.keys() and preferred == self._prefer:
             return self
         host = PluginHost(block=blocked, prefer=preferred, strict=self._strict)
         host._is_installed_only = self._is_installed_only
@@ -235,8 +235,8 @@ class PluginHost:
         """Return the event hooks and the steps of the plugins that are active now."""
         calls: dict[str, list[HookCall]] = {}
         for hook in _event_hooks():
-            found = getattr(self._manager.hook, hook).get_hookimpls()
-            calls[hook] = [HookCall(i.plugin_name, i.function, i.argnames) for i in reversed(found)]
+            implementations = getattr(self._manager.hook, hook).get_hookimpls()
+            calls[hook] = [HookCall(i.plugin_name, i.function, i.argnames) for i in reversed(implementations)]
         return Hooks(calls, [PluginStep(plugin, step) for plugin, step in self.steps.by_plugin()])
 
     def chat_hooks(self, tables: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
@@ -248,13 +248,13 @@ class PluginHost:
         for implementation in reversed(self._manager.hook.flexchat_register_chat_hooks.get_hookimpls()):
             try:
                 with contained():
-                    given = [tables] if implementation.argnames else []
-                    offered: Any = implementation.function(*given)
-                    made = [*(offered or ())]
+                    arguments = [tables] if implementation.argnames else []
+                    offered: Any = implementation.function(*arguments)
+                    objects = [*(offered or ())]
             except Exception as error:
                 reason = f"{CHAT_HOOKS} failed: {_one_line(error)}"
                 raise PluginLoadError(implementation.plugin_name, reason) from error
-            yield from ((implementation.plugin_name, each) for each in made)
+            yield from ((implementation.plugin_name, each) for each in objects)
 
     def ask(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
         """Return the answers to a plugin-defined hook, each with its plugin's name; empty if there are none.
@@ -269,8 +269,8 @@ class PluginHost:
             plugin = implementation.plugin_name
             try:
                 with contained():
-                    given = {name: arguments[name] for name in implementation.argnames}
-                    answer = implementation.function(**given)
+                    own_arguments = {name: arguments[name] for name in implementation.argnames}
+                    answer = implementation.function(**own_arguments)
                     answers.append((plugin, [*answer] if inspect.isgenerator(answer) else answer))
             except Exception as error:
                 reason = Mask(secrets_of_environment())(f"{hook} failed: {_one_line(error)}")
@@ -337,8 +337,8 @@ class PluginHost:
     def _add(self, name: str, package: str, plugin: object) -> PluginReport:
         try:
             with contained():
-                wanted = getattr(plugin, "FLEXCHAT_API", API_VERSION)
-                too_new = wanted > API_VERSION
+                version = getattr(plugin, "FLEXCHAT_API", API_VERSION)
+                too_new = version > API_VERSION
                 marks = {a: getattr(getattr(plugin, a), _MARK, None) for a in dir(plugin)}
                 hooks = tuple(a for a, mark in marks.items() if isinstance(mark, dict))
                 needed = [a for a in hooks if not (marks[a] or {}).get("optionalhook")]
@@ -347,7 +347,7 @@ class PluginHost:
         except Exception as error:  # noqa: BLE001  a plugin's fault is its report
             return self._failed(name, package, f"reading it failed: {_one_line(error)}", error)
         if too_new:
-            needs, has = ".".join(map(str, wanted)), ".".join(map(str, API_VERSION))
+            needs, has = ".".join(map(str, version)), ".".join(map(str, API_VERSION))
             return self._failed(
                 name, package, f"written for plugin API {needs}, this FlexChat has {has}: update flexchat-core"
             )
@@ -378,18 +378,18 @@ class PluginHost:
 
         Returns the registered names, and the first one that another plugin offers as well.
         """
-        found = [(hook, _records(plugin, hook, cls)) for hook, (_, _, cls) in _REGISTRATION.items()]
-        for table in dict(found)["flexchat_register_config_tables"]:
+        offers = [(hook, _records(plugin, hook, cls)) for hook, (_, _, cls) in _REGISTRATION.items()]
+        for table in dict(offers)["flexchat_register_config_tables"]:
             if table.name in CORE_TABLES:
                 raise ValueError(f"the config table '{table.name}' is FlexChat's own: give yours another name")
-        for step in dict(found)["flexchat_register_steps"]:
+        for step in dict(offers)["flexchat_register_steps"]:
             problem = stage_problem(step)
             if problem is not None:
                 self._misplaced.append(name)
                 raise ValueError(problem)
         provides: list[str] = []
         conflict: PluginConflictError | None = None
-        for hook, records in found:
+        for hook, records in offers:
             kind, key, _ = _REGISTRATION[hook]
             store: Records = getattr(self, kind)
             for record in records:

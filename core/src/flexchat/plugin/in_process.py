@@ -24,16 +24,16 @@ def hooks_of_chat(plugins: PluginHost, tables: Mapping[str, Any], given: Iterabl
             something other than steps.
     """
     try:
-        made = [*plugins.chat_hooks(tables)]
+        objects = [*plugins.chat_hooks(tables)]
     except PluginLoadError as error:
         raise ConfigError([Problem(path="plugins", text=str(error))]) from error
-    made += [(each.__name__ if isinstance(each, ModuleType) else type(each).__name__, each) for each in given]
+    objects += [(each.__name__ if isinstance(each, ModuleType) else type(each).__name__, each) for each in given]
     own = PluginHost()
-    named: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     problems: list[str] = []
-    for name, each in made:
-        named[name] += 1
-        unique = name if named[name] == 1 else f"{name} {named[name]}"
+    for name, each in objects:
+        counts[name] += 1
+        unique = name if counts[name] == 1 else f"{name} {counts[name]}"
         report = own.register(each, unique)
         registers = [hook for hook in report.hooks if hook in registration_hooks() - {"flexchat_register_steps"}]
         if registers:

@@ -17,7 +17,7 @@ def package_with(kind: str, name: str) -> str | None:
 
 def packaged_names(kind: str) -> list[str]:
     """Return the names of a kind that packages provide, installed or not."""
-    return [name for found, name in _packages() if found == kind]
+    return [name for package_kind, name in _packages() if package_kind == kind]
 
 
 @functools.cache

@@ -94,14 +94,14 @@ class Records:
         """Explain that a name is not offered: the reason, the names there are, and the remedy."""
         if name in self.conflicts:
             return str(PluginConflictError(self.kind, spoken_name(name), self.conflicts[name]))
-        known = sorted(map(spoken_name, self.by_name))
+        names = sorted(map(spoken_name, self.by_name))
         text = f"no {self.kind} is called '{spoken_name(name)}'"
-        meant = nearest(spoken_name(name), known)
-        if meant is None and package_with(self.kind, spoken_name(name)) is None:
-            meant = nearest(spoken_name(name), packaged_names(self.kind))
-        text += f" (did you mean '{meant}'?)" if meant is not None else ""
-        suspects = self.suspects(name if meant is None or meant in known else meant)
-        installed = f"installed: {', '.join(known) or 'none'}"
+        suggestion = nearest(spoken_name(name), names)
+        if suggestion is None and package_with(self.kind, spoken_name(name)) is None:
+            suggestion = nearest(spoken_name(name), packaged_names(self.kind))
+        text += f" (did you mean '{suggestion}'?)" if suggestion is not None else ""
+        suspects = self.suspects(name if suggestion is None or suggestion in names else suggestion)
+        installed = f"installed: {', '.join(names) or 'none'}"
         return f"{text} ({'; '.join([installed, *suspects])})"
 
     def suspects(self, name: Any) -> list[str]:
@@ -109,10 +109,10 @@ class Records:
         package = package_with(self.kind, spoken_name(name))
         troubled = [r for r in self._reports.values() if r.status != "active"]
         its = [r for r in troubled if package and r.package.startswith(package + " ")]
-        told = [f"plugin '{r.name}' {r.status}: {r.reason}" for r in its or troubled]
+        causes = [f"plugin '{r.name}' {r.status}: {r.reason}" for r in its or troubled]
         if package and not its:
-            told.append(f"it comes with the package {package}: {how_to_install(package)}")
-        return told
+            causes.append(f"it comes with the package {package}: {how_to_install(package)}")
+        return causes
 
 
 def spoken_name(name: Any) -> str:

@@ -19,11 +19,11 @@ def summary_from(*names: str) -> str:
 
 def _first_line(record: object, names: tuple[str, ...]) -> str:
     for name in names:
-        made = getattr(record, name)
-        if not (inspect.isclass(made) or inspect.isroutine(made)):
+        value = getattr(record, name)
+        if not (inspect.isclass(value) or inspect.isroutine(value)):
             continue  # the docstring of a functools.partial is that of its class
-        text = vars(made).get("__doc__") if inspect.isclass(made) else made.__doc__
+        text = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
         line = " ".join((text or "").strip().partition("\n\n")[0].split()).removesuffix(".")
-        if line and not line.startswith(f"{made.__name__}("):  # dataclasses write their signature
+        if line and not line.startswith(f"{value.__name__}("):  # dataclasses write their signature
             return line if len(line) <= MAX_SUMMARY_CHARS else line[: MAX_SUMMARY_CHARS - 1] + "…"
     return ""

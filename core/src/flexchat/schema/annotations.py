@@ -195,9 +195,9 @@ def _annotated(form: Form, extras: tuple[Any, ...]) -> Form:
         if isinstance(extra, Mapping):
             schema.update(extra)
             continue
-        said = extra if isinstance(extra, str) else getattr(extra, "description", None)
-        if isinstance(said, str):
-            schema["description"] = said
+        text = extra if isinstance(extra, str) else getattr(extra, "description", None)
+        if isinstance(text, str):
+            schema["description"] = text
         for name, keyword in _CONSTRAINTS.items():
             limit = getattr(extra, name, None)
             if type(limit) in (int, float) and type(extra).__module__ == "annotated_types":
@@ -326,9 +326,9 @@ def _record(cls: type, record: Record, within: tuple[type, ...]) -> Form:
         for name in required:
             if name not in value:
                 raise ValueError(f"missing '{name}' in {label(path)}")
-        known = {name: form.read(value[name], (*path, name)) for name, form in forms.items() if name in value}
+        fields = {name: form.read(value[name], (*path, name)) for name, form in forms.items() if name in value}
         try:
-            return record.build(**known)
+            return record.build(**fields)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{label(path)} is no {cls.__name__}: {error}") from error
 
@@ -342,15 +342,15 @@ def described(schema: dict[str, Any], description: str | None, default: Any) -> 
         schema.setdefault("description", description)
     default = default.value if isinstance(default, enum.Enum) else as_json_data(default)
     if default is None or type(default) in _JSON_TYPES:
-        known = True
+        is_json = True
     elif isinstance(default, (list, tuple, dict)):
         try:
-            default, known = json.loads(json.dumps(default, allow_nan=False)), True
+            default, is_json = json.loads(json.dumps(default, allow_nan=False)), True
         except (TypeError, ValueError):
-            known = False
+            is_json = False
     else:
-        known = False
-    if known:
+        is_json = False
+    if is_json:
         schema.setdefault("default", default)
     return schema
 

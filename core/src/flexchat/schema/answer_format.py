@@ -76,9 +76,9 @@ class AnswerFormat:
             why = f"it is not valid JSON ({json_error_message(error)} at character {error.pos})"
         else:
             return self._fitting(FoundValue(value, alone))
-        found = values_in(text) if is_complete else []
+        values = values_in(text) if is_complete else []
         fitting, problems = list[ReadAnswer](), list[str]()
-        for each in found:
+        for each in values:
             try:
                 fitting.append(self._fitting(each))
             except ValueError as error:
@@ -104,7 +104,7 @@ class AnswerFormat:
         return ReadAnswer(text=found.text, data=data, parsed=self._read(value))
 
 
-def answer_format(wanted: Any) -> AnswerFormat:
+def answer_format(own_format: Any) -> AnswerFormat:
     """Return the form for a caller's format.
 
     Args:
@@ -115,15 +115,15 @@ def answer_format(wanted: Any) -> AnswerFormat:
     Raises:
         ChatRequestError: It is not a valid form for an answer; the text gives the reason.
     """
-    if isinstance(wanted, AnswerFormat):
-        return wanted
-    if isinstance(wanted, ResponseFormat | Mapping):
+    if isinstance(own_format, AnswerFormat):
+        return own_format
+    if isinstance(own_format, ResponseFormat | Mapping):
         try:
-            wanted = with_own_tables(wanted)  # the caller may change its schema later
+            own_format = with_own_tables(own_format)  # the caller may change its schema later
         except RecursionError:
             raise ChatRequestError("response_format: the schema is nested too deeply") from None
-        return _of_format(wanted if isinstance(wanted, ResponseFormat) else _format_of(wanted))
-    return _of_class(wanted) if isinstance(wanted, Hashable) else _class_form(wanted)
+        return _of_format(own_format if isinstance(own_format, ResponseFormat) else _format_of(own_format))
+    return _of_class(own_format) if isinstance(own_format, Hashable) else _class_form(own_format)
 
 
 def _format_of(table: Mapping[str, Any]) -> ResponseFormat:

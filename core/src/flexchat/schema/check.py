@@ -139,10 +139,10 @@ def _findings(errors: list[Any], params: Mapping[str, Any]) -> tuple[Finding, ..
     order = {name: index for index, name in enumerate(params)}
     # Only a missing parameter has no place in the call.
     ordered = sorted(errors, key=lambda e: order.get(e.absolute_path[0], -1) if e.absolute_path else _rank(e))
-    found = [*dict.fromkeys(finding(error) for error in ordered[: 2 * MAX_SENTENCES])]
-    more = max(len(found), len(errors)) - MAX_SENTENCES
-    kept = tuple(found.scrubbed() for found in found[:MAX_SENTENCES])
-    return (*kept, Finding(f"and {counted(more, 'more problem')}")) if more > 0 else kept
+    distinct = [*dict.fromkeys(finding(error) for error in ordered[: 2 * MAX_SENTENCES])]
+    more = max(len(distinct), len(errors)) - MAX_SENTENCES
+    first = tuple(each.scrubbed() for each in distinct[:MAX_SENTENCES])
+    return (*first, Finding(f"and {counted(more, 'more problem')}")) if more > 0 else first
 
 
 def _rank(error: Any) -> int:
@@ -155,5 +155,5 @@ def _plain(problems: tuple[str, ...]) -> tuple[Finding, ...]:
 
 def _few_notes(texts: list[str]) -> tuple[str, ...]:
     more = len(texts) - MAX_SENTENCES
-    kept = tuple(scrub(text) for text in texts[:MAX_SENTENCES])
-    return (*kept, f"and {counted(more, 'more text')}") if more > 0 else kept
+    notes = tuple(scrub(text) for text in texts[:MAX_SENTENCES])
+    return (*notes, f"and {counted(more, 'more text')}") if more > 0 else notes

@@ -63,12 +63,12 @@ def _reading(error: Any, engine: SchemaEngine) -> Any:
     spelt = _spelt(value) if isinstance(value, str) else _whole(value)
     if keyword == "type":
         types = error.validator_value
-        wanted = [types] if isinstance(types, str) else types
-        return spelt if any(engine.is_type(spelt, name) for name in wanted) else _NOTHING
+        names = [types] if isinstance(types, str) else types
+        return spelt if any(engine.is_type(spelt, name) for name in names) else _NOTHING
     if keyword in ("enum", "const", "anyOf", "oneOf") and spelt is not _NOTHING and engine.fits(spelt, error.schema):
         return spelt
     if keyword in ("anyOf", "oneOf") and isinstance(value, (dict, list)):
-        tried = [mended(value, found, engine) for found in branches(error)]
+        tried = [mended(value, branch, engine) for branch in branches(error)]
         fitting = [new for new in tried if new is not value and engine.fits(new, error.schema)]
         return fitting[0] if fitting and all(new == fitting[0] for new in fitting) else _NOTHING
     return _NOTHING

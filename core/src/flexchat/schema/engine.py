@@ -92,9 +92,9 @@ class SchemaEngine:
 
 def _counted(keyword: _Keyword) -> _Keyword:
     def counted(validator: Any, expected: Any, instance: Any, schema: Any) -> Any:
-        left = _left.get()
-        left[0] -= 1 + (len(expected) >> 3) if isinstance(expected, (list, dict)) else 1
-        if left[0] < 0:
+        steps = _left.get()
+        steps[0] -= 1 + (len(expected) >> 3) if isinstance(expected, (list, dict)) else 1
+        if steps[0] < 0:
             raise _StepsUsedUpError
         return keyword(validator, expected, instance, schema)
 
@@ -122,9 +122,9 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
     """Apply additionalProperties in the order of the call; an unknown name is the error's message."""
     if not isinstance(instance, dict):
         return
-    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     for name, value in instance.items():
-        if name in known or any(search(pattern, name) for pattern in patterns):
+        if name in properties or any(search(pattern, name) for pattern in patterns):
             continue
         if allowed is False:
             yield ValidationError(name)

@@ -68,8 +68,8 @@ def describe_function(
     name = getattr(inner, "__name__", None) or type(function).__name__
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise ToolDefinitionError(f"Tool function {name} is a generator; a tool returns its result in one piece")
-    said = read_docstring(inspect.getdoc(function) or "")
-    summary = description or said.summary
+    docstring = read_docstring(inspect.getdoc(function) or "")
+    summary = description or docstring.summary
     if not summary:
         raise ToolDefinitionError(
             f"Tool function {name} has no docstring; its first paragraph tells the model what the tool does"
@@ -95,24 +95,24 @@ def describe_function(
         _refuse_unnamed(name, parameter)
         if each in contexts:
             continue
-        annotation, default, shown = hints.get(each, Any), parameter.default, each
+        annotation, default, wire_name = hints.get(each, Any), parameter.default, each
         try:
             field = field_of_pydantic(annotation, default, parameter.empty)
             if field is not None:
-                annotation, default, shown = field.annotation, field.shown_default, field.name or each
+                annotation, default, wire_name = field.annotation, field.shown_default, field.name or each
             form = form_of(annotation)
         except (UnsayableError, ValueError) as error:
             raise ToolDefinitionError(f"Tool function {name}: parameter '{each}': {error}") from None
-        if shown in forms:
-            raise ToolDefinitionError(f"Tool function {name}: two parameters are called '{shown}'")
-        if shown != each:
-            own_names[shown] = each
+        if wire_name in forms:
+            raise ToolDefinitionError(f"Tool function {name}: two parameters are called '{wire_name}'")
+        if wire_name != each:
+            own_names[wire_name] = each
         if field is not None and field.default is not None:
             defaults[each] = field.default
-        forms[shown] = or_none(form) if default is None else form  # `x: int = None` is common
-        properties[shown] = described(forms[shown].schema, said.parameters.get(each), default)
+        forms[wire_name] = or_none(form) if default is None else form  # `x: int = None` is common
+        properties[wire_name] = described(forms[wire_name].schema, docstring.parameters.get(each), default)
         if default is parameter.empty and each not in defaults:
-            required.append(shown)
+            required.append(wire_name)
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
@@ -159,14 +159,14 @@ def _hints(
 
     Not those of the result and of the context: these are often imported for type checkers only.
     """
-    given = {
+    hints = {
         each: parameter.annotation
         for each, parameter in parameters.items()
         if each not in contexts and parameter.annotation is not parameter.empty
     }
     names = getattr(inspect.unwrap(function), "__globals__", {})
     try:
-        return typing.get_type_hints(types.SimpleNamespace(__annotations__=given), names, include_extras=True)
+        return typing.get_type_hints(types.SimpleNamespace(__annotations__=hints), names, include_extras=True)
     except NameError as error:
         raise ToolDefinitionError(
             f"Tool function {name}: an annotation cannot be resolved: {error}; define or import it at module level"

@@ -135,10 +135,10 @@ def as_json_data(default: Any) -> Any:
 
 def hoisted(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema whose ``$defs`` are all at its root, where their references look for them."""
-    found: dict[str, Any] = {}
-    written: dict[str, Any] = {}
-    root = _hoist(schema, found, written, False)
-    return {**root, "$defs": found} if found else typing.cast(dict[str, Any], root)
+    definitions: dict[str, Any] = {}
+    texts: dict[str, Any] = {}
+    root = _hoist(schema, definitions, texts, False)
+    return {**root, "$defs": definitions} if definitions else typing.cast(dict[str, Any], root)
 
 
 def at_root(schema: dict[str, Any]) -> dict[str, Any]:
@@ -230,31 +230,31 @@ def _tidy(schema: Any, name: str | None = None, is_names: bool = False) -> Any:
         return schema
     if is_names:
         return {key: _tidy(each, key) for key, each in schema.items()}
-    kept = {
+    tidy = {
         key: each if key in _DATA else _tidy(each, None, key in (*_NAMES, "$defs"))
         for key, each in schema.items()
         if not (key == "discriminator" and "oneOf" in schema)
     }
-    if name is not None and kept.get("title") == name:
-        del kept["title"]
-    if kept.get("uniqueItems") is True:
-        kept.setdefault("maxItems", SET_ITEMS)
-    return kept
+    if name is not None and tidy.get("title") == name:
+        del tidy["title"]
+    if tidy.get("uniqueItems") is True:
+        tidy.setdefault("maxItems", SET_ITEMS)
+    return tidy
 
 
 def _read(validate: Callable[[str], Any], error_class: type[Any], value: Any, path: Path) -> Any:
     try:
-        written = json.dumps(value)
+        text = json.dumps(value)
     except (TypeError, ValueError):
         raise ValueError(f"{label(path)} must be JSON data") from None
     try:
-        return validate(written)
+        return validate(text)
     except error_class as error:
         errors = error.errors(include_url=False)
         sentences = [*dict.fromkeys(_sentence(each, value, path) for each in errors)]
         more = len(sentences) - _MAX_SENTENCES
-        told = "; ".join(sentences[:_MAX_SENTENCES])
-        raise ValueError(f"{told}; and {counted(more, 'more problem')}" if more > 0 else told) from None
+        sentence = "; ".join(sentences[:_MAX_SENTENCES])
+        raise ValueError(f"{sentence}; and {counted(more, 'more problem')}" if more > 0 else sentence) from None
 
 
 _SHOULD = re.compile(r"[A-Z][a-z]*(?: [a-z]+){0,2} should (?!have been)")
@@ -275,15 +275,15 @@ def _sentence(error: Mapping[str, Any], value: Any, path: Path) -> str:
     if raised is not None:
         return f"{label(place)}: {text[raised.end() :]}"
     should = _SHOULD.match(text)
-    given = error.get("input")
-    got = f" (got {quoted(given)})" if isinstance(given, (str, int, float, bool, type(None))) else ""
-    return f"{label(place)} must {text[should.end() :]}{got}" if should else f"{label(place)}: {text}{got}"
+    value_given = error.get("input")
+    suffix = f" (got {quoted(value_given)})" if isinstance(value_given, (str, int, float, bool, type(None))) else ""
+    return f"{label(place)} must {text[should.end() :]}{suffix}" if should else f"{label(place)}: {text}{suffix}"
 
 
 def _place(value: Any, steps: Sequence[Any], path: Path) -> Path:
     """Return the path of a value. Between the steps, pydantic names the alternative of a union that it tried."""
     for step in steps:
-        known = range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
-        if step in known:
+        keys = range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
+        if step in keys:
             value, path = value[step], (*path, step)
     return path

@@ -49,26 +49,26 @@ def values_in(text: str) -> list[FoundValue]:
     Thoughts, up to the last tag that ends one, are left out. A value inside a larger one that cannot be read does not
     count, since it is only a part of the intended value; if the text ends within a value, none counts.
     """
-    ends = [found.end() for found in _THOUGHT_END.finditer(text)]
+    ends = [match.end() for match in _THOUGHT_END.finditer(text)]
     text = text[ends[-1] :] if ends else text
     if _OPEN_THOUGHT.search(text):
         return []
-    found: list[FoundValue] = []
+    match: list[FoundValue] = []
     at = 0
     for fence in _FENCE.finditer(text):
-        found += _in_prose(text[at : fence.start()])[0]
+        match += _in_prose(text[at : fence.start()])[0]
         inner, at = fence[1].strip(_IGNORED), fence.end()
         try:
-            found.append(FoundValue(_decoder.decode(inner), inner))
+            match.append(FoundValue(_decoder.decode(inner), inner))
         except (ValueError, RecursionError):
-            found += _in_prose(inner)[0]
+            match += _in_prose(inner)[0]
     last, is_open = _in_prose(text[at:])
-    return [] if is_open else found + last
+    return [] if is_open else match + last
 
 
 def _in_prose(text: str) -> tuple[list[FoundValue], bool]:
     """Return the values of a text, and whether it ends within one."""
-    found: list[FoundValue] = []
+    values: list[FoundValue] = []
     at = 0
     while (begin := _BEGIN.search(text, at)) is not None:
         try:
@@ -76,11 +76,11 @@ def _in_prose(text: str) -> tuple[list[FoundValue], bool]:
         except (ValueError, RecursionError):
             end = _end_of_brackets(text, begin.start())
             if end is None:
-                return found, True
+                return values, True
             at = end
         else:
-            found.append(FoundValue(value, text[begin.start() : at]))
-    return found, False
+            values.append(FoundValue(value, text[begin.start() : at]))
+    return values, False
 
 
 def _end_of_brackets(text: str, start: int) -> int | None:

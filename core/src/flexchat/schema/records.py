@@ -48,13 +48,13 @@ def record_of(cls: type) -> Record | None:
     if not (typing.is_typeddict(cls) or attrs.has(cls) or dataclasses.is_dataclass(cls)):
         return None
     hints = typing.get_type_hints(cls, include_extras=True)
-    said = read_docstring(inspect.cleandoc(cls.__doc__ or "")).parameters
+    descriptions = read_docstring(inspect.cleandoc(cls.__doc__ or "")).parameters
 
     def field(name: str, argument: str, required: bool, default: Any = inspect.Parameter.empty) -> Field:
         return Field(
             name=argument,
             annotation=hints.get(name, Any),
-            description=said.get(name),
+            description=descriptions.get(name),
             required=required,
             default=inspect.Parameter.empty if required else default,
         )
@@ -63,8 +63,8 @@ def record_of(cls: type) -> Record | None:
         return Record(tuple(field(name, name, _is_required(cls, name, hint)) for name, hint in hints.items()), dict)
     if attrs.has(cls):
         nothing: Any = attrs.NOTHING
-        taken = [f for f in attrs.fields(cls) if f.init]
-        return Record(tuple(field(f.name, f.alias or f.name, f.default is nothing, f.default) for f in taken), cls)
+        fields = [f for f in attrs.fields(cls) if f.init]
+        return Record(tuple(field(f.name, f.alias or f.name, f.default is nothing, f.default) for f in fields), cls)
     missing = dataclasses.MISSING
     inits = [f for f in dataclasses.fields(cls) if f.init]
     return Record(

@@ -84,8 +84,8 @@ def has_whole_floats(params: Mapping[str, Any]) -> bool:
 
 def not_finite(params: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a sentence for each NaN and Infinity: Python reads and writes them, but JSON does not have them."""
-    found = [(path, value) for path, value in _walk(params) if isinstance(value, float) and value - value != 0.0]
-    return tuple(f"{label(path)} must be a finite number (got {quoted(value)})" for path, value in found[:-21:-1])
+    numbers = [(path, value) for path, value in _walk(params) if isinstance(value, float) and value - value != 0.0]
+    return tuple(f"{label(path)} must be a finite number (got {quoted(value)})" for path, value in numbers[:-21:-1])
 
 
 def _too_long() -> str:

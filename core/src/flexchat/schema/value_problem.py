@@ -29,18 +29,18 @@ def value_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
     if not errors:
         return None
     first = errors[0]
-    said = f"'{first.message}' is missing" if first.validator == "required" else first.message
-    return f"{first.json_path}: {said}"[:300]
+    message = f"'{first.message}' is missing" if first.validator == "required" else first.message
+    return f"{first.json_path}: {message}"[:300]
 
 
 # Compiled once for a tool, not for each of its calls.
 @functools.lru_cache(256)
 def _fast(schema: str) -> Check:
-    found = json.loads(schema)
-    problems = schema_problems(found) if isinstance(found, dict) else ["a schema is an object"]
+    parsed = json.loads(schema)
+    problems = schema_problems(parsed) if isinstance(parsed, dict) else ["a schema is an object"]
     if problems:
         raise UncheckedError(f"a schema that cannot be used: {problems[0]}")
-    return compile_fast(found)
+    return compile_fast(parsed)
 
 
 @functools.lru_cache(256)

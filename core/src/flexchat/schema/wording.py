@@ -122,8 +122,8 @@ def finding(error: Any) -> Finding:
         return Finding(
             f"{name} must be one of: {_options(expected)}", f"got {quoted(value)}{_nearest(value, expected)}", name
         )
-    got = f"{len(value)}" if keyword in _COUNTS else quoted(value)
-    return Finding(_demand(error, name), f"got {got}", name)
+    actual = f"{len(value)}" if keyword in _COUNTS else quoted(value)
+    return Finding(_demand(error, name), f"got {actual}", name)
 
 
 def _demand(error: Any, name: str) -> str:
@@ -155,35 +155,35 @@ def _demand(error: Any, name: str) -> str:
 
 def branches(error: Any) -> list[list[Any]]:
     """Return the errors below an anyOf or oneOf, one list for each alternative."""
-    found: dict[Any, list[Any]] = {}
+    by_branch: dict[Any, list[Any]] = {}
     for inner in error.context or ():
         # jsonschema gives no path for an alternative that is just false.
         alternative = inner.relative_schema_path[0] if inner.relative_schema_path else id(inner)
-        found.setdefault(alternative, []).append(inner)
-    return [*found.values()]
+        by_branch.setdefault(alternative, []).append(inner)
+    return [*by_branch.values()]
 
 
 def _union(error: Any, name: str, value: Any) -> Finding:
-    alternatives, got = branches(error), f"got {quoted(value)}"
+    alternatives, actual = branches(error), f"got {quoted(value)}"
     if not alternatives:
-        return Finding(f"{name} fits more than one of the {len(error.validator_value)} forms it may have", got, name)
-    of_type = [found for found in alternatives if not any(_is_about_whole(e, "type", None) for e in found)]
+        return Finding(f"{name} fits more than one of the {len(error.validator_value)} forms it may have", actual, name)
+    of_type = [branch for branch in alternatives if not any(_is_about_whole(e, "type", None) for e in branch)]
     if not of_type:
         types = [
-            t for found in alternatives for e in found if e.validator == "type" for t in _listed(e.validator_value)
+            t for branch in alternatives for e in branch if e.validator == "type" for t in _listed(e.validator_value)
         ]
         if types:
             return Finding(f"{name} must be {_any_of_types(types)}", f"got {with_type(value)}", name)
-        return Finding(f"{name} is not allowed here", got, name)
-    if all(_is_about_whole(found[0], "const", "enum") for found in of_type):
-        values = [v for found in of_type for v in _options_of(found[0])]
-        return Finding(f"{name} must be one of: {_options(values)}", f"{got}{_nearest(value, values)}", name)
+        return Finding(f"{name} is not allowed here", actual, name)
+    if all(_is_about_whole(branch[0], "const", "enum") for branch in of_type):
+        values = [v for branch in of_type for v in _options_of(branch[0])]
+        return Finding(f"{name} must be one of: {_options(values)}", f"{actual}{_nearest(value, values)}", name)
     # Alternatives distinguished by a constant, {"kind": "circle", …}: report the one that was meant.
-    meant = [found for found in of_type if not any(e.validator in ("const", "enum") for e in found)]
-    chosen = of_type if len(of_type) == 1 else meant
+    likely = [branch for branch in of_type if not any(e.validator in ("const", "enum") for e in branch)]
+    chosen = of_type if len(of_type) == 1 else likely
     if len(chosen) == 1:
         return joined([finding(e) for e in chosen[0][:3]])
-    reasons = cut(" / ".join(finding(found[0]).text for found in of_type[:4]), 400)
+    reasons = cut(" / ".join(finding(branch[0]).text for branch in of_type[:4]), 400)
     return Finding(f"{name} fits none of the {len(error.validator_value)} forms it may have: {reasons}")
 
 
@@ -191,8 +191,8 @@ def joined(findings: Sequence[Finding]) -> Finding:
     """Return several findings as one, whose hint covers each value."""
     if len(findings) == 1:
         return findings[0]
-    hints = [f"{found.name}: {found.hint}" if found.name else found.hint for found in findings if found.hint]
-    return Finding(", ".join(found.text for found in findings), "; ".join(hints))
+    hints = [f"{each.name}: {each.hint}" if each.name else each.hint for each in findings if each.hint]
+    return Finding(", ".join(each.text for each in findings), "; ".join(hints))
 
 
 def _is_about_whole(error: Any, *keywords: str | None) -> bool:
@@ -240,12 +240,12 @@ def _sent_instead(missing: str, sent: Mapping[str, Any], schema: Mapping[str, An
 
 
 def _unknown(name: str, path: Path, schema: Mapping[str, Any]) -> Finding:
-    known = [*schema.get("properties", ())]
-    close = _close(name, known)
+    names = [*schema.get("properties", ())]
+    close = _close(name, names)
     what = f"unknown property '{cut(name)}' in {label(path)}" if path else f"unknown parameter '{cut(name)}'"
     if close:
         return Finding(what, f"did you mean '{close}'?", cut(name))
-    return Finding(what, f"allowed: {cut(', '.join(known), 400)}" if known else "none is allowed", cut(name))
+    return Finding(what, f"allowed: {cut(', '.join(names), 400)}" if names else "none is allowed", cut(name))
 
 
 def _close(name: str, known: Sequence[str]) -> str | None:

@@ -66,11 +66,11 @@ class CircuitBreaker:
             return WatchedCall(self, self._epoch)
         now = self._clock()
         if now < self._next_trial:
-            left = self._next_trial - now
+            remaining = self._next_trial - now
             raise CircuitOpen(
                 f"{self._name} is not asked for now: {self._reason}{'' if self._reason.endswith(_ENDS) else '.'} "
-                f"So it has been for {now - self._opened_at:.0f} s, and it is tried again in {left:.0f} s",
-                left,
+                f"So it has been for {now - self._opened_at:.0f} s, and it is tried again in {remaining:.0f} s",
+                remaining,
             )
         # Moved before the trial runs: the calls that begin meanwhile are refused instead of tried as well.
         self._next_trial = now + PAUSE_S
@@ -165,5 +165,5 @@ class _Window:
 
     def sums(self, now: float) -> tuple[int, int]:
         oldest = int(now) - WINDOW_S
-        held = [at for at, second in enumerate(self._seconds) if second > oldest]
-        return sum(self._calls[at] for at in held), sum(self._failures[at] for at in held)
+        recent = [at for at, second in enumerate(self._seconds) if second > oldest]
+        return sum(self._calls[at] for at in recent), sum(self._failures[at] for at in recent)

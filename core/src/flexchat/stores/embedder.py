@@ -64,8 +64,8 @@ class StoreEmbedder:
             self._forget(text, task)
 
     def _forget(self, text: str, task: asyncio.Task[Sequence[float]]) -> None:
-        known = self._questions.get(text)
-        if known is not None and known.task is task:
+        entry = self._questions.get(text)
+        if entry is not None and entry.task is task:
             del self._questions[text]
 
     async def _one(self, text: str) -> Sequence[float]:
@@ -73,7 +73,7 @@ class StoreEmbedder:
 
     async def _ask(self, texts: Sequence[str], purpose: Literal["query", "document"]) -> Sequence[Sequence[float]]:
         # Services refuse a blank text; a dot's vector is as good as any.
-        asked = [scrub(text) if text.strip() else "." for text in texts]
+        inputs = [scrub(text) if text.strip() else "." for text in texts]
         with contained():
-            made = await self._llm.embed(asked, self._model, purpose=purpose)
-        return made.vectors
+            answer = await self._llm.embed(inputs, self._model, purpose=purpose)
+        return answer.vectors

@@ -69,9 +69,9 @@ class StoreOpener:
                 self.reading.problem((*path, "llm"), self.host.providers.missing(choice.llm))
                 return None
             if choice.llm not in self.local:
-                known = [*self.llms, *self.local]
-                hint = did_you_mean(choice.llm, known)
-                listed = ", ".join(known) or "none"
+                names = [*self.llms, *self.local]
+                hint = did_you_mean(choice.llm, names)
+                listed = ", ".join(names) or "none"
                 self.reading.problem(
                     (*path, "llm"), f"nothing makes embeddings as '{choice.llm}'{hint}; there is {listed}"
                 )

@@ -24,9 +24,9 @@ def handler_with_settings(
         handler: The tool's handler.
         name: The tool's name.
     """
-    named = table.get("handler") or handler or name
-    found = handlers.get((kind.name, named)) if isinstance(named, str) else None
-    return found if found is not None and found.settings_class is not None else None
+    name_given = table.get("handler") or handler or name
+    match = handlers.get((kind.name, name_given)) if isinstance(name_given, str) else None
+    return match if match is not None and match.settings_class is not None else None
 
 
 def keys_of(handler: ToolHandler | None, kind: ImplementationType) -> frozenset[str]:
@@ -34,8 +34,8 @@ def keys_of(handler: ToolHandler | None, kind: ImplementationType) -> frozenset[
     if handler is None or handler.settings_class is None:
         return frozenset()
     theirs = {field.name for field in attrs.fields(handler.settings_class) if field.init}
-    taken = {field.name for field in attrs.fields(kind.settings_class) if field.init}
-    return frozenset(theirs) - taken - own_keys(ImplementationEntry)
+    own = {field.name for field in attrs.fields(kind.settings_class) if field.init}
+    return frozenset(theirs) - own - own_keys(ImplementationEntry)
 
 
 def structured_settings(

@@ -47,7 +47,7 @@ class FunctionTool:
 
 @attrs.frozen
 class _Bound:
-    """A function with its description: the settings of a tool made by @tool."""
+    """A function with its description: the settings of a tool make by @tool."""
 
     function: Callable[..., Any]
     description: FunctionDescription
@@ -110,7 +110,7 @@ def tool(
         ToolDefinitionError: The function cannot be described: no docstring, or an annotation JSON cannot express.
     """
 
-    def made(function: Callable[..., Any]) -> FunctionTool:
+    def make(function: Callable[..., Any]) -> FunctionTool:
         if isinstance(function, FunctionTool):
             return function
         described = describe_function(function, description=description)
@@ -131,7 +131,7 @@ def tool(
         )
         return FunctionTool(function, definition)
 
-    return made if function is None else made(function)
+    return make if function is None else make(function)
 
 
 @attrs.frozen
@@ -174,16 +174,17 @@ async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -
 
 def _others(params: Mapping[str, Any], described: FunctionDescription, tool: ToolDefinition) -> dict[str, Any]:
     """Return the arguments for ``**kwargs``: those that only the tool's own schema names, or admits expressly."""
-    named, admits = tool.parameters.get("properties", {}), tool.parameters.get("additionalProperties", False)
-    taken = {*described.forms, *described.own_names.values(), described.context_parameter}
-    return {name: v for name, v in params.items() if name not in taken and (name in named or admits is not False)}
+    properties, admits = tool.parameters.get("properties", {}), tool.parameters.get("additionalProperties", False)
+    reserved = {*described.forms, *described.own_names.values(), described.context_parameter}
+    others = {name: value for name, value in params.items() if name not in reserved}
+    return others if admits is not False else {name: value for name, value in others.items() if name in properties}
 
 
 @functools.lru_cache(maxsize=1024)
 def _imported(reference: str) -> _Bound:
     module, _, name = reference.partition(":")
-    found: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
-    function = found.function if isinstance(found, FunctionTool) else found
+    target: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
+    function = target.function if isinstance(target, FunctionTool) else target
     # The config describes the tool to the model, so no docstring is needed.
     return _Bound(function, describe_function(function, description="-", has_schema=True))
 
@@ -199,13 +200,13 @@ def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str
     except Exception as error:  # noqa: BLE001  importing a module runs it: it may raise anything
         return f"function '{settings.function}' cannot be used: {error_name(error)}"
     described = description.parameters
-    known, given = described["properties"], tool.parameters.get("properties", {})
+    parameters, properties = described["properties"], tool.parameters.get("properties", {})
     hidden = {description.context_parameter, *description.own_names.values()}
-    for name in given:
-        if name not in known and (not description.takes_others or name in hidden):
-            return f"function '{settings.function}' has no parameter '{name}'{did_you_mean(name, known)}"
+    for name in properties:
+        if name not in parameters and (not description.takes_others or name in hidden):
+            return f"function '{settings.function}' has no parameter '{name}'{did_you_mean(name, parameters)}"
     for name in described.get("required", ()):
-        if name not in given:
+        if name not in properties:
             hint = " (annotate it: context: ToolContext)" if name == "context" else ""
             return f"function '{settings.function}' needs '{name}', which the tool's parameters do not have{hint}"
     return None

@@ -90,8 +90,8 @@ class ToolRegistry:
             return same
         if name in self._tools:
             return self._tools[name]
-        found = self._named(name)
-        return found[0] if len(found) == 1 else None
+        tool = self._find_by_name(name)
+        return tool[0] if len(tool) == 1 else None
 
     def now(self, tool: ToolDefinition) -> ToolDefinition | None:
         """Return the current tool of the same source and name; None if it is gone."""
@@ -115,7 +115,7 @@ class ToolRegistry:
 
     def sources_with(self, name: str) -> tuple[str, ...]:
         """Return the sources that have a tool of that name."""
-        return tuple(tool.source or "" for tool in self._named(name))
+        return tuple(tool.source or "" for tool in self._find_by_name(name))
 
     def has(self, name: str) -> bool:
         """Return whether there is a tool with that name."""
@@ -154,19 +154,19 @@ class ToolRegistry:
             ToolClashError: Two of the tools have one name.
         """
         key = tuple(allowed or ())
-        found = self._offers.get(key)
-        if found is None:
+        registry = self._offers.get(key)
+        if registry is None:
             tools = self._allowed(set(key)) if key else self.list()
-            found = ToolRegistry(self._formats)
+            registry = ToolRegistry(self._formats)
             for tool in tools:
-                if tool.name in found._tools:
-                    raise ToolClashError(tool.name, (found._tools[tool.name].source, tool.source))
-                found._tools[tool.name] = tool
-            found._offered_at = self._changes
+                if tool.name in registry._tools:
+                    raise ToolClashError(tool.name, (registry._tools[tool.name].source, tool.source))
+                registry._tools[tool.name] = tool
+            registry._offered_at = self._changes
             if len(self._offers) >= _MAX_LISTS:
                 self._offers.clear()
-            self._offers[key] = found
-        return found
+            self._offers[key] = registry
+        return registry
 
     def _allowed(self, wanted: Collection[str]) -> builtins.list[ToolDefinition]:
         own = [tool for name, tool in self._tools.items() if name in wanted]
@@ -207,21 +207,21 @@ class ToolRegistry:
         Raises:
             UnknownToolFormatError: As for to_provider_format.
         """
-        found = self._encoded.get((provider, names))
-        if found is None:
+        encoded = self._encoded.get((provider, names))
+        if encoded is None:
             encode = self._formats.get(provider)
             if encode is None:
                 raise UnknownToolFormatError(provider, known=sorted(self._formats))
             # A tool that its source has lost since it was offered is no longer sent.
             there = [name for name in names if self.has(name)]
             dropped: dict[str, str] = {}
-            found = self._encode(encode, there, dropped)
-            text = json.dumps(found, default=repr)
+            encoded = self._encode(encode, there, dropped)
+            text = json.dumps(encoded, default=repr)
             for name in there:
                 if name not in dropped and json.dumps(self.wire_name(name)) not in text:
                     dropped[name] = "its provider cannot send it"
-            self._encoded[provider, names], self._dropped[provider, names] = found, dropped
-        return found
+            self._encoded[provider, names], self._dropped[provider, names] = encoded, dropped
+        return encoded
 
     def dropped_by(self, provider: str, names: tuple[str, ...]) -> Mapping[str, str]:
         """Return the reasons that a provider's models cannot be offered some of the named tools, by name."""
@@ -248,7 +248,7 @@ class ToolRegistry:
         assert tool is not None
         return tool if sent == name else attrs.evolve(tool, name=sent)
 
-    def _named(self, name: str) -> builtins.list[ToolDefinition]:
+    def _find_by_name(self, name: str) -> builtins.list[ToolDefinition]:
         return [tool for tool in self._of_sources().values() if tool.name == name]
 
     def _of_sources(self) -> dict[tuple[str | None, str], ToolDefinition]:
@@ -295,16 +295,16 @@ def verify_trouble(tool: ToolDefinition, registry: ToolRegistry, *, may_be_sourc
     """
     if tool.verify is None:
         return None
-    asked = registry.get(tool.verify, beside=tool)
-    if asked is None and may_be_sourced:
+    verifier = registry.get(tool.verify, beside=tool)
+    if verifier is None and may_be_sourced:
         return None
-    if asked is None and (several := registry.sources_with(tool.verify)):
+    if verifier is None and (several := registry.sources_with(tool.verify)):
         return f"tool '{tool.name}': several sources have a tool '{tool.verify}' ({', '.join(several)}): set a prefix"
-    if asked is None:
-        known = registry.names()
-        hint = did_you_mean(tool.verify, known) or f" (tools: {', '.join(known)})"
+    if verifier is None:
+        names = registry.names()
+        hint = did_you_mean(tool.verify, names) or f" (tools: {', '.join(names)})"
         return f"tool '{tool.name}': there is no tool '{tool.verify}' that could verify it{hint}"
-    if asked.effect != "read":
-        wrong = f"its own effect must be 'read', not '{asked.effect}'"
-        return f"tool '{tool.name}': '{asked.name}' cannot verify it: {wrong}"
+    if verifier.effect != "read":
+        wrong = f"its own effect must be 'read', not '{verifier.effect}'"
+        return f"tool '{tool.name}': '{verifier.name}' cannot verify it: {wrong}"
     return None

@@ -99,13 +99,13 @@ def _converted(thing: Any, around: tuple[int, ...]) -> Any:
     plain = _as_plain(thing)
     around = (*around, id(thing))
     if isinstance(plain, Mapping):
-        made: dict[str, Any] = {}
+        converted: dict[str, Any] = {}
         for key, value in plain.items():
             name = _key(key)
-            if name in made:
+            if name in converted:
                 raise TypeError(f"two of its keys are written {name!r}")
-            made[name] = _converted(value, around)
-        return made
+            converted[name] = _converted(value, around)
+        return converted
     return [_converted(each, around) for each in plain] if isinstance(plain, list) else _converted(plain, around)
 
 
@@ -199,10 +199,10 @@ def shortened(result: ToolResult, max_chars: int, id: str | None = None) -> Tool
         return attrs.evolve(result, result=_cut(whole, max_chars, id), encoded=None)
     error = result.error or ""
     hint = _cut(result.hint, max_chars // 2, id, len(scrub(error)) + 1) if result.hint else None
-    taken = len(_encode(hint)) if hint else 0
+    used = len(_encode(hint)) if hint else 0
     if id is not None:  # the marker, which is longer then, must not take the room of the error
-        taken = min(taken, max_chars // 2)
-    return attrs.evolve(result, error=_cut(error, max_chars - taken, id), hint=hint)
+        used = min(used, max_chars // 2)
+    return attrs.evolve(result, error=_cut(error, max_chars - used, id), hint=hint)
 
 
 def whole_text(result: ToolResult) -> str:

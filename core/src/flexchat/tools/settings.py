@@ -119,13 +119,13 @@ def _entry_trouble(
         of_handler = reading.settings(inside, implementation.keys() - own, handler.settings_class)
     if settings is None or (handler is not None and of_handler is None):
         return None
-    made = structured[int(path[-1])] = Implementation(type=kind.name, settings=settings, handler_settings=of_handler)
+    ready = structured[int(path[-1])] = Implementation(type=kind.name, settings=settings, handler_settings=of_handler)
     try:
         tool = ToolDefinition(
             name=str(name),
             description=table.get("description") or "",
             parameters=table.get("parameters") or {},
-            implementation=made,
+            implementation=ready,
             handler=table.get("handler"),
             **{key: table[key] for key, kind in _EFFECT_KEYS.items() if isinstance(table.get(key), kind)},
         )
@@ -182,8 +182,8 @@ def _missing_store(kind: ImplementationType, settings: Any, reading: ReadConfig)
         return None
     for name in kind.stores(settings):
         if name not in configured:
-            known = ", ".join(sorted(configured)) or "none"
-            return f"no document store is called '{name}'{did_you_mean(name, configured)} (stores: {known})"
+            listing = ", ".join(sorted(configured)) or "none"
+            return f"no document store is called '{name}'{did_you_mean(name, configured)} (stores: {listing})"
     return None
 
 

@@ -205,8 +205,8 @@ class ToolSources:
 
     def refuse(self, name: str) -> NoReturn:
         """Raise UnknownToolSourceError for a name that no source has."""
-        known = ", ".join(self.by_name) or "none"
-        text = f"no tool source is called '{name}'{did_you_mean(name, self.by_name)}; configured: {known}"
+        listing = ", ".join(self.by_name) or "none"
+        text = f"no tool source is called '{name}'{did_you_mean(name, self.by_name)}; configured: {listing}"
         raise UnknownToolSourceError(text)
 
 

@@ -22,18 +22,18 @@ def wire_names(names: Iterable[str], beside: Iterable[str] = ()) -> dict[str, st
         beside: Names that other tools are sent under.
     """
     names = list(names)
-    taken = {name.lower() for name in beside}
-    sent = {name: name for name in names if _PORTABLE.fullmatch(name) and name.lower() not in taken}
-    taken |= {name.lower() for name in sent}
+    used = {name.lower() for name in beside}
+    sent = {name: name for name in names if _PORTABLE.fullmatch(name) and name.lower() not in used}
+    used |= {name.lower() for name in sent}
     for name in names:
         if name in sent:
             continue
-        wanted = re.sub(r"[^A-Za-z0-9_-]", "_", name)
-        if not re.match(r"[A-Za-z_]", wanted):
-            wanted = "_" + wanted
-        if len(wanted) > MAX_CHARS or wanted.lower() in taken:
+        candidate = re.sub(r"[^A-Za-z0-9_-]", "_", name)
+        if not re.match(r"[A-Za-z_]", candidate):
+            candidate = "_" + candidate
+        if len(candidate) > MAX_CHARS or candidate.lower() in used:
             checksum = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
-            wanted = f"{wanted[: MAX_CHARS - 9]}_{checksum}"
-        sent[name] = wanted
-        taken.add(wanted.lower())
+            candidate = f"{candidate[: MAX_CHARS - 9]}_{checksum}"
+        sent[name] = candidate
+        used.add(candidate.lower())
     return sent

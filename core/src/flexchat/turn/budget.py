@@ -51,5 +51,7 @@ def _check_cost(rounds: list[Round], most: Decimal) -> None:
     spent = Cost.total([each.cost for each in rounds])
     if spent.unpriced:
         raise TurnLimitError(f"limits.turn_cost cannot be kept: {spent.unpriced[0]}")
-    if spent.known >= most:
-        raise TurnLimitError(f"the turn has cost ${dollars(spent.known)}, and limits.turn_cost allows ${dollars(most)}")
+    if spent.known_amount >= most:
+        raise TurnLimitError(
+            f"the turn has cost ${dollars(spent.known_amount)}, and limits.turn_cost allows ${dollars(most)}"
+        )

@@ -164,7 +164,7 @@ class PostgresqlJournal:
         await self._connections.repeated(release)
         self._recent.pop(turn.id, None)
 
-    async def left(self, *, limit: int) -> Sequence[JournaledTurn]:
+    async def resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return interrupted turns of all tenants, oldest first; see TurnJournal."""
         async with self._connections.transaction() as connection:
             return [_turn(row) for row in await (await self._execute(connection, _LEFT, (limit,))).fetchall()]

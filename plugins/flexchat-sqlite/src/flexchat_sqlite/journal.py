@@ -162,7 +162,7 @@ class SqliteJournal:
 
         await self._database.write(release)
 
-    async def left(self, *, limit: int) -> Sequence[JournaledTurn]:
+    async def resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return the interrupted turns of all tenants; see TurnJournal."""
         values = {"now": seconds_since_boot(), "limit": limit}
 

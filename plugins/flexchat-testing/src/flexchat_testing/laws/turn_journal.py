@@ -391,7 +391,7 @@ class JournalConformance(Conformance):
             await refused(store.journal.read(id, tenant="t"), UnknownTurnError, "read of a turn that is gone")
             take = store.journal.take(id, tenant="t", owner="p", lease_s=LIVES)
             await refused(take, UnknownTurnError, "take of a turn that is gone")
-        rest = [*await store.journal.left(limit=9), *await store.journal.list(tenant="t")]
+        rest = [*await store.journal.resumable(limit=9), *await store.journal.list(tenant="t")]
         require(rest == [], f"no turn is left, got {show(rest)}")
 
     @law()
@@ -412,7 +412,7 @@ class JournalConformance(Conformance):
             await store.journal.release(await _begun(store, id), error=error)
 
         async def ids(limit: int = 10) -> list[str]:
-            return [one.id for one in await store.journal.left(limit=limit)]
+            return [one.id for one in await store.journal.resumable(limit=limit)]
 
         require(await ids() == ["d1", "b1", "c1", "e1"], f"left are d1, b1, c1 and e1; got {await ids()}")
         require(await ids(2) == ["d1", "b1"], f"the first two are d1 and b1; got {await ids(2)}")
