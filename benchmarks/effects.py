@@ -392,7 +392,7 @@ def chat_of(folder, kept, service, run, kind, kill):
     answers = model(run, kind, kill, kept, service)
     chat = FlexChat.from_config(config, tools=given, providers={"bot": answers}, plugins=PLUGINS)
     chat.keep_in(store)
-    keeper = chat._engine.keeper
+    keeper = chat._engine.recorder
     owners = chat.tools.effects.owner, keeper._lease.owner
     record = folder / "owners" / f"{os.getpid()}"
     record.with_suffix(".new").write_text(json.dumps(owners))
@@ -432,7 +432,7 @@ def break_order(what):
 
         async def run_before_claim(self, call, rest):
             result = await rest()
-            call.began = True
+            call.has_started = True
             await self._claimed(call, self._wanted(call))
             return result
 

@@ -117,9 +117,9 @@ class Process:
         self.keeper = None
         if world.store is not None:
             self.chat.keep_in(world.store)
-            self.keeper = self.chat._engine.keeper
+            self.keeper = self.chat._engine.recorder
             self.keeper._lease._thread = self
-            self.keeper.journal = Gated(world.store.journal, self, "bind", "write", "take", "release")
+            self.keeper.journal = Gated(world.store.journal, self, "bind", "write", "acquire", "release")
             self.keeper.store = Gated(world.store, self, "append")
         self.effects.ledger = Gated(world.ledger, self, "claim", "finish", "release")
         self.task = world.loop.create_task(self.run(work))
@@ -381,7 +381,7 @@ class Schedules(RuleBasedStateMachine):
 
     def resuming(self, conversation):
         async def work(process):
-            for id in await process.keeper.journal.waiting(conversation, tenant="default"):
+            for id in await process.keeper.journal.list_interrupted(conversation, tenant="default"):
                 await process.chat.resume(id)
 
         return work
@@ -552,7 +552,7 @@ def break_order(what):
 
         async def run_before_claim(self, call, rest):
             result = await rest()
-            call.began = True
+            call.has_started = True
             await self._claimed(call, self._wanted(call))
             return result
 

@@ -288,7 +288,7 @@ async def test_plugins_hear_that_a_chat_closes_while_its_stores_are_open():
 
 @pytest.mark.parametrize("hook", ["flexchat_app_opened", "flexchat_app_closed"])
 async def test_a_hook_that_hangs_keeps_no_chat_from_opening_or_closing(hook, monkeypatch, caplog):
-    monkeypatch.setattr("flexchat.app.TELLING_S", 0.01)
+    monkeypatch.setattr("flexchat.app.NOTIFY_TIMEOUT_S", 0.01)
 
     async def hang(self):
         await asyncio.Event().wait()

@@ -8,7 +8,7 @@ from flexchat import CollectionChoice
 from flexchat.domain import AssistantMessage, ChatRequest, Reasoning, UserMessage
 from flexchat.domain.codec import value_from_dict, value_to_dict
 from flexchat.errors import ChatRequestError, UnknownNameError
-from flexchat.request import Asked, read_request
+from flexchat.request import RequestOptions, read_request
 
 
 def request(message="x", config=None, **asked):
@@ -17,7 +17,7 @@ def request(message="x", config=None, **asked):
 
 def test_the_keywords_are_the_fields_of_a_request():
     """In their order: both are documentation."""
-    assert [*Asked.__annotations__] == [
+    assert [*RequestOptions.__annotations__] == [
         field.name for field in attrs.fields(ChatRequest) if field.name != "user_message"
     ]
 
@@ -104,7 +104,7 @@ def test_keywords_go_before_a_request():
 
 
 def test_none_says_nothing():
-    nothing = dict.fromkeys(Asked.__annotations__)
+    nothing = dict.fromkeys(RequestOptions.__annotations__)
 
     assert request(WHOLE, **nothing) == WHOLE
     assert request("x", **nothing) == request("x")

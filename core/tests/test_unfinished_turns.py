@@ -21,7 +21,7 @@ from flexchat import (
 from flexchat.config.model import ResponseRule
 from flexchat.domain.history import repair_history
 from flexchat.errors import ContextLengthError, NoMatchingRuleError, ProviderConnectionError, ResponseFormatError
-from flexchat.turn.run import _KEEPING
+from flexchat.turn.run import _SAVING
 from flexchat_sdk import ToolCallStart, events_of
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
@@ -327,7 +327,7 @@ async def test_keeping_survives_that_the_stopped_task_is_cancelled_again(store):
 
 
 async def test_a_store_that_hangs_holds_up_a_stopped_turn_for_a_moment_only(store, monkeypatch):
-    monkeypatch.setattr("flexchat.turn.run.KEEPING_S", 0.05)
+    monkeypatch.setattr("flexchat.turn.run.SAVE_TIMEOUT_S", 0.05)
     model = Halting(SO_FAR)
     go_on, append = asyncio.Event(), store.append
 
@@ -338,7 +338,7 @@ async def test_a_store_that_hangs_holds_up_a_stopped_turn_for_a_moment_only(stor
     store.append = slowly
     await asyncio.wait_for(stop_by_closing(chat_of(model, store), model, **C), 5)
     go_on.set()
-    await asyncio.wait(_KEEPING)
+    await asyncio.wait(_SAVING)
 
     assert [t.status for t in await store.turns(**C)] == ["cancelled"]
 

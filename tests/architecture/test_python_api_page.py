@@ -12,7 +12,7 @@ import attrs
 import flexchat
 import pytest
 from flexchat.errors import FlexChatError
-from flexchat.request import Asked
+from flexchat.request import RequestOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "python-api.md"
@@ -69,7 +69,7 @@ def test_what_it_describes_exists_and_nothing_is_missing(kind):
             for name in flexchat.__all__
             if inspect.isclass(thing := getattr(flexchat, name)) and issubclass(thing, FlexChatError)
         },
-        "keyword": {*Asked.__annotations__},
+        "keyword": {*RequestOptions.__annotations__},
         "method": public,
         "field": {field.name for kind in (flexchat.Turn, flexchat.ChatResponse) for field in attrs.fields(kind)},
     }[kind]

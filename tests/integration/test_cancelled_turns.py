@@ -155,7 +155,7 @@ async def test_a_storm_of_cancelled_turns_does_no_harm(tmp_path):
     store, chance = SqliteConversations(tmp_path / "c.db"), random.Random(4711)
     chat = FlexChat.from_config(config, providers={"bot": Model()}, tools=[steps, blocking], hooks=[count])
     chat.keep_in(store)
-    chat._engine.keeper._histories = Histories(store, max_size=0)  # a bounded cache is no leak
+    chat._engine.recorder._histories = Histories(store, max_size=0)  # a bounded cache is no leak
     before, left_early, objects = asyncio.all_tasks(), 0, []
     for start in range(0, COUNT, AT_ONCE):
         leaving = [leave(chat, start + n, chance.randrange(MAX_TICKS)) for n in range(AT_ONCE)]

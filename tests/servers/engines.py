@@ -13,9 +13,9 @@ from flexchat.events.feed import Feed
 from flexchat.llms.llm import Llms
 from flexchat.turn.active import ActiveTurn
 from flexchat.turn.answer import answer
-from flexchat.turn.asking import Asker
 from flexchat.turn.engine import TurnEngine
 from flexchat.turn.phase_log import PhaseNotes
+from flexchat.turn.prompting import Prompter
 from flexchat.turn.run import read_turn
 
 
@@ -26,10 +26,10 @@ def engine(
     return TurnEngine(Config(limits=limits or LimitsTable()), Llms.from_providers(providers), tools or ToolManager())
 
 
-def asker(provider: Any, notes: PhaseNotes, timeout_s: float = 5) -> Asker:
+def asker(provider: Any, notes: PhaseNotes, timeout_s: float = 5) -> Prompter:
     """Return who asks a provider, called "bot", in one phase of a turn."""
     made = engine({"bot": provider}, limits=LimitsTable(phase_timeout_ms=round(timeout_s * 1000)))
-    return Asker(made.begin(ChatRequest(user_message="x")), notes)
+    return Prompter(made.create_turn(ChatRequest(user_message="x")), notes)
 
 
 class Answering:
@@ -59,7 +59,7 @@ class Answering:
         return [event async for event in events] + responses
 
     def _turn(self, profile: Profile, message: str, history: tuple[Message, ...], feed: Feed | None) -> ActiveTurn:
-        turn = self._engine.begin(ChatRequest(user_message=message, history=history), feed=feed)
+        turn = self._engine.create_turn(ChatRequest(user_message=message, history=history), feed=feed)
         turn.profile, turn.rule = profile, (0, self._rule)
         turn.tools = self._engine.parts.tools.offer_to(self._rule)
         return turn

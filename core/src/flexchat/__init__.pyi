@@ -120,7 +120,7 @@ from .sync import SyncFlexChat as SyncFlexChat
 from .tools.python_function import FunctionTool as FunctionTool, tool as tool
 from .tools.sources import SourceState as SourceState
 from .turn.handle import TurnHandle as TurnHandle
-from .turn.keeping import new_conversation_id as new_conversation_id
+from .turn.recording import new_conversation_id as new_conversation_id
 from .turn.keyed import JoinedTurn as JoinedTurn
 from .turn.run import Explanation as Explanation
 from .errors import TurnLimitError as TurnLimitError

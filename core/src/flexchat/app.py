@@ -20,7 +20,7 @@ import attrs
 
 from .assembly import Held, Parts, assemble, assemble_rule, installed_plugins, plugins_for, split_model
 from .calls.manager import ToolLike, as_definition
-from .calls.questions import Asking
+from .calls.questions import QuestionBroker
 from .config.model import IntentTable, LimitsTable, ReasoningTable, ResponseRule, RuleTools, TopicTable
 from .conversations.view import Conversations
 from .domain import (
@@ -64,14 +64,14 @@ from .plugin.foreign import ForeignError, contained
 from .plugin.hooks import AppInfo, ModelRequest
 from .plugin.host import PluginHost
 from .plugin.tool_sources import OpenSource
-from .request import Asked, AskedOfAny, read_request
+from .request import CommonRequestOptions, RequestOptions, read_request
 from .turn.active import ActiveTurn
 from .turn.engine import TurnEngine
 from .turn.handle import TurnHandle
-from .turn.keeping import MAX_RESUMES, Keeper
 from .turn.keyed import JoinedTurn, KeyedTurns, KeyMemory
-from .turn.questions import paused
-from .turn.run import Explanation, close, explain, preview, read_turn, run
+from .turn.questions import pause_clocks
+from .turn.recording import MAX_RESUMES, ConversationRecorder
+from .turn.run import Explanation, close_turn, explain, preview, read_turn, run_turn
 
 if TYPE_CHECKING:
     from .config.document import ConfigDocument
@@ -81,7 +81,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-TELLING_S = 10.0
+NOTIFY_TIMEOUT_S = 10.0
 """How many seconds the plugins may take when notified that a chat is opened or closed."""
 
 
@@ -128,7 +128,7 @@ class FlexChat:
             hooks=parts.hooks,
             stores=parts.stores,
             usual_thresholds=parts.usual_thresholds,
-            keeper=self._keeper(store, parts.journal) if store is not None else None,
+            recorder=self._recorder(store, parts.journal) if store is not None else None,
             mask=parts.mask,
         )
         self._about = AppInfo(llms=parts.packages, tools=tuple(tool.name for tool in parts.tools.get_registry().own()))
@@ -168,11 +168,11 @@ class FlexChat:
         """
         from .config.reading import read_config  # imports cattrs: only when a configuration is read
 
-        given = [item if isinstance(item, str) else as_definition(item) for item in tools]
-        names = [*(item if isinstance(item, str) else item.name for item in given), *(f"{n}/*" for n in sources or ())]
+        tools_ = [item if isinstance(item, str) else as_definition(item) for item in tools]
+        names = [*(item if isinstance(item, str) else item.name for item in tools_), *(f"{n}/*" for n in sources or ())]
         providers = providers or {}
         reading = read_config(source, tools=names, llms={name: each.name for name, each in providers.items()})
-        return cls(assemble(reading, plugins or plugins_for(reading), given, providers, hooks, sources or {}))
+        return cls(assemble(reading, plugins or plugins_for(reading), tools_, providers, hooks, sources or {}))
 
     @classmethod
     def from_model(
@@ -268,15 +268,15 @@ class FlexChat:
 
     @overload
     async def respond(
-        self, message: str | ChatRequest, *, response_format: type[T], **asked: Unpack[AskedOfAny]
+        self, message: str | ChatRequest, *, response_format: type[T], **options: Unpack[CommonRequestOptions]
     ) -> Turn[T]: ...
     @overload
-    async def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn: ...
-    async def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn:
+    async def respond(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> Turn: ...
+    async def respond(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> Turn:
         """Answer a message. With a class as ``response_format``, ``turn.response.parsed`` is an instance of it.
 
         Args:
-            asked: Further facts about it; see Asked, or the fields of ChatRequest. Overrides those of a ChatRequest.
+            options: Further facts about it; see RequestOptions. Overrides the fields of a ChatRequest.
 
         Raises:
             ChatRequestError: The message is empty or too long, the history or an option cannot be read, the
@@ -292,15 +292,15 @@ class FlexChat:
         A turn's error, or the CancelledError of a stopped turn, holds what existed by then in ``turn``. With a key,
         cancelling this does not stop the turn: who repeats the request joins it.
         """
-        request = self._request(message, asked)
+        request = self._request(message, options)
         if request.idempotency_key is None:
-            return await self._run(self._engine.begin(request))
+            return await self._run_turn(self._engine.create_turn(request))
         joined = await self._keyed.join(request, self.keys)
         turn = await joined.handle.result()
         return attrs.evolve(turn, is_repeat=True) if joined.is_repeat else turn
 
     def stream(
-        self, message: str | ChatRequest, *, is_whole: bool = False, **asked: Unpack[Asked]
+        self, message: str | ChatRequest, *, is_whole: bool = False, **options: Unpack[RequestOptions]
     ) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message piece by piece: a generator of events, the last of which is the TurnFinished.
 
@@ -312,37 +312,37 @@ class FlexChat:
         Args:
             is_whole: Yield the pieces of an answer only once it is complete: one that breaks off is then asked for
                 again, or left to the fallback, as in respond.
-            asked: As in respond.
+            options: As in respond.
 
         Raises:
             The same as respond; errors during the turn are raised from the generator.
         """
-        request = self._request(message, asked)
+        request = self._request(message, options)
         if request.idempotency_key is not None:
             return self._stream_joined(request, is_whole)
         feed = Feed()
-        turn = self._engine.begin(request, feed=feed, is_whole=is_whole)
-        return read_turn(turn, feed, contextvars.copy_context(), self._run)
+        turn = self._engine.create_turn(request, feed=feed, is_whole=is_whole)
+        return read_turn(turn, feed, contextvars.copy_context(), self._run_turn)
 
-    def start(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> TurnHandle:
+    def start(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> TurnHandle:
         """Start a turn that runs independently of its listeners: for servers, whose clients come and go.
 
         It starts at once, in a task of the running event loop, with the context variables of this call. Unlike a
         turn of ``stream``, it never waits for a reader. Closing this chat ends it.
 
         Args:
-            asked: As in respond.
+            options: As in respond.
 
         Raises:
             ChatRequestError, NestedTurnError: As for respond; errors during the turn are reported by the handle.
         """
-        request = self._request(message, asked)
+        request = self._request(message, options)
         if request.idempotency_key is not None:
             raise ChatRequestError("an idempotency_key has to be looked up: await join, instead of start")
-        log: EventLog[StreamEvent] = EventLog()
-        return self._handle(self._engine.begin(request, log=log), log)
+        event_log: EventLog[StreamEvent] = EventLog()
+        return self._handle(self._engine.create_turn(request, event_log=event_log), event_log)
 
-    async def join(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> JoinedTurn:
+    async def join(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> JoinedTurn:
         """Start the turn that a key stands for, as ``start`` does, unless an earlier request has: then join that one.
 
         For 24 hours, the same key of a tenant and the same request are the same turn, in every process that uses the
@@ -351,7 +351,7 @@ class FlexChat:
         called no tool that changes something is started anew; if it may have changed something, it fails again.
 
         Args:
-            asked: As in respond, with a key.
+            options: As in respond, with a key.
 
         Raises:
             ChatRequestError: As for respond; there is no key, or it is not 1 to 255 printable characters.
@@ -363,7 +363,7 @@ class FlexChat:
             NestedTurnError, StorageError: As respond. Errors during the turn are reported by the handle: for one that
                 failed in another process, and may have changed something, a FailedTurnError.
         """
-        request = self._request(message, asked)
+        request = self._request(message, options)
         if request.idempotency_key is None:
             raise ChatRequestError("join needs an idempotency_key; start takes none")
         return await self._keyed.join(request, self.keys)
@@ -393,8 +393,8 @@ class FlexChat:
             StuckTurnError: The configuration no longer fits it; the text names the missing part.
             FlexChatError: As respond.
         """
-        turn = await self._engine.take_up(id, tenant=tenant, context=context, on_question=on_question)
-        return await self._run(turn)
+        turn = await self._engine.restore_turn(id, tenant=tenant, context=context, on_question=on_question)
+        return await self._run_turn(turn)
 
     async def start_resumed(
         self,
@@ -415,8 +415,8 @@ class FlexChat:
         return await self._start_resumed(id, tenant=tenant, context=context, on_question=on_question)
 
     async def _start_resumed(self, id: str, **how: Any) -> TurnHandle:
-        log: EventLog[StreamEvent] = EventLog()
-        return self._handle(await self._engine.take_up(id, log=log, **how), log)
+        event_log: EventLog[StreamEvent] = EventLog()
+        return self._handle(await self._engine.restore_turn(id, event_log=event_log, **how), event_log)
 
     async def resume_interrupted(self, *, most: int = 4) -> list[TurnHandle]:
         """Take up interrupted turns, of all tenants, the oldest first, and return those that run now.
@@ -431,13 +431,13 @@ class FlexChat:
         Raises:
             ChatRequestError: As resume. StorageError: The journal cannot be used.
         """
-        handles, left = [], await self._engine.journal.resumable(limit=most)
-        for turn in left:
+        handles, interrupted = [], await self._engine.journal.list_resumable(limit=most)
+        for turn in interrupted:
             try:
                 if turn.fence > MAX_RESUMES:
                     why = f"its process has ended {turn.fence} times while it ran"
-                    assert self._engine.keeper is not None
-                    await self._engine.keeper.give_up(turn, why)
+                    assert self._engine.recorder is not None
+                    await self._engine.recorder.abandon(turn, why)
                     log.warning("the turn %s is not resumed any more: %s", turn.id, why)
                 else:
                     handles.append(await self._start_resumed(turn.id, tenant=turn.tenant, is_unasked=True))
@@ -455,7 +455,7 @@ class FlexChat:
         Raises:
             ChatRequestError, UnknownTurnError, TurnNotWaitingError, StorageError: As resume.
         """
-        return await close(self._engine, id, tenant=tenant)
+        return await close_turn(self._engine, id, tenant=tenant)
 
     async def turns(
         self,
@@ -512,12 +512,12 @@ class FlexChat:
         make = getattr(store, "ledger", None)
         if make is not None and not self.tools.effects.is_fixed:
             self.tools.effects.ledger = make()
-        if self._engine.keeper is not None:
-            self._engine.keeper.close()
+        if self._engine.recorder is not None:
+            self._engine.recorder.close()
         self.conversations = self._conversations(store)
-        self._engine.keep_in(self._keeper(store))
+        self._engine.record_in(self._recorder(store))
 
-    async def explain(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Explanation:
+    async def explain(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> Explanation:
         """Explain which rule would answer a message, and why, without answering it.
 
         Phases 1 to 5 run as they do in a turn: models and document stores are asked. The variables are checked as in
@@ -526,9 +526,9 @@ class FlexChat:
         Raises:
             ChatRequestError: As for respond.
         """
-        return await explain(self._engine, self._request(message, asked))
+        return await explain(self._engine, self._request(message, options))
 
-    async def preview(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> ModelRequest:
+    async def preview(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> ModelRequest:
         """Return the first request to a model that would answer a message, without sending it.
 
         It names the LLM and the model, and what they would get: ``messages``, with the prompt filled in and the history
@@ -539,7 +539,7 @@ class FlexChat:
         Raises:
             ChatRequestError, NoMatchingRuleError, UnknownLLMError, TurnTimeoutError, StorageError: As for respond.
         """
-        return await preview(self._engine, self._request(message, asked))
+        return await preview(self._engine, self._request(message, options))
 
     def cost(self, *, tenant: str = DEFAULT_TENANT) -> Cost:
         """Add up what a tenant's turns have cost since this chat was made, in conversations and outside of them.
@@ -576,7 +576,7 @@ class FlexChat:
         self._refuse_if_closed()
         turn = current_info(tenant)
         limit_s = self.config.limits.question_timeout_ms / 1000
-        stopped = functools.partial(paused, current_turn.get(), current_call.get())
+        stopped = functools.partial(pause_clocks, current_turn.get(), current_call.get())
         place = place_within() if idempotency_key is None else f"key:{idempotency_key}"
         call = Call(
             name=name,
@@ -584,7 +584,9 @@ class FlexChat:
             origin=origin,
             turn=turn,
             context=context,
-            asker=None if on_question is None else Asking(on_question=on_question, limit_s=limit_s, stopped=stopped),
+            asker=None
+            if on_question is None
+            else QuestionBroker(on_question=on_question, limit_s=limit_s, stopped=stopped),
             path=place,
             is_new=not place,
         )
@@ -645,13 +647,13 @@ class FlexChat:
             TypeError, ValueError: The result is not JSON data.
             StorageError: It could not be written.
         """
-        found = await self.effect(key, tenant=tenant)
-        kept = None
+        effect = await self.effect(key, tenant=tenant)
+        text = None
         if result is not None:
             encoded = json.dumps(result, allow_nan=False)
-            kept = result_to_json(ToolResult(success=True, tool_name=found.tool, result=result, encoded=encoded))
+            text = result_to_json(ToolResult(success=True, tool_name=effect.tool, result=result, encoded=encoded))
         return await self.tools.effects.ledger.settle(
-            found.key, tenant=tenant, state=state, by=by, note=note, result=kept
+            effect.key, tenant=tenant, state=state, by=by, note=note, result=text
         )
 
     async def embed(
@@ -714,9 +716,9 @@ class FlexChat:
                 name = llm.provider.name
                 return ProviderProtocolError(f"the provider {name} failed: {error}", provider=name)
 
-        asked = {name: llm for name, llm in self.llms.items() if llms is None or name in llms}
-        answers = await asyncio.gather(*map(ask, asked.values()))
-        return dict(zip(asked, answers, strict=True))
+        services = {name: llm for name, llm in self.llms.items() if llms is None or name in llms}
+        answers = await asyncio.gather(*map(ask, services.values()))
+        return dict(zip(services, answers, strict=True))
 
     async def aclose(self) -> None:
         """Close all connections and stores, even if one of them raises. The object cannot be used afterwards.
@@ -727,11 +729,11 @@ class FlexChat:
         if self._process not in (None, os.getpid()):
             return  # the sockets, files and event loops are the parent's, and closing them here would end its requests
         await self._end_started()
-        if self._engine.keeper is not None:
-            self._engine.keeper.close()
-        held, self._parts = self._parts.holds, attrs.evolve(self._parts, holds=())
+        if self._engine.recorder is not None:
+            self._engine.recorder.close()
+        resources, self._parts = self._parts.holds, attrs.evolve(self._parts, holds=())
         async with contextlib.AsyncExitStack() as closing:
-            for each in held:
+            for each in resources:
                 closing.push_async_callback(_close, each)
             if self._is_open:
                 self._is_open = False
@@ -743,9 +745,9 @@ class FlexChat:
         apart = (effects.ledger if is_apart else None, journal)
         return Conversations(store, apart=[each for each in apart if each is not None])
 
-    def _keeper(self, store: ConversationStore, journal: SeparateJournal | None = None) -> Keeper:
+    def _recorder(self, store: ConversationStore, journal: SeparateJournal | None = None) -> ConversationRecorder:
         effects = self.tools.effects
-        return Keeper(
+        return ConversationRecorder(
             store, journal, lease_s=effects.lease_s, keep_s=effects.keep_s, run_by=self._about_runs, effects=effects
         )
 
@@ -758,9 +760,9 @@ class FlexChat:
             "packages": sorted({f"flexchat-core {__version__}", *self.packages.values()}),
         }
 
-    async def _run(self, turn: ActiveTurn) -> Turn:
+    async def _run_turn(self, turn: ActiveTurn) -> Turn:
         await self._open()
-        return await run(self._engine, turn)
+        return await run_turn(self._engine, turn)
 
     async def _stream_joined(self, request: ChatRequest, is_whole: bool) -> AsyncGenerator[StreamEvent, None]:
         joined = await self._keyed.join(request, self.keys)
@@ -782,8 +784,8 @@ class FlexChat:
             about=about,
         )
 
-    def _handle(self, turn: ActiveTurn, log: EventLog[StreamEvent]) -> TurnHandle:
-        handle = TurnHandle(turn, log, self._run)
+    def _handle(self, turn: ActiveTurn, event_log: EventLog[StreamEvent]) -> TurnHandle:
+        handle = TurnHandle(turn, event_log, self._run_turn)
         self._started.add(handle)
         handle.when_ended(self._started.discard)
         return handle
@@ -804,10 +806,10 @@ class FlexChat:
 
     async def _tell(self, hook: str) -> None:
         try:
-            async with asyncio.timeout(TELLING_S):
+            async with asyncio.timeout(NOTIFY_TIMEOUT_S):
                 await self.hooks.tell_app(hook, self._about)
         except TimeoutError:
-            log.warning("the plugins take over %g s for %s", TELLING_S, hook)
+            log.warning("the plugins take over %g s for %s", NOTIFY_TIMEOUT_S, hook)
 
     async def __aenter__(self) -> Self:
         self._refuse_if_closed()
@@ -828,12 +830,12 @@ class FlexChat:
                 raise ChatClosedError(from_a_fork("FlexChat", self._process))
             self._process = process
 
-    def _request(self, message: str | ChatRequest, asked: Asked) -> ChatRequest:
+    def _request(self, message: str | ChatRequest, options: RequestOptions) -> ChatRequest:
         self._refuse_if_closed()
         config = self.config
         return read_request(
             message,
-            asked,
+            options,
             message_chars=config.limits.message_chars,
             stores=self.stores,
             variables=config.variables,
@@ -848,6 +850,6 @@ def from_a_fork(kind: str, process: int | None) -> str:
     )
 
 
-async def _close(held: Held) -> None:
+async def _close(resource: Held) -> None:
     with contextlib.suppress(ProviderError, OSError):  # nothing can be done about a connection that breaks now
-        await held.aclose()
+        await resource.aclose()

@@ -30,7 +30,7 @@ MAX_KEY_CHARS = 255
 """Characters of a caller's key."""
 
 
-class AskedOfAny(TypedDict, total=False):
+class CommonRequestOptions(TypedDict, total=False):
     """The keywords of respond, stream and explain that describe a message: the fields of a ChatRequest.
 
     history: Earlier messages: ``turn.response.messages`` of earlier turns, chained, or {role, content}. Follows
@@ -82,7 +82,7 @@ class AskedOfAny(TypedDict, total=False):
     approve: bool | None
 
 
-class Asked(AskedOfAny, total=False):
+class RequestOptions(CommonRequestOptions, total=False):
     """All of them.
 
     response_format: The form the answer must have: a class (attrs, dataclass, TypedDict, pydantic), of which
@@ -94,7 +94,7 @@ class Asked(AskedOfAny, total=False):
 
 def read_request(
     message: str | ChatRequest,
-    asked: Asked,
+    options: RequestOptions,
     *,
     message_chars: int,
     stores: Collection[str],
@@ -111,15 +111,15 @@ def read_request(
         ChatRequestError: It cannot be used; the text gives the reason.
         TypeError: There is no such keyword.
     """
-    unknown = asked.keys() - Asked.__annotations__.keys()
+    unknown = options.keys() - RequestOptions.__annotations__.keys()
     if unknown:
         name = min(unknown)
-        raise TypeError(f"there is no keyword '{name}'{did_you_mean(name, Asked.__annotations__)}")
-    if not asked and type(message) is str:  # the usual case: just a text
+        raise TypeError(f"there is no keyword '{name}'{did_you_mean(name, RequestOptions.__annotations__)}")
+    if not options and type(message) is str:  # the usual case: just a text
         return ChatRequest(user_message=_message(message, message_chars), variables=dict(variables))
     request = message if isinstance(message, ChatRequest) else ChatRequest(user_message=message)
-    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    history, continuation = given.get("history", ()), given.get("continuation", request.continuation)
+    values: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    history, continuation = values.get("history", ()), values.get("continuation", request.continuation)
     followed = read_history(continuation, "continuation")
     if not all(isinstance(one, AssistantMessage | ToolMessage) for one in followed):
         raise ChatRequestError(
@@ -128,20 +128,20 @@ def read_request(
     return ChatRequest(
         user_message=_message(request.user_message, message_chars),
         history=read_history((*entries_of(request.history), *entries_of(history))),
-        topic=_topic(given.get("topic", request.topic)),
-        collections=_collections(given.get("collections", request.collections), stores),
+        topic=_topic(values.get("topic", request.topic)),
+        collections=_collections(values.get("collections", request.collections), stores),
         continuation=followed,
-        variables={**variables, **_variables(request.variables), **_variables(given.get("variables"))},
-        conversation=_name("conversation", given.get("conversation", request.conversation)),
-        tenant=_name("tenant", given.get("tenant", request.tenant)) or request.tenant,
-        context=given.get("context", request.context),
-        on_question=_function("on_question", given.get("on_question", request.on_question)),
-        idempotency_key=_idempotency_key(given.get("idempotency_key", request.idempotency_key)),
-        response_format=given.get("response_format", request.response_format),
+        variables={**variables, **_variables(request.variables), **_variables(values.get("variables"))},
+        conversation=_name("conversation", values.get("conversation", request.conversation)),
+        tenant=_name("tenant", values.get("tenant", request.tenant)) or request.tenant,
+        context=values.get("context", request.context),
+        on_question=_function("on_question", values.get("on_question", request.on_question)),
+        idempotency_key=_idempotency_key(values.get("idempotency_key", request.idempotency_key)),
+        response_format=values.get("response_format", request.response_format),
         **{
             name: _OPTIONS[name](name, value)
             for name in _OPTIONS
-            if (value := given.get(name, getattr(request, name))) is not None
+            if (value := values.get(name, getattr(request, name))) is not None
         },
     )
 
@@ -171,10 +171,10 @@ def _name(what: str, name: Any) -> str | None:
     return name
 
 
-def _function(what: str, given: Any) -> Any:
-    if given is not None and not callable(given):
-        raise ChatRequestError(f"{what} is a function, not {type(given).__name__}")
-    return given
+def _function(what: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise ChatRequestError(f"{what} is a function, not {type(value).__name__}")
+    return value
 
 
 def _idempotency_key(key: Any) -> str | None:
@@ -230,10 +230,10 @@ def _reasoning(name: str, value: Any) -> Reasoning:
 
 
 def _word(name: str, value: Any) -> Any:
-    known = get_args(Effort if name == "reasoning" else ToolChoice)
-    if value not in known:
-        hint = did_you_mean(value, known) if isinstance(value, str) else ""
-        raise ChatRequestError(f"{name} is one of {', '.join(known)}; got {value!r:.40}{hint}")
+    words = get_args(Effort if name == "reasoning" else ToolChoice)
+    if value not in words:
+        hint = did_you_mean(value, words) if isinstance(value, str) else ""
+        raise ChatRequestError(f"{name} is one of {', '.join(words)}; got {value!r:.40}{hint}")
     return value
 
 
@@ -274,13 +274,13 @@ def _collections(collections: Any, stores: Collection[str]) -> tuple[CollectionC
     return tuple(_collection(named, stores) for named in collections)
 
 
-def _collection(named: str | CollectionChoice, stores: Collection[str]) -> CollectionChoice:
-    if isinstance(named, str):
-        store, _, collection = named.partition("/")
-        named = CollectionChoice(store=store, collection=collection or None)
-    if not isinstance(named, CollectionChoice):
-        raise ChatRequestError(f'a collection is "STORE/COLLECTION" or "STORE", not {type(named).__name__}')
-    if named.store not in stores:
-        hint, known = did_you_mean(named.store, stores), ", ".join(stores) or "none"
-        raise UnknownNameError(f"no document store is called '{named.store}'{hint} (configured: {known})")
-    return named
+def _collection(choice: str | CollectionChoice, stores: Collection[str]) -> CollectionChoice:
+    if isinstance(choice, str):
+        store, _, collection = choice.partition("/")
+        choice = CollectionChoice(store=store, collection=collection or None)
+    if not isinstance(choice, CollectionChoice):
+        raise ChatRequestError(f'a collection is "STORE/COLLECTION" or "STORE", not {type(choice).__name__}')
+    if choice.store not in stores:
+        hint, configured = did_you_mean(choice.store, stores), ", ".join(stores) or "none"
+        raise UnknownNameError(f"no document store is called '{choice.store}'{hint} (configured: {configured})")
+    return choice

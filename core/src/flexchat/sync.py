@@ -28,7 +28,7 @@ from .domain.journal import JournaledTurn, JournalEntry
 from .domain.prices import Cost
 from .errors import ChatClosedError, ProviderError
 from .plugin.hooks import ModelRequest
-from .request import Asked, AskedOfAny
+from .request import CommonRequestOptions, RequestOptions
 from .turn.run import Explanation
 
 T = TypeVar("T")
@@ -70,27 +70,27 @@ class SyncFlexChat:
 
     @overload
     def respond(
-        self, message: str | ChatRequest, *, response_format: type[T], **asked: Unpack[AskedOfAny]
+        self, message: str | ChatRequest, *, response_format: type[T], **options: Unpack[CommonRequestOptions]
     ) -> Turn[T]: ...
     @overload
-    def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn: ...
-    def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn:
+    def respond(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> Turn: ...
+    def respond(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> Turn:
         """Answer a message; see FlexChat.respond."""
-        return self._run(self.chat.respond(message, **asked))
+        return self._wait_for(self.chat.respond(message, **options))
 
     def stream(
-        self, message: str | ChatRequest, *, is_whole: bool = False, **asked: Unpack[Asked]
+        self, message: str | ChatRequest, *, is_whole: bool = False, **options: Unpack[RequestOptions]
     ) -> Generator[StreamEvent, None, None]:
         """Answer a message piece by piece; see FlexChat.stream. Closing the generator ends the turn."""
-        return self._stream(self.chat.stream(message, is_whole=is_whole, **asked))
+        return self._stream(self.chat.stream(message, is_whole=is_whole, **options))
 
-    def explain(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Explanation:
+    def explain(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> Explanation:
         """Explain which rule would answer a message, and why; see FlexChat.explain."""
-        return self._run(self.chat.explain(message, **asked))
+        return self._wait_for(self.chat.explain(message, **options))
 
-    def preview(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> ModelRequest:
+    def preview(self, message: str | ChatRequest, **options: Unpack[RequestOptions]) -> ModelRequest:
         """Return the first request to a model, without sending it; see FlexChat.preview."""
-        return self._run(self.chat.preview(message, **asked))
+        return self._wait_for(self.chat.preview(message, **options))
 
     def cost(self, *, tenant: str = DEFAULT_TENANT) -> Cost:
         """Add up what a tenant's turns have cost since this chat was made; see FlexChat.cost."""
@@ -98,11 +98,11 @@ class SyncFlexChat:
 
     def run(self, work: Callable[[FlexChat], Coroutine[Any, Any, T]]) -> T:
         """Run anything else FlexChat can do, on its loop: ``chat.run(lambda c: c.stores["docs"].add(…))``."""
-        return self._run(work(self.chat))
+        return self._wait_for(work(self.chat))
 
     def _stream(self, events: AsyncGenerator[StreamEvent, None]) -> Generator[StreamEvent, None, None]:
         try:
-            while (event := self._run(_next(events))) is not None:
+            while (event := self._wait_for(_next(events))) is not None:
                 yield event
         finally:
             self._end(events)
@@ -114,47 +114,47 @@ class SyncFlexChat:
         if threading.current_thread() is self._thread:
             self._loop.create_task(_close(events))
         else:
-            self._run(_close(events))
+            self._wait_for(_close(events))
 
     def call_tool(self, name: str, params: Mapping[str, Any], **rest: Any) -> ToolResult:
         """Run one tool; see FlexChat.call_tool."""
-        return self._run(self.chat.call_tool(name, params, **rest))
+        return self._wait_for(self.chat.call_tool(name, params, **rest))
 
     def effects(self, **rest: Any) -> Sequence[Effect]:
         """List the effects of tools; see FlexChat.effects."""
-        return self._run(self.chat.effects(**rest))
+        return self._wait_for(self.chat.effects(**rest))
 
     def effect(self, key: str, **rest: Any) -> Effect:
         """Return one effect; see FlexChat.effect."""
-        return self._run(self.chat.effect(key, **rest))
+        return self._wait_for(self.chat.effect(key, **rest))
 
     def settle_effect(self, key: str, state: Literal["done", "failed"], **rest: Any) -> Effect:
         """Record how an unknown effect ended; see FlexChat.settle_effect."""
-        return self._run(self.chat.settle_effect(key, state, **rest))
+        return self._wait_for(self.chat.settle_effect(key, state, **rest))
 
     def turns(self, **rest: Any) -> Sequence[JournaledTurn]:
         """Return the turns of kept conversations; see FlexChat.turns."""
-        return self._run(self.chat.turns(**rest))
+        return self._wait_for(self.chat.turns(**rest))
 
     def turn(self, id: str, **rest: Any) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
         """Return one of them with its steps; see FlexChat.turn."""
-        return self._run(self.chat.turn(id, **rest))
+        return self._wait_for(self.chat.turn(id, **rest))
 
     def resume(self, id: str, **rest: Any) -> Turn:
         """Let a turn whose process died continue; see FlexChat.resume."""
-        return self._run(self.chat.resume(id, **rest))
+        return self._wait_for(self.chat.resume(id, **rest))
 
     def close_turn(self, id: str, **rest: Any) -> Turn:
         """End a turn whose process died; see FlexChat.close_turn."""
-        return self._run(self.chat.close_turn(id, **rest))
+        return self._wait_for(self.chat.close_turn(id, **rest))
 
     def embed(self, texts: Sequence[str], **rest: Any) -> Embeddings:
         """Turn texts into vectors; see FlexChat.embed."""
-        return self._run(self.chat.embed(texts, **rest))
+        return self._wait_for(self.chat.embed(texts, **rest))
 
     def list_models(self) -> dict[str, tuple[ModelInfo, ...] | ProviderError]:
         """Ask every service for its models; see FlexChat.list_models."""
-        return self._run(self.chat.list_models())
+        return self._wait_for(self.chat.list_models())
 
     def close(self) -> None:
         """End everything still running, close connections and stores, and end the thread."""
@@ -214,7 +214,7 @@ class SyncFlexChat:
     ) -> None:
         self.close()
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for work on the loop; if the wait is interrupted (Ctrl-C), the work is cancelled and awaited."""
         tasks: list[asyncio.Task[T]] = []
         ended = threading.Event()

@@ -23,7 +23,7 @@ def test_what_a_configuration_says_of_a_ready_made_tool_counts_also_where_it_say
     """Only what it does not say is the tool's own."""
     manager = ToolManager(parts=ToolParts(offered={"poll": OFFERED}))
 
-    known = manager._switched_on(ToolEntry(name="poll", exclusive=said, repeatable=said))
+    known = manager._enabled_tool(ToolEntry(name="poll", exclusive=said, repeatable=said))
 
     assert (known.exclusive, known.repeatable) == (holds, holds)
 

@@ -7,7 +7,7 @@ from flexchat.config.model import ResponseRule
 from flexchat.config.reach import EarlierRules, contradiction
 from flexchat.config.reading import read_config
 from flexchat.domain import Profile
-from flexchat.turn.matching import verdicts
+from flexchat.turn.matching import each_verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +22,7 @@ def shadowed_by(match, earlier):
 
 
 def fits(profile, rule):
-    return verdicts(profile, [rule])[0].fits
+    return next(each_verdict(profile, [rule])).fits
 
 
 def notes(*matches, **tables):

@@ -50,7 +50,7 @@ class Writer:
         for step in self.steps:
             if step == "put":
                 self.put += 1
-                must_wait = self.feed.put(self.put)
+                must_wait = self.feed.add(self.put)
                 self.most_ahead = max(self.most_ahead, len(self.feed))
                 if must_wait:
                     await self.feed.room()
@@ -103,7 +103,7 @@ async def test_many_wait_at_one_seam():
     feed, through = Feed(), []
 
     async def begin(number):
-        feed.put(number)
+        feed.add(number)
         await feed.seam()
         through.append(number)
 
@@ -139,7 +139,7 @@ async def test_a_reader_that_was_cancelled_may_ask_again():
     await asyncio.sleep(0)
     asking.cancel()
     await asyncio.wait({asking})
-    feed.put(1)
+    feed.add(1)
 
     assert await feed.filled()
     assert feed.take() == 1
@@ -153,7 +153,7 @@ async def test_the_error_comes_behind_the_last_event_and_is_not_kept():
 
     feed, error = Feed(), Trouble("no")
     known = weakref.ref(error)
-    feed.put(1)
+    feed.add(1)
     feed.end(error)
     del error
     assert await feed.filled()

@@ -25,8 +25,8 @@ async def taken(events, most=None):
 
 async def test_a_reader_gets_everything_behind_a_number():
     log = EventLog()
-    for number, piece in enumerate(pieces(3), 1):
-        log.add(number, piece)
+    for piece in pieces(3):
+        log.add(piece)
     log.end()
     assert await taken(log.after(0)) == [*enumerate(pieces(3), 1)]
     assert await taken(log.after(2)) == [(3, TextDelta(0, "piece 3"))]
@@ -39,8 +39,8 @@ async def test_cut_fifty_times_and_joined_again_is_the_same_as_uncut(seed):
     chance, log, all_of_it = random.Random(seed), EventLog(), pieces(200)
 
     async def write():
-        for number, piece in enumerate(all_of_it, 1):
-            log.add(number, piece)
+        for piece in all_of_it:
+            log.add(piece)
             if chance.random() < 0.5:
                 await asyncio.sleep(0)
         log.end()
@@ -61,7 +61,7 @@ async def test_a_reader_that_goes_while_it_waits_leaves_the_others():
     await asyncio.sleep(0)
     gone.cancel()
     await asyncio.sleep(0)
-    log.add(1, TextDelta(0, "a"))
+    log.add(TextDelta(0, "a"))
     log.end()
     assert await stays == [(1, TextDelta(0, "a"))]
 
@@ -71,7 +71,7 @@ async def test_a_reader_that_waits_for_whole_answers_takes_the_pieces_once_it_no
     log, is_whole = EventLog(), True
     reader = asyncio.ensure_future(taken(log.after(0, waits=lambda: is_whole), 1))
     log.open_answer()
-    log.add(1, TextDelta(0, "a"))
+    log.add(TextDelta(0, "a"))
     for _ in range(3):
         await asyncio.sleep(0)
     assert not reader.done()
@@ -80,14 +80,14 @@ async def test_a_reader_that_waits_for_whole_answers_takes_the_pieces_once_it_no
     assert await asyncio.wait_for(reader, 5) == [(1, TextDelta(0, "a"))]
 
 
-@pytest.mark.parametrize("limits", [{"most_events": 40}, {"most_characters": 40 * 7}])
+@pytest.mark.parametrize("limits", [{"max_events": 40}, {"max_characters": 40 * 7}])
 async def test_very_many_events_have_the_oldest_forgotten(limits):
     """A reader who needs them is told; one who is further goes on."""
     log = EventLog(**limits)
-    for number in range(1, 1001):
-        log.add(number, TextDelta(0, "x" * 7))
+    for _ in range(1000):
+        log.add(TextDelta(0, "x" * 7))
         assert len(log._events) <= 40
-    log.add(1001, AnswerEnd(None))
+    log.add(AnswerEnd(None))
     log.end()
     assert log.number == 1001
     assert [number for number, _ in await taken(log.after(990))] == [*range(991, 1002)]
@@ -96,7 +96,7 @@ async def test_very_many_events_have_the_oldest_forgotten(limits):
 
 
 async def test_a_piece_longer_than_all_limits_is_kept():
-    log = EventLog(most_characters=10)
-    log.add(1, TextDelta(0, "x" * 100))
+    log = EventLog(max_characters=10)
+    log.add(TextDelta(0, "x" * 100))
     log.end()
     assert len(await taken(log.after(0))) == 1

@@ -7,6 +7,7 @@ from flexchat import TextDelta
 from flexchat.domain import Profile, ToolCall, ToolStarted, Turn, TurnCancelled, TurnFinished, TurnInfo, TurnStarted
 from flexchat.domain.chat import ChatResponse
 from flexchat.events.feed import Feed
+from flexchat.events.log import EventLog
 from flexchat.events.sink import Sink
 from flexchat.plugin.hooks import HookCall, Hooks, hook_of
 
@@ -32,36 +33,50 @@ def hooks(told, *kinds):
     return Hooks({hook_of(kind): note(kind) for kind in kinds})
 
 
-def listener(told):
-    return lambda number, event: told.append((number, type(event).__name__))
+class Log(EventLog):
+    """A log that notes the numbers and kinds of its events."""
+
+    def __init__(self, told):
+        super().__init__()
+        self._told = told
+
+    def add(self, event):
+        self._told.append((self.number + 1, type(event).__name__))
+        return super().add(event)
 
 
-async def test_plugins_are_told_first_then_listeners_then_the_reader():
-    told, feed = [], Feed()
-    sink = Sink(INFO, hooks(told, TurnStarted), feed, [listener(told), lambda *_: told.append(len(feed))])
-    await sink.tell(STARTED)
+async def test_plugins_are_told_first_then_the_log():
+    told = []
+    await Sink(INFO, hooks(told, TurnStarted), event_log=Log(told)).emit(STARTED)
 
-    assert told == [("plugin", "TurnStarted"), (1, "TurnStarted"), 0]
+    assert told == [("plugin", "TurnStarted"), (1, "TurnStarted")]
+
+
+async def test_plugins_are_told_before_the_reader():
+    feed, lengths = Feed(), []
+    noting = Hooks({hook_of(TurnStarted): [HookCall("mine", lambda: lengths.append(len(feed)), ())]})
+    await Sink(INFO, noting, feed).emit(STARTED)
+
+    assert lengths == [0]
     assert feed.take() is STARTED
 
 
 async def test_events_are_numbered_from_one_pieces_of_answers_too():
     told = []
-    sink = Sink(INFO, Hooks(), None, [listener(told)])
-    await sink.tell(STARTED)
-    sink.delta(TextDelta(0, "a"))
-    await sink.begin(BEGUN)
-    await sink.tell_end(TurnCancelled(info=INFO, turn=TURN), 1)
+    sink = Sink(INFO, Hooks(), event_log=Log(told))
+    await sink.emit(STARTED)
+    sink.pass_on(TextDelta(0, "a"))
+    await sink.announce(BEGUN)
+    await sink.emit_end(TurnCancelled(info=INFO, turn=TURN), 1)
 
     assert told == [(1, "TurnStarted"), (2, "TextDelta"), (3, "ToolStarted"), (4, "TurnCancelled")]
-    assert sink.number == 4
 
 
 async def test_of_what_begins_the_reader_is_told_before_the_plugins():
     """Whoever leaves at it knows that no plugin has heard of it."""
     told, feed = [], Feed()
     sink = Sink(INFO, hooks(told, ToolStarted), feed)
-    beginning = asyncio.create_task(sink.begin(BEGUN))
+    beginning = asyncio.create_task(sink.announce(BEGUN))
     assert await feed.filled()
     assert feed.take() is BEGUN
     for _ in range(3):
@@ -77,32 +92,31 @@ async def test_of_what_begins_the_reader_is_told_before_the_plugins():
 
 async def test_without_a_reader_nothing_waits():
     sink = Sink(INFO, Hooks())
-    await sink.begin(BEGUN)
+    await sink.announce(BEGUN)
     await sink.seam()
     await sink.room()
 
-    assert sink.delta(TextDelta(0, "a")) is False
+    assert sink.pass_on(TextDelta(0, "a")) is False
     assert not sink.is_read
 
 
-@pytest.mark.parametrize(("feed", "listens"), [(None, False), (Feed(), False), (None, True)])
-def test_an_event_for_nobody_is_not_wanted(feed, listens):
-    listeners = [lambda *_: None] if listens else []
-    sink = Sink(INFO, hooks([], TurnStarted), feed, listeners)
+@pytest.mark.parametrize("receiver", [{}, {"feed": Feed()}, {"event_log": EventLog()}])
+def test_an_event_without_a_receiver_is_not_made(receiver):
+    sink = Sink(INFO, hooks([], TurnStarted), **receiver)
 
-    assert sink.wants(TurnStarted)
-    assert sink.wants(ToolStarted) == (feed is not None or listens)
+    assert sink.has_receiver(TurnStarted)
+    assert sink.has_receiver(ToolStarted) == bool(receiver)
 
 
 async def test_of_the_end_the_reader_hears_only_if_the_turn_is_finished():
-    """Of any other it gets the error; listeners hear of all."""
+    """Of any other it gets the error; the log has all."""
     told, feed = [], Feed()
-    sink = Sink(INFO, Hooks(), feed, [listener(told)])
-    await sink.tell_end(TurnCancelled(info=INFO, turn=TURN), 1)
-    assert len(feed) == 0
-    await sink.tell_end(TurnFinished(info=INFO, turn=TURN), 1)
+    for sink in (Sink(INFO, Hooks(), feed), Sink(INFO, Hooks(), event_log=Log(told))):
+        await sink.emit_end(TurnCancelled(info=INFO, turn=TURN), 1)
+        assert len(feed) == 0
+    await Sink(INFO, Hooks(), feed).emit_end(TurnFinished(info=INFO, turn=TURN), 1)
 
-    assert [name for _, name in told] == ["TurnCancelled", "TurnFinished"]
+    assert told == [(1, "TurnCancelled")]
     assert len(feed) == 1
 
 
@@ -120,10 +134,10 @@ async def test_plugins_that_hang_at_the_end_are_not_waited_for(caplog):
 
 
 async def sink_end(hooks_, told):
-    await Sink(INFO, hooks_, None, [listener(told)]).tell_end(TurnFinished(info=INFO, turn=TURN), 0.01)
+    await Sink(INFO, hooks_, event_log=Log(told)).emit_end(TurnFinished(info=INFO, turn=TURN), 0.01)
 
 
-async def test_listeners_hear_of_the_end_even_if_the_telling_is_cancelled():
+async def test_the_log_has_the_end_even_if_the_telling_is_cancelled():
     told, begun = [], asyncio.Event()
 
     async def hang():
@@ -132,7 +146,7 @@ async def test_listeners_hear_of_the_end_even_if_the_telling_is_cancelled():
 
     hanging = Hooks({hook_of(TurnFinished): [HookCall("mine", hang, ())]})
     ending = asyncio.create_task(
-        Sink(INFO, hanging, None, [listener(told)]).tell_end(TurnFinished(info=INFO, turn=TURN), 9)
+        Sink(INFO, hanging, event_log=Log(told)).emit_end(TurnFinished(info=INFO, turn=TURN), 9)
     )
     await begun.wait()
     ending.cancel()

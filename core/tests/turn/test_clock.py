@@ -24,16 +24,16 @@ def test_its_time_begins_again():
     clock = Clock(10)
     time.sleep(0.02)
     with pytest.raises(TurnTimeoutError, match="10 ms"):
-        clock.look()
+        clock.check()
     clock.restart()
-    clock.look()
+    clock.check()
 
     assert clock.elapsed_ms() < 10
 
 
 async def test_the_alarm_ends_what_is_inside_and_says_what_took_the_time():
     clock = Clock(10)
-    clock.doing = "the weather"
+    clock.activity = "the weather"
     with pytest.raises(TurnTimeoutError, match=r"10 ms \(during the weather\)"):
         async with clock.alarm():
             await asyncio.Event().wait()
@@ -55,14 +55,14 @@ async def test_who_minds_the_time_left_ends_first_even_where_the_process_stands_
 
     async def work():
         try:
-            async with asyncio.timeout(clock.left()):
+            async with asyncio.timeout(clock.remaining_s()):
                 time.sleep(0.1)  # noqa: ASYNC251  both times run out while nothing else can run
                 await asyncio.Event().wait()
         except TimeoutError:
             for _ in range(20):  # what is inside may need a few steps to end
                 await asyncio.sleep(0)
             ended.append("inside")
-            clock.look()
+            clock.check()
 
     with pytest.raises(TurnTimeoutError):
         async with clock.alarm():
@@ -122,13 +122,13 @@ async def test_time_can_stand_still():
     """The alarm rings as much later as the clock stood still, however many stopped it."""
     clock = Clock(30)
     async with clock.alarm():
-        with clock.stopped():
-            with clock.stopped():
+        with clock.pause():
+            with clock.pause():
                 await asyncio.sleep(0.06)
-            left = clock.left()
+            left = clock.remaining_s()
             await asyncio.sleep(0.06)
-            assert clock.left() == left
-    assert 0 < clock.left() <= 0.03
+            assert clock.remaining_s() == left
+    assert 0 < clock.remaining_s() <= 0.03
 
     with pytest.raises(TurnTimeoutError):
         async with clock.alarm():

@@ -267,7 +267,7 @@ async def test_a_pinned_service_has_no_other_collection():
 
 async def test_listing_and_asking_share_the_time_of_the_phase(monkeypatch):
     """What listing took is no longer there for asking."""
-    clock, granted, in_time = [0.0], [], documents.in_time
+    clock, granted, wait_in_time = [0.0], [], documents.wait_in_time
 
     class Slow(Shelf):
         async def collections(self):
@@ -276,10 +276,10 @@ async def test_listing_and_asking_share_the_time_of_the_phase(monkeypatch):
 
     def watched(seconds, work):
         granted.append(seconds)
-        return in_time(seconds, work)
+        return wait_in_time(seconds, work)
 
     monkeypatch.setattr(documents.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(documents, "in_time", watched)
+    monkeypatch.setattr(documents, "wait_in_time", watched)
     await collect({"docs": Slow({"faq": 0.1})}, timeout_s=5.0)
 
     assert granted == [5.0, 1.0]

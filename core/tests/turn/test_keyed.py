@@ -26,7 +26,7 @@ from flexchat import (
     tool,
 )
 from flexchat.turn import keyed
-from flexchat.turn.journal import as_written, read_request
+from flexchat.turn.journal import request_from_json, request_to_json
 from flexchat.turn.keyed import KeyMemory
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
@@ -453,14 +453,14 @@ async def test_a_tool_cannot_wait_for_its_own_turn(path):
 
 async def test_the_oldest_answers_are_forgotten_and_their_turns_do_not_run_again(path):
     async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
-        chat.keys = KeyMemory(most_answers=1, most_keys=2)
+        chat.keys = KeyMemory(max_answers=1, max_keys=2)
         await chat.respond("Hello", idempotency_key="a")
         await chat.respond("Hello", idempotency_key="b")
         with pytest.raises(ForgottenAnswerError):
             await chat.respond("Hello", idempotency_key="a")
         assert (await chat.respond("Hello", idempotency_key="b")).is_repeat
         await chat.respond("Hello", idempotency_key="c")
-        assert not (await chat.respond("Hello", idempotency_key="a")).is_repeat, "beyond most_keys, the oldest is free"
+        assert not (await chat.respond("Hello", idempotency_key="a")).is_repeat, "beyond max_keys, the oldest is free"
 
 
 async def test_a_key_is_free_after_a_day(path, monkeypatch):
@@ -491,7 +491,7 @@ def test_journals_keep_the_name_of_a_requests_key():
     """Journals and digests written before the keyword's name changed stay readable and equal."""
     request = ChatRequest(user_message="Hello", idempotency_key="order-17")
 
-    data = as_written(request)
+    data = request_to_json(request)
 
     assert data == {"user_message": "Hello", "key": "order-17"}
-    assert read_request(data) == request
+    assert request_from_json(data) == request

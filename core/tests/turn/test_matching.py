@@ -6,7 +6,7 @@ import pytest
 from flexchat.config.model import ResponseRule
 from flexchat.domain import Profile
 from flexchat.errors import NoMatchingRuleError
-from flexchat.turn.matching import MAX_PASSED_OVER, match_response_rule, verdicts
+from flexchat.turn.matching import MAX_PASSED_OVER, each_verdict, match_response_rule
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,7 +116,7 @@ def test_reasons_are_told_for_the_conditions_that_fail():
     rules = [rule(topic="x", intent="y", service="docs"), rule(user_message_contains="snow"), rule()]
     profile = Profile(topic="t" * 100, user_message="Will it rain?", service="docs")
 
-    told = verdicts(profile, rules)
+    told = [*each_verdict(profile, rules)]
 
     assert told[0].failed == (f'topic = "x": topic is "{"t" * 59}…"', 'intent = "y": intent is not set')
     assert told[1].failed == ('user_message_contains = "snow": user_message is "Will it rain?"',)
@@ -129,7 +129,7 @@ def test_a_pattern_that_takes_too_long_does_not_fit_and_says_so():
     profile = Profile(topic="x", user_message="ab" * 60 + "d")
 
     assert not fits(profile, **slow)
-    assert verdicts(profile, [rule(**slow)])[0].failed[0].endswith(", and the pattern took too long on it")
+    assert next(each_verdict(profile, [rule(**slow)])).failed[0].endswith(", and the pattern took too long on it")
 
 
 @pytest.mark.timed
@@ -167,7 +167,7 @@ def test_all_patterns_together_have_a_time():
     rules = [ResponseRule(llm="x", match={"topic_regexp": f"(a|aa)+(?=b)c{n}"}) for n in range(400)]
     started = time.thread_time()
 
-    found = verdicts(profile, rules)
+    found = [*each_verdict(profile, rules)]
 
     assert time.thread_time() - started < 1.5
     assert all("took too long" in verdict.failed[0] for verdict in found[-100:])
@@ -177,7 +177,7 @@ def test_a_turn_keeps_of_the_first_thousand_rules_why_they_did_not_fit():
     rules = [*(rule(topic=f"t{n}") for n in range(3_000)), rule()]
     index, _, passed_over = match_response_rule(Profile(topic="x"), rules)
     assert (index, len(passed_over)) == (3_000, MAX_PASSED_OVER)
-    assert len(verdicts(Profile(topic="x"), rules)) == 3_001
+    assert len([*each_verdict(Profile(topic="x"), rules)]) == 3_001
 
 
 def test_thousands_of_rules_are_matched_in_time_to_their_number(cpu_growth):

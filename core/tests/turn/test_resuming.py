@@ -831,7 +831,7 @@ async def test_an_interrupted_turn_deleted_before_it_is_ended_does_not_fail_the_
     await interrupted(tmp_path, replies(LOOK, PAY, says("Paid.")), Counted(before=died))
     chat, other = chat_of(died.path, ScriptedProvider([says("Hi")])), SqliteConversations(died.path)
     journal = chat.conversations.store.journal
-    read = journal.waiting
+    read = journal.list_interrupted
 
     async def waiting(conversation, *, tenant):
         ids = await read(conversation, tenant=tenant)
@@ -839,7 +839,7 @@ async def test_an_interrupted_turn_deleted_before_it_is_ended_does_not_fail_the_
         await other.delete("c", tenant=tenant)
         return ids
 
-    monkeypatch.setattr(journal, "waiting", waiting)
+    monkeypatch.setattr(journal, "list_interrupted", waiting)
     async with chat:
         turn = await chat.respond("And?", **C)
         assert [one.id for one in await chat.conversations.turns("c")] == [turn.id]

@@ -72,7 +72,7 @@ class Loop:
 
     async def run(self, asked, feed=None):
         """Return the records, and the events before them where they are read."""
-        turn = self._engine.begin(ChatRequest(user_message="x"), feed=feed)
+        turn = self._engine.create_turn(ChatRequest(user_message="x"), feed=feed)
         if self._time_left is not None:
             turn.clock.until = time.monotonic() + self._time_left
         return await run_calls(turn, asked, self._manners, ("free", "alone"), 1)
@@ -82,9 +82,9 @@ class Loop:
         feed = Feed()
 
         async def work(_):
-            feed.put(await self.run(asked, feed))
+            feed.add(await self.run(asked, feed))
 
-        turn = self._engine.begin(ChatRequest(user_message="x"), feed=feed)
+        turn = self._engine.create_turn(ChatRequest(user_message="x"), feed=feed)
         return read_turn(turn, feed, contextvars.copy_context(), work)
 
 
@@ -209,7 +209,7 @@ async def test_what_a_step_noted_before_the_turn_was_stopped_is_kept_as_json():
     round_ = CallRound([ToolCall(name="free", arguments={})], 1)
     round_.calls[0] = call
 
-    (record,) = round_.broken_off(ToolRegistry())
+    (record,) = round_.records_at_end(ToolRegistry())
 
     assert record.facts == {"by": "budget"}
     assert record.result.error.startswith("Not executed: ")

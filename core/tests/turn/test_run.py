@@ -19,9 +19,11 @@ from flexchat.errors import (
     ProviderConnectionError,
     StorageError,
 )
+from flexchat.events.log import EventLog
 from flexchat.plugin import hookimpl
-from flexchat.turn.active import DEEPEST
+from flexchat.turn.active import MAX_NESTED_TURNS
 from flexchat.turn.engine import TurnEngine
+from flexchat.turn.run import run_turn
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_testing import ScriptedProvider, calls, says
 
@@ -149,7 +151,7 @@ async def test_a_hook_with_a_cancellation_of_its_own_does_not_keep_the_end_from_
 
 @pytest.mark.parametrize("hook", ["flexchat_turn_finished", "flexchat_turn_failed", "flexchat_turn_cancelled"])
 async def test_a_hook_that_hangs_at_the_end_holds_no_turn(hook, monkeypatch, caplog):
-    monkeypatch.setattr("flexchat.turn.run.TELLING_S", 0.05)
+    monkeypatch.setattr("flexchat.turn.run.NOTIFY_TIMEOUT_S", 0.05)
 
     async def hang(self):
         await asyncio.Event().wait()
@@ -266,14 +268,14 @@ async def test_a_stream_that_is_closed_before_its_first_event_begins_nothing(rec
 @pytest.mark.parametrize("how", ["respond", "stream", "fails", "cancelled"])
 async def test_a_turn_that_is_over_is_freed_at_once(how, monkeypatch):
     """Without the garbage collector: nothing of it knows itself."""
-    known, begin = [], TurnEngine.begin
+    known, begin = [], TurnEngine.create_turn
 
     def watched(self, *args, **rest):
         turn = begin(self, *args, **rest)
         known.append(weakref.ref(turn))
         return turn
 
-    monkeypatch.setattr(TurnEngine, "begin", watched)
+    monkeypatch.setattr(TurnEngine, "create_turn", watched)
 
     @tool
     async def add(a: int) -> int:
@@ -340,15 +342,15 @@ async def test_a_tool_may_begin_a_turn():
 
 async def test_turns_are_nested_a_few_deep_at_most():
     """The innermost is told; every one around it goes on."""
-    replies = [calls(("ask", {"question": "y"}))] * DEEPEST + [says("enough")] * DEEPEST
+    replies = [calls(("ask", {"question": "y"}))] * MAX_NESTED_TURNS + [says("enough")] * MAX_NESTED_TURNS
     model = ScriptedProvider(replies)
     chat = FlexChat.from_config(CONFIG, providers={"bot": model}, tools=[asking(lambda: chat)])
     turn = await chat.respond("x")
 
     assert turn.response.content == "enough"
-    assert len(model.requests) == 2 * DEEPEST
+    assert len(model.requests) == 2 * MAX_NESTED_TURNS
     said = [message.content for request in model.requests for message in request.messages if message.role == "tool"]
-    assert [text for text in said if f"a turn inside {DEEPEST} others" in text]
+    assert [text for text in said if f"a turn inside {MAX_NESTED_TURNS} others" in text]
 
 
 async def test_a_turn_inside_of_its_own_conversation_is_refused(store):
@@ -430,22 +432,18 @@ async def test_work_a_turn_has_left_behind_may_begin_turns_later(begins):
     assert (await tasks[0]).response.content in ("one", "two")
 
 
-# listeners
+# events
 
 
-async def test_listeners_are_told_the_end_of_every_turn():
-    heard = []
-    own = engine({"bot": ScriptedProvider([says("ok")])})
-    turn = own.begin(
-        ChatRequest(user_message="x"), listeners=[lambda number, event: heard.append((number, type(event).__name__))]
-    )
-    from flexchat.turn.run import run
+async def test_a_log_has_the_end_of_every_turn():
+    own, log = engine({"bot": ScriptedProvider([says("ok")])}), EventLog()
+    turn = own.create_turn(ChatRequest(user_message="x"), event_log=log)
 
     with pytest.raises(Exception, match="No matching"):
-        await run(own, turn)
+        await run_turn(own, turn)
 
-    assert [number for number, _ in heard] == [*range(1, len(heard) + 1)]
-    assert heard[-1][1] == "TurnFailed"
+    assert log.number > 1
+    assert type(log.last).__name__ == "TurnFailed"
 
 
 def test_an_interrupted_turn_of_plain_functions_is_cancelled():

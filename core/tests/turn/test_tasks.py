@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from flexchat.turn.tasks import end
+from flexchat.turn.tasks import cancel_and_wait
 
 
 async def stubborn(times):
@@ -19,7 +19,7 @@ async def stubborn(times):
 async def test_all_have_ended(times):
     tasks = [asyncio.create_task(stubborn(times)) for _ in range(3)]
     await asyncio.sleep(0)
-    ending = asyncio.create_task(end(tasks))
+    ending = asyncio.create_task(cancel_and_wait(tasks))
     for _ in range(times):
         await asyncio.sleep(0)
         ending.cancel()
@@ -32,6 +32,6 @@ async def test_all_have_ended(times):
 async def test_those_that_have_ended_are_left_alone():
     task = asyncio.create_task(asyncio.sleep(0, "ok"))
     await task
-    await end([task])
+    await cancel_and_wait([task])
 
     assert task.result() == "ok"

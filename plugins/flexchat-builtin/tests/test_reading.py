@@ -12,7 +12,7 @@ from flexchat import FlexChat, tool
 from flexchat.domain import ToolResult
 from flexchat.plugin import EarlierResult, ToolError, hookimpl
 from flexchat.tools.results import as_json, for_the_model, whole_text
-from flexchat.turn.kept import conversation_turn
+from flexchat.turn.recording import conversation_turn
 from flexchat_builtin.errors import ParameterError
 from flexchat_builtin.reading import MAX_MATCHES, read_result
 from flexchat_sqlite.conversations import SqliteConversations

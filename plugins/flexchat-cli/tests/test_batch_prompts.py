@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from flexchat.errors import ConfigError
-from flexchat.request import AskedOfAny, read_request
+from flexchat.request import CommonRequestOptions, read_request
 from flexchat_cli.batch import KEYS, read_prompts
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,7 +41,7 @@ def test_a_line_is_a_text_or_an_object_with_keywords():
 
 def test_all_keys_are_keywords_of_respond():
     """Where a prompt is kept, whose it is and what no JSON can hold is not a line's to say."""
-    assert {*AskedOfAny.__annotations__, "message", "id", "response_format"} - {*KEYS} == {
+    assert {*CommonRequestOptions.__annotations__, "message", "id", "response_format"} - {*KEYS} == {
         "continuation",
         "conversation",
         "tenant",

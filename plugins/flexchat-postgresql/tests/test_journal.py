@@ -49,7 +49,7 @@ async def test_whatever_broke_while_it_was_committed_is_written_once(store, when
     with breaking(store.connections, when):
         await store.journal.write(TURN, steps(1, 2), lease_s=0.0)
     with breaking(store.connections, when):
-        taken = await store.journal.take("a1", tenant="t", owner="p", lease_s=LIVES)
+        taken = await store.journal.acquire("a1", tenant="t", owner="p", lease_s=LIVES)
     assert (taken.fence, taken.owner, taken.state) == (2, "p", "running")
     with breaking(store.connections, when):
         bound = await store.journal.bind("k", tenant="t", turn="b1", digest="d", keep_s=600)
@@ -100,7 +100,7 @@ async def test_steps_that_nobody_remembers_end_the_turn(store, dsn, schema):
 async def test_a_turn_that_was_taken_by_another_is_not_begun_again(store):
     """What is remembered of it is no reason to write."""
     await store.journal.write(TURN, steps(1), lease_s=0.0)
-    await store.journal.take("a1", tenant="t", owner="p", lease_s=LIVES)
+    await store.journal.acquire("a1", tenant="t", owner="p", lease_s=LIVES)
     for late in (store.journal.write(TURN, steps(2), lease_s=None), store.journal.add_events(TURN, [])):
         with pytest.raises(LostTurnError):
             await late

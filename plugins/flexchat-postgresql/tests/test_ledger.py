@@ -213,7 +213,7 @@ async def test_tables_of_an_older_flexchat_get_what_is_new(dsn, schema):
     ledger = store.ledger()
 
     assert (await ledger.claim(call(), owner="a", lease_s=LIVES)).outcome == "yours"
-    assert await store.journal.waiting("c", tenant="t") == []
+    assert await store.journal.list_interrupted("c", tenant="t") == []
     await store.append("c", ConversationTurn(id="1", messages=(UserMessage(content="x"),)), tenant="t")
     assert (await store.get("c", tenant="t")).turns == 1
     await store.aclose()

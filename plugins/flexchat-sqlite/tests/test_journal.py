@@ -79,7 +79,7 @@ async def test_events_may_follow_the_end_but_not_another_owner(store, journal):
     await end(store, turn)
     await journal.add_events(turn, told(1))
     lost = await begun(journal, "b" * 32, lease_s=0.0)
-    taken = await journal.take(lost.id, tenant="t", owner="two", lease_s=60)
+    taken = await journal.acquire(lost.id, tenant="t", owner="two", lease_s=60)
     with pytest.raises(LostTurnError):
         await journal.add_events(lost, told(1))
     await journal.add_events(taken, told(1))
@@ -126,12 +126,12 @@ async def test_turns_that_can_go_on_are_those_of_all_tenants_without_an_error(jo
     first = await begun(journal, "1" * 32, owner="dead", lease_s=0.0)
     second = await begun(journal, "2" * 32, owner="dead", tenant="other", lease_s=0.0)
     await begun(journal, "3" * 32, owner="alive")
-    assert [turn.id for turn in await journal.resumable(limit=9)] == [first.id, second.id]
-    assert [turn.id for turn in await journal.resumable(limit=1)] == [first.id]
-    taken = await journal.take(first.id, tenant="t", owner="alive", lease_s=60)
+    assert [turn.id for turn in await journal.list_resumable(limit=9)] == [first.id, second.id]
+    assert [turn.id for turn in await journal.list_resumable(limit=1)] == [first.id]
+    taken = await journal.acquire(first.id, tenant="t", owner="alive", lease_s=60)
     await journal.release(taken, error="a tool is gone")
-    assert [turn.id for turn in await journal.resumable(limit=9)] == [second.id]
-    again = await journal.take(first.id, tenant="t", owner="alive", lease_s=60)
+    assert [turn.id for turn in await journal.list_resumable(limit=9)] == [second.id]
+    again = await journal.acquire(first.id, tenant="t", owner="alive", lease_s=60)
     assert (again.error, again.fence) == ("", 3)
     await journal.release(again)
-    assert [turn.id for turn in await journal.resumable(limit=9)] == [first.id, second.id]
+    assert [turn.id for turn in await journal.list_resumable(limit=9)] == [first.id, second.id]

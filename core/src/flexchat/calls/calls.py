@@ -25,7 +25,7 @@ from .claim import ClaimEffect, Recall
 from .effects import Effects
 from .outcomes import Outcomes
 from .prepared import PreparedTools
-from .steps import Approve, Authorize, CheckArguments, LookUp, Run, Told
+from .steps import Approve, Authorize, CheckArguments, LookUp, ReportCall, Run
 
 log = logging.getLogger(__name__)
 
@@ -90,18 +90,18 @@ class Calls:
         # Recall is outside the look-up: a call whose tool is gone since a crash must still report its effect. Approval
         # comes before the claim: a call that the person declines leaves no row in the ledger.
         core: list[Step] = [
-            Told(parts.hooks.tell_call, mask, outcomes),
+            ReportCall(parts.hooks.tell_call, mask, outcomes),
             Recall(claim),
             LookUp(registry, sources),
             CheckArguments(prepared, outcomes),
             *([Authorize(gates, outcomes)] if gates else []),
-            Approve(mask, claim.has_begun),
+            Approve(mask, claim.was_claimed),
             claim,
             Run(prepared, outcomes, parts.handlers, parts.stores, timeout_ms, parts.fetcher, open_sources or sources),
         ]
-        steps = self.steps = _in_order(core, parts.hooks.steps)
+        steps = self.steps = _order_steps(core, parts.hooks.steps)
         # From the inside out, since each step is given the rest.
-        links = [(step, self._guarded(step) if isinstance(step, PluginStep) else step) for step in reversed(steps)]
+        links = [(step, self._guard(step) if isinstance(step, PluginStep) else step) for step in reversed(steps)]
         self._links = tuple(link for _, link in links)
         # No effect of a new call can be recalled, so the step that would is left out.
         self._links_of_new = tuple(link for step, link in links if not isinstance(step, Recall))
@@ -119,14 +119,14 @@ class Calls:
 
     def findings(self, tool: ToolDefinition, arguments: Any) -> list[str]:
         """Return the problems with the arguments, worded by the specification; empty if there are none."""
-        return [found.text for found in self._prepared.of(tool).checker.check(arguments).findings]
+        return [finding.text for finding in self._prepared.of(tool).checker.check(arguments).findings]
 
-    def _guarded(self, theirs: PluginStep) -> _Link:
+    def _guard(self, plugin_step: PluginStep) -> _Link:
         """Return a link that calls a plugin's step, and fails closed.
 
         If it breaks before the tool has started, the call is refused; after that the outcome stands, with a note.
         """
-        plugin, step, outcomes = theirs.plugin, theirs.step, self._outcomes
+        plugin, step, outcomes = plugin_step.plugin, plugin_step.step, self._outcomes
 
         async def run(call: Call, inner: Rest) -> ToolResult:
             rest = _Once(call, inner)
@@ -143,7 +143,7 @@ class Calls:
             if not wrong:
                 # The tool's own result has passed the rules for results; one that the step made has not.
                 return answer if answer is rest.result else outcomes.of_answer(call.name, answer)
-            return _without(plugin, step.name, wrong, call, rest)
+            return _outcome_without_step(plugin, step.name, wrong, call, rest)
 
         return run
 
@@ -166,22 +166,22 @@ class _Once:
         self.result = await self._inner()
         return self.result
 
-    def came_to(self) -> ToolResult | None:
+    def outcome(self) -> ToolResult | None:
         """Return the outcome of the rest, or of starting over; None if neither has ended."""
         if self.result is None and len(self._call.restarts) > self._restarts:
             return self._call.restarts[self._restarts]
         return self.result
 
 
-def _without(plugin: str, step: str, wrong: str, call: Call, rest: _Once) -> ToolResult:
+def _outcome_without_step(plugin: str, step: str, wrong: str, call: Call, rest: _Once) -> ToolResult:
     """Return the outcome of a call whose step has broken."""
-    if not call.began:
+    if not call.has_started:
         log.error("plugin %s: the step %s %s; the call is refused", plugin, step, wrong)
         return ToolResult.failed(call.name, f"plugin {plugin} could not decide about this call")
     # The tool has started, so a refusal would deny an effect. Without an outcome, the effect is unknown.
-    result = rest.came_to()
+    result = rest.outcome()
     if result is None:
-        call.unsure = f"plugin {plugin} broke off the call"
+        call.uncertainty = f"plugin {plugin} broke off the call"
         text = f"plugin {plugin} broke off the call while the tool was running, so what it did is unknown"
         return ToolResult.failed(call.name, text)
     call.note(f"plugin {plugin}: the step {step} {wrong} after the tool had run")
@@ -226,17 +226,17 @@ def default_timeout_ms(table: ToolsTable | None) -> int:
 
 def _chain(call: Call, links: Sequence[_Link]) -> Coroutine[Any, Any, ToolResult]:
     """Return a coroutine that runs a call through steps, given from the inside out."""
-    rest: Rest = _nothing_inside
+    rest: Rest = _no_inner_step
     for link in links:
         rest = functools.partial(link, call, rest)
     return rest()
 
 
-async def _nothing_inside() -> ToolResult:
+async def _no_inner_step() -> ToolResult:
     raise AssertionError("the step that runs the tool is the innermost")
 
 
-def _in_order(core: Sequence[Step], theirs: Sequence[PluginStep]) -> tuple[Step | PluginStep, ...]:
+def _order_steps(core: Sequence[Step], theirs: Sequence[PluginStep]) -> tuple[Step | PluginStep, ...]:
     """Return all steps from the outside in: by stage, core's first, the others in their given order."""
     owners = {step.name: "flexchat" for step in core} | {Authorize.name: "flexchat"}
     for each in theirs:

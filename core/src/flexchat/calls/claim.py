@@ -36,7 +36,7 @@ STORED_RESULT = "the stored result of an earlier call"
 
 _DO_NOT_REPEAT = "Do not call it again for the same purpose; tell the user, who can check"
 _WHERE = "flexchat effects list --unknown"
-_FIRST_LOOK_S, _MAX_PAUSE_S = 0.02, 0.5
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.02, 0.5
 _MAX_WAITING_CHARS = 2_000
 
 
@@ -65,42 +65,44 @@ class ClaimEffect:
             if call.is_new and local is not None and call.claimed is None:
                 row = NewEffect(local, call.turn, call.path, call.tool, call.arguments, self._write_out)
                 if local.begin(row):
-                    return self._run(call, rest, row)
-            return self._once(call, rest)
-        return rest() if call.is_new else self._as_recorded(call, rest)
+                    return self._run_claimed(call, rest, row)
+            return self._run_once(call, rest)
+        return rest() if call.is_new else self._follow_row(call, rest)
 
-    async def _as_recorded(self, call: Call, rest: Rest) -> ToolResult:
+    async def _follow_row(self, call: Call, rest: Rest) -> ToolResult:
         """Follow the row that an earlier run of this very call has left, even if the tool is no longer a write."""
         try:
             effect = await self._row(call)
         except StorageError as error:
-            return self._not_recorded(call, error)
+            return self._refuse_unrecorded(call, error)
         if effect is None or not effect.owner:
             # No row, or a released one: the tool was never started as a write, so there is nothing to protect.
             return await rest()
         assert call.tool is not None
         call.tool = attrs.evolve(call.tool, effect="write")  # for retries and for the record of the turn
-        return await self._once(call, rest)
+        return await self._run_once(call, rest)
 
-    async def _once(self, call: Call, rest: Rest) -> ToolResult:
-        wanted = self._wanted(call)
+    async def _run_once(self, call: Call, rest: Rest) -> ToolResult:
+        effect_call = self._describe_call(call)
         try:
-            claim = await self._claimed(call, wanted)
+            claim = await self._claim_or_wait(call, effect_call)
         except StorageError as error:
-            return self._not_recorded(call, error)
-        call.claimed, effect = wanted, claim.effect
+            return self._refuse_unrecorded(call, error)
+        call.claimed, effect = effect_call, claim.effect
         match claim.outcome:
             case "yours":
-                return await self._run(call, rest, effect)
+                return await self._run_claimed(call, rest, effect)
             case "lost":
-                return await self._recover(call, rest, wanted, effect)
+                return await self._recover_lost(call, rest, effect_call, effect)
             case "ended" if effect.state == "unknown" and self._may_ask_again(call, effect):
-                return await self._recover(call, rest, wanted, effect)
+                return await self._recover_lost(call, rest, effect_call, effect)
             case "ended":
-                return self._ended(call, effect)
+                return self._earlier_outcome(call, effect)
             case "running":
-                said = "another process" if effect.owner != self.effects.owner else "an earlier call with the same key"
-                text = f"Not executed: this very call of '{call.name}' is still running, started by {said}"
+                starter = (
+                    "another process" if effect.owner != self.effects.owner else "an earlier call with the same key"
+                )
+                text = f"Not executed: this very call of '{call.name}' is still running, started by {starter}"
                 return ToolResult.failed(call.name, text, hint="ask again when it has ended")
         text = f"Not executed: this place of the turn has been used for another call, of '{effect.tool}'"
         if not call.turn.id:
@@ -120,9 +122,9 @@ class ClaimEffect:
             # This call will not run again to finish its claim, and its owner may be dead: that is unknown, not
             # "running".
             effect = attrs.evolve(effect, state="unknown")
-        return self._ended(call, effect)
+        return self._earlier_outcome(call, effect)
 
-    async def has_begun(self, call: Call) -> bool:
+    async def was_claimed(self, call: Call) -> bool:
         """Return whether this very call was claimed before: it has been approved, and the ledger decides about it."""
         if call.is_new:
             # A place that has just been made up cannot have been approved before.
@@ -160,13 +162,13 @@ class ClaimEffect:
         assert call.tool is not None
         return effect.handle is not None or (effect.honours_key and call.tool.honours_key)
 
-    async def _claimed(self, call: Call, wanted: EffectCall) -> Claim:
+    async def _claim_or_wait(self, call: Call, effect_call: EffectCall) -> Claim:
         """Claim the effect; while another call of it runs, wait until that ends or its owner's lease expires."""
         # Polled, because the earlier call may run in another process, or its owner may have died without a word. The
         # pause grows: most calls end soon, and the others should not load the ledger.
-        until, pause = time.monotonic() + self._patience_s(call), _FIRST_LOOK_S
+        until, pause = time.monotonic() + self._patience_s(call), _FIRST_PAUSE_S
         while True:
-            claim = await self.effects.claim(wanted)
+            claim = await self.effects.claim(effect_call)
             if claim.outcome != "running" or time.monotonic() + pause > until:
                 return claim
             await asyncio.sleep(pause)
@@ -176,10 +178,12 @@ class ClaimEffect:
         assert call.tool is not None
         # At least one lease: if the owner has died, its claim counts as lost by then, and this call can recover it.
         patience = max((call.tool.timeout_ms or self.default_timeout_ms) / 1000, self.effects.lease_s + 1)
-        left = call.seconds_left() if call.seconds_left is not None else None
-        return patience if left is None else min(patience, left)
+        left_s = call.seconds_left() if call.seconds_left is not None else None
+        return patience if left_s is None else min(patience, left_s)
 
-    async def _run(self, call: Call, rest: Rest, effect: Effect | NewEffect, *, earlier: str = "") -> ToolResult:
+    async def _run_claimed(
+        self, call: Call, rest: Rest, effect: Effect | NewEffect, *, earlier: str = ""
+    ) -> ToolResult:
         """Run the tool, and record the outcome before reporting it.
 
         Args:
@@ -187,10 +191,10 @@ class ClaimEffect:
         """
         if not self.effects.is_held():  # the process was suspended for so long that another may have taken over
             stood_still = "Not executed: the process stood still before the tool was started"
-            return await self._not_begun(call, effect, ToolResult.failed(call.name, stood_still), earlier)
+            return await self._release_unstarted(call, effect, ToolResult.failed(call.name, stood_still), earlier)
         call.claimed = effect
         # Set before the tool starts: its thread may finish at any moment, even after the wait for it has ended.
-        call.late = lambda value, error: self._late(effect, value, error)
+        call.on_late_result = lambda value, error: self._record_late_result(effect, value, error)
         call.handle, call.remember = effect.handle, lambda handle: self._remember(call, effect, handle)
         try:
             result = await rest()
@@ -202,19 +206,19 @@ class ClaimEffect:
                 if isinstance(error, asyncio.CancelledError)
                 else repr(error)
             )
-            acted = call.may_have_acted or (call.began and not nothing_done(error))
-            await self._broken_off(effect, why, may_have_acted=acted or bool(earlier))
+            acted = call.may_have_acted or (call.has_started and not nothing_done(error))
+            await self._record_interruption(effect, why, may_have_acted=acted or bool(earlier))
             raise
-        if not call.began:
-            return await self._not_begun(call, effect, result, earlier)
-        is_answer = effect.handle is not None and call.says_it_failed  # of the job that the earlier call started
+        if not call.has_started:
+            return await self._release_unstarted(call, effect, result, earlier)
+        is_answer = effect.handle is not None and call.has_reported_failure  # of the job that the earlier call started
         is_done = result.success or call.has_returned
         # A plain failure proves only that this attempt did nothing. The earlier one may have acted, unless the tool has
         # asked about the job of that one.
-        if not is_done and not call.unsure and not is_answer:
-            call.unsure = earlier
-        if call.unsure:
-            return await self._finish(call, effect, "unknown", self._unknown_now(call, result))
+        if not is_done and not call.uncertainty and not is_answer:
+            call.uncertainty = earlier
+        if call.uncertainty:
+            return await self._finish(call, effect, "unknown", self._mark_unknown(call, result))
         return await self._finish(call, effect, "done" if is_done else "failed", result)
 
     async def _remember(self, call: Call, effect: Effect | NewEffect, handle: Any) -> None:
@@ -239,12 +243,14 @@ class ClaimEffect:
             raise EffectUnknownError(f"its handle could not be recorded: {error.public_text}") from error
         call.handle = text
 
-    async def _not_begun(self, call: Call, effect: Effect | NewEffect, result: ToolResult, earlier: str) -> ToolResult:
+    async def _release_unstarted(
+        self, call: Call, effect: Effect | NewEffect, result: ToolResult, earlier: str
+    ) -> ToolResult:
         """Give back the claim of a call that was refused further inside, if no earlier attempt can have acted."""
         # That this attempt was refused is no evidence about the earlier one.
         if earlier:
-            call.unsure = earlier
-            return await self._finish(call, effect, "unknown", self._unknown_now(call, result))
+            call.uncertainty = earlier
+            return await self._finish(call, effect, "unknown", self._mark_unknown(call, result))
         call.claimed = None
         try:
             await self.effects.release(effect, self.mask(result.error or "a plugin answered in its place"))
@@ -252,7 +258,7 @@ class ClaimEffect:
             call.note(f"it could not be recorded yet that the tool was not started: {error.public_text}")
         return result
 
-    async def _broken_off(self, effect: Effect | NewEffect, why: str, *, may_have_acted: bool) -> None:
+    async def _record_interruption(self, effect: Effect | NewEffect, why: str, *, may_have_acted: bool) -> None:
         try:
             if may_have_acted:
                 await self.effects.finish(effect, "unknown", None, why)
@@ -275,9 +281,9 @@ class ClaimEffect:
             and self.effects.end_new(effect, state, result)
         ):
             return result
-        note = self.mask(call.unsure) if call.unsure else ""
+        note = self.mask(call.uncertainty) if call.uncertainty else ""
         try:
-            kept = None if state == "unknown" else self._kept(result)
+            kept = None if state == "unknown" else self._stored_text(result)
             if not await self.effects.finish(effect, state, kept, note):
                 call.note(f"effect {effect.key[:8]}: another process has taken it over, or somebody has settled it")
             return result
@@ -291,7 +297,7 @@ class ClaimEffect:
             text = f"'{call.name}' took effect, but that could not be recorded, so its result is withheld"
             return ToolResult.failed(call.name, text, hint=f"{error.public_text}. {_DO_NOT_REPEAT}")
 
-    def _late(self, effect: Effect | NewEffect, value: Any, error: BaseException | None) -> None:
+    def _record_late_result(self, effect: Effect | NewEffect, value: Any, error: BaseException | None) -> None:
         """Record the outcome of a thread that finished after its time had run out."""
         if error is None:
             # Closed without running: its body belongs on the event loop, where the call has ended.
@@ -305,9 +311,9 @@ class ClaimEffect:
             return
         else:
             result, state = self.outcomes.of_error(effect.tool, error), "failed"
-        self.effects.finish_late(effect, state, self._kept(result))
+        self.effects.finish_late(effect, state, self._stored_text(result))
 
-    async def _recover(self, call: Call, rest: Rest, wanted: EffectCall, lost: Effect) -> ToolResult:
+    async def _recover_lost(self, call: Call, rest: Rest, effect_call: EffectCall, lost: Effect) -> ToolResult:
         """Recover a claim whose owner died, or recorded it as unknown: its tool may or may not have taken effect."""
         tool = call.tool
         assert tool is not None
@@ -317,59 +323,59 @@ class ClaimEffect:
                 # Written with the lost claim's fence: if its owner lives after all, or another process was faster, this
                 # changes nothing, and the row is read again.
                 await self.effects.ledger.finish(lost.key, lost.fence, state="unknown", result=None, note=why)
-                return await self._once(call, rest)
+                return await self._run_once(call, rest)
             # Taking over raises the fence, so that an owner that was only suspended can no longer write to the row.
-            claim = await self.effects.claim(wanted, take_over=True)
+            claim = await self.effects.claim(effect_call, take_over=True)
         except StorageError as error:
-            return self._not_recorded(call, error)
+            return self._refuse_unrecorded(call, error)
         if claim.outcome != "yours":  # another process was faster
-            return await self._once(call, rest)
+            return await self._run_once(call, rest)
         # The strongest evidence first: the job itself, then the target's own memory of the key, then ``verify``.
         if claim.effect.handle is not None:
             call.note("an earlier call broke off: the tool asks about the job that it started")
             earlier = "an earlier call broke off, and the job that it started could not be asked about"
-            return await self._run(call, rest, claim.effect, earlier=earlier)
+            return await self._run_claimed(call, rest, claim.effect, earlier=earlier)
         if lost.honours_key and tool.honours_key:
             call.note("an earlier call broke off: it is made again, with the same key")
             earlier = "an earlier call broke off, and making it again with the same key failed"
-            return await self._run(call, rest, claim.effect, earlier=earlier)
-        return await self._verified(call, rest, claim.effect)
+            return await self._run_claimed(call, rest, claim.effect, earlier=earlier)
+        return await self._run_if_unverified(call, rest, claim.effect)
 
-    async def _verified(self, call: Call, rest: Rest, effect: Effect) -> ToolResult:
+    async def _run_if_unverified(self, call: Call, rest: Rest, effect: Effect) -> ToolResult:
         """Ask the tool's ``verify`` whether an earlier call took effect; run the tool if it did not."""
         assert call.tool is not None
         assert call.tool.verify is not None
         assert call.runner is not None
         name = call.tool.verify
         tool = self.registry.get(name, beside=call.tool)
-        known = tool.parameters.get("properties", {}) if tool is not None else {}
-        given = {key: value for key, value in call.arguments.items() if key in known}
-        if "key" in known:
-            given["key"] = call.key
+        accepted = tool.parameters.get("properties", {}) if tool is not None else {}
+        arguments = {key: value for key, value in call.arguments.items() if key in accepted}
+        if "key" in accepted:
+            arguments["key"] = call.key
         try:
             # A path of its own: under the same path, the question would claim the effect that it is about.
-            asking = call.child(name, given, path=f"{call.path}/verify", tool=tool)
+            asking = call.child(name, arguments, path=f"{call.path}/verify", tool=tool)
             asking.approve = False  # the call it asks about has been approved, and this one is FlexChat's own
             answer = await call.runner.run(asking)
         except BaseException:
             # The claim is ours by now. Released, it would look as if the tool had never run.
             why = f"an earlier call broke off, and {name} had not said yet whether it took effect"
-            await self._broken_off(effect, why, may_have_acted=True)
+            await self._record_interruption(effect, why, may_have_acted=True)
             raise
-        said = answer.result if answer.success and isinstance(answer.result, dict) else {}
+        verdict = answer.result if answer.success and isinstance(answer.result, dict) else {}
         # Only a literal true or false decides. Any other answer leaves the effect unknown.
-        done = said.get("done")
+        done = verdict.get("done")
         if done is False:
             call.note(f"an earlier call broke off: {name} says that it did not take effect, so it is made again")
-            return await self._run(call, rest, effect)
+            return await self._run_claimed(call, rest, effect)
         if done is True:
             call.note(f"an earlier call broke off: {name} says that it took effect")
-            result = ToolResult(success=True, tool_name=call.name, result=said.get("result", {"done": True}))
+            result = ToolResult(success=True, tool_name=call.name, result=verdict.get("result", {"done": True}))
             return await self._finish(call, effect, "done", result)
-        call.unsure = f"an earlier call broke off, and {name} cannot tell"
-        return await self._finish(call, effect, "unknown", self._unknown(call, call.unsure, effect))
+        call.uncertainty = f"an earlier call broke off, and {name} cannot tell"
+        return await self._finish(call, effect, "unknown", self._unknown(call, call.uncertainty, effect))
 
-    def _ended(self, call: Call, effect: Effect) -> ToolResult:
+    def _earlier_outcome(self, call: Call, effect: Effect) -> ToolResult:
         """Return the outcome of an earlier call."""
         call.facts["effect"] = {"key": effect.key, "state": effect.state}
         if effect.state == "unknown":
@@ -389,19 +395,19 @@ class ClaimEffect:
         text = f"It is unknown whether '{call.name}' took effect: {why}. {_DO_NOT_REPEAT}."
         return ToolResult.failed(call.name, text, hint=_WHERE if self.effects.is_kept else None)
 
-    def _unknown_now(self, call: Call, result: ToolResult) -> ToolResult:
+    def _mark_unknown(self, call: Call, result: ToolResult) -> ToolResult:
         """Return the failure of a tool that has just broken off: its own text, which may be specified, and advice."""
         call.facts["effect"] = {"key": call.key, "state": "unknown"}
         call.note("the effect is unknown" + (f": {_WHERE}" if self.effects.is_kept else ""))
-        said = f"it is unknown whether '{call.name}' took effect. {_DO_NOT_REPEAT}"
-        return attrs.evolve(result, hint=f"{result.hint}; {said}" if result.hint else said)
+        advice = f"it is unknown whether '{call.name}' took effect. {_DO_NOT_REPEAT}"
+        return attrs.evolve(result, hint=f"{result.hint}; {advice}" if result.hint else advice)
 
-    def _not_recorded(self, call: Call, error: StorageError) -> ToolResult:
+    def _refuse_unrecorded(self, call: Call, error: StorageError) -> ToolResult:
         call.claimed = None
         text = f"Not executed: '{call.name}' changes something, and its start could not be recorded"
         return ToolResult.failed(call.name, text, hint=self.mask(error.public_text))
 
-    def _wanted(self, call: Call) -> EffectCall:
+    def _describe_call(self, call: Call) -> EffectCall:
         assert call.tool is not None
         return self._describe(call.turn, call.path, call.tool, call.arguments)
 
@@ -425,9 +431,11 @@ class ClaimEffect:
         effect = claimed_anew(call, None, self.effects.owner, time_text(row.started_at))
         if row.result is None:
             return effect
-        return attrs.evolve(effect, state=row.state, result=self._kept(row.result), ended_at=time_text(row.ended_at))
+        return attrs.evolve(
+            effect, state=row.state, result=self._stored_text(row.result), ended_at=time_text(row.ended_at)
+        )
 
-    def _kept(self, result: ToolResult) -> str:
+    def _stored_text(self, result: ToolResult) -> str:
         """Return a result as the ledger keeps it: without secrets, and cut to size."""
         text = result_to_json(_without_large_media(result))
         if self.mask(text) != text:
@@ -457,7 +465,7 @@ class Recall:
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Look only if the call did not get as far as the ledger."""
         result = await rest()
-        if call.is_new or call.began or call.claimed is not None:
+        if call.is_new or call.has_started or call.claimed is not None:
             return result
         try:
             return await self.claim.made_before(call) or result

@@ -104,7 +104,7 @@ class Effects:
         # Measured before the request: the ledger starts the lease later, so our idea of its end is never too late.
         asked_at, is_ours = seconds_since_boot(), False
         try:
-            claim, cancelled = await self._to_its_end(
+            claim, cancelled = await self._finish_uncancelled(
                 self.ledger.claim(call, owner=self.owner, lease_s=self.lease_s, take_over=take_over)
             )
             is_ours = claim.outcome == "yours"
@@ -131,10 +131,12 @@ class Effects:
             StorageError: It could not be written.
         """
         effect = _effect(row)
-        written, cancelled = await self._to_its_end(self.ledger.remember(effect.key, effect.fence, handle=handle))
+        is_written, cancelled = await self._finish_uncancelled(
+            self.ledger.remember(effect.key, effect.fence, handle=handle)
+        )
         if cancelled is not None:
             raise cancelled
-        return written
+        return is_written
 
     def is_held(self) -> bool:
         """Return whether our claims are certain not to have been taken over."""
@@ -162,11 +164,11 @@ class Effects:
 
         async def settle() -> None:
             try:
-                written = await self.ledger.finish(effect.key, effect.fence, state=state, result=result)
+                is_written = await self.ledger.finish(effect.key, effect.fence, state=state, result=result)
             except StorageError as error:
                 log.error("tool %s: it answered late (%s), which could not be recorded: %s", effect.tool, state, error)
                 return
-            what = "it answered late" if written else "it answered too late: its effect had already been settled"
+            what = "it answered late" if is_written else "it answered too late: its effect had already been settled"
             log.warning("tool %s: %s: %s (effect %s)", effect.tool, what, state, effect.key[:8])
 
         self._in_background(settle())
@@ -181,11 +183,11 @@ class Effects:
 
     async def _write(self, write: Write) -> bool:
         if self.local is not None:  # memory never waits, so that nothing can come meanwhile, and no lease is needed
-            written = await write()
+            is_written = await write()
             self._forget_old()
-            return written
+            return is_written
         try:
-            written, cancelled = await self._to_its_end(write())
+            is_written, cancelled = await self._finish_uncancelled(write())
         except (StorageError, asyncio.CancelledError):
             # The call ends here, the claim does not: its lease is renewed until the outcome is on record, so that no
             # other process takes it for lost.
@@ -198,7 +200,7 @@ class Effects:
         self._forget_old()
         if cancelled is not None:
             raise cancelled
-        return written
+        return is_written
 
     async def _until_written(self, write: Write) -> None:
         """Retry a write while the claim stays ours; once more when this is closed."""
@@ -218,7 +220,7 @@ class Effects:
         finally:
             self._ended()
 
-    async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
+    async def _finish_uncancelled(self, work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
         """Await work that a cancellation must not stop; return its result, and the cancellation if one arrived.
 
         Raises:

@@ -125,7 +125,7 @@ class ToolManager:
                 Surroundings(
                     registry=self._registry,
                     table=self.table,
-                    adjust=self._adjusted,
+                    adjust=self._adjust,
                     adjusted=self._adjusting.keys(),
                     mask=self._parts.mask,
                     create_fetcher=create_fetcher,
@@ -147,7 +147,7 @@ class ToolManager:
             ToolDefinitionError: One of them is not a tool, or its name is taken.
         """
         for item in tools:
-            tool = self._offered_tool(item) if isinstance(item, str) else self._adjusted(as_definition(item))
+            tool = self._offered_tool(item) if isinstance(item, str) else self._adjust(as_definition(item))
             self._registry.register(tool)
 
     def with_tools(self, tools: Iterable[ToolLike]) -> ToolManager:
@@ -203,22 +203,24 @@ class ToolManager:
         return default_timeout_ms(self.table)
 
     def _wants_tools(self, rule: ResponseRule) -> bool:
-        wanted = rule.tools.enabled if rule.tools is not None else self.table.apply_globally
-        return wanted and self.is_enabled()
+        is_enabled = rule.tools.enabled if rule.tools is not None else self.table.apply_globally
+        return is_enabled and self.is_enabled()
 
     def _definition(self, entry: ToolEntry, structured: Implementation | None) -> ToolDefinition:
         if entry.implementation is None:
-            return self._switched_on(entry)
-        made = structured or Implementation(type=entry.implementation.type, settings=entry.implementation.settings)
-        usual = self._usual(made)
-        effect = entry.effect or usual.get("effect", "write")
-        honours_key = usual.get("honours_key", False) if entry.honours_key is None else entry.honours_key
-        timeouts_ms = (entry.timeout_ms, entry.implementation.timeout_ms, usual.get("timeout_ms"))
+            return self._enabled_tool(entry)
+        implementation = structured or Implementation(
+            type=entry.implementation.type, settings=entry.implementation.settings
+        )
+        defaults = self._defaults(implementation)
+        effect = entry.effect or defaults.get("effect", "write")
+        honours_key = defaults.get("honours_key", False) if entry.honours_key is None else entry.honours_key
+        timeouts_ms = (entry.timeout_ms, entry.implementation.timeout_ms, defaults.get("timeout_ms"))
         return ToolDefinition(
             name=entry.name,
             description=entry.description or "",
             parameters=entry.parameters or {},
-            implementation=made,
+            implementation=implementation,
             handler=entry.handler,
             timeout_ms=next((limit for limit in timeouts_ms if limit is not None), None),
             exclusive=bool(entry.exclusive),
@@ -231,13 +233,13 @@ class ToolManager:
             retry=entry.implementation.retry if entry.retry is None else entry.retry,
         )
 
-    def _usual(self, made: Implementation) -> Mapping[str, Any]:
+    def _defaults(self, implementation: Implementation) -> Mapping[str, Any]:
         """Return the implementation type's defaults for a tool, which its entry overrides."""
-        kind = self._parts.implementation_types.get(made.type)
-        if kind is None or kind.defaults is None or isinstance(made.settings, Mapping):
+        kind = self._parts.implementation_types.get(implementation.type)
+        if kind is None or kind.defaults is None or isinstance(implementation.settings, Mapping):
             return {}
-        found: Mapping[str, Any] = kind.defaults(made.settings)
-        return found
+        defaults: Mapping[str, Any] = kind.defaults(implementation.settings)
+        return defaults
 
     def _offered_tool(self, name: str) -> ToolDefinition:
         if name not in self._parts.offered:
@@ -245,16 +247,16 @@ class ToolManager:
             raise ToolDefinitionError(f"no plugin offers a tool called {name}{hint}")
         return self._parts.offered[name]
 
-    def _switched_on(self, entry: ToolEntry) -> ToolDefinition:
-        return _changed_by(entry, self._offered_tool(entry.name))
+    def _enabled_tool(self, entry: ToolEntry) -> ToolDefinition:
+        return _apply_entry(entry, self._offered_tool(entry.name))
 
-    def _adjusted(self, tool: ToolDefinition) -> ToolDefinition:
+    def _adjust(self, tool: ToolDefinition) -> ToolDefinition:
         """Apply the entry in tools.registry, if any, to a tool of a source or given in code."""
         entry = self._adjusting.get(tool.name)
-        return tool if entry is None else _changed_by(entry, tool)
+        return tool if entry is None else _apply_entry(entry, tool)
 
 
-def _changed_by(entry: ToolEntry, tool: ToolDefinition) -> ToolDefinition:
+def _apply_entry(entry: ToolEntry, tool: ToolDefinition) -> ToolDefinition:
     """Apply an entry of tools.registry to a ready-made tool."""
     changes: dict[str, Any] = {
         "description": entry.description,

@@ -58,7 +58,7 @@ class Outcomes:
                     return attrs.evolve(
                         answer, result=plain, encoded=encoded, notes=notes, media=media, left_out=(*left_out, *words)
                     )
-                error, hint = (self.mask.mask_given(_as_text(said)) for said in (answer.error, answer.hint))
+                error, hint = (self.mask.mask_given(_as_text(text)) for text in (answer.error, answer.hint))
                 return attrs.evolve(
                     answer,
                     error=error or "The call was refused",
@@ -137,7 +137,7 @@ _BROKEN_OFF = (
     BrokenPipeError,
     asyncio.CancelledError,
 )
-_DEEPEST = 10  # causes of causes of an error
+_MAX_CAUSES = 10  # causes of causes of an error
 
 
 def nothing_done(error: BaseException | None) -> bool:
@@ -152,7 +152,7 @@ def doubt(error: BaseException) -> str:
     a broken connection leaves the effect open, however a client wraps it.
     """
     cause: BaseException | None = error
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_CAUSES):
         if cause is None or nothing_done(cause):
             return ""  # it knows better than what caused it
         if isinstance(cause, _BROKEN_OFF):
@@ -170,11 +170,11 @@ def retry_after(error: BaseException) -> float | None:
     The error decides it (``retryable``, ``retry_after_s``) or, without such a mark, whether a connection or an answer
     failed to arrive.
     """
-    said = getattr(error, "retryable", None) if isinstance(error, FlexChatError) else None
-    if said is not None:
-        return (getattr(error, "retry_after_s", None) or 0.0) if said else None
+    is_retryable = getattr(error, "retryable", None) if isinstance(error, FlexChatError) else None
+    if is_retryable is not None:
+        return (getattr(error, "retry_after_s", None) or 0.0) if is_retryable else None
     cause: BaseException | None = error
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_CAUSES):
         if cause is None:
             return None
         if isinstance(cause, _TRANSIENT):
@@ -183,7 +183,7 @@ def retry_after(error: BaseException) -> float | None:
     return None
 
 
-def _as_text(said: Any) -> str:
-    if isinstance(said, BaseException):
-        return error_text(said)
-    return "" if said is None else str(said)
+def _as_text(value: Any) -> str:
+    if isinstance(value, BaseException):
+        return error_text(value)
+    return "" if value is None else str(value)

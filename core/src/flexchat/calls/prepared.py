@@ -51,10 +51,10 @@ class PreparedTools:
         Raises:
             ToolError: Nothing installed can run it, or not with its settings.
         """
-        known = self._known.get((tool.source, tool.name))
+        entry = self._known.get((tool.source, tool.name))
         # Compared by identity: a source may offer a new definition under the same name.
-        if known is not None and known[0] is tool:
-            return known[1]
+        if entry is not None and entry[0] is tool:
+            return entry[1]
         implementation = self._types.get(tool.implementation.type)
         if implementation is None:
             name, there = tool.implementation.type, ", ".join(self._types) or "none"
@@ -73,7 +73,7 @@ class PreparedTools:
         self, settings: Mapping[str, Any], implementation: ImplementationType, tool: ToolDefinition
     ) -> tuple[Any, Any]:
         """Return the settings of a tool made in code or by a plugin; those from a config arrive structured."""
-        made, problems = structured_settings(settings, implementation, tool, self._handlers)
+        structured, problems = structured_settings(settings, implementation, tool, self._handlers)
         if problems:
             raise ToolError(f"implementation of type {implementation.name}: {'; '.join(problems)}")
-        return made
+        return structured

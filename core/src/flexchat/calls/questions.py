@@ -34,7 +34,7 @@ RecallQuestion = Callable[[Call, Question], tuple[Question, Reply | None]]
 """Returns the question as it was asked before the turn was interrupted, and its reply, if it had one by then."""
 
 
-async def _untold(call: Call, question: Question, reply: Reply | None) -> None:
+async def _report_nothing(call: Call, question: Question, reply: Reply | None) -> None:
     pass
 
 
@@ -43,7 +43,7 @@ def _as_new(call: Call, question: Question) -> tuple[Question, Reply | None]:
 
 
 @attrs.frozen(kw_only=True)
-class Asking:
+class QuestionBroker:
     """How the calls of a turn, or a call of a program, ask a person.
 
     Attributes:
@@ -57,7 +57,7 @@ class Asking:
     on_question: OnQuestion | None = None
     limit_s: float = 300.0
     stopped: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-    tell: TellQuestion = _untold
+    tell: TellQuestion = _report_nothing
     recall: RecallQuestion = _as_new
 
     async def __call__(self, call: Call, question: Question) -> Reply:

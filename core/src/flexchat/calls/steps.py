@@ -56,7 +56,7 @@ MAX_APPROVAL_CHARS = 16_384
 
 
 @attrs.frozen
-class Told:
+class ReportCall:
     """Reports the start and the outcome of every call, even if the tool is unknown or the call refused."""
 
     name: ClassVar[str] = "report"
@@ -75,8 +75,8 @@ class Told:
         result = self.outcomes.finished(call, await rest(), started)
         await tell(call, result)
         if log.isEnabledFor(logging.DEBUG):
-            said = self.mask(repr(call.arguments))
-            log.debug("tool %s(%s): success=%s, %d ms", call.name, said, result.success, result.execution_time_ms)
+            arguments = self.mask(repr(call.arguments))
+            log.debug("tool %s(%s): success=%s, %d ms", call.name, arguments, result.success, result.execution_time_ms)
         return result
 
 
@@ -112,21 +112,21 @@ class LookUp:
 
     def _not_found(self, call: Call) -> ToolResult:
         """Return the specified error; its hint names the tool that may have been meant, and those that exist."""
-        names, meant = self.registry.names(), call.name
+        names, name = self.registry.names(), call.name
         if call.offered is not None:  # a model asks: it knows the tools it was offered, under the names it was given
-            known = call.offer or self.registry
-            names = tuple(known.wire_name(name) for name in known.names() if name in call.offered)
-            meant = known.wire_name(call.name)
+            offer = call.offer or self.registry
+            names = tuple(offer.wire_name(name) for name in offer.names() if name in call.offered)
+            name = offer.wire_name(call.name)
         elif several := self.registry.sources_with(call.name):
             hint = f"several tool sources have one ({', '.join(several)}): give one of them a prefix"
-            return ToolResult.failed(call.name, f"Tool '{meant}' not found", hint=hint)
-        shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
-        close = nearest(meant, names)
+            return ToolResult.failed(call.name, f"Tool '{name}' not found", hint=hint)
+        listed = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
+        close = nearest(name, names)
         hint = f"did you mean '{close}'? " if close is not None else ""
-        hint += f"available tools: {shown or 'none'}"
+        hint += f"available tools: {listed or 'none'}"
         if call.offered is None and self.sources is not None:  # else it is among the turn's warnings
             hint = "; ".join([hint, *self.sources.missing()])
-        return ToolResult.failed(call.name, f"Tool '{meant}' not found", hint=hint)
+        return ToolResult.failed(call.name, f"Tool '{name}' not found", hint=hint)
 
 
 @attrs.frozen
@@ -195,18 +195,18 @@ class Approve:
     name: ClassVar[str] = "approve"
     stage: ClassVar[Stage] = "approve"
     mask: Mask
-    has_begun: Callable[[Call], Awaitable[bool]]
+    was_claimed: Callable[[Call], Awaitable[bool]]
 
     def __call__(self, call: Call, rest: Rest) -> Coroutine[Any, Any, ToolResult]:
         """Let calls of other tools pass straight through."""
         assert call.tool is not None
-        return self._asked(call, rest) if call.approve or call.tool.approve else rest()
+        return self._ask_person(call, rest) if call.approve or call.tool.approve else rest()
 
-    async def _asked(self, call: Call, rest: Rest) -> ToolResult:
+    async def _ask_person(self, call: Call, rest: Rest) -> ToolResult:
         # A resumed turn must not ask again about a call that was approved before.
-        if await self.has_begun(call):  # a refusal would deny what may have happened
+        if await self.was_claimed(call):  # a refusal would deny what may have happened
             return await rest()
-        reply = await call.ask(self._question(call))
+        reply = await call.ask(self._approval_question(call))
         if reply.action == "accept":
             call.note("approved")
             return await rest()
@@ -215,15 +215,15 @@ class Approve:
         text = f"Not executed: a person must approve '{call.name}', and nobody approved this call"
         return ToolResult.failed(call.name, text, hint=reply.why or "the question was closed without an answer")
 
-    def _question(self, call: Call) -> str:
+    def _approval_question(self, call: Call) -> str:
         """Return the question: invisible characters are escaped, and an omission states how much is missing."""
         if not call.arguments:
             return f"Run {call.name} without arguments?"
-        written = printable(json.dumps(self.mask.data(call.arguments), ensure_ascii=False, default=repr))
-        missing = len(written) - MAX_APPROVAL_CHARS
+        text = printable(json.dumps(self.mask.data(call.arguments), ensure_ascii=False, default=repr))
+        missing = len(text) - MAX_APPROVAL_CHARS
         if missing <= 0:
-            return f"Run {call.name} with {written}?"
-        return f"Run {call.name} with {written[:MAX_APPROVAL_CHARS]} … and {missing:,} more characters?"
+            return f"Run {call.name} with {text}?"
+        return f"Run {call.name} with {text[:MAX_APPROVAL_CHARS]} … and {missing:,} more characters?"
 
 
 @attrs.frozen
@@ -241,15 +241,15 @@ class Run:
     sources: ToolSources | None = None
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
-        """Set call.began; rest is not awaited, because nothing is further inside."""
+        """Set call.has_started; rest is not awaited, because nothing is further inside."""
         # Claim and approval were for one run. A second one would have neither.
-        if call.began:
+        if call.has_started:
             return ToolResult.failed(call.name, "Not executed: this call has been run already")
         result, wish_s = await self._attempt(call)
         assert call.tool is not None
         retry = call.tool.retry
         # Retried inside the claim: the attempts are one effect, with one key and one row.
-        if retry is None and call.unsure and call.tool.honours_key:
+        if retry is None and call.uncertainty and call.tool.honours_key:
             retry, wish_s = _WITH_KEY, wish_s or 0.0  # its answer was lost: the key makes a repetition safe
         if wish_s is not None and retry is not None and call.tool.may_repeat:
             return await self._again(call, retry, result, wish_s)
@@ -261,7 +261,7 @@ class Run:
         Args:
             result, wish_s: How the first attempt ended; see _attempt.
         """
-        attempts, earlier = 1, call.unsure
+        attempts, earlier = 1, call.uncertainty
         while wish_s is not None and (wait_s := retry.wait_s(attempts, wish_s)) is not None:
             left_s = call.seconds_left() if call.seconds_left is not None else None
             if left_s is not None and left_s <= wait_s:
@@ -269,11 +269,11 @@ class Run:
             call.note(f"attempt {attempts} of {retry.max_attempts} failed: {result.explained()}")
             log.warning("tool %s: trying again in %.1f s", call.name, wait_s)
             await asyncio.sleep(wait_s)
-            attempts, call.unsure = attempts + 1, ""
+            attempts, call.uncertainty = attempts + 1, ""
             result, wish_s = await self._attempt(call)
             if result.success:
                 return result
-            earlier = call.unsure = call.unsure or earlier  # an earlier attempt may have taken effect
+            earlier = call.uncertainty = call.uncertainty or earlier  # an earlier attempt may have taken effect
         return result
 
     async def _attempt(self, call: Call) -> tuple[ToolResult, float | None]:
@@ -302,8 +302,8 @@ class Run:
             made_for=call,
         )
         # From here on the tool may act: a call that ends without an outcome is unknown, no longer refused.
-        call.began, call.attempts, deadline = True, call.attempts + 1, Deadline(limit_ms / 1000)
-        call.says_it_failed = call.has_returned = False
+        call.has_started, call.attempts, deadline = True, call.attempts + 1, Deadline(limit_ms / 1000)
+        call.has_reported_failure = call.has_returned = False
         changing: Call | None = call if tool.effect == "write" else None
         while changing is not None:  # the calls of the tools that call this one, which may end before it does
             changing.begun_effect, changing = call.key, changing.parent
@@ -324,15 +324,15 @@ class Run:
                 text = f"Tool execution timed out after {limit_ms}ms"
                 if nothing_done(error.__cause__):
                     return ToolResult.failed(call.name, text, hint="nothing had been sent yet"), 0.0
-                call.unsure = f"it was not finished after {limit_ms} ms"
+                call.uncertainty = f"it was not finished after {limit_ms} ms"
                 return ToolResult.failed(call.name, text, hint=_left_behind(error)), 0.0
             if call.has_returned:
                 return self.outcomes.of_unreadable(call.name, error, is_write=tool.effect == "write"), None
-            call.unsure = doubt(error)
-            call.says_it_failed = isinstance(error, ToolError) and not call.unsure
+            call.uncertainty = doubt(error)
+            call.has_reported_failure = isinstance(error, ToolError) and not call.uncertainty
             return self.outcomes.of_error(call.name, error), retry_after(error)
         finally:
-            call.may_have_acted = call.may_have_acted or bool(call.unsure)
+            call.may_have_acted = call.may_have_acted or bool(call.uncertainty)
             current_call.reset(token)
             call.deadline = None
             del deadline  # breaks a cycle: it holds the task, the task its error, the error this frame

@@ -19,7 +19,7 @@ def tool_notes(config: Config, manager: ToolManager, llms: Llms) -> Iterator[tup
     yield from manager.sources.notes()
     if manager.sources.by_name:
         yield from _unknown_names(config, manager)
-    yield from _too_dear(config, manager, llms)
+    yield from _expensive_rules(config, manager, llms)
 
 
 def clashes(config: Config, manager: ToolManager) -> Iterator[tuple[Place, str]]:
@@ -36,7 +36,7 @@ def _unknown_names(config: Config, manager: ToolManager) -> Iterator[tuple[Place
     registry = manager.get_registry()
     unopened = [state.name for state in manager.sources.states() if not state.accepted]
 
-    def said(name: str) -> str:
+    def describe_unknown(name: str) -> str:
         if unopened:
             them = ", ".join(unopened)
             return f"no tool is called '{name}' yet; it may come from a source that was never opened: {them}"
@@ -45,18 +45,18 @@ def _unknown_names(config: Config, manager: ToolManager) -> Iterator[tuple[Place
     for index, rule in enumerate(config.responses):
         for at, name in enumerate((rule.tools and rule.tools.allowed_tools) or ()):
             if not registry.has(name) and not name.endswith("/*"):
-                yield ("responses", index, "tools", "allowed_tools", at), said(name)
+                yield ("responses", index, "tools", "allowed_tools", at), describe_unknown(name)
     for index, entry in enumerate(config.tools.registry):
         path: Place = ("tools", "registry", index)
         tool = registry.get(entry.name)
         if tool is None and entry.implementation is None:
-            yield (*path, "name"), said(entry.name)
+            yield (*path, "name"), describe_unknown(entry.name)
         trouble = verify_trouble(tool, registry) if tool is not None else None
         if trouble is not None:
             yield (*path, "verify"), trouble
 
 
-def _too_dear(config: Config, manager: ToolManager, llms: Llms) -> Iterator[tuple[Place, str]]:
+def _expensive_rules(config: Config, manager: ToolManager, llms: Llms) -> Iterator[tuple[Place, str]]:
     budget = config.tools.budget_tokens
     for index, rule in enumerate(config.responses):
         offered = manager.offered_to(rule)

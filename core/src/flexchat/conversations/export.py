@@ -26,8 +26,8 @@ _FENCE = "```"
 
 def to_json(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> dict[str, Any]:
     """Return all stored data of a conversation as JSON data."""
-    told = [{**turn_to_dict(turn), "status": turn.status, "cost": turn.cost.to_dict()} for turn in turns]
-    return {**info.to_dict(), "cost": Cost.total(turn.cost for turn in turns).to_dict(), "turns": told}
+    turn_data = [{**turn_to_dict(turn), "status": turn.status, "cost": turn.cost.to_dict()} for turn in turns]
+    return {**info.to_dict(), "cost": Cost.total(turn.cost for turn in turns).to_dict(), "turns": turn_data}
 
 
 def to_markdown(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> str:

@@ -29,8 +29,8 @@ def open_ledger(
     """
     if table.store == "memory" or (table.store is None and conversations is None):
         return None
-    written = reading.document.data.get("conversations")
-    provider = written.get("provider", DEFAULT_PROVIDER) if isinstance(written, Mapping) else None
+    table_data = reading.document.data.get("conversations")
+    provider = table_data.get("provider", DEFAULT_PROVIDER) if isinstance(table_data, Mapping) else None
     if table.store in (None, provider):
         make = getattr(conversations, "ledger", None)
         if make is not None:
@@ -45,9 +45,9 @@ def open_ledger(
     elif name == provider:
         text = f"'{provider}' keeps conversations but no effects: write '{DEFAULT_PROVIDER}' or 'memory'"
     else:
-        known = dict.fromkeys(("memory", DEFAULT_PROVIDER, *([provider] if isinstance(provider, str) else ())))
-        hint = did_you_mean(name, known)
-        text = f"effects can be kept in {', '.join(known)}, not in '{name}'{hint}"
+        stores = dict.fromkeys(("memory", DEFAULT_PROVIDER, *([provider] if isinstance(provider, str) else ())))
+        hint = did_you_mean(name, stores)
+        text = f"effects can be kept in {', '.join(stores)}, not in '{name}'{hint}"
         if not hint:
             text += "; another store can keep them only if it keeps the conversations too"
     reading.problem(("tools", "effects", "store"), text)

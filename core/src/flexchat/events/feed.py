@@ -26,7 +26,7 @@ class Feed:
         self._ended = False
         self._error: BaseException | None = None
 
-    def put(self, event: Any) -> bool:
+    def add(self, event: Any) -> bool:
         """Add an event; return whether the turn must wait for its reader (``room``) before the next one."""
         self._events.append(event)
         if self._reader is not None:

@@ -27,7 +27,7 @@ def characters(event: Any) -> int:
 
 
 class EventLog(Generic[T]):
-    """Keeps the events of one turn, as a Listener of its sink; ``after`` reads them from any number on.
+    """Keeps the events of one turn, added by its sink; ``after`` reads them from any number on.
 
     Beyond the limits, the oldest events are forgotten, at least a quarter of them at once.
 
@@ -45,8 +45,8 @@ class EventLog(Generic[T]):
         "_characters",
         "_delivered",
         "_events",
-        "_most_characters",
-        "_most_events",
+        "_max_characters",
+        "_max_events",
         "_settled",
         "_size",
         "forgotten",
@@ -55,14 +55,14 @@ class EventLog(Generic[T]):
 
     def __init__(
         self,
-        most_events: int = MAX_EVENTS,
-        most_characters: int = MAX_CHARACTERS,
+        max_events: int = MAX_EVENTS,
+        max_characters: int = MAX_CHARACTERS,
         *,
         size: Callable[[T], int] = characters,
         first: int = 1,
     ) -> None:
         self.is_ended = False
-        self._most_events, self._most_characters, self._size = most_events, most_characters, size
+        self._max_events, self._max_characters, self._size = max_events, max_characters, size
         self._events: list[T] = []  # the first has the number forgotten + 1
         self.forgotten = first - 1
         self._characters = 0
@@ -80,14 +80,14 @@ class EventLog(Generic[T]):
         """The last event."""
         return self._events[-1] if self._events else None
 
-    def add(self, number: int, event: T) -> None:
-        """Keep the next event."""
-        assert number == self.number + 1, "events come in the order of their numbers"
+    def add(self, event: T) -> bool:
+        """Keep the next event. Return False: the turn never waits for a reader of the log."""
         self._events.append(event)
         self._characters += self._size(event)
-        if len(self._events) > self._most_events or self._characters > self._most_characters:
+        if len(self._events) > self._max_events or self._characters > self._max_characters:
             self._forget()
         self._wake()
+        return False
 
     def open_answer(self) -> None:
         """Mark the start of an answer: until ``settle``, its pieces may be taken back."""
@@ -158,10 +158,10 @@ class EventLog(Generic[T]):
 
     def _forget(self) -> None:
         # A quarter at once: deleting from the front of a list moves all that is left.
-        most_events, most_characters = self._most_events * 3 // 4, self._most_characters * 3 // 4
+        max_events, max_characters = self._max_events * 3 // 4, self._max_characters * 3 // 4
         count = 0
-        while len(self._events) - count > most_events or (
-            self._characters > most_characters and count < len(self._events) - 1
+        while len(self._events) - count > max_events or (
+            self._characters > max_characters and count < len(self._events) - 1
         ):
             self._characters -= self._size(self._events[count])
             count += 1

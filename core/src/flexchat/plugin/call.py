@@ -184,15 +184,15 @@ class Call:
         checked: The arguments as they passed the check, the same object as ``arguments`` from then on; read-only.
         handle: What the tool has remembered of a job it started, as JSON; of an earlier call if that broke off.
         remember: Keeps a handle; None before the stage "claim", and for tools that change nothing.
-        says_it_failed: Whether the tool itself has reported its failure, with a ToolError.
+        has_reported_failure: Whether the tool itself has reported its failure, with a ToolError.
         has_returned: Whether the tool itself has come to its end, so that it has changed what it changes.
-        unsure: Why it is unknown whether the tool, once started, took effect; empty if that is known.
-        late: Called on the event loop with the outcome of a tool's thread that finished after the wait for it had
-            ended: the value it returned, or the exception it raised.
+        uncertainty: Why it is unknown whether the tool, once started, took effect; empty if that is known.
+        on_late_result: Called on the event loop with the outcome of a tool's thread that finished after the wait for it
+            had ended: the value it returned, or the exception it raised.
         notes: What was adjusted along the way, for people; goes into the result's notes.
         facts: What steps add to the record, by step: JSON data. See ToolCallRecord.facts.
         is_new: Whether this very call cannot have been made before: its place has just been made up.
-        began: Whether the tool itself has been started.
+        has_started: Whether the tool itself has been started.
         begun_effect: The key of the effect that its tool, or one which that called, has begun last; None without one.
         may_have_acted: Whether an attempt has ended such that the tool may have taken effect.
         attempts: How often it has been started.
@@ -221,13 +221,15 @@ class Call:
     parent: Call | None = None
     _path: str = ""
     claimed: Claimed | None = attrs.field(default=None, init=False, repr=False)
-    unsure: str = ""
+    uncertainty: str = ""
     checked: Any = attrs.field(default=None, init=False, repr=False)
     handle: str | None = attrs.field(default=None, init=False, repr=False)
     remember: Callable[[Any], Awaitable[None]] | None = attrs.field(default=None, init=False, repr=False)
-    says_it_failed: bool = attrs.field(default=False, init=False, repr=False)
+    has_reported_failure: bool = attrs.field(default=False, init=False, repr=False)
     has_returned: bool = attrs.field(default=False, init=False, repr=False)
-    late: Callable[[Any, BaseException | None], None] | None = attrs.field(default=None, init=False, repr=False)
+    on_late_result: Callable[[Any, BaseException | None], None] | None = attrs.field(
+        default=None, init=False, repr=False
+    )
     deadline: Deadline | None = attrs.field(default=None, init=False, repr=False)
     questions: int = attrs.field(default=0, init=False, repr=False)
     reported_at: float = attrs.field(default=-math.inf, init=False, repr=False)
@@ -236,7 +238,7 @@ class Call:
     notes: list[str] = attrs.field(factory=list)
     facts: dict[str, Any] = attrs.field(factory=dict)
     is_new: bool = False
-    began: bool = False
+    has_started: bool = False
     begun_effect: str | None = attrs.field(default=None, init=False, repr=False)
     may_have_acted: bool = attrs.field(default=False, init=False, repr=False)
     attempts: int = 0
@@ -326,7 +328,7 @@ class Call:
             RuntimeError: The tool has started or has not been looked up, its effect has been claimed, or the call has
                 already started over MAX_AGAIN times.
         """
-        if self.began:
+        if self.has_started:
             raise RuntimeError("the tool has started: the call cannot start over")
         if self.claimed is not None:
             raise RuntimeError("the effect has been claimed with these arguments: the call cannot start over")

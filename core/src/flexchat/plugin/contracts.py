@@ -521,7 +521,7 @@ class TurnJournal(Protocol):
                 turn has not begun since; or else the key keeps its turn.
         """
 
-    async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
+    async def acquire(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
         """Take up an interrupted turn, and return its new state: running, and this owner's. Of two, one succeeds.
 
         Args:
@@ -539,7 +539,7 @@ class TurnJournal(Protocol):
             error: Why it cannot go on until a person sees to it; empty if it can.
         """
 
-    async def resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
+    async def list_resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return the interrupted turns of all tenants that can go on, oldest first: those without an ``error``."""
 
     async def add_events(self, turn: JournaledTurn, events: Sequence[JournaledEvent], *, forget: int = 0) -> None:
@@ -564,7 +564,7 @@ class TurnJournal(Protocol):
         """
 
     async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
-        """Return a turn with its steps, in order; id as in take.
+        """Return a turn with its steps, in order; id as in acquire.
 
         Raises:
             UnknownTurnError: There is none, or there are several.
@@ -588,7 +588,7 @@ class TurnJournal(Protocol):
             UnknownTurnError: There is no turn ``before``.
         """
 
-    async def waiting(self, conversation: str, *, tenant: str) -> Sequence[str]:
+    async def list_interrupted(self, conversation: str, *, tenant: str) -> Sequence[str]:
         """Return the ids of a conversation's interrupted turns, oldest first. Asked before every turn: be quick."""
 
     def renew(self, owner: str, lease_s: float) -> None:
@@ -939,14 +939,14 @@ class ToolContext:
             raise ValueError("every document that is cited needs a distance, a finite number")
         turn = current_turn.get()
         if turn is not None:
-            turn.found.append(Cited(self.tool.name, store, hits))
+            turn.cited.append(Cited(self.tool.name, store, hits))
 
     async def run_in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run function(*args), the tool's entire work, in a thread; see flexchat.plugin.run_in_thread.
 
         If the tool changes something, its outcome is still recorded after its time has run out.
         """
-        late = self._made_for.late if self._made_for is not None else None
+        late = self._made_for.on_late_result if self._made_for is not None else None
         return await run_in_thread(function, *args, late=late)
 
     async def call(self, handler: ToolHandler, params: Mapping[str, Any]) -> Any:

@@ -40,12 +40,12 @@ class RunningTurn(Protocol):
     """The running turn, as far as plugins need it.
 
     Attributes:
-        found: What tools cited with ToolContext.cite, so that the turn can name its sources.
+        cited: What tools cited with ToolContext.cite, so that the turn can name its sources.
         is_interrupted: Whether it is being stopped so that it goes on later.
     """
 
     info: TurnInfo
-    found: list[Cited]
+    cited: list[Cited]
     is_interrupted: bool
 
     async def earlier_result(self, call_id: str) -> EarlierResult | None:

@@ -21,8 +21,10 @@ from ..domain import (
     RagResults,
     ReasoningPart,
     Round,
+    ToolCall,
     ToolCallRecord,
     ToolMessage,
+    ToolResult,
     Turn,
     TurnInfo,
     TurnResumed,
@@ -31,23 +33,62 @@ from ..domain import (
 from ..domain.prices import Price
 from ..errors import InterruptedTurnError, NestedTurnError
 from ..events.sink import Sink
-from ..plugin.call import Origin
+from ..plugin.call import Call, Origin
 from ..plugin.current import Cited, EarlierResult, RunningCall, current_turn
+from ..plugin.hooks import record_of
 from ..schema.answer_format import AnswerFormat
 from ..tools.registry import ToolRegistry
-from ..tools.results import whole_text
-from .call_round import CallRound
+from ..tools.results import json_facts, whole_text
 from .clock import Clock
 from .journal import Journal
 from .parts import TurnParts
 from .phase_log import PhaseLog
 
-DEEPEST = 5
+MAX_NESTED_TURNS = 5
 """How deep turns may nest; each inner one is started by a tool of the turn around it."""
 
 
+NOT_STARTED = "Not executed: the turn ended before the tool was started"
+_INTERRUPTED = "Interrupted: the turn ended while the tool was running, so what it did is unknown"
+
+
+@attrs.define(eq=False)
+class CallRound:
+    """The calls of one answer while they run.
+
+    Attributes:
+        requested: The calls as the model wrote them.
+        calls: The same calls running; None for one that has not started.
+        records: The outcome of each; None while it runs.
+    """
+
+    requested: Sequence[ToolCall]
+    iteration: int
+    calls: list[Call | None] = attrs.field(init=False)
+    records: list[ToolCallRecord | None] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.calls, self.records = [None] * len(self.requested), [None] * len(self.requested)
+
+    def records_at_end(self, registry: ToolRegistry) -> list[ToolCallRecord]:
+        """Return a record for each call of a turn that ends before all of them have a result."""
+        return [record or self._interrupted_record(index, registry) for index, record in enumerate(self.records)]
+
+    def _interrupted_record(self, index: int, registry: ToolRegistry) -> ToolCallRecord:
+        requested, call = self.requested[index], self.calls[index]
+        name = registry.name_of(requested.name)
+        if call is None:
+            return record_of(requested, name, ToolResult.failed(name, NOT_STARTED), self.iteration, {})
+        # Only a call whose tool was never started may be called not executed: a started one may have acted.
+        result = ToolResult.failed(name, _INTERRUPTED if call.has_started else NOT_STARTED)
+        facts = json_facts(call.facts, name)
+        if call.begun_effect is not None:
+            facts.setdefault("effect", {"key": call.begun_effect, "state": "unknown"})
+        return record_of(requested, name, result, self.iteration, facts)
+
+
 @attrs.define(kw_only=True)
-class Candidates:
+class ModelTarget:
     """Who answers: the model asked, and those that may take over.
 
     Attributes:
@@ -81,25 +122,25 @@ class ActiveTurn:
             Before that, and for a turn that is only closed, all of the chat.
         outer: The turn whose tool started this one; None for a turn started from outside.
         parts: What it uses of its chat.
-        within: The call of that tool.
+        outer_call: The call of that tool.
         origin: Who requests its tool calls.
         rule: The chosen rule, with its index; None until one is chosen.
         rag: What phase 2 found.
-        found: What tools cited with ToolContext.cite.
-        who: Who is asked for the answer; None until a rule is chosen.
-        messages: What is sent to the model; the first ``kept`` were there before this turn.
+        cited: What tools cited with ToolContext.cite.
+        target: Who is asked for the answer; None until a rule is chosen.
+        messages: What is sent to the model; the first ``earlier_count`` were there before this turn.
         has_media: Whether a result among the messages has media.
-        aside: Sent to the model after the messages, but not part of the turn.
-        form: What the answer must be; None for any text.
-        asked_for_form: Whether the last request asked for that form.
-        paused: The text before the model paused and continued: the beginning of its answer.
+        correction: Sent to the model after the messages, but not part of the turn.
+        answer_format: What the answer must be; None for any text.
+        requested_format: Whether the last request asked for that form.
+        paused_text: The text before the model paused and continued: the beginning of its answer.
         result: The result of the last request for the answer.
-        said: The message of that result, until ``add_answer`` moves it to the messages.
+        unsent_answer: The message of that result, until ``add_answer`` moves it to the messages.
         pieces: The pieces of an answer still being written.
-        calling: The calls of the last answer now running; None if there are none.
-        wrote: Whether a tool that must not run twice has run.
+        call_round: The calls of the last answer now running; None if there are none.
+        has_side_effects: Whether a tool that must not run twice has run.
         records: None while no tools are offered.
-        reads_on: Whether the model can read on in a result that is too long to be shown whole.
+        can_read_on: Whether the model can read on in a result that is too long to be shown whole.
         done: The turn in its final form; None until it has ended.
         is_over: Whether all its events have been sent, so that no turn can run inside it any more.
         journal: Where its steps are written; None where conversations are not kept.
@@ -113,28 +154,28 @@ class ActiveTurn:
     sink: Sink
     tools: ToolRegistry
     outer: ActiveTurn | None = None
-    within: RunningCall | None = None
+    outer_call: RunningCall | None = None
     origin: Origin = "model"
-    form: AnswerFormat | None = None
-    log: PhaseLog = attrs.field(factory=PhaseLog)
+    answer_format: AnswerFormat | None = None
+    phase_log: PhaseLog = attrs.field(factory=PhaseLog)
     profile: Profile
     rag: RagResults = attrs.field(factory=RagResults)
     rule: tuple[int, ResponseRule] | None = None
-    found: list[Cited] = attrs.field(factory=list)
-    who: Candidates | None = None
+    cited: list[Cited] = attrs.field(factory=list)
+    target: ModelTarget | None = None
     messages: tuple[Message, ...] = ()
-    kept: int = 0
+    earlier_count: int = 0
     has_media: bool = False
-    aside: tuple[Message, ...] = ()
-    asked_for_form: bool = False
-    paused: str = ""
+    correction: tuple[Message, ...] = ()
+    requested_format: bool = False
+    paused_text: str = ""
     result: ChatResult | None = None
-    said: AssistantMessage | None = None
+    unsent_answer: AssistantMessage | None = None
     pieces: list[ChatEvent] = attrs.field(factory=list)
-    calling: CallRound | None = None
-    wrote: bool = False
+    call_round: CallRound | None = None
+    has_side_effects: bool = False
     records: list[ToolCallRecord] | None = None
-    reads_on: bool = False
+    can_read_on: bool = False
     rounds: list[Round] = attrs.field(factory=list)
     usage: Usage | None = None
     warnings: list[str] = attrs.field(factory=list)
@@ -153,19 +194,19 @@ class ActiveTurn:
     def answer(self) -> str:
         """The text of the last answer, including the text before its pauses."""
         assert self.result is not None
-        return self.paused + (self.result.content or self.result.message.refusal or "")
+        return self.paused_text + (self.result.content or self.result.message.refusal or "")
 
     def add_answer(self, answers: Sequence[ToolMessage] = ()) -> None:
         """Add the last answer to the messages, followed by the results of its calls."""
-        assert self.said is not None
-        self.messages, self.said = (*self.messages, self.said, *answers), None
+        assert self.unsent_answer is not None
+        self.messages, self.unsent_answer = (*self.messages, self.unsent_answer, *answers), None
         for answer in answers:
             self.has_media = self.has_media or bool(answer.media)
 
-    def take(self, result: ChatResult, elapsed_ms: float, price: Price | None) -> None:
-        """Take the result of a request for the answer."""
-        assert self.who is not None
-        self.result, self.said = result, result.message
+    def add_result(self, result: ChatResult, elapsed_ms: float, price: Price | None) -> None:
+        """Add the result of a request for the answer."""
+        assert self.target is not None
+        self.result, self.unsent_answer = result, result.message
         # The whole answer replaces its pieces: a turn that ends now must not have the text twice.
         self.pieces.clear()
         for warning in result.warnings:
@@ -173,11 +214,11 @@ class ActiveTurn:
                 self.warnings.append(warning)
         if result.usage is not None:
             self.usage = result.usage if self.usage is None else self.usage + result.usage
-        thought = ""
+        thoughts = ""
         for part in result.message.parts:
             if type(part) is ReasoningPart:
-                thought += part.text
-        self.rounds.append(self.who.round(result, elapsed_ms, price, thought))
+                thoughts += part.text
+        self.rounds.append(self.target.round(result, elapsed_ms, price, thoughts))
 
     async def earlier_result(self, call_id: str) -> EarlierResult | None:
         """Return the result of a call that the model was shown: of this turn, or of one in the kept history.
@@ -185,20 +226,20 @@ class ActiveTurn:
         Raises:
             StorageError: The conversation cannot be read.
         """
-        found = next((record for record in self.records or () if record.call_id == call_id), None)
+        record = next((record for record in self.records or () if record.call_id == call_id), None)
         conversation, stored = self.info.conversation, self.parts.stored
-        if found is None and conversation is not None and stored is not None and self._was_shown(call_id):
-            found = await stored.record(conversation, call_id, tenant=self.info.tenant)
-        if found is None:
+        if record is None and conversation is not None and stored is not None and self._was_shown(call_id):
+            record = await stored.record(conversation, call_id, tenant=self.info.tenant)
+        if record is None:
             return None
         max_chars = self.parts.tools.table.max_result_chars
-        return EarlierResult(tool=found.tool, text=whole_text(found.result), max_chars=max_chars)
+        return EarlierResult(tool=record.tool, text=whole_text(record.result), max_chars=max_chars)
 
     def _was_shown(self, call_id: str) -> bool:
-        earlier = self.messages[: self.kept]
+        earlier = self.messages[: self.earlier_count]
         return any(isinstance(message, ToolMessage) and message.tool_call_id == call_id for message in earlier)
 
-    def ended(self, response: ChatResponse, **rest: Any) -> Turn:
+    def to_turn(self, response: ChatResponse, **rest: Any) -> Turn:
         """Return the turn in its final form."""
         index, rule = self.rule or (None, None)
         turn = Turn(
@@ -207,7 +248,7 @@ class ActiveTurn:
             rule=index,
             rule_name=rule.name if rule is not None else None,
             response=response,
-            phases=tuple(self.log.records),
+            phases=tuple(self.phase_log.records),
             elapsed_ms=self.clock.elapsed_ms(),
             **rest,
         )
@@ -229,8 +270,8 @@ def outer_turn() -> ActiveTurn | None:
     depth, around = 1, outer.outer
     while around is not None:
         depth, around = depth + 1, around.outer
-    if depth >= DEEPEST:
-        raise NestedTurnError(f"a tool started a turn inside {depth} others; at most {DEEPEST} may be nested")
+    if depth >= MAX_NESTED_TURNS:
+        raise NestedTurnError(f"a tool started a turn inside {depth} others; at most {MAX_NESTED_TURNS} may be nested")
     return outer
 
 
@@ -248,21 +289,23 @@ def new_turn_id(outer: ActiveTurn | None = None, place: str = "") -> str:
     return hashlib.sha256(f"{outer.info.id} {place}".encode()).hexdigest()[:32]
 
 
-async def go_on(turn: ActiveTurn) -> None:
+async def end_replay(turn: ActiveTurn) -> None:
     """Start reporting events again: a resumed turn is silent while it replays what its journal has.
 
     Raises:
         InterruptedTurnError: Nothing new may happen.
     """
     journal = turn.journal
-    if journal is None or journal.loud is None:
+    if journal is None or journal.live_sink is None:
         return
     # Before the check: the end of a closed turn is reported to the real listeners as well.
-    turn.sink, journal.loud = journal.loud, None
+    turn.sink, journal.live_sink = journal.live_sink, None
     if journal.is_closed:
         raise InterruptedTurnError(turn.info.id)
     # Noted at the first new step, not when the turn is taken: replaying writes nothing.
-    journal.resume()
-    if turn.sink.wants(TurnResumed):
-        standing = journal.standing(turn.info, has_format=turn.form is not None) if turn.sink.is_read else ()
-        await turn.sink.begin(TurnResumed(info=turn.info, user_message=turn.request.user_message), standing)
+    journal.record_resumption()
+    if turn.sink.has_receiver(TurnResumed):
+        replayed = (
+            journal.replay_events(turn.info, has_format=turn.answer_format is not None) if turn.sink.is_read else ()
+        )
+        await turn.sink.announce(TurnResumed(info=turn.info, user_message=turn.request.user_message), replayed)

@@ -24,10 +24,10 @@ from ..domain import (
 )
 from ..domain.history import repair_history
 from ..plugin.hooks import ModelRequest
-from .active import ActiveTurn, Candidates, go_on
+from .active import ActiveTurn, ModelTarget, end_replay
 from .exchange import exchange, request_to
 from .next_step import NextStep, next_step, no_answer_reason
-from .response_format import ensure_form, read_answer
+from .response_format import ensure_format, read_answer
 from .rounds import can_read_on, messages_of, rounds
 from .template import substitute_variables
 from .unfinished import without_calls
@@ -52,22 +52,22 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
     Source: response-generation specification (requirements RG-1 to RG-32, DS-2, DS-4, DS-9).
     """
     assert turn.rule is not None
-    rule, turn.clock.doing = turn.rule[1], "the tool loop"
-    _begin(turn, rule)
+    rule, turn.clock.activity = turn.rule[1], "the tool loop"
+    _assemble_messages(turn, rule)
     options, offered = _options(rule, turn.request), turn.parts.offered_to(rule, turn.tools)
     if turn.journal is not None and turn.journal.is_closed:
         # A closed turn runs nothing: its recorded calls are matched with the tools of then, not with those of now.
         offered = turn.journal.offered
     limit = turn.parts.tools.get_max_iterations()
     if offered:
-        turn.records, turn.reads_on = [], can_read_on(turn.tools, offered)
+        turn.records, turn.can_read_on = [], can_read_on(turn.tools, offered)
         limit = turn.request.max_iterations or (rule.tools and rule.tools.max_iterations) or limit
     why = await rounds(turn, _RuleDialogue(turn, rule, options, offered), offered, limit)
     if not why:
         return await _finish(turn, options)
     log.warning("the tool loop was ended: %s", why)
     turn.warnings.append(f"the tool loop was ended: {why}")
-    return await _at_limit(turn, options)
+    return await _answer_at_limit(turn, options)
 
 
 def first_request(turn: ActiveTurn) -> ModelRequest:
@@ -78,11 +78,13 @@ def first_request(turn: ActiveTurn) -> ModelRequest:
     """
     assert turn.rule is not None
     rule = turn.rule[1]
-    _begin(turn, rule)
+    _assemble_messages(turn, rule)
     offered = turn.parts.offered_to(rule, turn.tools)
     dialogue = _RuleDialogue(turn, rule, _options(rule, turn.request), offered)
-    assert turn.who is not None
-    return request_to(turn, turn.who, turn.messages, dialogue.first, offered=offered, form=turn.form)
+    assert turn.target is not None
+    return request_to(
+        turn, turn.target, turn.messages, dialogue.first, offered=offered, answer_format=turn.answer_format
+    )
 
 
 class _RuleDialogue:
@@ -92,11 +94,11 @@ class _RuleDialogue:
         self._turn = turn
         self._offered = offered
         self._options = self.first = options
-        asked, tools = turn.request, rule.tools or _DEFAULT_TOOLS
-        parallel = tools.parallel if asked.parallel_tool_calls is None else asked.parallel_tool_calls
-        choice = asked.tool_choice or tools.choice
+        request, tools = turn.request, rule.tools or _DEFAULT_TOOLS
+        parallel = tools.parallel if request.parallel_tool_calls is None else request.parallel_tool_calls
+        choice = request.tool_choice or tools.choice
         if not offered:
-            if asked.tool_choice == "required":
+            if request.tool_choice == "required":
                 turn.warnings.append('tool_choice="required" has no effect: the rule that answers offers no tools')
             return
         if parallel is not None:
@@ -107,60 +109,68 @@ class _RuleDialogue:
 
     async def ask(self) -> ChatResult:
         turn = self._turn
-        assert turn.who is not None
+        assert turn.target is not None
         options = self._options if turn.records else self.first
         result, elapsed_ms, price = await exchange(
-            turn, turn.who, turn.messages + turn.aside, options, offered=self._offered, form=turn.form, is_answer=True
+            turn,
+            turn.target,
+            turn.messages + turn.correction,
+            options,
+            offered=self._offered,
+            answer_format=turn.answer_format,
+            is_answer=True,
         )
-        turn.take(result, elapsed_ms, price)
-        turn.clock.doing = "the tool loop"
+        turn.add_result(result, elapsed_ms, price)
+        turn.clock.activity = "the tool loop"
         return result
 
     def remember(self, result: ChatResult, calls: Sequence[ToolCall], records: Sequence[ToolCallRecord]) -> None:
         if not calls:
-            self._turn.paused += result.content or ""
+            self._turn.paused_text += result.content or ""
         max_chars = self._turn.parts.tools.table.max_result_chars
-        self._turn.add_answer(messages_of(calls, records, max_chars, reads_on=self._turn.reads_on))
+        self._turn.add_answer(messages_of(calls, records, max_chars, can_read_on=self._turn.can_read_on))
 
 
-def _begin(turn: ActiveTurn, rule: ResponseRule) -> None:
+def _assemble_messages(turn: ActiveTurn, rule: ResponseRule) -> None:
     """Assemble what is sent to the model."""
     request = turn.request
     earlier, repairs = repair_history(request.history)
-    asked, more_repairs = repair_history((UserMessage(content=request.user_message), *request.continuation))
+    messages, more_repairs = repair_history((UserMessage(content=request.user_message), *request.continuation))
     prompt = substitute_variables(rule.prompt, turn.profile, request.variables)
     start = (SystemMessage(content=prompt), *earlier) if prompt else tuple(earlier)
-    turn.messages, turn.kept = (*start, *asked), len(start)
+    turn.messages, turn.earlier_count = (*start, *messages), len(start)
     for message in turn.messages:
         turn.has_media = turn.has_media or (type(message) is ToolMessage and bool(message.media))
-    turn.who = Candidates(llm=rule.llm, model=rule.model, fallback=[*rule.fallback])
-    turn.form = turn.form or turn.parts.form_of(rule)
+    turn.target = ModelTarget(llm=rule.llm, model=rule.model, fallback=[*rule.fallback])
+    turn.answer_format = turn.answer_format or turn.parts.format_of(rule)
     turn.warnings += [*repairs, *more_repairs]
 
 
-async def _at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
+async def _answer_at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
     """End a loop the model does not end itself: with the specified sentence, or with one answer without tools."""
-    if turn.parts.tools.table.at_limit == "answer" or turn.form is not None:
-        assert turn.who is not None
-        messages = turn.messages + turn.aside
-        turn.take(*await exchange(turn, turn.who, messages, options, form=turn.form, is_answer=True))
+    if turn.parts.tools.table.at_limit == "answer" or turn.answer_format is not None:
+        assert turn.target is not None
+        messages = turn.messages + turn.correction
+        turn.add_result(
+            *await exchange(turn, turn.target, messages, options, answer_format=turn.answer_format, is_answer=True)
+        )
         assert turn.result is not None
         # A model that asks for tools once more, although none are offered, has not answered: the specified sentence is
         # used.
-        if turn.form is not None or (turn.result.content and not turn.result.tool_calls):
+        if turn.answer_format is not None or (turn.result.content and not turn.result.tool_calls):
             return await _finish(turn, options, max_iterations_reached=True)
-    await go_on(turn)
-    turn.sink.delta(TextDelta(0, TOO_MANY_CALLS))
-    said = AssistantMessage(parts=(TextPart(text=TOO_MANY_CALLS),))
-    return _response(turn, TOO_MANY_CALLS, said, max_iterations_reached=True)
+    await end_replay(turn)
+    turn.sink.pass_on(TextDelta(0, TOO_MANY_CALLS))
+    message = AssistantMessage(parts=(TextPart(text=TOO_MANY_CALLS),))
+    return _response(turn, TOO_MANY_CALLS, message, max_iterations_reached=True)
 
 
 async def _finish(turn: ActiveTurn, options: ChatOptions, *, max_iterations_reached: bool = False) -> ChatResponse:
     """End with the model's text, or with the specified sentence if a text was due and did not come."""
     parsed = data = None
-    if turn.form is not None:
-        await ensure_form(turn, turn.form, options)
-        content, data, parsed = read_answer(turn, turn.form)
+    if turn.answer_format is not None:
+        await ensure_format(turn, turn.answer_format, options)
+        content, data, parsed = read_answer(turn, turn.answer_format)
     else:
         content = turn.answer
     result = turn.result
@@ -172,27 +182,27 @@ async def _finish(turn: ActiveTurn, options: ChatOptions, *, max_iterations_reac
     elif not content:
         turn.warnings.append("the model gave an empty answer")
     # Not streamed before: a form is held back until it is checked, and the specified sentence is not the model's.
-    if content and (turn.form is not None or not (result.content or turn.paused)):
-        await go_on(turn)
-        turn.sink.delta(TextDelta(0, content))
+    if content and (turn.answer_format is not None or not (result.content or turn.paused_text)):
+        await end_replay(turn)
+        turn.sink.pass_on(TextDelta(0, content))
     response = _response(turn, content, result.message, max_iterations_reached=max_iterations_reached)
-    return response if turn.form is None else attrs.evolve(response, parsed=parsed, data=data)
+    return response if turn.answer_format is None else attrs.evolve(response, parsed=parsed, data=data)
 
 
 def _response(
-    turn: ActiveTurn, content: str, said: AssistantMessage, *, max_iterations_reached: bool = False
+    turn: ActiveTurn, content: str, message: AssistantMessage, *, max_iterations_reached: bool = False
 ) -> ChatResponse:
-    assert turn.who is not None
-    said = without_calls(said)
-    own = turn.messages[turn.kept :]
+    assert turn.target is not None
+    message = without_calls(message)
+    own = turn.messages[turn.earlier_count :]
     return ChatResponse(
         content=content,
-        llm=turn.who.llm,
-        model=turn.who.model or "",
+        llm=turn.target.llm,
+        model=turn.target.model or "",
         tool_calls=None if turn.records is None else tuple(turn.records),
         max_iterations_reached=max_iterations_reached,
         finish_reason=turn.result.finish_reason if turn.result else None,
-        messages=(*own, said) if said.parts else own,
+        messages=(*own, message) if message.parts else own,
         usage=turn.usage,
         rounds=tuple(turn.rounds),
         warnings=tuple(turn.warnings),
@@ -202,16 +212,16 @@ def _response(
 _DEFAULT_TOOLS = RuleTools()
 
 
-def _options(rule: ResponseRule, asked: ChatRequest) -> ChatOptions:
+def _options(rule: ResponseRule, request: ChatRequest) -> ChatOptions:
     """Return the rule's options, those of the request in their place where it has some."""
-    reasoning = asked.reasoning or (None if rule.reasoning is None else rule.reasoning.to_domain())
+    reasoning = request.reasoning or (None if rule.reasoning is None else rule.reasoning.to_domain())
     assert not isinstance(reasoning, str)  # since the request was read
     return ChatOptions(
-        max_tokens=rule.max_tokens if asked.max_tokens is None else asked.max_tokens,
-        temperature=rule.temperature if asked.temperature is None else asked.temperature,
-        top_p=rule.top_p if asked.top_p is None else asked.top_p,
-        stop=rule.stop if asked.stop is None else tuple(asked.stop),
-        seed=rule.seed if asked.seed is None else asked.seed,
+        max_tokens=rule.max_tokens if request.max_tokens is None else request.max_tokens,
+        temperature=rule.temperature if request.temperature is None else request.temperature,
+        top_p=rule.top_p if request.top_p is None else request.top_p,
+        stop=rule.stop if request.stop is None else tuple(request.stop),
+        seed=rule.seed if request.seed is None else request.seed,
         reasoning=reasoning,
-        extra=rule.extra_body if asked.extra_body is None else asked.extra_body,
+        extra=rule.extra_body if request.extra_body is None else request.extra_body,
     )

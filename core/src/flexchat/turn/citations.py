@@ -11,18 +11,18 @@ _MIN_NAME_CHARS = 4
 """Characters a title needs to be recognised in a text."""
 
 
-def citations_of(answer: str, rag: RagResults, shown: bool, found: Sequence[Cited]) -> tuple[Citation, ...]:
+def citations_of(answer: str, rag: RagResults, in_prompt: bool, cited: Sequence[Cited]) -> tuple[Citation, ...]:
     """Return the citations of a turn: those of the prompt first, each passage's title and source once.
 
     Args:
         shown: Whether the prompt had the documents of phase 2.
         found: What tools cited with ToolContext.cite.
     """
-    if not shown and not found:
+    if not in_prompt and not cited:
         return ()
     folded = answer.casefold()
     citations: dict[tuple[str, str | None, str | None], Citation] = {}
-    for document, store, distance, via in (*(_of_prompt(rag) if shown else ()), *_of_tools(found)):
+    for document, store, distance, via in (*(_of_prompt(rag) if in_prompt else ()), *_of_tools(cited)):
         key = (document.title, document.source, document.collection)
         if key not in citations:
             citations[key] = Citation(
@@ -43,8 +43,8 @@ def _of_prompt(rag: RagResults) -> Iterable[tuple[Document, str, float, str]]:
             yield document, hit.store, distance, "prompt"
 
 
-def _of_tools(found: Sequence[Cited]) -> Iterable[tuple[Document, str, float, str]]:
-    for each in found:
+def _of_tools(cited: Sequence[Cited]) -> Iterable[tuple[Document, str, float, str]]:
+    for each in cited:
         for document, distance in zip(each.hits.documents, each.hits.distances, strict=True):
             yield document, each.store, distance, each.tool
 

@@ -25,15 +25,15 @@ class Clock:
         until: When the surrounding turn's time runs out, by time.monotonic(); None if there is no surrounding turn.
 
     Attributes:
-        doing: What is taking time now, for the error of a turn that takes too long.
+        activity: What is taking time now, for the error of a turn that takes too long.
         until: When its time runs out, by time.monotonic(); later if it was stopped.
     """
 
-    __slots__ = ("_outer", "_started", "_stopped_at", "_stops", "doing", "limit_ms", "until")
+    __slots__ = ("_outer", "_started", "_stopped_at", "_stops", "activity", "limit_ms", "until")
 
     def __init__(self, limit_ms: int, until: float | None = None) -> None:
         self.limit_ms = limit_ms
-        self.doing = "its start"
+        self.activity = "its start"
         self._outer = until
         self._stops, self._stopped_at = 0, 0.0
         self.restart()
@@ -49,12 +49,12 @@ class Clock:
         """Return the milliseconds since the turn began."""
         return (time.monotonic() - self._started) * 1000
 
-    def left(self) -> float:
+    def remaining_s(self) -> float:
         """Return the seconds the turn may still take; below 0 once time has run out."""
         return self.until - (self._stopped_at if self._stops else time.monotonic())
 
     @contextlib.contextmanager
-    def stopped(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Stop the clock: the time a person takes to reply does not count against the turn."""
         if not self._stops:
             self._stopped_at = time.monotonic()
@@ -66,18 +66,18 @@ class Clock:
             if not self._stops:
                 self.until += time.monotonic() - self._stopped_at
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check that there is time left.
 
         Raises:
             TurnTimeoutError: There is none.
         """
-        if self.left() <= 0:
-            raise self.too_late()
+        if self.remaining_s() <= 0:
+            raise self.timeout_error()
 
-    def too_late(self) -> TurnTimeoutError:
+    def timeout_error(self) -> TurnTimeoutError:
         """Return the error of a turn that takes too long."""
-        return TurnTimeoutError(self.limit_ms, self.doing)
+        return TurnTimeoutError(self.limit_ms, self.activity)
 
     def alarm(self) -> Alarm:
         """Return a context manager that ends its body when time runs out: the turn's only timer.
@@ -101,15 +101,15 @@ class Alarm:
 
     async def __aenter__(self) -> None:
         await self._timeout.__aenter__()
-        self._wait(max(self._clock.left(), 0), _GRACES)
+        self._wait(max(self._clock.remaining_s(), 0), _GRACES)
 
     def _wait(self, seconds: float, graces: int) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._rung, graces)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._check_alarm, graces)
 
-    def _rung(self, graces: int) -> None:
-        left = self._clock.left()
-        if left > _GRACE_S:  # it was stopped meanwhile, or is now
-            self._wait(left, _GRACES)
+    def _check_alarm(self, graces: int) -> None:
+        left_s = self._clock.remaining_s()
+        if left_s > _GRACE_S:  # it was stopped meanwhile, or is now
+            self._wait(left_s, _GRACES)
         elif graces:
             self._wait(_GRACE_S, graces - 1)
         else:
@@ -123,6 +123,6 @@ class Alarm:
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as over:
-            raise self._clock.too_late() from over.with_traceback(None)
+            raise self._clock.timeout_error() from over.with_traceback(None)
         finally:  # breaks cycles: the timeout holds the task, the task its error, the error this frame
             del self._timeout, self._timer

@@ -15,8 +15,8 @@ from ..domain import ChatRequest, CollectionChoice, CollectionHits, RagResults, 
 from ..errors import FlexChatError, RetrievalError
 from ..plugin.contracts import Retriever
 from ..plugin.foreign import error_name
-from .asking import in_time
 from .phase_log import PhaseNotes
+from .prompting import wait_in_time
 from .topic import Topic, reason
 
 log = logging.getLogger(__name__)
@@ -60,21 +60,21 @@ class DocumentCollector:
         # One limit for listing the collections and for querying them.
         until = time.perf_counter() + notes.seconds(self._timeout_s)
         chosen = await self._chosen(request.collections, until, notes)
-        notes.input = {"query": question, "collections": [_spoken(choice) for choice in chosen]}
-        found = await asyncio.gather(*(self._ask(choice, question, until, notes) for choice in chosen))
-        hits = sorted((hit for hit in found if hit is not None), key=lambda hit: hit.distance)
+        notes.input = {"query": question, "collections": [_describe(choice) for choice in chosen]}
+        answers = await asyncio.gather(*(self._ask(choice, question, until, notes) for choice in chosen))
+        hits = sorted((hit for hit in answers if hit is not None), key=lambda hit: hit.distance)
         matches = [hit for hit in hits if hit.result == "match"]
         if matches:
             return RagResults(result="match", hits=(matches[0],))
         return RagResults(result="partial" if hits else "none", hits=tuple(hits))
 
     async def _chosen(
-        self, wanted: Sequence[CollectionChoice] | None, until: float, notes: PhaseNotes
+        self, choices: Sequence[CollectionChoice] | None, until: float, notes: PhaseNotes
     ) -> list[CollectionChoice]:
         """Return the collections to query, each once: those chosen, or all; a store may be pinned to one."""
-        if wanted is None:
-            wanted = [CollectionChoice(store=name) for name in self._stores]
-        lists = await asyncio.gather(*(self._collections(choice, until, notes) for choice in wanted))
+        if choices is None:
+            choices = [CollectionChoice(store=name) for name in self._stores]
+        lists = await asyncio.gather(*(self._collections(choice, until, notes) for choice in choices))
         return [*dict.fromkeys(choice for choices in lists for choice in choices)]
 
     async def _collections(
@@ -87,18 +87,18 @@ class DocumentCollector:
             return []
         pinned = self._entry(store).collection
         if pinned is not None and choice.collection not in (None, pinned):
-            notes.warn(f"retrieval: {_spoken(choice)} was left out: {store} uses only '{pinned}'")
+            notes.warn(f"retrieval: {_describe(choice)} was left out: {store} uses only '{pinned}'")
             return []
         if choice.collection is not None:
             return [choice]
         if pinned is not None:
             return [CollectionChoice(store=store, collection=pinned)]
         try:
-            known = await in_time(until - time.perf_counter(), self._stores[store].collections())
+            infos = await wait_in_time(until - time.perf_counter(), self._stores[store].collections())
         except Exception as error:  # noqa: BLE001  a plugin's fault must not end the turn
             self._failed(store, error, notes)
             return []
-        return [CollectionChoice(store=store, collection=each.name) for each in known]
+        return [CollectionChoice(store=store, collection=each.name) for each in infos]
 
     async def _ask(
         self, choice: CollectionChoice, question: str, until: float, notes: PhaseNotes
@@ -106,23 +106,23 @@ class DocumentCollector:
         entry = self._entry(choice.store)
         try:
             query = self._stores[choice.store].query(question, collection=choice.collection, top_k=entry.top_k)
-            found = await in_time(until - time.perf_counter(), query)
-            return judged(found, choice, entry, self._usual.get(found.embedding or "", DEFAULT_THRESHOLDS))
+            hits = await wait_in_time(until - time.perf_counter(), query)
+            return classify_hits(hits, choice, entry, self._usual.get(hits.embedding or "", DEFAULT_THRESHOLDS))
         except Exception as error:  # noqa: BLE001  a plugin's fault must not end the turn
-            self._failed(_spoken(choice), error, notes)
+            self._failed(_describe(choice), error, notes)
             return None
 
     def _entry(self, store: str) -> StoreEntry:
         return self._entries.get(store) or StoreEntry(provider="")
 
     def _failed(self, what: str, error: Exception, notes: PhaseNotes) -> None:
-        known = isinstance(error, FlexChatError | TimeoutError)
+        is_ours = isinstance(error, FlexChatError | TimeoutError)
         left_out = f"retrieval: {what} was left out"
         public = error.public if isinstance(error, FlexChatError) else None
-        why = reason(error) if known else error_name(error)
+        why = reason(error) if is_ours else error_name(error)
         notes.warn(f"{left_out}: {public or why}")
         log.warning("%s", notes.mask(f"{left_out}: {why}"))
-        if not known:
+        if not is_ours:
             log.debug("retrieval: %s", what, exc_info=error)
 
 
@@ -137,8 +137,8 @@ def search_text(message: str, topic: Topic) -> str:
     return f"{topic.text}: {message}"
 
 
-def judged(
-    found: RetrievalHits, choice: CollectionChoice, entry: StoreEntry, usual: tuple[float, float] = DEFAULT_THRESHOLDS
+def classify_hits(
+    hits: RetrievalHits, choice: CollectionChoice, entry: StoreEntry, usual: tuple[float, float] = DEFAULT_THRESHOLDS
 ) -> CollectionHits | None:
     """Class the hits of one collection by their distance; None if even the nearest is too far.
 
@@ -148,18 +148,18 @@ def judged(
     Raises:
         RetrievalError: The store broke its contract.
     """
-    if len(found.documents) != len(found.distances) or not all(map(math.isfinite, found.distances)):
+    if len(hits.documents) != len(hits.distances) or not all(map(math.isfinite, hits.distances)):
         raise RetrievalError("the store broke its contract: every document needs a distance, a finite number")
-    if not found.documents:
+    if not hits.documents:
         return None
-    nearest = min(found.distances)
-    match = _first(found.match_threshold, entry.match_threshold, usual[0])
-    partial = _first(found.partial_threshold, entry.partial_threshold, usual[1])
-    near = [pair for pair in zip(found.documents, found.distances, strict=True) if pair[1] < max(match, partial)]
+    nearest = min(hits.distances)
+    match = _first(hits.match_threshold, entry.match_threshold, usual[0])
+    partial = _first(hits.partial_threshold, entry.partial_threshold, usual[1])
+    near = [pair for pair in zip(hits.documents, hits.distances, strict=True) if pair[1] < max(match, partial)]
     if not near:
         return None
     collection = choice.collection
-    about = found.description or entry.description or f"Information about {collection or choice.store}"
+    about = hits.description or entry.description or f"Information about {collection or choice.store}"
     return CollectionHits(
         result="match" if nearest < match else "partial",
         store=choice.store,
@@ -174,5 +174,5 @@ def _first(*values: float | None) -> float:
     return next(value for value in values if value is not None)
 
 
-def _spoken(choice: CollectionChoice) -> str:
+def _describe(choice: CollectionChoice) -> str:
     return f"{choice.store}/{choice.collection}" if choice.collection else choice.store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -17,7 +17,7 @@ from ..domain.questions import OnQuestion
 from ..errors import ChatRequestError, StuckTurnError, ToolClashError
 from ..events.feed import Feed
 from ..events.log import EventLog
-from ..events.sink import Listener, Sink
+from ..events.sink import Sink
 from ..llms.llm import Llms
 from ..plugin.contracts import Retriever, TurnJournal
 from ..plugin.current import current_call, place_within
@@ -26,9 +26,9 @@ from ..schema.answer_format import answer_format
 from .active import ActiveTurn, new_turn_id, outer_turn
 from .clock import Clock
 from .journal import Journal
-from .keeping import Keeper
 from .parts import TurnParts
-from .routing import Router, rule_as_recorded
+from .recording import ConversationRecorder
+from .routing import Router, find_recorded_rule
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class TurnEngine:
 
     Attributes:
         parts: What the turns use.
-        keeper: Keeps conversations; None if none are kept.
+        recorder: Keeps conversations; None if none are kept.
     """
 
     def __init__(
@@ -50,27 +50,26 @@ class TurnEngine:
         hooks: Hooks | None = None,
         stores: Mapping[str, Retriever] | None = None,
         usual_thresholds: Mapping[str, tuple[float, float]] | None = None,
-        keeper: Keeper | None = None,
+        recorder: ConversationRecorder | None = None,
         mask: Mask | None = None,
     ) -> None:
         self.parts = TurnParts(
-            llms=llms, tools=tools, limits=config.limits, hooks=hooks or Hooks(), mask=mask or Mask(), stored=keeper
+            llms=llms, tools=tools, limits=config.limits, hooks=hooks or Hooks(), mask=mask or Mask(), stored=recorder
         )
         self.router = Router(config, stores or {}, usual_thresholds, mask)
         self.explaining = asyncio.Lock()
-        self.keeper = keeper
+        self.recorder = recorder
 
-    def keep_in(self, keeper: Keeper) -> None:
-        """Record conversations with this keeper from now on."""
-        self.keeper = self.parts.stored = keeper
+    def record_in(self, recorder: ConversationRecorder) -> None:
+        """Record conversations with this recorder from now on."""
+        self.recorder = self.parts.stored = recorder
 
-    def begin(
+    def create_turn(
         self,
         request: ChatRequest,
         *,
         feed: Feed | None = None,
-        log: EventLog[StreamEvent] | None = None,
-        listeners: Sequence[Listener] = (),
+        event_log: EventLog[StreamEvent] | None = None,
         is_whole: bool = False,
     ) -> ActiveTurn:
         """Return a turn ready to run; its clock starts when it does.
@@ -78,14 +77,13 @@ class TurnEngine:
         Args:
             feed: Where its reader gets the events; None without a reader.
             log: Keeps its events, for readers who come later.
-            listeners: Also get every event.
             is_whole: Its answers are passed on only once they are complete.
 
         Raises:
             NestedTurnError: It would run inside too many others.
             ChatRequestError: The response_format is invalid, or no conversations are kept.
         """
-        if request.conversation is not None and self.keeper is None:
+        if request.conversation is not None and self.recorder is None:
             raise ChatRequestError("no conversations are kept: add a table 'conversations' to the config")
         outer = outer_turn()
         if outer is not None:  # its calls need the same approval, and the same person is there to give it
@@ -101,13 +99,19 @@ class TurnEngine:
             parent=None if outer is None else outer.info.id,
         )
         journal = (
-            None if self.keeper is None else self.keeper.journal_of(info, request.user_message, request.idempotency_key)
+            None
+            if self.recorder is None
+            else self.recorder.journal_of(info, request.user_message, request.idempotency_key)
         )
         return self._active(
-            info, request, Sink(info, self.parts.hooks, feed, listeners, log=log, is_whole=is_whole), outer, journal
+            info,
+            request,
+            Sink(info, self.parts.hooks, feed, event_log=event_log, is_whole=is_whole),
+            outer,
+            journal,
         )
 
-    async def take_up(
+    async def restore_turn(
         self,
         id: str,
         *,
@@ -115,7 +119,7 @@ class TurnEngine:
         context: Any = None,
         on_question: OnQuestion | None = None,
         feed: Feed | None = None,
-        log: EventLog[StreamEvent] | None = None,
+        event_log: EventLog[StreamEvent] | None = None,
         is_closed: bool = False,
         is_unasked: bool = False,
     ) -> ActiveTurn:
@@ -135,22 +139,22 @@ class TurnEngine:
         """
         # Both raise, if at all, before the turn is taken.
         outer, _ = outer_turn(), self.journal
-        assert self.keeper is not None
-        journal, request = await self.keeper.take(id, tenant=tenant)
+        assert self.recorder is not None
+        journal, request = await self.recorder.acquire(id, tenant=tenant)
         journal.is_closed = is_closed
         try:
             if is_unasked and journal.is_undecided_elsewhere:
                 why = "it began with another configuration, and no rule had been chosen"
                 raise StuckTurnError(journal.turn.id, why)
             if not is_closed:
-                self._see_that_it_fits(journal)
+                self._check_configuration(journal)
         except StuckTurnError as error:
             # The turn is ours by now: released, it can be resumed by a program whose configuration fits it.
             await journal.release(error.why)
             raise
         info = TurnInfo(id=journal.turn.id, conversation=journal.turn.conversation, tenant=journal.turn.tenant)
-        # The turn starts with a silent sink: the steps that it replays have been reported. ``go_on`` ends the silence.
-        journal.loud = Sink(info, self.parts.hooks, feed, log=log)
+        # The turn starts with a silent sink: the steps that it replays have been reported before.
+        journal.live_sink = Sink(info, self.parts.hooks, feed, event_log=event_log)
         return self._active(
             info, attrs.evolve(request, context=context, on_question=on_question), Sink(info, Hooks()), outer, journal
         )
@@ -162,25 +166,25 @@ class TurnEngine:
         Raises:
             ChatRequestError: No conversations are kept, or their store keeps no journal.
         """
-        if self.keeper is None:
+        if self.recorder is None:
             raise ChatRequestError("no conversations are kept: add a table 'conversations' to the config")
-        if self.keeper.journal is None:
+        if self.recorder.journal is None:
             raise ChatRequestError("the store of the conversations keeps no journal of turns")
-        return self.keeper.journal
+        return self.recorder.journal
 
-    def _see_that_it_fits(self, journal: Journal) -> None:
+    def _check_configuration(self, journal: Journal) -> None:
         if journal.rule is None:
             return
-        _, rule = rule_as_recorded(self.router.rules, journal.rule, journal.turn.id)
+        _, rule = find_recorded_rule(self.router.rules, journal.rule, journal.turn.id)
         try:
-            known = self.parts.tools.offer_to(rule)
+            offer = self.parts.tools.offer_to(rule)
         except ToolClashError as error:
             raise StuckTurnError(journal.turn.id, str(error)) from None
         sources = journal.rule.get("sources")  # absent in old journals
-        for name in map(known.name_of, journal.waiting_calls()):
+        for name in map(offer.name_of, journal.unfinished_calls()):
             if name not in journal.rule["tools"]:
                 continue
-            tool, of = known.get(name), "" if sources is None or name not in sources else f" of '{sources[name]}'"
+            tool, of = offer.get(name), "" if sources is None or name not in sources else f" of '{sources[name]}'"
             if tool is None or (sources is not None and tool.source != sources.get(name)):
                 text = f"the tool {name}{of} it was calling is gone from the configuration, or from the rule"
                 raise StuckTurnError(journal.turn.id, text)
@@ -196,8 +200,8 @@ class TurnEngine:
             sink=sink,
             tools=self.parts.tools.get_registry(),
             outer=outer,
-            within=None if outer is None else current_call.get(),
-            form=None if request.response_format is None else answer_format(request.response_format),
+            outer_call=None if outer is None else current_call.get(),
+            answer_format=None if request.response_format is None else answer_format(request.response_format),
             profile=Profile(topic=request.topic or "", user_message=request.user_message),
             journal=journal,
         )

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Mapping
 from contextlib import aclosing
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -20,19 +21,19 @@ from ..domain import (
     Message,
     ModelRequestFinished,
     ModelRequestStarted,
+    Round,
     TextDelta,
     ToolMessage,
 )
 from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.media import with_accepted_media
-from ..domain.prices import Price
-from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError
+from ..domain.prices import Cost, Price, dollars
+from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError, TurnLimitError
 from ..plugin.contracts import ChatProvider
 from ..plugin.foreign import ForeignError, contained, error_name
 from ..plugin.hooks import ModelRequest
 from ..schema.answer_format import AnswerFormat
-from .active import ActiveTurn, Candidates, go_on
-from .budget import refuse_beyond_limits
+from .active import ActiveTurn, ModelTarget, end_replay
 from .journal import Journal
 
 if TYPE_CHECKING:
@@ -43,12 +44,12 @@ log = logging.getLogger(__name__)
 
 async def exchange(
     turn: ActiveTurn,
-    who: Candidates,
+    target: ModelTarget,
     messages: tuple[Message, ...],
     options: ChatOptions,
     *,
     offered: tuple[str, ...] = (),
-    form: AnswerFormat | None = None,
+    answer_format: AnswerFormat | None = None,
     is_answer: bool = False,
     at_most_s: float | None = None,
 ) -> tuple[ChatResult, float, Price | None]:
@@ -58,7 +59,7 @@ async def exchange(
     of the answer has been delivered or a tool that must not run twice has run.
 
     Args:
-        who: Who is asked; afterwards, who answered.
+        target: Who is asked; afterwards, who answered.
         options: Without tools, response_format and timeout_s: they depend on who is asked.
         offered: Names of the tools offered to the model.
         is_answer: Whether it answers the user: then it is passed on while it is written, if it has a reader.
@@ -75,109 +76,111 @@ async def exchange(
     if turn.journal is not None:
         # Answers are replayed in order and never asked for again: their calls may have run.
         if is_answer and (recorded := turn.journal.answer()) is not None:
-            return _as_recorded(turn, who, recorded)
-        await go_on(turn)
+            return _replay_answer(turn, target, recorded)
+        await end_replay(turn)
     while True:
-        llm, who.model = turn.parts.llms.resolve(who.llm, who.model)
+        llm, target.model = turn.parts.llms.resolve(target.llm, target.model)
         if turn.parts.hooks.gates_requests:
             await turn.sink.seam()  # gates never run ahead of the reader
-        left = turn.clock.left() if at_most_s is None else min(at_most_s, turn.clock.left())
-        if left <= 0:
-            raise turn.clock.too_late()
+        left_s = turn.clock.remaining_s() if at_most_s is None else min(at_most_s, turn.clock.remaining_s())
+        if left_s <= 0:
+            raise turn.clock.timeout_error()
         if is_answer:
-            turn.clock.doing = "the model's answer"
-        asked = _asked(turn, llm, who.model, options, offered, form, left)
-        said = _shown(messages, llm, who.model) if turn.has_media else messages
-        request = ModelRequest(info=turn.info, llm=llm.name, model=who.model, messages=said, options=asked)
+            turn.clock.activity = "the model's answer"
+        request_options = _build_options(turn, llm, target.model, options, offered, answer_format, left_s)
+        shown_messages = _with_accepted_media(messages, llm, target.model) if turn.has_media else messages
+        request = ModelRequest(
+            info=turn.info, llm=llm.name, model=target.model, messages=shown_messages, options=request_options
+        )
         if turn.parts.hooks.gates_requests:
             request = await turn.parts.hooks.before_model_request(request)
-            who.model = request.model
+            target.model = request.model
         if turn.parts.has_ceiling:
-            await refuse_beyond_limits(turn, llm, who.model)
+            await refuse_beyond_limits(turn, llm, target.model)
         if turn.journal is not None:
             turn.journal.add("request", llm=request.llm, model=request.model, messages=len(messages))
             # Survives this process from here on: a call of its answer must not exist without the steps that led to it.
             await turn.journal.flush()
-        if turn.sink.wants(ModelRequestStarted):
-            await turn.sink.begin(_started(request))
-        started, attempts = time.perf_counter(), llm.attempts(left, request.model)
-        answered = _answered if llm.slots is None else _answered_in_a_slot
-        work = answered(turn, llm, attempts, request, is_answer=is_answer, is_quiet=form is not None)
+        if turn.sink.has_receiver(ModelRequestStarted):
+            await turn.sink.announce(_started(request))
+        started, attempts = time.perf_counter(), llm.attempts(left_s, request.model)
+        request_answer = _request_answer if llm.slots is None else _request_in_slot
+        work = request_answer(turn, llm, attempts, request, is_answer=is_answer, is_quiet=answer_format is not None)
         # From here to ``settle`` the pieces can be withdrawn, so that another attempt may follow.
         turn.sink.open_answer()
         try:
-            result = await (work if at_most_s is None else _within(left, work))
+            result = await (work if at_most_s is None else _within(left_s, work))
         except Exception as error:
             # The request's timeout is the rest of the turn's time: either may end first, and both end the turn.
-            is_late = isinstance(error, ProviderTimeoutError) and turn.clock.left() <= 0
+            is_late = isinstance(error, ProviderTimeoutError) and turn.clock.remaining_s() <= 0
             is_lost = isinstance(error, ProviderError) and not attempts.delivered
-            falls_back = is_lost and not is_late and _fall_back(turn, who, cast("ProviderError", error))
+            falls_back = is_lost and not is_late and _fall_back(turn, target, cast("ProviderError", error))
             if falls_back:
                 turn.pieces.clear()
             elif is_lost:  # no other attempt follows: what there is of this answer is all the reader will get
-                for piece in _passed_on(turn, form is not None):
-                    turn.sink.delta(piece)
+                for piece in _passed_pieces(turn, answer_format is not None):
+                    turn.sink.pass_on(piece)
             turn.sink.settle()
-            await _finished(turn, request, started, error=error)
+            await _report_finished(turn, request, started, error=error)
             if is_late:
-                raise turn.clock.too_late() from None
+                raise turn.clock.timeout_error() from None
             if not falls_back:
                 raise
             continue
         finally:
             turn.sink.settle()
-        elapsed_ms = await _finished(turn, request, started, result=result)
+        elapsed_ms = await _report_finished(turn, request, started, result=result)
         # Looked up before the answer is recorded, so that a resumed turn has the price of then.
-        known = await llm.find_price(who.model, result.model)
-        price = None if known is None else known.of(result.usage)
+        found_price = await llm.find_price(target.model, result.model)
+        price = None if found_price is None else found_price.of(result.usage)
         if is_answer and turn.journal is not None:
-            _record(turn, turn.journal, who, result, elapsed_ms, price)
+            _record_answer(turn, turn.journal, target, result, elapsed_ms, price)
         return result, elapsed_ms, price
 
 
-def _record(
-    turn: ActiveTurn, journal: Journal, who: Candidates, result: ChatResult, elapsed_ms: float, price: Price | None
+def _record_answer(
+    turn: ActiveTurn, journal: Journal, target: ModelTarget, result: ChatResult, elapsed_ms: float, price: Price | None
 ) -> None:
     journal.add(
         "answer",
         result=value_to_dict(result),
-        llm=who.llm,
-        model=who.model,
-        fallback=who.fallback[:],
+        llm=target.llm,
+        model=target.model,
+        fallback=target.fallback[:],
         elapsed_ms=elapsed_ms,
         price=None if price is None else price.to_dict(),
-        asked_for_form=turn.asked_for_form,
+        asked_for_form=turn.requested_format,
         warnings=turn.warnings[:],
     )
 
 
-def _as_recorded(
-    turn: ActiveTurn, who: Candidates, recorded: Mapping[str, Any]
+def _replay_answer(
+    turn: ActiveTurn, target: ModelTarget, recorded: Mapping[str, Any]
 ) -> tuple[ChatResult, float, Price | None]:
-    who.llm, who.model, who.fallback = recorded["llm"], recorded["model"], [*recorded["fallback"]]
-    turn.asked_for_form, turn.warnings = recorded["asked_for_form"], [*recorded["warnings"]]
+    target.llm, target.model, target.fallback = recorded["llm"], recorded["model"], [*recorded["fallback"]]
+    turn.requested_format, turn.warnings = recorded["asked_for_form"], [*recorded["warnings"]]
     result, price = value_from_dict(ChatResult, recorded["result"]), recorded.get("price")  # older versions wrote none
     return result, recorded["elapsed_ms"], None if price is None else value_from_dict(Price, price)
 
 
 def request_to(
     turn: ActiveTurn,
-    who: Candidates,
+    target: ModelTarget,
     messages: tuple[Message, ...],
     options: ChatOptions,
     *,
     offered: tuple[str, ...] = (),
-    form: AnswerFormat | None = None,
+    answer_format: AnswerFormat | None = None,
 ) -> ModelRequest:
     """Return the first request ``exchange`` would make; no gate is asked, and nothing is sent.
 
     Raises:
         UnknownLLMError: There is no such entry in llms.
     """
-    llm, model = turn.parts.llms.resolve(who.llm, who.model)
-    asked = _asked(turn, llm, model, options, offered, form, turn.clock.left())
-    said = _shown(messages, llm, model) if turn.has_media else messages
-    return ModelRequest(info=turn.info, llm=llm.name, model=model, messages=said, options=asked)
+    llm, model = turn.parts.llms.resolve(target.llm, target.model)
+    request_options = _build_options(turn, llm, model, options, offered, answer_format, turn.clock.remaining_s())
+    shown_messages = _with_accepted_media(messages, llm, model) if turn.has_media else messages
+    return ModelRequest(info=turn.info, llm=llm.name, model=model, messages=shown_messages, options=request_options)
 
 
 async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
@@ -191,58 +194,58 @@ def _started(request: ModelRequest) -> ModelRequestStarted:
     )
 
 
-def _asked(
+def _build_options(
     turn: ActiveTurn,
     llm: LLM,
     model: str,
     options: ChatOptions,
     offered: tuple[str, ...],
-    form: AnswerFormat | None,
-    left: float,
+    answer_format: AnswerFormat | None,
+    left_s: float,
 ) -> ChatOptions:
-    changes: dict[str, Any] = {"timeout_s": left}
+    changes: dict[str, Any] = {"timeout_s": left_s}
     if offered:
-        known, tools, tool_format = turn.parts.tools.get_registry(), turn.tools, llm.provider.tool_format(model)
+        registry, tools, tool_format = turn.parts.tools.get_registry(), turn.tools, llm.provider.tool_format(model)
         # A tool that its source has lost since it was offered is no longer sent.
         still_there = offered
-        if not known.still_has(tools):
+        if not registry.still_has(tools):
             still_there = tuple(
-                [name for name in offered if (tool := tools.get(name)) is not None and known.now(tool) is not None]
+                [name for name in offered if (tool := tools.get(name)) is not None and registry.now(tool) is not None]
             )
         changes["tools"] = tools.wire_tools(tool_format, still_there)
         for name, reason in tools.dropped_by(tool_format, still_there).items():
             warning = f"'{llm.name}' was not offered {name}: {reason}"
             if warning not in turn.warnings:
                 turn.warnings.append(warning)
-    if form is not None:
+    if answer_format is not None:
         combines = getattr(llm.provider, "combines_tools_and_format", None)
-        turn.asked_for_form = not offered or combines is None or combines(model)
-        if turn.asked_for_form:
-            changes["response_format"] = form.format
+        turn.requested_format = not offered or combines is None or combines(model)
+        if turn.requested_format:
+            changes["response_format"] = answer_format.format
     return attrs.evolve(options, **changes)
 
 
-def _shown(messages: tuple[Message, ...], llm: LLM, model: str) -> tuple[Message, ...]:
+def _with_accepted_media(messages: tuple[Message, ...], llm: LLM, model: str) -> tuple[Message, ...]:
     """Return the messages with media in results only where the model can be shown them."""
     takes = getattr(llm.provider, "takes_in_results", None)
 
-    def taken(part: MediaPart) -> bool:
+    def accepts(part: MediaPart) -> bool:
         return takes is not None and part.data is not None and bool(takes(model, part))
 
     return tuple(
-        [with_accepted_media(each, taken) if type(each) is ToolMessage and each.media else each for each in messages]
+        [with_accepted_media(each, accepts) if type(each) is ToolMessage and each.media else each for each in messages]
     )
 
 
-async def _answered_in_a_slot(turn: ActiveTurn, llm: LLM, *rest: Any, **choices: Any) -> ChatResult:
+async def _request_in_slot(turn: ActiveTurn, llm: LLM, *rest: Any, **choices: Any) -> ChatResult:
     assert llm.slots is not None
-    doing, turn.clock.doing = turn.clock.doing, f"waiting until '{llm.name}' has fewer requests (max_parallel)"
+    activity, turn.clock.activity = turn.clock.activity, f"waiting until '{llm.name}' has fewer requests (max_parallel)"
     async with llm.slots.here():
-        turn.clock.doing = doing
-        return await _answered(turn, llm, *rest, **choices)
+        turn.clock.activity = activity
+        return await _request_answer(turn, llm, *rest, **choices)
 
 
-async def _answered(
+async def _request_answer(
     turn: ActiveTurn, llm: LLM, attempts: Attempts, request: ModelRequest, *, is_answer: bool, is_quiet: bool
 ) -> ChatResult:
     """Ask until there is an answer, or an error that another attempt cannot cure."""
@@ -255,14 +258,14 @@ async def _answered(
                     pieces: Any = llm.provider.stream_chat(  # type: ignore[attr-defined]
                         request.messages, request.model, options
                     )
-                    result = await _streamed(turn, attempts, pieces, is_quiet)
+                    result = await _stream_answer(turn, attempts, pieces, is_quiet)
                 else:
                     result = await llm.provider.generate_chat(request.messages, request.model, options)
             if not isinstance(result, ChatResult):
-                raise _broken(llm, request.model, f"its answer is {type(result).__name__}, not ChatResult")
+                raise _protocol_error(llm, request.model, f"its answer is {type(result).__name__}, not ChatResult")
         except ProviderError as error:
             # Taken back before the pause of a retry: a reader that comes meanwhile must not get these pieces.
-            attempts.delivered = not turn.sink.take_back(len(_passed_on(turn, is_quiet))) if streams else False
+            attempts.delivered = not turn.sink.take_back(len(_passed_pieces(turn, is_quiet))) if streams else False
             if not await attempts.again(error):
                 raise
             turn.pieces.clear()
@@ -271,27 +274,27 @@ async def _answered(
         except (ForeignError, _BrokenContractError) as error:
             # Without another attempt: a plugin that breaks its contract once will do so again.
             attempts.delivered = attempts.began
-            raise _broken(llm, request.model, str(error)) from error
+            raise _protocol_error(llm, request.model, str(error)) from error
         except Exception as error:
             if is_answer:
                 raise  # a bug in the provider: its author wants to see it unchanged
             attempts.delivered = attempts.began
-            raise _broken(llm, request.model, error_name(error)) from error
+            raise _protocol_error(llm, request.model, error_name(error)) from error
         else:
             if streams and not llm.streams:
                 if result.content and not is_quiet:
-                    turn.sink.delta(TextDelta(0, result.content))
-                turn.sink.delta(AnswerEnd(result))
+                    turn.sink.pass_on(TextDelta(0, result.content))
+                turn.sink.pass_on(AnswerEnd(result))
             return result
 
 
-async def _streamed(turn: ActiveTurn, attempts: Attempts, pieces: Any, is_quiet: bool) -> Any:
+async def _stream_answer(turn: ActiveTurn, attempts: Attempts, pieces: Any, is_quiet: bool) -> Any:
     """Pass on the pieces of an answer as they arrive.
 
     Args:
         is_quiet: Hold texts back: an answer whose form is unchecked must not reach the reader.
     """
-    pass_on, kept, clock, result = turn.sink.delta, turn.pieces.append, turn.clock, None
+    forward, keep, clock, result = turn.sink.pass_on, turn.pieces.append, turn.clock, None
     is_whole, ended = turn.sink.is_whole, False
     async with aclosing(pieces):
         async for piece in pieces:
@@ -303,27 +306,27 @@ async def _streamed(turn: ActiveTurn, attempts: Attempts, pieces: Any, is_quiet:
                 result, ended = piece.result, True
                 if not isinstance(result, ChatResult):
                     return result
-            elif clock.left() <= 0:
-                raise clock.too_late()
-            kept(piece)
-            if not is_whole and not (is_quiet and type(piece) is TextDelta) and pass_on(piece):
+            elif clock.remaining_s() <= 0:
+                raise clock.timeout_error()
+            keep(piece)
+            if not is_whole and not (is_quiet and type(piece) is TextDelta) and forward(piece):
                 await turn.sink.room()
     # Only after the stream has ended without an error: what is passed on here is never withdrawn.
     if is_whole:
         for piece in turn.pieces:
             if not (is_quiet and type(piece) is TextDelta):
-                pass_on(piece)
+                forward(piece)
     return result
 
 
-def _passed_on(turn: ActiveTurn, is_quiet: bool) -> list[ChatEvent]:
+def _passed_pieces(turn: ActiveTurn, is_quiet: bool) -> list[ChatEvent]:
     """Return the pieces of the answer being written that the reader gets at once."""
     if turn.sink.is_whole:
         return []
     return [piece for piece in turn.pieces if not (is_quiet and type(piece) is TextDelta)]
 
 
-async def _finished(
+async def _report_finished(
     turn: ActiveTurn,
     request: ModelRequest,
     started: float,
@@ -332,8 +335,8 @@ async def _finished(
     error: Exception | None = None,
 ) -> float:
     elapsed_ms = (time.perf_counter() - started) * 1000
-    if turn.sink.wants(ModelRequestFinished):
-        await turn.sink.tell(
+    if turn.sink.has_receiver(ModelRequestFinished):
+        await turn.sink.emit(
             ModelRequestFinished(
                 info=turn.info,
                 llm=request.llm,
@@ -346,17 +349,17 @@ async def _finished(
     return elapsed_ms
 
 
-def _fall_back(turn: ActiveTurn, who: Candidates, error: ProviderError) -> bool:
+def _fall_back(turn: ActiveTurn, target: ModelTarget, error: ProviderError) -> bool:
     """Switch to the next service on the fallback list; return whether there is one."""
-    if not error.retryable or not who.fallback:
+    if not error.retryable or not target.fallback:
         return False
     # Another model would see the results, but could decide to repeat the change. The turn fails instead.
-    if turn.wrote:
-        log.warning("%s failed after a tool with side effects had run: no other service takes over", who.llm)
+    if turn.has_side_effects:
+        log.warning("%s failed after a tool with side effects had run: no other service takes over", target.llm)
         return False
-    failed, who.llm, who.model = who.llm, who.fallback.pop(0), None
-    log.warning("%s: %s; asking %s instead", failed, error, who.llm)
-    turn.warnings.append(f"{failed} did not answer ({error}); {who.llm} was asked instead")
+    failed, target.llm, target.model = target.llm, target.fallback.pop(0), None
+    log.warning("%s: %s; asking %s instead", failed, error, target.llm)
+    turn.warnings.append(f"{failed} did not answer ({error}); {target.llm} was asked instead")
     return True
 
 
@@ -364,7 +367,50 @@ class _BrokenContractError(Exception):
     """A breach of a provider's contract; its text names the breach."""
 
 
-def _broken(llm: LLM, model: str, how: str) -> ProviderProtocolError:
+def _protocol_error(llm: LLM, model: str, how: str) -> ProviderProtocolError:
     provider: ChatProvider = llm.provider
     text = f"the provider {provider.name} broke its contract: {how}"
     return ProviderProtocolError(text, provider=provider.name, model=model)
+
+
+async def refuse_beyond_limits(turn: ActiveTurn, llm: LLM, model: str) -> None:
+    """Refuse a request that a ceiling of the turn does not allow; what is unknown counts as reached.
+
+    Raises:
+        TurnLimitError: A ceiling is reached, or it cannot be known whether it is.
+    """
+    limits = turn.parts.limits
+    # The phases before the answer count as well: their models are paid for by the same turn.
+    rounds = [*turn.rounds, *(each for phase in turn.phase_log.records for each in phase.rounds)]
+    if limits.turn_tokens is not None:
+        _check_tokens(rounds, limits.turn_tokens)
+    if limits.turn_cost is not None:
+        price = await llm.find_price(model, None)
+        if price is None or price.price is None:
+            raise TurnLimitError(
+                f"limits.turn_cost cannot be kept, as no price is known for {llm.name}/{model}: set it in "
+                f'[llms.{llm.name}.prices."{model}"]'
+            )
+        _check_cost(rounds, Decimal(repr(limits.turn_cost)))
+
+
+def _check_tokens(rounds: list[Round], most: int) -> None:
+    used = 0
+    for each in rounds:
+        if each.usage is None or each.usage.input_tokens is None or each.usage.output_tokens is None:
+            raise TurnLimitError(
+                f"limits.turn_tokens cannot be kept: {each.llm}/{each.model} does not report how many it used"
+            )
+        used += each.usage.input_tokens + each.usage.output_tokens
+    if used >= most:
+        raise TurnLimitError(f"the turn has used {used:,} tokens, and limits.turn_tokens allows {most:,}")
+
+
+def _check_cost(rounds: list[Round], most: Decimal) -> None:
+    spent = Cost.total([each.cost for each in rounds])
+    if spent.unpriced:
+        raise TurnLimitError(f"limits.turn_cost cannot be kept: {spent.unpriced[0]}")
+    if spent.known_amount >= most:
+        raise TurnLimitError(
+            f"the turn has cost ${dollars(spent.known_amount)}, and limits.turn_cost allows ${dollars(most)}"
+        )

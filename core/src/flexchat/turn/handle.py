@@ -13,22 +13,14 @@ from ..domain import (
     ToolFinished,
     ToolStarted,
     Turn,
-    TurnCancelled,
-    TurnEvent,
     TurnFailed,
-    TurnFinished,
     TurnInfo,
     TurnStarted,
 )
 from ..domain.journal import JournaledEvent
 from ..events.log import EventLog
 from .active import ActiveTurn
-from .run import unfinished
-
-End = TurnFinished | TurnFailed | TurnCancelled
-"""A turn's last event."""
-
-ENDS = (TurnFinished, TurnFailed, TurnCancelled)
+from .run import End, end_event, unfinished
 
 
 class TurnHandle:
@@ -42,10 +34,13 @@ class TurnHandle:
     """
 
     def __init__(
-        self, turn: ActiveTurn, log: EventLog[StreamEvent], work: Callable[[ActiveTurn], Coroutine[Any, Any, Turn]]
+        self,
+        turn: ActiveTurn,
+        event_log: EventLog[StreamEvent],
+        work: Callable[[ActiveTurn], Coroutine[Any, Any, Turn]],
     ) -> None:
         self.info: TurnInfo = turn.info
-        self._log = log
+        self._log = event_log
         self._turn: ActiveTurn | None = turn
         self._journal = turn.journal
         self._task: asyncio.Task[Turn] = asyncio.get_running_loop().create_task(work(turn))
@@ -109,7 +104,7 @@ class TurnHandle:
     def end(self) -> End | None:
         """Its last event; None while it runs."""
         last = self._log.last
-        return last if isinstance(last, ENDS) else None
+        return last if isinstance(last, End) else None
 
     async def last(self) -> End:
         """Wait until the turn has ended, and return its last event; its ``turn`` holds what exists of the turn."""
@@ -149,17 +144,21 @@ class TurnHandle:
         assert self._journal is not None, "only a turn that is kept keeps events"
         await self._journal.add_events(events, forget=forget)
 
-    def when_ended(self, told: Callable[[TurnHandle], object]) -> None:
+    def when_ended(self, callback: Callable[[TurnHandle], object]) -> None:
         """Call something once the turn has ended."""
-        self._task.add_done_callback(lambda _: told(self))
+        self._task.add_done_callback(lambda _: callback(self))
 
     def _ended(self, task: asyncio.Task[Turn]) -> None:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         # Dropped here, since a program may keep a handle long after the end of its turn.
         turn, self._turn = self._turn, None
         # A turn cancelled while it waited for its place has reported no end: readers would wait for ever.
-        if turn is not None and not isinstance(self._log.last, ENDS):
-            self._log.add(self._log.number + 1, _end_of(turn, error))
+        if turn is not None and self.end is None:
+            if turn.done is not None and turn.done.status == "done":
+                error = None  # it ended while it reported its end
+            ended = turn.done if turn.done is not None or error is None else unfinished(turn, error)
+            assert ended is not None
+            self._log.add(end_event(self.info, ended, error))
         self._log.end()
 
 
@@ -170,16 +169,16 @@ class ReplayedTurn(TurnHandle):
         self.info = end.info
         self._turn = self._journal = None
         self._log: EventLog[StreamEvent] = EventLog()
-        for number, event in enumerate(_replayed(end), start=1):
-            self._log.add(number, event)
+        for event in _replayed(end):
+            self._log.add(event)
         self._log.end()
 
     def cancel(self) -> None:
         """Do nothing: it has ended."""
 
-    def when_ended(self, told: Callable[[TurnHandle], object]) -> None:
+    def when_ended(self, callback: Callable[[TurnHandle], object]) -> None:
         """Call something at once."""
-        told(self)
+        callback(self)
 
 
 def _replayed(end: End) -> Iterator[StreamEvent]:
@@ -193,14 +192,3 @@ def _replayed(end: End) -> Iterator[StreamEvent]:
     if turn.content:
         yield TextDelta(0, turn.content)
     yield end
-
-
-def _end_of(turn: ActiveTurn, error: BaseException | None) -> TurnEvent:
-    """Return the last event of a turn that ended while it waited for its place, or while it reported its end."""
-    if error is None or (turn.done is not None and turn.done.status == "done"):
-        assert turn.done is not None
-        return TurnFinished(info=turn.info, turn=turn.done)
-    ended = turn.done or unfinished(turn, error)
-    if isinstance(error, Exception):
-        return TurnFailed(info=turn.info, error=error, turn=ended)
-    return TurnCancelled(info=turn.info, turn=ended)

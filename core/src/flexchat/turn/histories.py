@@ -54,11 +54,11 @@ class Histories:
         with contextlib.suppress(UnknownConversationError), contained():
             if read is None:
                 return await self._with_outcomes(await self._store.turns(conversation, tenant=tenant), tenant)
-            known = self._kept.get(key)
-            new: ConversationHistory = await read(conversation, tenant=tenant, after=known and known.version)
-            if known is not None and not new.is_whole:
+            cached = self._kept.get(key)
+            new: ConversationHistory = await read(conversation, tenant=tenant, after=cached and cached.version)
+            if cached is not None and not new.is_whole:
                 # Not what is kept by now: another reader may have added the same turns meanwhile.
-                new = attrs.evolve(new, turns=known.turns + new.turns, size=known.size + new.size)
+                new = attrs.evolve(new, turns=cached.turns + new.turns, size=cached.size + new.size)
             self._keep(key, new)
             return await self._with_outcomes(new.turns, tenant)
         self._forget(key)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from ..config.model import ModelChoice
 from ..domain import CollectionHits, RagResults
 from ..errors import FlexChatError
-from .asking import Asker, json_objects
 from .phase_log import PhaseNotes
+from .prompting import Prompter, json_objects
 from .topic import Topic, reason
 
 OTHER = "other"
@@ -33,7 +33,9 @@ class IntentDetector:
         self._categories = dict(categories)
         self._max_tokens = max_tokens
 
-    async def detect(self, message: str, topic: Topic, rag: RagResults, asker: Asker, notes: PhaseNotes) -> str | None:
+    async def detect(
+        self, message: str, topic: Topic, rag: RagResults, prompter: Prompter, notes: PhaseNotes
+    ) -> str | None:
         """Return one of the categories, or None.
 
         A match needs no model: its collection is the intent. Otherwise the model chooses between the configured
@@ -51,7 +53,7 @@ class IntentDetector:
         if not categories or self._choice is None:
             notes.skipped = "no categories" if not categories else "no model is configured for it"
             return None
-        notes.skipped = asker.why_not(self._choice)
+        notes.skipped = prompter.refusal(self._choice)
         if notes.skipped:
             notes.warn(f"intent detection: {notes.skipped}; the message has no intent")
             return None
@@ -59,15 +61,15 @@ class IntentDetector:
         notes.input = {"message": message, "topic": topic.text, "categories": list(categories), "llm": self._choice.llm}
         prompt = intent_prompt(message, topic.text if topic.status == "continuation" else "", categories)
         try:
-            answer = await asker.ask(self._choice, prompt, max_tokens=self._max_tokens)
+            answer = await prompter.ask(self._choice, prompt, max_tokens=self._max_tokens)
         except (FlexChatError, TimeoutError) as error:
             notes.warn(f"intent detection: {reason(error)}; the message has no intent")
             return None
-        named = read_category(answer, tuple(categories))
-        if named is None:
+        category = read_category(answer, tuple(categories))
+        if category is None:
             notes.warn(f"intent detection: no category is called {_short(answer)}; using {OTHER!r}")
-            named = OTHER
-        return _nearest(rag.hits) if named == OTHER and rag.hits else named
+            category = OTHER
+        return _nearest(rag.hits) if category == OTHER and rag.hits else category
 
 
 def intent_prompt(message: str, topic: str, categories: Mapping[str, str]) -> str:
@@ -102,8 +104,10 @@ def read_category(answer: str, categories: Sequence[str]) -> str | None:
         before = _folded(re.split(r"[:(]|\s[-–—]\s", _LABEL.sub("", line).lstrip(_AROUND), maxsplit=1)[0])
         if before in folded:
             return folded[before]
-    named = [name for key, name in folded.items() if _stands_in(key, answer)]
-    longest = [name for name in named if not any(name != other and _folded(name) in _folded(other) for other in named)]
+    mentioned = [name for key, name in folded.items() if _stands_in(key, answer)]
+    longest = [
+        name for name in mentioned if not any(name != other and _folded(name) in _folded(other) for other in mentioned)
+    ]
     return longest[0] if len(longest) == 1 else None
 
 

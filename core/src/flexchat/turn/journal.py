@@ -65,10 +65,9 @@ class Journal:
 
     Attributes:
         turn: The turn's row in the store.
-        loud: The sink that reports events once something new happens; None from then on, and in a turn that was not
-            resumed.
+        live_sink: Reports events once something new happens; None from then on, and in a turn that was not resumed.
         is_closed: Whether nothing new may happen: the turn is only to be recorded as far as it got.
-        is_in_place: Whether the place after the conversation's last turn is lent to the turn that ends this one.
+        has_slot: Whether the place after the conversation's last turn is lent to the turn that ends this one.
     """
 
     def __init__(
@@ -81,8 +80,8 @@ class Journal:
         run_by: Mapping[str, Any],
     ) -> None:
         self.turn = turn
-        self.is_closed = self.is_in_place = False
-        self.loud: Sink | None = None
+        self.is_closed = self.has_slot = False
+        self.live_sink: Sink | None = None
         self._store, self._lease, self._run_by = store, lease, run_by
         self._writing = asyncio.Lock()
         self._recorded = recorded
@@ -102,13 +101,13 @@ class Journal:
             # Entries of older versions have no place; such questions are asked again.
             if entry.kind == "question" and "place" in entry.data:
                 question = value_from_dict(Question, entry.data["question"])
-                known = replies.get(question.id)
+                reply = replies.get(question.id)
                 place = _place_of(entry.data["place"], entry.data["call"], question)
-                recalled = question.id, None if known is None else value_from_dict(Reply, known)
+                recalled = question.id, None if reply is None else value_from_dict(Reply, reply)
                 self._questions.setdefault(place, deque()).append(recalled)
                 self._asked_before.add(question.id)
 
-    def before(self, turns: Sequence[ConversationTurn | HistoryTurn]) -> Sequence[ConversationTurn | HistoryTurn]:
+    def turns_before(self, turns: Sequence[ConversationTurn | HistoryTurn]) -> Sequence[ConversationTurn | HistoryTurn]:
         """Return those of a conversation's turns that were there when this turn began."""
         if self._started is None:
             return turns
@@ -116,12 +115,12 @@ class Journal:
         at = next((index for index, turn in enumerate(turns) if turn.id == after), -1)
         return turns[: at + 1]
 
-    def begin(self, request: ChatRequest, turns: Sequence[ConversationTurn | HistoryTurn]) -> None:
+    def record_start(self, request: ChatRequest, turns: Sequence[ConversationTurn | HistoryTurn]) -> None:
         """Note what the turn begins with, unless that was noted before."""
         if self._started is None:
-            self.add("started", request=as_written(request), after=turns[-1].id if turns else None, **self._run_by)
+            self.add("started", request=request_to_json(request), after=turns[-1].id if turns else None, **self._run_by)
 
-    def resume(self) -> None:
+    def record_resumption(self) -> None:
         """Note that the turn goes on."""
         self.add("resumed", **self._run_by)
 
@@ -169,7 +168,7 @@ class Journal:
             await write(TurnEnd(turn=self.turn, entries=entries, state=state, error=error, lease_s=self._lease.due()))
             self._unwritten.clear()
 
-    async def leave(self) -> None:
+    async def suspend(self) -> None:
         """Stop at the current step, and release the turn so that another owner can resume it.
 
         Raises:
@@ -189,7 +188,7 @@ class Journal:
                 await self._flush()
             await self._store.add_events(self.turn, events, forget=forget)
 
-    def standing(self, info: TurnInfo, *, has_format: bool) -> Iterator[StreamEvent]:
+    def replay_events(self, info: TurnInfo, *, has_format: bool) -> Iterator[StreamEvent]:
         """Yield what stands of the turn that was resumed: its whole answers, and the tools that have their results.
 
         Not what it finds anew, such as the result of a tool in the ledger.
@@ -210,13 +209,13 @@ class Journal:
                 yield ToolStarted(info=info, call=call)
                 yield ToolFinished(info=info, record=record)
 
-    async def waiting(self) -> Sequence[str]:
+    async def list_interrupted(self) -> Sequence[str]:
         """Return the ids of the interrupted turns of this turn's conversation.
 
         Raises:
             StorageError: The journal cannot be read.
         """
-        return await self._store.waiting(self.turn.conversation, tenant=self.turn.tenant)
+        return await self._store.list_interrupted(self.turn.conversation, tenant=self.turn.tenant)
 
     async def release(self, why: str = "") -> None:
         """Give the turn up: it is interrupted again.
@@ -229,12 +228,12 @@ class Journal:
         """
         await self._store.release(self.turn, error=why)
 
-    def waiting_calls(self) -> list[str]:
+    def unfinished_calls(self) -> list[str]:
         """Return the names, as the model wrote them, of the calls of the last answer that have no result yet."""
         if not self._answers:
             return []
         calls = value_from_dict(ChatResult, self._answers[-1]["result"]).tool_calls
-        ended = {known["record"].get("call_id") for known in self._calls.values()}
+        ended = {entry["record"].get("call_id") for entry in self._calls.values()}
         return [call.name for call in calls if call.id not in ended]
 
     def phase(self, name: str) -> Mapping[str, Any] | None:
@@ -255,11 +254,11 @@ class Journal:
         Each recorded question is returned once. It is the same question only if the text, the form, and the arguments
         of its call are: a yes to one payment must not stand for another.
         """
-        found = self._questions.get(_place_of(call.path, _digest_of(call), question))
-        if not found:
+        earlier = self._questions.get(_place_of(call.path, _digest_of(call), question))
+        if not earlier:
             return question, None
         # A queue, because one call may ask the same question twice, and each reply answers one of them.
-        id, reply = found.popleft()
+        id, reply = earlier.popleft()
         return attrs.evolve(question, id=id), reply
 
     def add_question(self, call: Call, question: Question) -> bool:
@@ -267,9 +266,9 @@ class Journal:
         # Recalled without a reply: it is asked again under its old id, and written once.
         if question.id in self._asked_before:
             return False
-        written = value_to_dict(question)
+        data = value_to_dict(question)
         at = {"iteration": call.iteration, "index": call.index, "place": call.path}
-        self.add("question", **at, call=_digest_of(call), question=written)
+        self.add("question", **at, call=_digest_of(call), question=data)
         return True
 
     @property
@@ -307,7 +306,7 @@ def _digest_of(call: Call) -> str:
         return arguments_digest(call.name, repr(call.arguments))
 
 
-def as_written(request: ChatRequest) -> Any:
+def request_to_json(request: ChatRequest) -> Any:
     """Return a request as JSON data, without what lives in its process alone."""
     form = request.response_format
     if form is not None:
@@ -318,8 +317,8 @@ def as_written(request: ChatRequest) -> Any:
     return data
 
 
-def read_request(data: Mapping[str, Any]) -> ChatRequest:
-    """Return the request in data of ``as_written``.
+def request_from_json(data: Mapping[str, Any]) -> ChatRequest:
+    """Return the request in data of ``request_to_json``.
 
     Raises:
         ValueError: It is not one.

@@ -11,7 +11,7 @@ import itertools
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
@@ -23,14 +23,11 @@ from ..domain import (
     ToolCall,
     ToolMessage,
     Turn,
-    TurnCancelled,
     TurnFailed,
-    TurnFinished,
     TurnInfo,
 )
 from ..domain.effects import arguments_digest
 from ..domain.journal import JournaledTurn, TurnKey
-from ..domain.questions import OnQuestion
 from ..errors import (
     ChatRequestError,
     FailedTurnError,
@@ -47,10 +44,10 @@ from ..events.log import EventLog
 from ..plugin.foreign import contained
 from .active import ActiveTurn, outer_turn
 from .engine import TurnEngine
-from .handle import End, ReplayedTurn, TurnHandle
-from .journal import as_written
-from .keeping import MAX_RESUMES
-from .kept import as_it_was
+from .handle import ReplayedTurn, TurnHandle
+from .journal import request_to_json
+from .recording import MAX_RESUMES, turn_from_conversation
+from .run import End, end_event
 
 KEEP_S = 24 * 3600.0
 """How long a key stands for its turn."""
@@ -66,7 +63,7 @@ BEGINNING_S = 2.0
 
 _POLL_S = 0.2
 
-_Whose = tuple[str, str]
+_OwnerKey = tuple[str, str]
 """A tenant and its key."""
 
 
@@ -83,7 +80,7 @@ class JoinedTurn:
 
 
 @attrs.define(eq=False)
-class _Known:
+class _KeyEntry:
     """The turn of a key in this process.
 
     Attributes:
@@ -93,7 +90,7 @@ class _Known:
         is_journaled: Whether the journal has it.
         until: When the key is free again, by the monotonic clock.
         turn: The turn, while it runs; None for one that this process has resumed.
-        acted: Whether a tool that changes something may have run.
+        has_side_effects: Whether a tool that changes something may have run.
     """
 
     id: str
@@ -103,58 +100,52 @@ class _Known:
     until: float
     turn: ActiveTurn | None
     end: End | None = None
-    acted: bool = True
+    has_side_effects: bool = True
 
 
 class KeyMemory:
     """The keys of a process's turns. Chats that follow one another in a program share one."""
 
-    def __init__(self, *, most_keys: int = MAX_KEYS, most_answers: int = MAX_ANSWERS) -> None:
-        self._most_keys, self._most_answers = most_keys, most_answers
-        self._known: dict[_Whose, _Known] = {}  # oldest first
-        self._answers: dict[_Whose, _Known] = {}
-        self._locks: weakref.WeakValueDictionary[_Whose, asyncio.Lock] = weakref.WeakValueDictionary()
+    def __init__(self, *, max_keys: int = MAX_KEYS, max_answers: int = MAX_ANSWERS) -> None:
+        self._max_keys, self._max_answers = max_keys, max_answers
+        self._entries: dict[_OwnerKey, _KeyEntry] = {}  # oldest first
+        self._answers: dict[_OwnerKey, _KeyEntry] = {}
+        self._locks: weakref.WeakValueDictionary[_OwnerKey, asyncio.Lock] = weakref.WeakValueDictionary()
 
-    def lock(self, whose: _Whose) -> asyncio.Lock:
+    def lock(self, owner_key: _OwnerKey) -> asyncio.Lock:
         """Return the lock that is held while a key's turn is looked for and started."""
-        return self._locks.setdefault(whose, asyncio.Lock())
+        return self._locks.setdefault(owner_key, asyncio.Lock())
 
-    def find(self, whose: _Whose) -> _Known | None:
+    def find(self, owner_key: _OwnerKey) -> _KeyEntry | None:
         """Return the entry of a key; None if the key is free."""
-        known = self._known.get(whose)
-        return known if known is not None and known.until > time.monotonic() else None
+        entry = self._entries.get(owner_key)
+        return entry if entry is not None and entry.until > time.monotonic() else None
 
-    def add(self, whose: _Whose, digest: str, handle: TurnHandle, turn: ActiveTurn | None = None) -> None:
+    def add(self, owner_key: _OwnerKey, digest: str, handle: TurnHandle, turn: ActiveTurn | None = None) -> None:
         """Remember the turn that a key stands for from now on."""
         now = time.monotonic()
-        self._forget(whose)
-        known = self._known[whose] = _Known(handle.id, digest, handle, handle.is_kept, now + KEEP_S, turn)
-        for oldest in [*itertools.islice(self._known, 2)]:  # at least as many as are added
-            if len(self._known) > self._most_keys or self._known[oldest].until <= now:
+        self._forget(owner_key)
+        entry = self._entries[owner_key] = _KeyEntry(handle.id, digest, handle, handle.is_kept, now + KEEP_S, turn)
+        for oldest in [*itertools.islice(self._entries, 2)]:  # at least as many as are added
+            if len(self._entries) > self._max_keys or self._entries[oldest].until <= now:
                 self._forget(oldest)
-        handle.when_ended(lambda handle: self._ended(whose, known, handle))
+        handle.when_ended(lambda handle: self._ended(owner_key, entry, handle))
 
-    def _ended(self, whose: _Whose, known: _Known, handle: TurnHandle) -> None:
+    def _ended(self, owner_key: _OwnerKey, entry: _KeyEntry, handle: TurnHandle) -> None:
         # Not the turn itself, which holds all its messages, for as long as the key.
-        known.acted = known.turn is None or known.turn.wrote
-        known.handle = known.turn = None
+        entry.has_side_effects = entry.turn is None or entry.turn.has_side_effects
+        entry.handle = entry.turn = None
         # The journal has the end of a kept turn. A key that stands for a newer turn keeps no older answer.
-        if known.is_journaled or self._known.get(whose) is not known:
+        if entry.is_journaled or self._entries.get(owner_key) is not entry:
             return
-        known.end, self._answers[whose] = handle.end, known
-        if len(self._answers) > self._most_answers:
+        entry.end, self._answers[owner_key] = handle.end, entry
+        if len(self._answers) > self._max_answers:
             # The key stays, without its answer: a repetition gets an error, and does not run a second time.
             self._answers.pop(next(iter(self._answers))).end = None
 
-    def _forget(self, whose: _Whose) -> None:
-        self._known.pop(whose, None)
-        self._answers.pop(whose, None)
-
-
-class _Resume(Protocol):
-    def __call__(
-        self, id: str, *, tenant: str, context: Any, on_question: OnQuestion | None
-    ) -> Awaitable[TurnHandle]: ...
+    def _forget(self, owner_key: _OwnerKey) -> None:
+        self._entries.pop(owner_key, None)
+        self._answers.pop(owner_key, None)
 
 
 class KeyedTurns:
@@ -162,7 +153,7 @@ class KeyedTurns:
 
     Args:
         start: Starts a turn.
-        resume: Takes up an interrupted one.
+        resume: Resumes an interrupted one; see FlexChat.start_resumed.
         running: Returns a turn that runs in this process.
         variables: The config's: a request is the same whatever they are.
         about: What else makes a request another one, besides itself.
@@ -173,13 +164,12 @@ class KeyedTurns:
         engine: TurnEngine,
         *,
         start: Callable[[ActiveTurn, EventLog[StreamEvent]], TurnHandle],
-        resume: _Resume,
+        resume: Callable[..., Awaitable[TurnHandle]],
         running: Callable[[str], TurnHandle | None],
         variables: Mapping[str, Any],
         about: str = "",
     ) -> None:
-        self._engine = engine
-        self._start, self._resume, self._running = start, resume, running
+        self.engine, self.start, self.resume, self.running = engine, start, resume, running
         self._variables, self._about = variables, about
 
     async def join(self, request: ChatRequest, memory: KeyMemory) -> JoinedTurn:
@@ -188,28 +178,15 @@ class KeyedTurns:
         Raises: See FlexChat.join.
         """
         assert request.idempotency_key is not None
-        whose, began = (request.tenant, request.idempotency_key), time.monotonic()
-        joining = _Joining(self._engine, request, self._digest(request), memory, self._resume, self._running)
+        joining = _Joining(self, memory, request, request.idempotency_key, self._digest(request))
         while True:
             # Of two equal requests at once, the second finds the turn that the first has started.
-            async with memory.lock(whose):
-                joining.waited_s = time.monotonic() - began
-                known = memory.find(whose)
-                found: JoinedTurn | str | None = None if known is None else joining.known(known)
-                if found is None:
-                    log: EventLog[StreamEvent] = EventLog()
-                    turn = self._engine.begin(request, log=log)
-                    # Bound before the turn starts: a process killed between the two leaves a key without a turn, which
-                    # is free again, and never a turn without its key.
-                    found = None if turn.journal is None else await joining.bound(turn)
-                if found is None:
-                    handle = self._start(turn, log)
-                    memory.add(whose, joining.digest, handle, turn)
-                    return JoinedTurn(handle, is_repeat=False)
-            if isinstance(found, JoinedTurn):
-                return found
-            if joining.waited_s > self._engine.parts.limits.turn_timeout_ms / 1000:
-                raise TurnRunningError(found)
+            async with memory.lock(joining.owner_key):
+                result = await joining.find_or_start()
+            if isinstance(result, JoinedTurn):
+                return result
+            if joining.waited_s() > self.engine.parts.limits.turn_timeout_ms / 1000:
+                raise TurnRunningError(result)
             # Another process owns the turn, and only the store can be asked about it.
             await asyncio.sleep(_POLL_S)
 
@@ -220,119 +197,134 @@ class KeyedTurns:
         history, continuation = _with_same_ids(request.history, request.continuation)
         plain = attrs.evolve(request, idempotency_key=None, variables=own, history=history, continuation=continuation)
         try:
-            return arguments_digest(self._about, as_written(plain))
+            return arguments_digest(self._about, request_to_json(plain))
         except ValueError as error:
             raise ChatRequestError(f"a request with a key must be JSON data: {error}") from None
 
 
 @attrs.define(eq=False)
 class _Joining:
-    """One request looking for the turn of its key. Its methods return that turn, or the id of one to wait for; None if
-    there is no such turn."""
+    """One request looking for the turn of its key."""
 
-    engine: TurnEngine
-    request: ChatRequest
-    digest: str
+    turns: KeyedTurns
     memory: KeyMemory
-    resume: _Resume
-    running: Callable[[str], TurnHandle | None]
-    waited_s: float = 0.0
+    request: ChatRequest
+    key: str
+    digest: str
+    began: float = attrs.field(factory=time.monotonic)
 
-    def known(self, known: _Known) -> JoinedTurn | None:
-        """Decide by the entry of this process."""
-        self._refuse_other(known.digest)
-        if known.handle is not None:
-            _refuse_itself(known.id)
-            return JoinedTurn(known.handle, is_repeat=True)
-        if known.is_journaled:
+    @property
+    def owner_key(self) -> _OwnerKey:
+        return self.request.tenant, self.key
+
+    def waited_s(self) -> float:
+        return time.monotonic() - self.began
+
+    async def find_or_start(self) -> JoinedTurn | str:
+        """Return the turn of the key, started now if it has none, or the id of a turn to wait for."""
+        entry = self.memory.find(self.owner_key)
+        if entry is not None and (joined := self._find_here(entry)) is not None:
+            return joined
+        event_log: EventLog[StreamEvent] = EventLog()
+        turn = self.turns.engine.create_turn(self.request, event_log=event_log)
+        # Bound before the turn starts: a process killed between the two leaves a key without a turn, which is free
+        # again, and never a turn without its key.
+        if turn.journal is not None and (earlier := await self._bind(turn.info.id)) is not None:
+            return earlier
+        handle = self.turns.start(turn, event_log)
+        self.memory.add(self.owner_key, self.digest, handle, turn)
+        return JoinedTurn(handle, is_repeat=False)
+
+    def _find_here(self, entry: _KeyEntry) -> JoinedTurn | None:
+        """Return the turn that this process remembers; None if the journal decides, or a new one is to start."""
+        self._refuse_other(entry.digest)
+        if entry.handle is not None:
+            _refuse_itself(entry.id)
+            return JoinedTurn(entry.handle, is_repeat=True)
+        if entry.is_journaled:
             return None
-        if known.end is None:
-            raise ForgottenAnswerError(known.id)
+        if entry.end is None:
+            raise ForgottenAnswerError(entry.id)
         # A failure without effects is not worth keeping: the repetition gets a new attempt.
-        if isinstance(known.end, TurnFailed) and not known.acted and not _has_effect(known.end.turn):
+        if isinstance(entry.end, TurnFailed) and not entry.has_side_effects and not _has_effect(entry.end.turn):
             return None
-        return JoinedTurn(ReplayedTurn(known.end), is_repeat=True)
+        return JoinedTurn(ReplayedTurn(entry.end), is_repeat=True)
 
-    async def bound(self, turn: ActiveTurn) -> JoinedTurn | str | None:
-        """Bind the key to a turn, and look at the one it stands for already, if there is one."""
-        assert self.request.idempotency_key is not None
-        journal = self.engine.journal
+    async def _bind(self, turn_id: str) -> JoinedTurn | str | None:
+        """Bind the key to a turn, or return the one that it stands for already; see find_or_start."""
         replaced: TurnKey | None = None
         while True:
-            bound = await journal.bind(
-                self.request.idempotency_key,
+            bound = await self.turns.engine.journal.bind(
+                self.key,
                 tenant=self.request.tenant,
-                turn=turn.info.id,
+                turn=turn_id,
                 digest=self.digest,
                 keep_s=KEEP_S,
                 instead_of=replaced,
             )
-            if bound.turn == turn.info.id:
+            if bound.turn == turn_id:
                 return None
             self._refuse_other(bound.digest)
-            found = await self._earlier(bound)
-            if found is not None:
-                return found
+            result = await self._find_earlier(bound)
+            if result is not None:
+                return result
             # Compared by the store when it writes: of two processes that replace a failed turn, one succeeds.
             replaced = bound
 
-    async def _earlier(self, bound: TurnKey) -> JoinedTurn | str | None:
+    async def _find_earlier(self, bound: TurnKey) -> JoinedTurn | str | None:
         try:
-            found, entries = await self.engine.journal.read(bound.turn, tenant=bound.tenant)
+            row, entries = await self.turns.engine.journal.read(bound.turn, tenant=bound.tenant)
         except UnknownTurnError:
             if bound.begun:
                 raise ForgottenAnswerError(bound.turn) from None  # it was deleted with its conversation
             # Bound, but not begun: its process is about to write the first step, or has died before it. After a while
             # the second is certain enough, and replacing it fails if the turn has begun after all.
-            return bound.turn if self.waited_s < BEGINNING_S else None
-        _refuse_itself(found.id)
-        if found.state == "running":
-            handle = self.running(found.id)
-            return found.id if handle is None else JoinedTurn(handle, is_repeat=True)
-        if found.state == "interrupted":
-            return await self._resumed(found)
-        turn = await self._kept(found)
+            return bound.turn if self.waited_s() < BEGINNING_S else None
+        _refuse_itself(row.id)
+        if row.state == "running":
+            handle = self.turns.running(row.id)
+            return row.id if handle is None else JoinedTurn(handle, is_repeat=True)
+        if row.state == "interrupted":
+            return await self._resume_interrupted(row)
+        turn = await self._load(row)
         # What ran decides, not how the tool is declared by now. Steps that are gone prove nothing.
         wrote = not entries or any(entry.data["wrote"] for entry in entries if entry.kind == "tool")
         if turn.status == "failed" and not wrote and not _has_effect(turn):
             return None
-        return JoinedTurn(ReplayedTurn(_end_of(turn, found)), is_repeat=True)
+        return JoinedTurn(ReplayedTurn(_end_of(turn, row)), is_repeat=True)
 
-    async def _resumed(self, found: JournaledTurn) -> JoinedTurn | str:
+    async def _resume_interrupted(self, row: JournaledTurn) -> JoinedTurn | str:
         # A turn whose process ends each time it runs may be the cause of that: a client that repeats its key must not
         # end one process after another.
-        if found.fence > MAX_RESUMES:
-            why = found.error or f"its process has ended {found.fence} times while it ran"
-            raise StuckTurnError(found.id, why, then="resume it by hand (flexchat turns resume), or cancel it")
+        if row.fence > MAX_RESUMES:
+            why = row.error or f"its process has ended {row.fence} times while it ran"
+            raise StuckTurnError(row.id, why, then="resume it by hand (flexchat turns resume), or cancel it")
         try:
-            request = self.request
-            handle = await self.resume(
-                found.id, tenant=found.tenant, context=request.context, on_question=request.on_question
+            handle = await self.turns.resume(
+                row.id, tenant=row.tenant, context=self.request.context, on_question=self.request.on_question
             )
         except (TurnNotWaitingError, UnknownTurnError):
-            return found.id  # another process was faster
-        assert self.request.idempotency_key is not None
-        self.memory.add((found.tenant, self.request.idempotency_key), self.digest, handle)
+            return row.id  # another process was faster
+        self.memory.add(self.owner_key, self.digest, handle)
         return JoinedTurn(handle, is_repeat=True)
 
-    async def _kept(self, found: JournaledTurn) -> Turn:
-        assert self.engine.keeper is not None
-        if not found.conversation:
-            raise ForgottenAnswerError(found.id)  # it was deleted while the turn ran
+    async def _load(self, row: JournaledTurn) -> Turn:
+        assert self.turns.engine.recorder is not None
+        if not row.conversation:
+            raise ForgottenAnswerError(row.id)  # it was deleted while the turn ran
         try:
             with contained():
-                turns = await self.engine.keeper.store.turns(found.conversation, tenant=found.tenant)
+                turns = await self.turns.engine.recorder.store.turns(row.conversation, tenant=row.tenant)
         except UnknownConversationError:
             turns = ()
-        for kept in turns:
-            if kept.id == found.id:
-                return as_it_was(kept, self.request)
-        raise ForgottenAnswerError(found.id)
+        for record in turns:
+            if record.id == row.id:
+                return turn_from_conversation(record, self.request)
+        raise ForgottenAnswerError(row.id)
 
     def _refuse_other(self, digest: str) -> None:
         if digest != self.digest:
-            assert self.request.idempotency_key is not None
-            raise KeyReusedError(self.request.idempotency_key)
+            raise KeyReusedError(self.key)
 
 
 def _has_effect(turn: Turn) -> bool:
@@ -340,15 +332,12 @@ def _has_effect(turn: Turn) -> bool:
     return any("effect" in record.facts for record in turn.response.tool_calls or ())
 
 
-def _end_of(turn: Turn, found: JournaledTurn) -> End:
-    info = TurnInfo(id=found.id, conversation=found.conversation, tenant=found.tenant)
-    if turn.status == "done":
-        return TurnFinished(info=info, turn=turn)
-    if turn.status == "cancelled":
-        return TurnCancelled(info=info, turn=turn)
-    error = FailedTurnError(found.id, turn.error)
-    error.turn = turn
-    return TurnFailed(info=info, error=error, turn=turn)
+def _end_of(turn: Turn, row: JournaledTurn) -> End:
+    error: BaseException | None = None if turn.status == "done" else asyncio.CancelledError()
+    if turn.status == "failed":
+        error = FailedTurnError(row.id, turn.error)
+        error.turn = turn
+    return end_event(TurnInfo(id=row.id, conversation=row.conversation, tenant=row.tenant), turn, error)
 
 
 def _refuse_itself(id: str) -> None:
@@ -359,9 +348,11 @@ def _refuse_itself(id: str) -> None:
         around = around.outer
 
 
-def _with_same_ids(*said: tuple[Message, ...]) -> Iterator[tuple[Message, ...]]:
+def _with_same_ids(*dialogues: tuple[Message, ...]) -> Iterator[tuple[Message, ...]]:
     """Yield messages with ids of calls that are the same each time they are read: reading them makes new ones."""
-    calls = [call for messages in said for m in messages if isinstance(m, AssistantMessage) for call in m.tool_calls]
+    calls = [
+        call for messages in dialogues for m in messages if isinstance(m, AssistantMessage) for call in m.tool_calls
+    ]
     ids = {call.id: f"call {number}" for number, call in enumerate(calls)}
 
     def renamed(message: Message) -> Message:
@@ -372,5 +363,5 @@ def _with_same_ids(*said: tuple[Message, ...]) -> Iterator[tuple[Message, ...]]:
             return attrs.evolve(message, parts=tuple(parts))
         return message
 
-    for messages in said:
+    for messages in dialogues:
         yield tuple(map(renamed, messages)) if ids else messages

@@ -32,7 +32,7 @@ class Lease:
     def _begin(self) -> None:
         self._process, self._owner = os.getpid(), secrets.token_hex(16)
         self._lock = threading.Lock()
-        self._held = 0
+        self._holds = 0
         self._next = 0.0
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -46,10 +46,10 @@ class Lease:
         return self._owner
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Keep the lease alive while the block runs."""
         with self._lock:
-            self._held += 1
+            self._holds += 1
             if self._thread is None:
                 self._thread = threading.Thread(target=self._keep, name="flexchat lease", daemon=True)
                 self._thread.start()
@@ -57,7 +57,7 @@ class Lease:
             yield
         finally:
             with self._lock:
-                self._held -= 1
+                self._holds -= 1
 
     def due(self) -> float | None:
         """Return the seconds for which the caller's transaction is to renew the lease; None if it is fresh enough."""
@@ -75,7 +75,7 @@ class Lease:
     def _keep(self) -> None:
         while not self._ended.wait(self.seconds / 3):
             # Without a hold the lease expires: the turns of an idle process are all ended or waiting to be resumed.
-            if self._held:
+            if self._holds:
                 try:
                     self._renew(self.owner, self.seconds)
                     self._next = time.monotonic() + self.seconds / 3

@@ -70,12 +70,12 @@ class TurnParts:
             log.warning("no tool is available to this rule; answering without tools")
         return names
 
-    def form_of(self, rule: ResponseRule) -> AnswerFormat | None:
+    def format_of(self, rule: ResponseRule) -> AnswerFormat | None:
         """Return the form a rule's answers must have; None for any text."""
         table = rule.response_format
         if table is None:
             return None
-        found = self._formats.get(id(table))
-        if found is None:
-            found = self._formats[id(table)] = (table, answer_format(table.to_domain()))
-        return found[1]
+        entry = self._formats.get(id(table))
+        if entry is None:
+            entry = self._formats[id(table)] = (table, answer_format(table.to_domain()))
+        return entry[1]

@@ -19,7 +19,7 @@ class PhaseNotes:
 
     Attributes:
         mask: Removes secrets from warnings.
-        left: Returns how many seconds the turn may still take.
+        remaining_s: Returns how many seconds the turn may still take.
     """
 
     input: object = None
@@ -28,11 +28,11 @@ class PhaseNotes:
     usage: Usage | None = None
     rounds: list[Round] = attrs.field(factory=list)
     mask: Callable[[str], str] = str
-    left: Callable[[], float] = lambda: math.inf
+    remaining_s: Callable[[], float] = lambda: math.inf
 
     def seconds(self, most: float) -> float:
         """Return the seconds that a request may take: ``most``, or the rest of the turn's time if that is less."""
-        return min(most, self.left())
+        return min(most, self.remaining_s())
 
     def warn(self, text: str) -> None:
         """Add a warning."""
@@ -52,8 +52,8 @@ class PhaseLog:
 
     async def begin(self, sink: Sink, phase: str) -> None:
         """Report that a phase with something to do begins."""
-        if sink.wants(PhaseStarted):
-            await sink.tell(PhaseStarted(info=sink.info, phase=phase))
+        if sink.has_receiver(PhaseStarted):
+            await sink.emit(PhaseStarted(info=sink.info, phase=phase))
 
     async def end(
         self,
@@ -87,8 +87,8 @@ class PhaseLog:
             rounds=tuple(notes.rounds),
         )
         self.records.append(record)
-        if sink.wants(PhaseFinished):
-            await sink.tell(PhaseFinished(info=sink.info, record=record, outcome=outcome))
+        if sink.has_receiver(PhaseFinished):
+            await sink.emit(PhaseFinished(info=sink.info, record=record, outcome=outcome))
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 from collections.abc import Iterator
 
-from ..calls.questions import UNANSWERED, Asking
+from ..calls.questions import UNANSWERED, QuestionBroker
 from ..domain import QuestionAnswered, QuestionAsked
 from ..domain.codec import value_to_dict
 from ..domain.questions import Question, Reply
@@ -21,27 +21,27 @@ async def ask(turn: ActiveTurn, call: Call, question: Question) -> Reply:
     Raises:
         StorageError, LostTurnError: Question or reply cannot be recorded.
     """
-    asking = Asking(
+    broker = QuestionBroker(
         on_question=turn.request.on_question,
         limit_s=turn.parts.limits.question_timeout_ms / 1000,
-        stopped=functools.partial(paused, turn),
+        stopped=functools.partial(pause_clocks, turn),
         tell=functools.partial(_tell, turn),
         **({} if turn.journal is None else {"recall": turn.journal.recall_question}),
     )
-    return await asking(call, question)
+    return await broker(call, question)
 
 
 @contextlib.contextmanager
-def paused(turn: RunningTurn | None, call: RunningCall | None = None) -> Iterator[None]:
+def pause_clocks(turn: RunningTurn | None, call: RunningCall | None = None) -> Iterator[None]:
     """Pause the time of a call and a turn, of the turns around it, and of the calls that started them."""
     with contextlib.ExitStack() as stack:
         if call is not None:
             stack.enter_context(call.waiting())
         # All turns around this one wait for the same person, and would time out first.
         while isinstance(turn, ActiveTurn):
-            stack.enter_context(turn.clock.stopped())
-            if turn.within is not None:
-                stack.enter_context(turn.within.waiting())
+            stack.enter_context(turn.clock.pause())
+            if turn.outer_call is not None:
+                stack.enter_context(turn.outer_call.waiting())
             turn = turn.outer
         yield
 
@@ -52,14 +52,14 @@ async def _tell(turn: ActiveTurn, call: Call, question: Question, reply: Reply |
         # On disk before the person sees it: the reply to it may arrive after a crash.
         if journal is not None and journal.add_question(call, question):
             await journal.flush()
-        if sink.wants(QuestionAsked):
-            await sink.begin(QuestionAsked(info=turn.info, question=question))  # who shows progress makes room
+        if sink.has_receiver(QuestionAsked):
+            await sink.announce(QuestionAsked(info=turn.info, question=question))  # who shows progress makes room
         return
     try:
         if journal is not None and reply is not UNANSWERED:
-            written = value_to_dict(reply)
-            journal.add("reply", iteration=call.iteration, index=call.index, id=question.id, reply=written)
+            data = value_to_dict(reply)
+            journal.add("reply", iteration=call.iteration, index=call.index, id=question.id, reply=data)
             await journal.flush()  # before the reply is acted upon: a killed turn must not ask a second time
     finally:
-        if sink.wants(QuestionAnswered):
-            await sink.tell(QuestionAnswered(info=turn.info, question=question, reply=reply))
+        if sink.has_receiver(QuestionAnswered):
+            await sink.emit(QuestionAnswered(info=turn.info, question=question, reply=reply))

@@ -18,30 +18,32 @@ log = logging.getLogger(__name__)
 COMPLAINT = "That answer does not have the required form: {problem}. Write it again, as one JSON object only{schema}."
 
 
-async def ensure_form(turn: ActiveTurn, form: AnswerFormat, options: ChatOptions) -> None:
+async def ensure_format(turn: ActiveTurn, answer_format: AnswerFormat, options: ChatOptions) -> None:
     """Ask again, once, if the last answer does not have the form; the request names the fault.
 
     Where tools ruled out asking for the form so far, it is asked for first, without them. The answers without the form
     are no part of the turn's messages.
     """
-    assert turn.who is not None
-    while problem := _problem(turn, form):
+    assert turn.target is not None
+    while problem := _problem(turn, answer_format):
         assert turn.result is not None
-        if turn.asked_for_form:
-            # Asked again once only: ``aside`` is set by the first complaint. An answer that was cut off would be cut
-            # off again.
-            if turn.aside or next_step(turn.result) is not NextStep.FINISH:
+        if turn.requested_format:
+            # Once only: ``correction`` is set by the first complaint. An answer that was cut off would be cut off
+            # again.
+            if turn.correction or next_step(turn.result) is not NextStep.FINISH:
                 return
             log.info("the answer does not have its form: %s", problem)
-            complaint = COMPLAINT.format(problem=problem, schema=_told(form))
-            turn.aside = (turn.result.message, UserMessage(content=complaint))
+            complaint = COMPLAINT.format(problem=problem, schema=_schema_text(answer_format))
+            turn.correction = (turn.result.message, UserMessage(content=complaint))
         # The text before a pause belongs to the answer that is replaced.
-        turn.paused = ""
-        messages = turn.messages + turn.aside
-        turn.take(*await exchange(turn, turn.who, messages, options, form=form, is_answer=True))
+        turn.paused_text = ""
+        messages = turn.messages + turn.correction
+        turn.add_result(
+            *await exchange(turn, turn.target, messages, options, answer_format=answer_format, is_answer=True)
+        )
 
 
-def read_answer(turn: ActiveTurn, form: AnswerFormat) -> tuple[str, Any, Any]:
+def read_answer(turn: ActiveTurn, answer_format: AnswerFormat) -> tuple[str, Any, Any]:
     """Return the last answer: its JSON text, its JSON data, and that data as an instance of its class.
 
     Raises:
@@ -50,24 +52,24 @@ def read_answer(turn: ActiveTurn, form: AnswerFormat) -> tuple[str, Any, Any]:
     assert turn.result is not None
     content, finished = turn.answer, next_step(turn.result) is NextStep.FINISH
     try:
-        found = form.find(content, is_complete=finished)
-        return found.text, found.data, found.parsed
+        match = answer_format.find(content, is_complete=finished)
+        return match.text, match.data, match.parsed
     except ValueError as error:
         why = str(error) if finished else no_answer_reason(turn.result.finish_reason)
         raise ResponseFormatError(why, content) from None
 
 
-def _told(form: AnswerFormat) -> str:
+def _schema_text(answer_format: AnswerFormat) -> str:
     """Return the schema for the complaint: not every service passes it to its model."""
-    if form.format.schema is None:
+    if answer_format.format.schema is None:
         return ""
-    return f", which fits this JSON Schema: {json.dumps(form.format.schema, ensure_ascii=False)}"
+    return f", which fits this JSON Schema: {json.dumps(answer_format.format.schema, ensure_ascii=False)}"
 
 
-def _problem(turn: ActiveTurn, form: AnswerFormat) -> str | None:
+def _problem(turn: ActiveTurn, answer_format: AnswerFormat) -> str | None:
     assert turn.result is not None
     try:
-        form.find(turn.answer, is_complete=next_step(turn.result) is NextStep.FINISH)
+        answer_format.find(turn.answer, is_complete=next_step(turn.result) is NextStep.FINISH)
     except ValueError as error:
         return str(error)
     return None

@@ -28,11 +28,10 @@ from ..plugin.call import Call
 from ..plugin.hooks import record_of
 from ..tools.registry import ToolRegistry
 from ..tools.results import READER, for_the_model
-from .active import ActiveTurn, go_on
-from .call_round import NOT_STARTED, CallRound
+from .active import NOT_STARTED, ActiveTurn, CallRound, end_replay
 from .next_step import NextStep, calls_to_run, next_step
 from .questions import ask
-from .tasks import end
+from .tasks import cancel_and_wait
 
 log = logging.getLogger(__name__)
 
@@ -142,18 +141,18 @@ def can_read_on(registry: ToolRegistry, offered: Collection[str]) -> bool:
 
 
 def messages_of(
-    calls: Sequence[ToolCall], records: Sequence[ToolCallRecord], max_chars: int, *, reads_on: bool = False
+    calls: Sequence[ToolCall], records: Sequence[ToolCallRecord], max_chars: int, *, can_read_on: bool = False
 ) -> list[ToolMessage]:
     """Return the results for the model, one for each call, under the name it knows the tool by.
 
     Args:
-        reads_on: Whether one that is too long explains how the model can read on.
+        can_read_on: Whether one that is too long explains how the model can read on.
     """
     return [
         ToolMessage(
             tool_call_id=call.id,
             name=call.name,
-            content=for_the_model(record.result, max_chars, call.name, call.id if reads_on else None),
+            content=for_the_model(record.result, max_chars, call.name, call.id if can_read_on else None),
             is_error=not record.result.success,
             media=record.result.media,
         )
@@ -169,7 +168,7 @@ async def run_calls(
     All are judged before any runs. They run side by side, except exclusive tools, which run alone. If the turn ends,
     everything still running is cancelled and awaited.
     """
-    round_ = turn.calling = CallRound(calls, iteration)
+    round_ = turn.call_round = CallRound(calls, iteration)
     # Judged as a whole, before the first tool runs: the verdict must not depend on which call is faster.
     refusals = limits.judge(calls)
     for group in _groups(calls, refusals, turn.tools):
@@ -184,7 +183,7 @@ async def run_calls(
     records = [record for record in round_.records if record is not None]
     if turn.records is not None:
         turn.records.extend(records)
-    turn.calling, turn.paused = None, ""
+    turn.call_round, turn.paused_text = None, ""
     return records
 
 
@@ -195,7 +194,7 @@ async def _side_by_side(work: Sequence[Any]) -> None:
         await asyncio.wait(tasks)
     finally:
         # Also when the turn is cancelled: no tool may run on unseen after its turn.
-        await end(tasks)
+        await cancel_and_wait(tasks)
     for task in tasks:
         task.result()
 
@@ -219,77 +218,80 @@ def _groups(calls: Sequence[ToolCall], refusals: Sequence[str | None], registry:
 
 async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | None, offered: Collection[str]) -> None:
     """Take one call through its steps and keep its record."""
-    asked, journal = round_.asked[index], turn.journal
+    requested, journal = round_.requested[index], turn.journal
     if journal is not None:
-        if (known := journal.call(round_.iteration, index)) is not None:
+        if (entry := journal.call(round_.iteration, index)) is not None:
             # Replayed from the journal: the tool does not run again.
-            turn.wrote = turn.wrote or known["wrote"]
-            round_.records[index] = value_from_dict(ToolCallRecord, known["record"])
+            turn.has_side_effects = turn.has_side_effects or entry["wrote"]
+            round_.records[index] = value_from_dict(ToolCallRecord, entry["record"])
             return
         if not journal.is_closed:
-            await go_on(turn)
+            await end_replay(turn)
     sink = turn.sink
 
     async def tell(call: Call, result: ToolResult | None) -> None:
-        wrote = asked
-        if call.id != asked.id:  # a call made by its tool
+        wrote = requested
+        if call.id != requested.id:  # a call made by its tool
             wrote = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
         if result is not None:
             # Now, or before the turn was interrupted.
-            turn.wrote = turn.wrote or call.begun_effect is not None or "effect" in call.facts
+            has_effect = call.begun_effect is not None or "effect" in call.facts
+            turn.has_side_effects = turn.has_side_effects or has_effect
             record = record_of(wrote, call.name, result, round_.iteration, call.facts)
             # Only the model's own calls have a place in the round; a tool's calls belong to their parent.
-            if wrote is asked:
+            if wrote is requested:
                 round_.records[index] = record
                 if journal is not None:
-                    written = value_to_dict(record)
-                    journal.add("tool", iteration=round_.iteration, index=index, record=written, wrote=turn.wrote)
-            if sink.wants(ToolFinished):
-                await sink.tell(ToolFinished(info=turn.info, record=record))
-        elif sink.wants(ToolStarted):
-            named = wrote if wrote.name == call.name else attrs.evolve(wrote, name=call.name)
-            await sink.begin(ToolStarted(info=turn.info, call=named))
+                    data = value_to_dict(record)
+                    journal.add(
+                        "tool", iteration=round_.iteration, index=index, record=data, wrote=turn.has_side_effects
+                    )
+            if sink.has_receiver(ToolFinished):
+                await sink.emit(ToolFinished(info=turn.info, record=record))
+        elif sink.has_receiver(ToolStarted):
+            shown_call = wrote if wrote.name == call.name else attrs.evolve(wrote, name=call.name)
+            await sink.announce(ToolStarted(info=turn.info, call=shown_call))
 
     tools = turn.tools
     call = round_.calls[index] = Call(
-        name=tools.name_of(asked.name),
-        arguments=asked.arguments if asked.arguments is not None else {},
+        name=tools.name_of(requested.name),
+        arguments=requested.arguments if requested.arguments is not None else {},
         origin=turn.origin,
-        id=asked.id,
+        id=requested.id,
         turn=turn.info,
         context=turn.request.context,
         offered=offered,
         offer=tools,
         refusal=refusal,
-        seconds_left=turn.clock.left,
+        seconds_left=turn.clock.remaining_s,
         tell=tell,
         asker=functools.partial(ask, turn),
         approve=turn.needs_approval,
-        report=functools.partial(_report, turn) if sink.wants(ToolProgress) else None,
+        report=functools.partial(_report, turn) if sink.has_receiver(ToolProgress) else None,
         iteration=round_.iteration,
         index=index,
         # The id of a nested turn is made of its place in the outer one, which may have been resumed.
         is_new=turn.outer is None and not (journal is not None and journal.is_resumed),
-        notes=[*asked.notes],
+        notes=[*requested.notes],
     )
     if journal is not None and journal.is_closed:
         # A closed turn starts no tool: the ledger decides whether this call has run, and how it ended.
         result = await turn.parts.tools.calls.recalled(call) or ToolResult.failed(call.name, NOT_STARTED)
-        round_.records[index] = record_of(asked, call.name, result, round_.iteration, call.facts)
+        round_.records[index] = record_of(requested, call.name, result, round_.iteration, call.facts)
         return
     try:
         await turn.parts.tools.calls.run(call)
     finally:
         # Also of a call that the end of the turn breaks off.
-        turn.wrote = turn.wrote or call.begun_effect is not None
+        turn.has_side_effects = turn.has_side_effects or call.begun_effect is not None
         call.tell = call.asker = call.report = None  # breaks cycles, which otherwise only the garbage collector frees
 
 
 async def _report(turn: ActiveTurn, call: Call, progress: float, total: float | None, message: str) -> None:
-    told = ToolProgress(
+    event = ToolProgress(
         info=turn.info, call_id=call.id, tool=call.name, progress=progress, total=total, message=message
     )
-    await turn.sink.tell(told)
+    await turn.sink.emit(event)
 
 
 _sorted_json = json.JSONEncoder(sort_keys=True, default=repr).encode

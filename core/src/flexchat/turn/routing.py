@@ -11,13 +11,12 @@ from ..domain.codec import value_from_dict, value_to_dict
 from ..domain.masking import Mask
 from ..errors import StuckTurnError
 from ..plugin.contracts import Retriever
-from .active import ActiveTurn, go_on
-from .asking import Asker
+from .active import ActiveTurn, end_replay
 from .documents import DocumentCollector
 from .intent import IntentDetector
-from .matching import match_response_rule
-from .needs import needs_of, topic_model
+from .matching import match_response_rule, needs_of, topic_model
 from .phase_log import PhaseNotes
+from .prompting import Prompter
 from .topic import Topic, TopicDetector
 
 NOT_ASKED = PhaseNotes(skipped="no rule asks for it")
@@ -61,17 +60,17 @@ class Router:
             else:
                 # The recorded choice stands, even if the profile would now lead to another rule: its prompt and tools
                 # are what the recorded answers refer to.
-                turn.rule = rule_as_recorded(self.rules, chosen, turn.info.id)
+                turn.rule = find_recorded_rule(self.rules, chosen, turn.info.id)
                 turn.warnings += await turn.parts.tools.ready_for(turn.rule[1])
                 turn.tools = turn.parts.tools.offer_to(turn.rule[1])
-            await turn.log.end(turn.sink, "response matching", turn.rule, chosen["outcome"])
+            await turn.phase_log.end(turn.sink, "response matching", turn.rule, chosen["outcome"])
             return
         await self.match(turn)
         assert turn.rule is not None
         turn.warnings += await turn.parts.tools.ready_for(turn.rule[1])
         turn.tools = turn.parts.tools.offer_to(turn.rule[1])
         if turn.journal is not None:
-            offered, outcome = turn.tools.list(), turn.log.records[-1].outcome
+            offered, outcome = turn.tools.list(), turn.phase_log.records[-1].outcome
             names, sources = (
                 [tool.name for tool in offered],
                 {tool.name: tool.source for tool in offered if tool.source},
@@ -87,9 +86,9 @@ class Router:
         topic = await self._topic(turn)
         turn.rag = await self._rag(turn, topic)
         intent = await self._intent(turn, topic)
-        turn.clock.look()
+        turn.clock.check()
         turn.profile = _build_profile(turn.request, topic, turn.rag, intent)
-        await turn.log.end(turn.sink, "profile building", turn.profile, _profile(turn.profile))
+        await turn.phase_log.end(turn.sink, "profile building", turn.profile, _profile(turn.profile))
 
     async def match(self, turn: ActiveTurn) -> None:
         """Run phase 5.
@@ -107,78 +106,82 @@ class Router:
             passed_over: The first failed condition of each rule before it; see match_response_rule.
         """
         rule = self.rules[index]
-        outcome = {"rule": index, **_named(rule), "match": dict(rule.match), "llm": rule.llm}
+        outcome = {"rule": index, **_name_entry(rule), "match": dict(rule.match), "llm": rule.llm}
         if passed_over:
             outcome["passed_over"] = [
-                {"rule": at, **_named(self.rules[at]), "failed": failed} for at, failed in enumerate(passed_over)
+                {"rule": at, **_name_entry(self.rules[at]), "failed": failed} for at, failed in enumerate(passed_over)
             ]
         turn.rule = (index, rule)
-        await turn.log.end(turn.sink, "response matching", turn.rule, outcome)
+        await turn.phase_log.end(turn.sink, "response matching", turn.rule, outcome)
 
-    def _wants_documents(self, turn: ActiveTurn) -> bool:
+    def _needs_documents(self, turn: ActiveTurn) -> bool:
         return self._needs.documents if turn.request.collections is None else bool(turn.request.collections)
 
     async def _topic(self, turn: ActiveTurn) -> Topic:
-        if (known := _recorded(turn, "topic detection")) is not None:
-            return Topic(known["topic"], known["status"])
+        if (entry := _replay_phase(turn, "topic detection")) is not None:
+            return Topic(entry["topic"], entry["status"])
         request, notes = turn.request, NOT_ASKED
         topic = Topic(request.user_message, "new_topic")
-        searches = self._wants_documents(turn) or self._needs.categories
+        searches = self._needs_documents(turn) or self._needs.categories
         if self._needs.topic or (searches and (request.history or request.topic)):
-            notes = await self._begin(turn, "topic detection")
-            topic = await self._topics.detect(request, Asker(turn, notes), notes)
+            notes = await self._begin_phase(turn, "topic detection")
+            topic = await self._topics.detect(request, Prompter(turn, notes), notes)
         printable = {"topic": topic.text, "status": topic.status}
-        await _ended(turn, "topic detection", topic.text, printable, notes, topic=topic.text, status=topic.status)
+        await _record_phase(
+            turn, "topic detection", topic.text, printable, notes, topic=topic.text, status=topic.status
+        )
         return topic
 
     async def _rag(self, turn: ActiveTurn, topic: Topic) -> RagResults:
-        if (known := _recorded(turn, "rag collection")) is not None:
-            return value_from_dict(RagResults, known["rag"])
+        if (entry := _replay_phase(turn, "rag collection")) is not None:
+            return value_from_dict(RagResults, entry["rag"])
         rag, notes = turn.rag, NOT_ASKED if turn.request.collections is None else NOT_CHOSEN
-        if self._wants_documents(turn):
-            notes = await self._begin(turn, "rag collection")
+        if self._needs_documents(turn):
+            notes = await self._begin_phase(turn, "rag collection")
             rag = await self._documents.collect(turn.request, topic, notes)
-        await _ended(turn, "rag collection", rag, _rag(rag), notes, rag=rag)
+        await _record_phase(turn, "rag collection", rag, _rag(rag), notes, rag=rag)
         return rag
 
     async def _intent(self, turn: ActiveTurn, topic: Topic) -> str | None:
-        if (known := _recorded(turn, "intent detection")) is not None:
-            recorded: str | None = known["intent"]
+        if (entry := _replay_phase(turn, "intent detection")) is not None:
+            recorded: str | None = entry["intent"]
             return recorded
         rag, intent, notes = turn.rag, None, NOT_ASKED
         if self._needs.intent or (self._needs.place and rag.hits):
-            notes = await self._begin(turn, "intent detection")
-            intent = await self._intents.detect(turn.request.user_message, topic, rag, Asker(turn, notes), notes)
+            notes = await self._begin_phase(turn, "intent detection")
+            intent = await self._intents.detect(turn.request.user_message, topic, rag, Prompter(turn, notes), notes)
         elif rag.result == "match":
             intent, notes = rag.hits[0].category, PhaseNotes(skipped="a document matches")
-        await _ended(turn, "intent detection", intent, intent, notes, intent=intent)
+        await _record_phase(turn, "intent detection", intent, intent, notes, intent=intent)
         return intent
 
-    async def _begin(self, turn: ActiveTurn, phase: str) -> PhaseNotes:
-        await go_on(turn)
-        turn.clock.look()
-        turn.clock.doing = phase
-        await turn.log.begin(turn.sink, phase)
-        return PhaseNotes(mask=self._mask, left=turn.clock.left)
+    async def _begin_phase(self, turn: ActiveTurn, phase: str) -> PhaseNotes:
+        await end_replay(turn)
+        turn.clock.check()
+        turn.clock.activity = phase
+        await turn.phase_log.begin(turn.sink, phase)
+        return PhaseNotes(mask=self._mask, remaining_s=turn.clock.remaining_s)
 
 
-async def _ended(turn: ActiveTurn, phase: str, outcome: Any, printable: Any, notes: PhaseNotes, **state: Any) -> None:
+async def _record_phase(
+    turn: ActiveTurn, phase: str, outcome: Any, printable: Any, notes: PhaseNotes, **state: Any
+) -> None:
     """End a phase; its result goes into the journal, unless there was nothing to do."""
-    await turn.log.end(turn.sink, phase, outcome, printable, notes)
+    await turn.phase_log.end(turn.sink, phase, outcome, printable, notes)
     if turn.journal is not None and not notes.skipped:
         state = {name: value_to_dict(value) if name == "rag" else value for name, value in state.items()}
-        turn.journal.add("phase", record=value_to_dict(turn.log.records[-1]), **state)
+        turn.journal.add("phase", record=value_to_dict(turn.phase_log.records[-1]), **state)
 
 
-def _recorded(turn: ActiveTurn, phase: str) -> Mapping[str, Any] | None:
+def _replay_phase(turn: ActiveTurn, phase: str) -> Mapping[str, Any] | None:
     """Replay a phase from the journal, and return its entry; None if it has to be run."""
-    known = None if turn.journal is None else turn.journal.phase(phase)
-    if known is not None:
-        turn.log.records.append(value_from_dict(PhaseRecord, known["record"]))
-    return known
+    entry = None if turn.journal is None else turn.journal.phase(phase)
+    if entry is not None:
+        turn.phase_log.records.append(value_from_dict(PhaseRecord, entry["record"]))
+    return entry
 
 
-def rule_as_recorded(rules: Sequence[ResponseRule], chosen: Mapping[str, Any], turn: str) -> tuple[int, ResponseRule]:
+def find_recorded_rule(rules: Sequence[ResponseRule], chosen: Mapping[str, Any], turn: str) -> tuple[int, ResponseRule]:
     """Return the rule that a turn was being answered by, found by its name or, without one, by its place.
 
     Raises:
@@ -216,16 +219,16 @@ def _build_profile(request: ChatRequest, topic: Topic, rag: RagResults, intent: 
     """
     if not rag.hits:
         return Profile(topic=topic.text, user_message=request.user_message, intent=intent)
-    named = next((hit for hit in rag.hits if hit.category == intent), None)
+    hit = next((hit for hit in rag.hits if hit.category == intent), None)
     if rag.result == "match":
-        named = rag.hits[0]
+        hit = rag.hits[0]
     return Profile(
         topic=topic.text,
         user_message=request.user_message,
         rag_results=rag.result,
         intent=intent,
-        service=named.store if named else None,
-        collection=named.collection if named else None,
+        service=hit.store if hit else None,
+        collection=hit.collection if hit else None,
         documents=tuple(document for hit in rag.hits for document in hit.documents),
     )
 
@@ -240,5 +243,5 @@ def _profile(profile: Profile) -> Mapping[str, Any]:
     }
 
 
-def _named(rule: ResponseRule) -> dict[str, str]:
+def _name_entry(rule: ResponseRule) -> dict[str, str]:
     return {"name": rule.name} if rule.name else {}

@@ -21,9 +21,9 @@ from ..domain import (
     StreamEvent,
     Turn,
     TurnCancelled,
-    TurnEvent,
     TurnFailed,
     TurnFinished,
+    TurnInfo,
     TurnStarted,
 )
 from ..errors import (
@@ -36,28 +36,30 @@ from ..errors import (
     UnknownTurnError,
 )
 from ..events.feed import Feed
-from ..events.sink import Listener
 from ..plugin.current import current_turn
 from ..plugin.hooks import ModelRequest
-from .active import ActiveTurn, go_on
+from .active import ActiveTurn, end_replay
 from .answer import answer, first_request
 from .citations import citations_of
 from .engine import TurnEngine
 from .journal import Journal
-from .keeping import Keep
 from .matching import MAX_PASSED_OVER, RuleVerdict, each_verdict
-from .tasks import end
+from .recording import Save
+from .tasks import cancel_and_wait
 from .template import shows_documents, substitute_variables
 from .unfinished import unfinished_response
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 20  # rules explained before other work gets its turn
+End = TurnFinished | TurnFailed | TurnCancelled
+"""A turn's last event."""
 
-KEEPING_S = 2.5
+_VERDICTS_AT_ONCE = 20  # rules explained before other work gets its turn
+
+SAVE_TIMEOUT_S = 2.5
 """How many seconds a stopped turn waits to be kept; after that the store continues on its own."""
 
-TELLING_S = 1.0
+NOTIFY_TIMEOUT_S = 1.0
 """How many seconds the plugins may take when notified that a turn ended early."""
 
 
@@ -79,7 +81,7 @@ class Explanation:
     tools: tuple[str, ...] = ()
 
 
-async def run(engine: TurnEngine, turn: ActiveTurn) -> Turn:
+async def run_turn(engine: TurnEngine, turn: ActiveTurn) -> Turn:
     """Run a turn to its end, and return it.
 
     Turns of one conversation run one after another; waiting for earlier ones does not count against a turn's time.
@@ -89,37 +91,36 @@ async def run(engine: TurnEngine, turn: ActiveTurn) -> Turn:
         ResponseFormatError, StorageError: It failed. The error's ``turn`` holds what existed by then, as does the
         CancelledError's if the turn is stopped.
     """
-    conversation, keeper = turn.info.conversation, engine.keeper
-    if conversation is None or keeper is None:
-        return await _run(engine, turn, None)
+    conversation, recorder = turn.info.conversation, engine.recorder
+    if conversation is None or recorder is None:
+        return await _run_phases(engine, turn, None)
     # A turn inside one of its own conversation would wait for the outer one, which waits for it.
     _refuse_recursion(turn)
 
     async def close_before(id: str) -> None:
         # Another process has resumed it meanwhile, or deleted it with its conversation.
         with contextlib.suppress(TurnNotWaitingError, UnknownTurnError):
-            await close(engine, id, tenant=turn.info.tenant, in_place=True)
+            await close_turn(engine, id, tenant=turn.info.tenant, has_slot=True)
 
-    lending = keeper.place(turn, conversation, close_before)
-    async with lending as place:
-        turn.request = place.request
-        return await _run(engine, turn, place.keep)
+    async with recorder.slot(turn, conversation, close_before) as slot:
+        turn.request = slot.request
+        return await _run_phases(engine, turn, slot.save)
 
 
-async def close(engine: TurnEngine, id: str, *, tenant: str, in_place: bool = False) -> Turn:
+async def close_turn(engine: TurnEngine, id: str, *, tenant: str, has_slot: bool = False) -> Turn:
     """End an interrupted turn: its steps go into its conversation, with what is unknown about them.
 
     Args:
-        in_place: The caller has the place after the conversation's last turn.
+        has_slot: The caller holds the slot after the conversation's last turn.
 
     Raises:
         UnknownTurnError, TurnNotWaitingError, StorageError: It cannot be ended.
     """
-    turn = await engine.take_up(id, tenant=tenant, is_closed=True)
+    turn = await engine.restore_turn(id, tenant=tenant, is_closed=True)
     assert turn.journal is not None
-    turn.journal.is_in_place = in_place
+    turn.journal.has_slot = has_slot
     try:
-        return await run(engine, turn)
+        return await run_turn(engine, turn)
     except InterruptedTurnError:
         assert turn.done is not None
         return turn.done
@@ -136,36 +137,36 @@ def _refuse_recursion(turn: ActiveTurn) -> None:
         around = around.outer
 
 
-async def _run(engine: TurnEngine, turn: ActiveTurn, keep: Keep | None) -> Turn:
+async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -> Turn:
     # Restarted here: the wait for the conversation's place is not part of the turn.
     turn.clock.restart()
-    turn.log.restart()
+    turn.phase_log.restart()
     with in_turn(turn):
         try:
             async with turn.clock.alarm():
-                if turn.sink.wants(TurnStarted):
-                    await turn.sink.tell(TurnStarted(info=turn.info, user_message=turn.request.user_message))
+                if turn.sink.has_receiver(TurnStarted):
+                    await turn.sink.emit(TurnStarted(info=turn.info, user_message=turn.request.user_message))
                 await engine.router.route(turn)
-                response = await _answered(turn)
+                response = await _generate_response(turn)
             # A turn replayed to its end is reported from here: its end is new.
-            await go_on(turn)
+            await end_replay(turn)
             await turn.sink.seam()  # a turn its reader has not seen to the end is not done
-            turn.done = turn.ended(response, citations=_citations(turn, response))
-            if keep is not None:
-                turn.done = await keep(turn.done)
+            turn.done = turn.to_turn(response, citations=_citations(turn, response))
+            if save is not None:
+                turn.done = await save(turn.done)
         except asyncio.CancelledError as error:
             # Too late once it is done: then its end is kept, and there is nothing to resume.
-            if turn.is_interrupted and turn.done is None and keep is not None and turn.journal is not None:
+            if turn.is_interrupted and turn.done is None and save is not None and turn.journal is not None:
                 await _suspend(turn, turn.journal)
-            await _finish_early(turn, error, keep)
+            await _finish_early(turn, error, save)
             raise
         except Exception as error:
-            await _finish_early(turn, error, keep)
+            await _finish_early(turn, error, save)
             raise
         try:
-            if turn.sink.wants(TurnFinished):
-                await turn.sink.tell_end(
-                    TurnFinished(info=turn.info, turn=turn.done), max(turn.clock.left(), TELLING_S)
+            if turn.sink.has_receiver(TurnFinished):
+                await turn.sink.emit_end(
+                    TurnFinished(info=turn.info, turn=turn.done), max(turn.clock.remaining_s(), NOTIFY_TIMEOUT_S)
                 )
         except asyncio.CancelledError as error:
             error.turn = turn.done  # type: ignore[attr-defined]  # CancelledError has no field for it
@@ -173,8 +174,8 @@ async def _run(engine: TurnEngine, turn: ActiveTurn, keep: Keep | None) -> Turn:
         return turn.done
 
 
-async def _answered(turn: ActiveTurn) -> ChatResponse:
-    phase, log_ = "response generation", turn.log
+async def _generate_response(turn: ActiveTurn) -> ChatResponse:
+    phase, log_ = "response generation", turn.phase_log
     await log_.begin(turn.sink, phase)
     response = await answer(turn)
     if log_.warnings:
@@ -190,8 +191,8 @@ async def _answered(turn: ActiveTurn) -> ChatResponse:
 
 def _citations(turn: ActiveTurn, response: ChatResponse) -> tuple[Citation, ...]:
     assert turn.rule is not None
-    shown = bool(turn.rag.hits) and shows_documents(turn.rule[1].prompt)
-    return citations_of(response.content, turn.rag, shown, turn.found)
+    in_prompt = bool(turn.rag.hits) and shows_documents(turn.rule[1].prompt)
+    return citations_of(response.content, turn.rag, in_prompt, turn.cited)
 
 
 class in_turn:
@@ -243,14 +244,14 @@ async def read_turn(
                 yield feed.take()
     except asyncio.CancelledError as error:
         with contextlib.suppress(asyncio.CancelledError):  # someone cancelled again, and gets this cancellation
-            await end([task])
+            await cancel_and_wait([task])
         error.turn = turn.done  # type: ignore[attr-defined]  # CancelledError has no field for it
         raise
     finally:
-        await end([task])
+        await cancel_and_wait([task])
 
 
-async def _finish_early(turn: ActiveTurn, error: BaseException, keep: Keep | None) -> None:
+async def _finish_early(turn: ActiveTurn, error: BaseException, save: Save | None) -> None:
     """End a turn early: keep what exists of it, attach it to the error, and report it.
 
     Raises:
@@ -258,20 +259,25 @@ async def _finish_early(turn: ActiveTurn, error: BaseException, keep: Keep | Non
     """
     ended, cancelled = turn.done or unfinished(turn, error), False
     # Keeping has just failed if the turn is done and the error is the store's: a second try would double the wait.
-    if keep is not None and not (turn.done and isinstance(error, StorageError)):
-        ended, cancelled = await _save_shielded(keep, ended)
+    if save is not None and not (turn.done and isinstance(error, StorageError)):
+        ended, cancelled = await _save_shielded(save, ended)
     turn.done = ended
     error.turn = ended  # type: ignore[attr-defined]  # CancelledError has no field for it
-    told: TurnEvent
-    if isinstance(error, Exception):
-        told = TurnFailed(info=turn.info, error=error, turn=ended)
-    else:
-        told = TurnCancelled(info=turn.info, turn=ended)
-    # Told after it is kept: a listener that hears of the end may read the conversation at once.
-    telling = asyncio.ensure_future(turn.sink.tell_end(told, TELLING_S))
-    cancelled |= await _wait_shielded(telling, TELLING_S + 0.5)  # it ends on its own, unless a plugin prevents that
+    event = end_event(turn.info, ended, error)
+    # After the turn is saved: a listener may read the conversation as soon as it gets this event.
+    reporting = asyncio.ensure_future(turn.sink.emit_end(event, NOTIFY_TIMEOUT_S))
+    cancelled |= await _wait_shielded(reporting, NOTIFY_TIMEOUT_S + 0.5)  # it ends on its own, unless a plugin blocks
     if cancelled and isinstance(error, Exception):
         raise asyncio.CancelledError
+
+
+def end_event(info: TurnInfo, turn: Turn, error: BaseException | None) -> End:
+    """Return the last event of a turn: finished without an error, failed with an Exception, else cancelled."""
+    if error is None:
+        return TurnFinished(info=info, turn=turn)
+    if isinstance(error, Exception):
+        return TurnFailed(info=info, error=error, turn=turn)
+    return TurnCancelled(info=info, turn=turn)
 
 
 async def _suspend(turn: ActiveTurn, journal: Journal) -> None:
@@ -282,12 +288,12 @@ async def _suspend(turn: ActiveTurn, journal: Journal) -> None:
     """
 
     # Released instead of kept: a turn that is to be resumed must not get an end in its conversation.
-    async def leave(stopped: Turn) -> Turn:
-        await journal.leave()
+    async def release(stopped: Turn) -> Turn:
+        await journal.suspend()
         return stopped
 
     error = InterruptedTurnError(turn.info.id, waits=True)
-    await _finish_early(turn, error, leave)
+    await _finish_early(turn, error, release)
     raise error from None
 
 
@@ -295,29 +301,29 @@ def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
     """Return the part of a turn that existed when it failed or was stopped."""
     response = unfinished_response(turn)
     if not isinstance(error, Exception):
-        return turn.ended(response, status="cancelled")
-    said = turn.parts.mask(str(error) or type(error).__name__)
-    return turn.ended(response, status="failed", error=said, replay=not isinstance(error, ProviderRequestError))
+        return turn.to_turn(response, status="cancelled")
+    text = turn.parts.mask(str(error) or type(error).__name__)
+    return turn.to_turn(response, status="failed", error=text, replay=not isinstance(error, ProviderRequestError))
 
 
-async def _save_shielded(keep: Keep, turn: Turn) -> tuple[Turn, bool]:
-    """Keep a turn that ended early, even if the task is cancelled again meanwhile.
+async def _save_shielded(save: Save, turn: Turn) -> tuple[Turn, bool]:
+    """Save a turn that ended early, even if the task is cancelled again meanwhile.
 
     Waits a moment, so that a program about to exit does not exit first.
 
     Returns:
         The turn as kept, and whether it was cancelled meanwhile.
     """
-    keeping = asyncio.ensure_future(keep(turn))
+    saving = asyncio.ensure_future(save(turn))
     # A reference, because the event loop holds tasks only weakly and the wait below may give up first.
-    _KEEPING.add(keeping)
-    keeping.add_done_callback(_KEEPING.discard)
-    was_cancelled = await _wait_shielded(keeping, KEEPING_S)
+    _SAVING.add(saving)
+    saving.add_done_callback(_SAVING.discard)
+    was_cancelled = await _wait_shielded(saving, SAVE_TIMEOUT_S)
     # A store that is still writing may succeed later. Until it does, the turn is reported as not kept.
-    if keeping.done() and not keeping.cancelled() and keeping.exception() is None:
-        turn = keeping.result()
+    if saving.done() and not saving.cancelled() and saving.exception() is None:
+        turn = saving.result()
     else:
-        why = keeping.exception() if keeping.done() and not keeping.cancelled() else "the store takes too long"
+        why = saving.exception() if saving.done() and not saving.cancelled() else "the store takes too long"
         log.warning("the turn %s ended early and is not kept: %s", turn.id, why)
     return turn, was_cancelled
 
@@ -325,19 +331,19 @@ async def _save_shielded(keep: Keep, turn: Turn) -> tuple[Turn, bool]:
 async def _wait_shielded(work: asyncio.Future[Any], seconds: float) -> bool:
     """Wait at most this long for work to finish, even if cancelled; return whether it was cancelled."""
     was_cancelled, until = False, time.monotonic() + seconds
-    while not work.done() and (left := until - time.monotonic()) > 0:
+    while not work.done() and (left_s := until - time.monotonic()) > 0:
         try:
-            await asyncio.wait({work}, timeout=left)
+            await asyncio.wait({work}, timeout=left_s)
         except asyncio.CancelledError:
             # Noted and raised later by the caller: keeping the end matters more than ending at once.
             was_cancelled = True
     return was_cancelled
 
 
-_KEEPING: set[asyncio.Future[Turn]] = set()
+_SAVING: set[asyncio.Future[Turn]] = set()
 
 
-async def explain(engine: TurnEngine, request: ChatRequest, listeners: tuple[Listener, ...] = ()) -> Explanation:
+async def explain(engine: TurnEngine, request: ChatRequest) -> Explanation:
     """Run the phases up to the choice of a rule, and explain the choice.
 
     The plugins are notified of these phases and of the requests to models, under a separate turn id, but not of a turn
@@ -346,16 +352,16 @@ async def explain(engine: TurnEngine, request: ChatRequest, listeners: tuple[Lis
     Raises:
         TurnTimeoutError: limits.turn_timeout_ms is over.
     """
-    turn = engine.begin(request, listeners=listeners)
+    turn = engine.create_turn(request)
     with in_turn(turn):
         async with turn.clock.alarm():
             await engine.router.profile(turn)
-            found = await _verdicts(engine, turn.profile)
-            fitting = next((verdict.rule for verdict in found if verdict.fits), None)
+            verdicts = await _verdicts(engine, turn.profile)
+            fitting = next((verdict.rule for verdict in verdicts if verdict.fits), None)
             if fitting is not None:
-                passed_over = tuple(verdict.failed[0] for verdict in found[: min(fitting, MAX_PASSED_OVER)])
+                passed_over = tuple(verdict.failed[0] for verdict in verdicts[: min(fitting, MAX_PASSED_OVER)])
                 await engine.router.choose(turn, fitting, passed_over)
-    phases = list(turn.log.records)
+    phases = list(turn.phase_log.records)
     if fitting is not None:
         try:
             substitute_variables(engine.router.rules[fitting].prompt, turn.profile, request.variables)
@@ -365,7 +371,7 @@ async def explain(engine: TurnEngine, request: ChatRequest, listeners: tuple[Lis
     return Explanation(
         profile=turn.profile,
         rule=fitting,
-        verdicts=found,
+        verdicts=verdicts,
         phases=tuple(phases),
         tools=engine.parts.offered_to(engine.router.rules[fitting]) if fitting is not None else (),
     )
@@ -380,10 +386,10 @@ async def preview(engine: TurnEngine, request: ChatRequest) -> ModelRequest:
         NoMatchingRuleError, UnknownLLMError, TurnTimeoutError: There is no such request.
         StorageError: The conversation cannot be read.
     """
-    turn = engine.begin(request)
-    conversation, keeper = turn.info.conversation, engine.keeper
-    if conversation is not None and keeper is not None:
-        turn.request = await keeper.continued(request, conversation, turn.info.tenant)
+    turn = engine.create_turn(request)
+    conversation, recorder = turn.info.conversation, engine.recorder
+    if conversation is not None and recorder is not None:
+        turn.request = await recorder.continued(request, conversation, turn.info.tenant)
     with in_turn(turn):
         async with turn.clock.alarm():
             await engine.router.route(turn)
@@ -392,11 +398,11 @@ async def preview(engine: TurnEngine, request: ChatRequest) -> ModelRequest:
 
 async def _verdicts(engine: TurnEngine, profile: Profile) -> tuple[RuleVerdict, ...]:
     """Return the verdict on each rule, letting other work run meanwhile; concurrent callers take turns."""
-    found: list[RuleVerdict] = []
+    verdicts: list[RuleVerdict] = []
     async with engine.explaining:
         for verdict in each_verdict(profile, engine.router.rules):
-            found.append(verdict)
+            verdicts.append(verdict)
             # Checking thousands of rules takes a while, in which other turns would stand still.
-            if len(found) % _AT_ONCE == 0:
+            if len(verdicts) % _VERDICTS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-    return tuple(found)
+    return tuple(verdicts)

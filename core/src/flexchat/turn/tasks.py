@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 
-async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
+async def cancel_and_wait(tasks: Collection[asyncio.Task[Any]]) -> None:
     """Cancel tasks, and wait until all have ended. If the wait is cancelled, that is passed on to them.
 
     Raises:

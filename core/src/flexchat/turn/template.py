@@ -49,11 +49,11 @@ def fill_in(template: str, variables: Mapping[str, Any]) -> str:
 
     filled = _VARIABLE.sub(value_of, template)
     if missing:
-        raise UnknownNameError(_said_of(missing, variables))
+        raise UnknownNameError(_missing_text(missing, variables))
     return filled
 
 
-def _said_of(missing: Sequence[str], variables: Mapping[str, Any]) -> str:
+def _missing_text(missing: Sequence[str], variables: Mapping[str, Any]) -> str:
     names = [*dict.fromkeys(missing)]
     listed = ", ".join(f"{{{{{name}}}}}" for name in names)
     root = names[0].partition(".")[0]

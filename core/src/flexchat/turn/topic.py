@@ -11,8 +11,8 @@ import attrs
 from ..config.model import ModelChoice
 from ..domain import AssistantMessage, ChatRequest, Message, UserMessage
 from ..errors import FlexChatError
-from .asking import Asker, filled, json_objects
 from .phase_log import PhaseNotes
+from .prompting import Prompter, fill_known, json_objects
 
 CONTEXT_MESSAGES = 6
 LONG_ANSWER = 400
@@ -85,15 +85,15 @@ class TopicDetector:
         self._prompt = prompt or PROMPT
         self._max_tokens = max_tokens
 
-    async def detect(self, request: ChatRequest, asker: Asker, notes: PhaseNotes) -> Topic:
+    async def detect(self, request: ChatRequest, prompter: Prompter, notes: PhaseNotes) -> Topic:
         """Return the topic. If the model does not answer, it is the message itself, with a warning."""
         message, current = request.user_message, (request.topic or "").strip()[:MAX_TOPIC_CHARS]
         if self._choice is None:
             return Topic(message, "new_topic")
-        notes.skipped = asker.why_not(self._choice)
+        notes.skipped = prompter.refusal(self._choice)
         if notes.skipped:
             return Topic(message, "new_topic")
-        context = "\n".join(_shown(request.history, current)) or "(it begins with this message)"
+        context = "\n".join(_context_lines(request.history, current)) or "(it begins with this message)"
         notes.input = {"topic": current or None, "message": message, "llm": self._choice.llm}
         values = {"currentTopic": current or "none", "conversationContext": context, "userMessage": message}
         values |= {
@@ -101,9 +101,9 @@ class TopicDetector:
             "conversation_context": context,
             "user_message": message,
         }
-        prompt = filled(self._prompt, values)
+        prompt = fill_known(self._prompt, values)
         try:
-            answer = await asker.ask(self._choice, prompt, max_tokens=self._max_tokens)
+            answer = await prompter.ask(self._choice, prompt, max_tokens=self._max_tokens)
         except (FlexChatError, TimeoutError) as error:
             notes.warn(f"topic detection: {reason(error)}; using the message itself as its topic")
             return Topic(message, "new_topic")
@@ -116,7 +116,7 @@ def read_topic(answer: str, message: str, current: str) -> Topic:
     If there is none, or it is empty, the topic so far continues; at the start of a conversation, the beginning of
     the message is used.
     """
-    summary, status = _told(answer)
+    summary, status = _parse_answer(answer)
     # Without a topic so far there is none to continue, whatever the model answers.
     if not current:
         status = "new_topic"
@@ -125,10 +125,10 @@ def read_topic(answer: str, message: str, current: str) -> Topic:
     return Topic(summary, status)
 
 
-def _told(answer: str) -> tuple[str, Literal["continuation", "new_topic"]]:
+def _parse_answer(answer: str) -> tuple[str, Literal["continuation", "new_topic"]]:
     objects = json_objects(answer)
-    for found in objects:
-        for table in (found, *(value for value in found.values() if isinstance(value, Mapping))):
+    for object_ in objects:
+        for table in (object_, *(value for value in object_.values() if isinstance(value, Mapping))):
             summary = next((table[key] for key in _SUMMARY if isinstance(table.get(key), str)), None)
             if summary is not None:
                 status = next((table[key] for key in _STATUS if isinstance(table.get(key), str)), "")
@@ -139,8 +139,8 @@ def _told(answer: str) -> tuple[str, Literal["continuation", "new_topic"]]:
         return _tidy(loose.group(1)), _status(status_found.group(1) if status_found else "")
     if objects:
         return "", "continuation"
-    said = next((line for line in answer.splitlines() if line.strip(_AROUND + "{}[]json")), "")
-    return _tidy(_LABEL.sub("", said.lstrip(_AROUND + "#->"))), "continuation"
+    line = next((line for line in answer.splitlines() if line.strip(_AROUND + "{}[]json")), "")
+    return _tidy(_LABEL.sub("", line.lstrip(_AROUND + "#->"))), "continuation"
 
 
 def _status(word: str) -> Literal["continuation", "new_topic"]:
@@ -151,10 +151,10 @@ def _tidy(summary: str) -> str:
     return " ".join(summary.split())[:MAX_TOPIC_CHARS].strip(_AROUND + "{}").removesuffix(".").strip(_AROUND)
 
 
-def _shown(history: Sequence[Message], current: str) -> Iterator[str]:
+def _context_lines(history: Sequence[Message], current: str) -> Iterator[str]:
     """Yield the latest messages as lines; a long answer is only mentioned."""
-    said = [m for m in history if isinstance(m, UserMessage) or (isinstance(m, AssistantMessage) and m.content)]
-    for message in said[-CONTEXT_MESSAGES:]:
+    messages = [m for m in history if isinstance(m, UserMessage) or (isinstance(m, AssistantMessage) and m.content)]
+    for message in messages[-CONTEXT_MESSAGES:]:
         if isinstance(message, UserMessage):
             yield f"User: {message.content}"
         elif len(message.content or "") <= LONG_ANSWER:

@@ -27,29 +27,29 @@ def unfinished_response(turn: ActiveTurn) -> ChatResponse:
     If an answer's tools were running, each of its calls has a result: its own, or one with the reason for its absence.
     Calls of an answer that was still being written never ran, and are left out.
     """
-    if turn.who is None:  # phase 6 has not begun
+    if turn.target is None:  # phase 6 has not begun
         asked = (UserMessage(content=turn.request.user_message), *turn.request.continuation)
-        return ChatResponse(content="", llm="", model="", messages=asked, warnings=turn.log.warnings)
-    messages, records = turn.messages[turn.kept :], turn.records
+        return ChatResponse(content="", llm="", model="", messages=asked, warnings=turn.phase_log.warnings)
+    messages, records = turn.messages[turn.earlier_count :], turn.records
     # The pieces of an unfinished answer are newer than the last whole one.
-    said = message_so_far(turn.pieces) if turn.pieces else turn.said
-    if turn.calling is not None and turn.said is not None:
-        broken_off = turn.calling.broken_off(turn.tools)
+    message = message_so_far(turn.pieces) if turn.pieces else turn.unsent_answer
+    if turn.call_round is not None and turn.unsent_answer is not None:
+        records_at_end = turn.call_round.records_at_end(turn.tools)
         max_chars = turn.parts.tools.table.max_result_chars
-        answers = messages_of(turn.calling.asked, broken_off, max_chars, reads_on=turn.reads_on)
+        answers = messages_of(turn.call_round.requested, records_at_end, max_chars, can_read_on=turn.can_read_on)
         # Providers refuse a history in which a call has no result, so each call gets one.
-        messages, records = (*messages, turn.said, *answers), [*(records or ()), *broken_off]
-    elif said is not None and (said := without_calls(said)).parts:
-        messages = (*messages, said)
+        messages, records = (*messages, turn.unsent_answer, *answers), [*(records or ()), *records_at_end]
+    elif message is not None and (message := without_calls(message)).parts:
+        messages = (*messages, message)
     return ChatResponse(
-        content=turn.paused + ((said.content if said is not None else None) or ""),
-        llm=turn.who.llm,
-        model=turn.who.model or "",
+        content=turn.paused_text + ((message.content if message is not None else None) or ""),
+        llm=turn.target.llm,
+        model=turn.target.model or "",
         tool_calls=None if records is None else tuple(records),
         messages=messages,
         usage=turn.usage,
         rounds=tuple(turn.rounds),
-        warnings=(*turn.log.warnings, *turn.warnings),
+        warnings=(*turn.phase_log.warnings, *turn.warnings),
     )
 
 
@@ -62,13 +62,13 @@ def message_so_far(pieces: Iterable[ChatEvent]) -> AssistantMessage:
         if isinstance(piece, TextDelta | ReasoningDelta):
             texts.setdefault((type(piece), piece.index), []).append(piece.text)
     parts: list[TextPart | ReasoningPart] = []
-    for (kind, _), found in texts.items():
-        if (text := "".join(found)).strip():
+    for (kind, _), texts_of_part in texts.items():
+        if (text := "".join(texts_of_part)).strip():
             parts.append(TextPart(text=text) if kind is TextDelta else ReasoningPart(text=text))
     return AssistantMessage(parts=tuple(parts))
 
 
-def without_calls(said: AssistantMessage) -> AssistantMessage:
+def without_calls(message: AssistantMessage) -> AssistantMessage:
     """Return a message without its calls: one that never ran must not stay unanswered in the history."""
-    calls = said.tool_calls
-    return attrs.evolve(said, parts=tuple(part for part in said.parts if part not in calls)) if calls else said
+    calls = message.tool_calls
+    return attrs.evolve(message, parts=tuple(part for part in message.parts if part not in calls)) if calls else message

@@ -21,7 +21,7 @@ from flexchat.config.model import PromptEntry, ResponseRule, RuleTools
 from flexchat.domain import ChatRequest, ToolDefinition
 from flexchat.errors import ChatRequestError, ConfigError, ToolDefinitionError, did_you_mean
 from flexchat.plugin.foreign import contained, error_name
-from flexchat.request import Asked, read_request
+from flexchat.request import RequestOptions, read_request
 from flexchat.tools.python_function import FunctionTool
 from flexchat.tools.python_function import tool as as_tool
 
@@ -195,12 +195,12 @@ class Answering:
     named_model: str | None = None
 
     @property
-    def message_options(self) -> Asked:
+    def message_options(self) -> RequestOptions:
         """The options that apply to a single message."""
         options: Any = {name: value for name, value in self.options.items() if name in PER_MESSAGE}
         if self.schema is not None:
             options["response_format"] = self.schema
-        typed: Asked = options
+        typed: RequestOptions = options
         return typed
 
     @property

@@ -13,7 +13,7 @@ import click
 from flexchat.app import FlexChat
 from flexchat.domain import ChatRequest, TurnFinished
 from flexchat.domain.text import counted
-from flexchat.request import Asked
+from flexchat.request import RequestOptions
 
 from . import standard_input
 from .answering import Answering, answering_options
@@ -94,7 +94,7 @@ def ask(
         require_config(context)
         report_notes(chat, context)
     part = first_block if extract else None
-    settings: Asked = {**answering.message_options, "approve": approve}
+    settings: RequestOptions = {**answering.message_options, "approve": approve}
     asyncio.run(_ask(chat, request, settings, context, keeping, streamed=not no_stream, part=part, in_full=in_full))
 
 
@@ -155,7 +155,7 @@ def _beside(terminal: Terminal, *, is_patient: bool = False) -> str:
 async def _ask(
     chat: FlexChat,
     request: ChatRequest,
-    asked: Asked,
+    asked: RequestOptions,
     context: CommandContext,
     keeping: Keeping,
     *,

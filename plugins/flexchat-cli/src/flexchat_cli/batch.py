@@ -33,10 +33,10 @@ from flexchat.errors import (
     did_you_mean,
 )
 from flexchat.files import data_folder
-from flexchat.request import Asked, read_request
+from flexchat.request import RequestOptions, read_request
 from flexchat.tools.cost import tokens_of
-from flexchat.turn.keeping import new_conversation_id
-from flexchat.turn.needs import needs_of, topic_model
+from flexchat.turn.matching import needs_of, topic_model
+from flexchat.turn.recording import new_conversation_id
 
 from . import standard_input
 from .answering import PER_MESSAGE, Answering, answering_options
@@ -463,7 +463,7 @@ class _Batch:
     async def _ask(self, prompt: Prompt) -> Turn:
         if self.limit is not None and not (self.limit.why and await self._is_answered(prompt)):
             self.limit.refuse_more()
-        place: Asked = {"tenant": self.tenant}
+        place: RequestOptions = {"tenant": self.tenant}
         if self.progress is not None:
             name = self.progress.name(prompt)
             place |= {"conversation": name, "idempotency_key": name}

@@ -15,7 +15,7 @@ from flexchat.app import FlexChat
 from flexchat.domain import ConversationInfo, ToolCallRecord, Turn, UserMessage
 from flexchat.domain.text import counted
 from flexchat.errors import FlexChatError, did_you_mean
-from flexchat.request import Asked
+from flexchat.request import RequestOptions
 
 from .answering import Answering, answering_options
 from .context import FAILED, OK, CommandContext, UsageError, demo_option, report_notes, require_config
@@ -267,7 +267,7 @@ class _Talk:
             topic=(earlier[-1].profile.topic or None) if earlier else None,
         )
         person = Questions(self.terminal)
-        settings: Asked = {**self.answering.message_options, "on_question": person, "approve": self.approve}
+        settings: RequestOptions = {**self.answering.message_options, "on_question": person, "approve": self.approve}
         try:
             if self.kept is not None:
                 await self.kept.carry()

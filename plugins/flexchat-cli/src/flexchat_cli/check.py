@@ -99,7 +99,7 @@ def _prompts(read: ReadConfig) -> Iterator[Problem]:
 def _notes(config: Config, document: ConfigDocument, host: PluginHost) -> Iterator[Problem]:
     """Yield what a usable configuration does not do, although it looks as if it did."""
     from flexchat.config.own_variables import OWN_NAMES
-    from flexchat.turn.needs import needs_of
+    from flexchat.turn.matching import needs_of
     from flexchat.turn.template import variables_of
     from flexchat.turn.topic import VARIABLES
 

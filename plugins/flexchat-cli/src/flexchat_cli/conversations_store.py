@@ -14,7 +14,7 @@ from flexchat.conversations.view import Conversations
 from flexchat.domain import DEFAULT_TENANT, ChatRequest, ConversationInfo, ConversationTurn, StreamEvent, Turn
 from flexchat.domain.text import counted
 from flexchat.errors import ConfigError, PathError, StorageError, UnknownConversationError
-from flexchat.turn.keeping import new_conversation_id
+from flexchat.turn.recording import new_conversation_id
 
 from .context import CommandContext, UsageError
 from .parameters import Command, option_group
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flexchat.app import FlexChat
     from flexchat.plugin.contracts import ConversationStore
     from flexchat.plugin.host import PluginHost
-    from flexchat.request import Asked
+    from flexchat.request import RequestOptions
 
 NO_KEEP = "FLEXCHAT_NO_KEEP"
 """The variable with which nothing is kept unless an option or the configuration requests it."""
@@ -202,12 +202,12 @@ class KeptChat:
         self._id = continued.id if continued else new_conversation_id()
         self.continue_with(chat)
 
-    async def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn:
+    async def respond(self, message: str | ChatRequest, **asked: Unpack[RequestOptions]) -> Turn:
         """Answer a message and keep the turn."""
         return await self._chat.respond(message, **{**asked, **self._slot})
 
     def stream(
-        self, message: str | ChatRequest, *, is_whole: bool = False, **asked: Unpack[Asked]
+        self, message: str | ChatRequest, *, is_whole: bool = False, **asked: Unpack[RequestOptions]
     ) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message piece by piece; the turn is stored with its last event."""
         return self._chat.stream(message, is_whole=is_whole, **{**asked, **self._slot})
@@ -298,7 +298,9 @@ async def open_kept(chat: FlexChat, context: CommandContext, keeping: Keeping, *
                 last = [*await conversations.list(limit=1)]
             continued = last[0] if last and (keeping.go_on or keeping.conversation is not None) else None
             journal = getattr(store, "journal", None) if continued is not None else None
-            waiting = await journal.waiting(continued.id, tenant=keeping.tenant) if journal and continued else ()
+            waiting = (
+                await journal.list_interrupted(continued.id, tenant=keeping.tenant) if journal and continued else ()
+            )
             on_error.pop_all()
     except (StorageError, PathError) as error:
         if keeping.is_requested or is_configured(context):

@@ -174,7 +174,7 @@ class LangChainClient:
         check_names(self.tools, tools)
         messages = self._conversation(message, history)
         feed = Feed() if streamed else None
-        turn = self._engine.begin(ChatRequest(user_message=""), feed=feed)
+        turn = self._engine.create_turn(ChatRequest(user_message=""), feed=feed)
         turn.origin = "langchain"
         # Resolved once: what is bound to the model and what its calls run are the same tools, of the same sources.
         if tools is None or tools:
@@ -185,7 +185,7 @@ class LangChainClient:
             return
 
         async def work(turn: ActiveTurn) -> None:
-            feed.put(await dialogue.answer())
+            feed.add(await dialogue.answer())
 
         async with contextlib.aclosing(read_turn(turn, feed, contextvars.copy_context(), work)) as events:
             async for event in events:
@@ -312,14 +312,14 @@ class _Dialogue:
         """Send the conversation to the model and emit its chunks."""
         turn, whole = self._turn, None
         sent, started = await self._to_send(), time.perf_counter()
-        turn.clock.doing = "the model's answer"
+        turn.clock.activity = "the model's answer"
         try:
             model = self._client.bound(self._tools)
             if turn.sink.is_read:
                 await turn.sink.seam()
                 async for chunk in model.astream(sent):
                     whole = chunk if whole is None else whole + chunk
-                    if isinstance(chunk, AIMessageChunk) and turn.sink.delta(chunk):
+                    if isinstance(chunk, AIMessageChunk) and turn.sink.pass_on(chunk):
                         await turn.sink.room()
             else:
                 whole = await model.ainvoke(sent)
@@ -329,7 +329,7 @@ class _Dialogue:
             await self._report(started, error=failure)
             raise failure from None
         await self._report(started, result=result)
-        turn.clock.doing = "the tool loop"
+        turn.clock.activity = "the tool loop"
         self._said = answer
         self._messages.append(answer)
         turn.result = result
@@ -342,7 +342,7 @@ class _Dialogue:
             RequestRefusedError: A gate refused the request.
         """
         turn, hooks = self._turn, self._turn.parts.hooks
-        if not hooks.gates_requests and not turn.sink.wants(ModelRequestStarted):
+        if not hooks.gates_requests and not turn.sink.has_receiver(ModelRequestStarted):
             return [*self._messages]
         name, ours = self._client.model_name, from_langchain(self._messages)
         request = ModelRequest(info=turn.info, llm="langchain", model=name, messages=ours, options=ChatOptions())
@@ -351,16 +351,16 @@ class _Dialogue:
             raise RequestRefusedError(
                 f"a gate asked for a model other than {name}, which LangChain's clients cannot change"
             )
-        if turn.sink.wants(ModelRequestStarted):
+        if turn.sink.has_receiver(ModelRequestStarted):
             sent: dict[str, Any] = {"messages": request.messages, "options": request.options}
-            await turn.sink.begin(ModelRequestStarted(info=turn.info, llm="langchain", model=name, **sent))
+            await turn.sink.announce(ModelRequestStarted(info=turn.info, llm="langchain", model=name, **sent))
         return [*self._messages] if request.messages == ours else to_langchain(request.messages)
 
     async def _report(self, started: float, **outcome: Any) -> None:
         sink, info, model = self._turn.sink, self._turn.info, self._client.model_name
-        if sink.wants(ModelRequestFinished):
+        if sink.has_receiver(ModelRequestFinished):
             elapsed_ms = (time.perf_counter() - started) * 1000
-            await sink.tell(
+            await sink.emit(
                 ModelRequestFinished(info=info, llm="langchain", model=model, elapsed_ms=elapsed_ms, **outcome)
             )
 
@@ -377,7 +377,7 @@ class _Dialogue:
         ]
         for message in pair_results(all_calls(self._said), answers):
             self._messages.append(message)
-            self._turn.sink.delta(message)
+            self._turn.sink.pass_on(message)
 
     def _ended(self) -> ClientAnswer:
         result = self._turn.result

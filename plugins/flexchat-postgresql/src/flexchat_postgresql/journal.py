@@ -134,7 +134,7 @@ class PostgresqlJournal:
 
         return await self._connections.repeated(bind)
 
-    async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
+    async def acquire(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
         """Acquire an interrupted turn for *owner*; see TurnJournal."""
         token = secrets.token_hex(8)
 
@@ -164,7 +164,7 @@ class PostgresqlJournal:
         await self._connections.repeated(release)
         self._recent.pop(turn.id, None)
 
-    async def resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
+    async def list_resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return interrupted turns of all tenants, oldest first; see TurnJournal."""
         async with self._connections.transaction() as connection:
             return [_turn(row) for row in await (await self._execute(connection, _LEFT, (limit,))).fetchall()]
@@ -235,7 +235,7 @@ class PostgresqlJournal:
             statement += " ORDER BY number DESC LIMIT %(limit)s"
             return [_turn(row) for row in await (await self._execute(connection, statement, values)).fetchall()]
 
-    async def waiting(self, conversation: str, *, tenant: str) -> Sequence[str]:
+    async def list_interrupted(self, conversation: str, *, tenant: str) -> Sequence[str]:
         """Return the ids of a conversation's interrupted turns, oldest first; see TurnJournal."""
 
         async def read(connection: Connection, is_again: bool) -> builtins.list[str]:

@@ -133,7 +133,7 @@ class SqliteJournal:
 
         return await self._database.write(bind)
 
-    async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
+    async def acquire(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
         """Acquire an interrupted turn; see TurnJournal."""
 
         def take(database: sqlite3.Connection) -> JournaledTurn:
@@ -162,7 +162,7 @@ class SqliteJournal:
 
         await self._database.write(release)
 
-    async def resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
+    async def list_resumable(self, *, limit: int) -> Sequence[JournaledTurn]:
         """Return the interrupted turns of all tenants; see TurnJournal."""
         values = {"now": seconds_since_boot(), "limit": limit}
 
@@ -249,7 +249,7 @@ class SqliteJournal:
 
         return await self._database.read(read)
 
-    async def waiting(self, conversation: str, *, tenant: str) -> Sequence[str]:
+    async def list_interrupted(self, conversation: str, *, tenant: str) -> Sequence[str]:
         """Return the interrupted turns of a conversation; see TurnJournal."""
         values = {"tenant": tenant, "conversation": conversation, "now": seconds_since_boot()}
 

@@ -33,21 +33,21 @@ class Piecemeal(SqliteJournal):
 class Greedy(SqliteJournal):
     """Takes up what is still running."""
 
-    async def take(self, id, *, tenant, owner, lease_s):
+    async def acquire(self, id, *, tenant, owner, lease_s):
         try:
-            return await super().take(id, tenant=tenant, owner=owner, lease_s=lease_s)
+            return await super().acquire(id, tenant=tenant, owner=owner, lease_s=lease_s)
         except TurnNotWaitingError as error:
             if error.state != "running":
                 raise
             await super().release((await self.read(id, tenant=tenant))[0])
-            return await super().take(id, tenant=tenant, owner=owner, lease_s=lease_s)
+            return await super().acquire(id, tenant=tenant, owner=owner, lease_s=lease_s)
 
 
 class Unfencing(SqliteJournal):
     """Gives the next owner the same fence as the one before."""
 
-    async def take(self, id, *, tenant, owner, lease_s):
-        taken = await super().take(id, tenant=tenant, owner=owner, lease_s=lease_s)
+    async def acquire(self, id, *, tenant, owner, lease_s):
+        taken = await super().acquire(id, tenant=tenant, owner=owner, lease_s=lease_s)
         await self._database.write(
             lambda d: d.execute("UPDATE journal_turns SET fence = fence - 1 WHERE id = ?", (taken.id,))
         )
@@ -79,14 +79,14 @@ class Backwards(SqliteJournal):
 class Hasty(SqliteJournal):
     """Tells what waits, the newest first."""
 
-    async def waiting(self, conversation, *, tenant):
-        return [*await super().waiting(conversation, tenant=tenant)][::-1]
+    async def list_interrupted(self, conversation, *, tenant):
+        return [*await super().list_interrupted(conversation, tenant=tenant)][::-1]
 
 
 class Silent(SqliteJournal):
     """Says that nothing waits."""
 
-    async def waiting(self, conversation, *, tenant):
+    async def list_interrupted(self, conversation, *, tenant):
         return []
 
 

@@ -115,7 +115,7 @@ class JournalConformance(Conformance):
     async def test_of_many_that_take_a_turn_one_has_it(self, store: JournalingStore) -> None:
         """The winner gets the next fence; for the others, the turn is running."""
         await _begun(store, "a1", DEAD)
-        takes = [store.journal.take("a1", tenant="t", owner=f"o{n}", lease_s=LIVES) for n in range(10)]
+        takes = [store.journal.acquire("a1", tenant="t", owner=f"o{n}", lease_s=LIVES) for n in range(10)]
         outcomes = await asyncio.gather(*takes, return_exceptions=True)
         yours = [one for one in outcomes if isinstance(one, JournaledTurn)]
         others = [one for one in outcomes if isinstance(one, TurnNotWaitingError) and one.state == "running"]
@@ -133,7 +133,7 @@ class JournalConformance(Conformance):
             await _begun(store, id, conversation=id)
             await store.append(id, turn_of(id), tenant="t", end=ending(turn(id, conversation=id), state, 2))
         for id, state in zip(("a1", "b1", "c1", "d1"), ("running", *_ENDS), strict=True):
-            take = store.journal.take(id, tenant="t", owner="p", lease_s=LIVES)
+            take = store.journal.acquire(id, tenant="t", owner="p", lease_s=LIVES)
             await refused(take, TurnNotWaitingError, f"take of a turn that is {state}")
             await _check_state(store, id, state)
 
@@ -141,7 +141,7 @@ class JournalConformance(Conformance):
     async def test_whoever_had_a_turn_before_is_refused(self, store: JournalingStore) -> None:
         """It can neither write steps, nor give the turn up, nor end it; a conversation gets nothing of it."""
         first = await _begun(store, "a1", DEAD)
-        second = await store.journal.take("a1", tenant="t", owner="p", lease_s=LIVES)
+        second = await store.journal.acquire("a1", tenant="t", owner="p", lease_s=LIVES)
         for late in (first, attrs.evolve(first, fence=7), attrs.evolve(second, id="a9")):
             await refused(store.journal.write(late, entries(2), lease_s=None), LostTurnError, "a late write")
             end = store.append("c", turn_of("a1"), tenant="t", end=ending(late, "done", 2))
@@ -161,7 +161,7 @@ class JournalConformance(Conformance):
         await _check_state(store, "a1", "interrupted")
         record, _ = await store.journal.read("a1", tenant="t")
         require(record.error == "the rule is gone", f"the reason came back as {record.error!r}")
-        resumed = await store.journal.take("a1", tenant="t", owner="o", lease_s=LIVES)
+        resumed = await store.journal.acquire("a1", tenant="t", owner="o", lease_s=LIVES)
         require((resumed.fence, resumed.owner) == (2, "o"), f"taken up again it is {show(resumed)}")
         await store.append("c", turn_of("a1"), tenant="t", end=ending(resumed, "done", 2))
         await store.journal.release(resumed, error="too late")
@@ -219,9 +219,9 @@ class JournalConformance(Conformance):
         await _begun(store, "a1", owner="lives")
         ended = await _begun(store, "a2", owner="lives")
         await store.append("c", turn_of("a2"), tenant="t", end=ending(ended, "done", 2))
-        waiting = [*await store.journal.waiting("c", tenant="t")]
+        waiting = [*await store.journal.list_interrupted("c", tenant="t")]
         require(waiting == ["d1", "b1", "c1"], f"waiting are d1, b1 and c1, oldest first; got {waiting}")
-        require([*await store.journal.waiting("new", tenant="t")] == [], "nothing waits in a new conversation")
+        require([*await store.journal.list_interrupted("new", tenant="t")] == [], "nothing waits in a new conversation")
 
     @law()
     async def test_a_list_is_the_newest_first(self, store: JournalingStore) -> None:
@@ -259,10 +259,10 @@ class JournalConformance(Conformance):
         for beginning, id in (("abc1", "abc1"), ("abc", "abc"), ("d", "d0")):
             record, _ = await store.journal.read(beginning, tenant="t")
             require(record.id == id, f"read of '{beginning}' found {record.id}")
-        require((await store.journal.take("d", tenant="t", owner="p", lease_s=LIVES)).id == "d0", "take of 'd'")
+        require((await store.journal.acquire("d", tenant="t", owner="p", lease_s=LIVES)).id == "d0", "take of 'd'")
         for wrong in ("ab", "", "ff", "abc10", "%", "_", "A", "\0", "\ud83d", "zzz", "'; --"):
             await refused(store.journal.read(wrong, tenant="t"), UnknownTurnError, f"read of {wrong!r}")
-            take = store.journal.take(wrong, tenant="t", owner="p", lease_s=LIVES)
+            take = store.journal.acquire(wrong, tenant="t", owner="p", lease_s=LIVES)
             await refused(take, UnknownTurnError, f"take of {wrong!r}")
 
     @law()
@@ -271,11 +271,11 @@ class JournalConformance(Conformance):
         await _begun(store, "a1", DEAD)
         journal = store.journal
         await refused(journal.read("a1", tenant="u"), UnknownTurnError, "read of another tenant's turn")
-        take = journal.take("a1", tenant="u", owner="p", lease_s=LIVES)
+        take = journal.acquire("a1", tenant="u", owner="p", lease_s=LIVES)
         await refused(take, UnknownTurnError, "take of another tenant's turn")
         await refused(journal.list(tenant="u", before="a1"), UnknownTurnError, "list before another tenant's turn")
         require([*await store.journal.list(tenant="u")] == [], "list shows another tenant's turns")
-        require([*await store.journal.waiting("c", tenant="u")] == [], "another tenant's turn waits here")
+        require([*await store.journal.list_interrupted("c", tenant="u")] == [], "another tenant's turn waits here")
         await store.append("c", turn_of("b1"), tenant="u")
         await store.delete("c", tenant="u")
         await _check_state(store, "a1", "interrupted")
@@ -293,7 +293,7 @@ class JournalConformance(Conformance):
             released, _ = await store.journal.read(f"a{n}", tenant="t")
             if text.isprintable() or len(text) > 1000:
                 require((record.message, released.error) == (text, text), f"{show(text, 60)} came back otherwise")
-            resumed = await store.journal.take(f"a{n}", tenant="t", owner="o", lease_s=LIVES)
+            resumed = await store.journal.acquire(f"a{n}", tenant="t", owner="o", lease_s=LIVES)
             await store.append("c", turn_of(f"a{n}"), tenant="t", end=ending(resumed, "failed", 2, error=text))
             await _check_state(store, f"a{n}", "failed")
 
@@ -389,9 +389,9 @@ class JournalConformance(Conformance):
         store.journal.renew("o", DEAD)
         for id in ("a1", "a2"):
             await refused(store.journal.read(id, tenant="t"), UnknownTurnError, "read of a turn that is gone")
-            take = store.journal.take(id, tenant="t", owner="p", lease_s=LIVES)
+            take = store.journal.acquire(id, tenant="t", owner="p", lease_s=LIVES)
             await refused(take, UnknownTurnError, "take of a turn that is gone")
-        rest = [*await store.journal.resumable(limit=9), *await store.journal.list(tenant="t")]
+        rest = [*await store.journal.list_resumable(limit=9), *await store.journal.list(tenant="t")]
         require(rest == [], f"no turn is left, got {show(rest)}")
 
     @law()
@@ -412,11 +412,11 @@ class JournalConformance(Conformance):
             await store.journal.release(await _begun(store, id), error=error)
 
         async def ids(limit: int = 10) -> list[str]:
-            return [one.id for one in await store.journal.resumable(limit=limit)]
+            return [one.id for one in await store.journal.list_resumable(limit=limit)]
 
         require(await ids() == ["d1", "b1", "c1", "e1"], f"left are d1, b1, c1 and e1; got {await ids()}")
         require(await ids(2) == ["d1", "b1"], f"the first two are d1 and b1; got {await ids(2)}")
-        resumed = await store.journal.take("f1", tenant="t", owner="p", lease_s=LIVES)
+        resumed = await store.journal.acquire("f1", tenant="t", owner="p", lease_s=LIVES)
         require(resumed.error == "", "who takes up a turn that could not go on thinks that it can")
         await store.journal.release(resumed)
         require("f1" in await ids(), "a turn that was taken up since can go on")
@@ -492,7 +492,7 @@ class JournalConformance(Conformance):
         """Only its owner adds any, all or none; none of them outlives it; and its whole id is asked for."""
         first = await _begun(store, "abc", DEAD)
         await store.journal.add_events(first, new_events(1))
-        second = await store.journal.take("abc", tenant="t", owner="p", lease_s=LIVES)
+        second = await store.journal.acquire("abc", tenant="t", owner="p", lease_s=LIVES)
         for late in (first, turn("b9")):
             await refused(store.journal.add_events(late, new_events(2)), LostTurnError, "events of a former owner")
         await store.journal.add_events(second, new_events(2))
@@ -528,7 +528,7 @@ class JournalConformance(Conformance):
                 for n in range(10):
                     await _begun(one, f"{n:02}", DEAD, owner="dead")
                 takes = [
-                    store.journal.take(f"{n:02}", tenant="t", owner=owner, lease_s=LIVES)
+                    store.journal.acquire(f"{n:02}", tenant="t", owner=owner, lease_s=LIVES)
                     for n in range(10)
                     for store, owner in ((one, "a"), (two, "b"))
                 ]
@@ -585,7 +585,7 @@ async def _check_state(store: JournalingStore, id: str, expected: str) -> None:
     """Check that read, list and waiting report the same state of a turn."""
     record, _ = await store.journal.read(id, tenant="t")
     (listed,) = [one for one in await store.journal.list(tenant="t", limit=100) if one.id == id]
-    waits = id in await store.journal.waiting(record.conversation, tenant="t")
+    waits = id in await store.journal.list_interrupted(record.conversation, tenant="t")
     came = (record.state, listed.state, waits)
     require(
         came == (expected, expected, expected == "interrupted"),

@@ -68,9 +68,7 @@ class ServedTurn:
     handle: TurnHandle
     tenant: str
     mask: Callable[[str], str]
-    log: EventLog[JournaledEvent] = attrs.field(
-        factory=lambda: EventLog(most_characters=MAX_LOG_CHARACTERS, size=_size)
-    )
+    log: EventLog[JournaledEvent] = attrs.field(factory=lambda: EventLog(max_characters=MAX_LOG_CHARACTERS, size=_size))
     listeners: int = 0
     readers: int = 0
     patience_s: float = math.inf
@@ -83,9 +81,9 @@ class ServedTurn:
     @classmethod
     def resumed(cls, handle: TurnHandle, mask: Callable[[str], str], earlier: Sequence[JournaledEvent]) -> ServedTurn:
         """Create the turn of a handle that was resumed; *earlier* are the events that listeners already have."""
-        log = EventLog(most_characters=MAX_LOG_CHARACTERS, size=_size, first=earlier[0].number if earlier else 1)
+        log = EventLog(max_characters=MAX_LOG_CHARACTERS, size=_size, first=earlier[0].number if earlier else 1)
         for event in earlier:
-            log.add(event.number, event)
+            log.add(event)
         return cls(handle, handle.info.tenant, mask, log)
 
     @property
@@ -140,7 +138,7 @@ class ServedTurn:
                 self._is_written = False
                 log.warning("events of the turn %s could not be written: %s", self.handle.id, error)
         for event in events:
-            self.log.add(event.number, event)
+            self.log.add(event)
         if is_kept:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(BATCH_S):  # those that come meanwhile are written together

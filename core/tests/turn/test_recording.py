@@ -109,7 +109,7 @@ async def test_locks_of_conversations_are_not_collected_for_ever(chat):
         await chat.respond("a", conversation=str(number), tenant="t")
     gc.collect()
 
-    assert len(chat._engine.keeper._locks) == 0
+    assert len(chat._engine.recorder._locks) == 0
 
 
 async def test_a_turn_that_cannot_be_kept_is_an_error_that_has_the_answer(tmp_path, store):

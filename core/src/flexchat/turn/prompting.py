@@ -11,7 +11,7 @@ from typing import TypeVar
 from ..config.model import ModelChoice
 from ..domain import ChatOptions, UserMessage
 from ..plugin.foreign import contained
-from .active import ActiveTurn, Candidates
+from .active import ActiveTurn, ModelTarget
 from .exchange import exchange
 from .phase_log import PhaseNotes
 
@@ -26,7 +26,7 @@ _THOUGHTS_BEFORE = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
-class Asker:
+class Prompter:
     """Asks models short questions in one phase of a turn.
 
     Args:
@@ -37,7 +37,7 @@ class Asker:
         self._turn = turn
         self._notes = notes
 
-    def why_not(self, choice: ModelChoice) -> str:
+    def refusal(self, choice: ModelChoice) -> str:
         """Return the reason why a service must not be asked; empty if it may."""
         llm = self._turn.parts.llms.get(choice.llm)
         if llm is None or getattr(llm.provider, "follows_instructions", True):
@@ -53,16 +53,16 @@ class Asker:
         """
         seconds = max(self._notes.seconds(self._turn.parts.phase_timeout_s), 0)
         options = ChatOptions(max_tokens=max_tokens, temperature=TEMPERATURE)
-        who = Candidates(llm=choice.llm, model=choice.model)
-        asked = (UserMessage(content=prompt),)
-        result, elapsed_ms, price = await exchange(self._turn, who, asked, options, at_most_s=seconds)
+        target = ModelTarget(llm=choice.llm, model=choice.model)
+        messages = (UserMessage(content=prompt),)
+        result, elapsed_ms, price = await exchange(self._turn, target, messages, options, at_most_s=seconds)
         notes, usage = self._notes, result.usage
-        notes.rounds.append(who.round(result, elapsed_ms, price))
+        notes.rounds.append(target.round(result, elapsed_ms, price))
         notes.usage = usage if notes.usage is None or usage is None else notes.usage + usage
         return _THOUGHTS_BEFORE.sub("", _THOUGHTS.sub("", result.content or "")).strip()
 
 
-async def in_time(seconds: float, work: Awaitable[T]) -> T:
+async def wait_in_time(seconds: float, work: Awaitable[T]) -> T:
     """Await a plugin's work, and return its result if it finishes in time.
 
     Raises:
@@ -74,14 +74,14 @@ async def in_time(seconds: float, work: Awaitable[T]) -> T:
             return await work
 
 
-def filled(template: str, values: Mapping[str, str]) -> str:
+def fill_known(template: str, values: Mapping[str, str]) -> str:
     """Return a prompt with its {{variables}} filled in; unknown ones stay. Filled-in text is not searched again."""
     return _VARIABLE.sub(lambda match: values.get(match.group(1), match.group(0)), template)
 
 
 def json_objects(text: str) -> list[Mapping[str, object]]:
     """Return the JSON objects in a text, also from inside a fence, after a sentence, or nested."""
-    decoder, found, at = json.JSONDecoder(), [], text.find("{")
+    decoder, objects, at = json.JSONDecoder(), [], text.find("{")
     tried = 0
     while at >= 0 and tried < 50:
         tried += 1
@@ -90,6 +90,6 @@ def json_objects(text: str) -> list[Mapping[str, object]]:
         except (ValueError, RecursionError):
             end = at + 1
         else:
-            found.append(value)
+            objects.append(value)
         at = text.find("{", end)
-    return found
+    return objects

@@ -5,26 +5,38 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
 import logging
 import secrets
 import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import attrs
 
 from ..calls.effects import Effects
-from ..domain import ChatRequest, ConversationTurn, HistoryTurn, Message, ToolCallRecord, Turn, TurnInfo
+from ..domain import (
+    ChatRequest,
+    ChatResponse,
+    ConversationTurn,
+    HistoryTurn,
+    Message,
+    Profile,
+    ToolCallRecord,
+    Turn,
+    TurnInfo,
+)
 from ..domain.journal import JournaledTurn, TurnEnd
 from ..domain.text import storable
 from ..errors import StorageError, UnknownConversationError
 from ..plugin.contracts import ConversationStore, SeparateJournal, TurnJournal
 from ..plugin.foreign import contained, error_name
+from ..schema.answer_format import answer_format
 from .active import ActiveTurn
 from .histories import Histories
-from .journal import Journal, read_request
-from .kept import conversation_turn
+from .journal import Journal, request_from_json
 from .lease import Lease
 
 log = logging.getLogger(__name__)
@@ -53,12 +65,12 @@ def new_conversation_id() -> str:
     return secrets.token_hex(16)
 
 
-Keep = Callable[[Turn], Awaitable[Turn]]
+Save = Callable[[Turn], Awaitable[Turn]]
 """Adds a turn to its conversation, however it ended, and returns it as kept. May raise StorageError."""
 
 
 @attrs.frozen
-class Place:
+class ConversationSlot:
     """A turn's place in a conversation.
 
     Attributes:
@@ -66,7 +78,7 @@ class Place:
     """
 
     request: ChatRequest
-    keep: Keep
+    save: Save
 
 
 class _Line(asyncio.Lock):
@@ -79,7 +91,7 @@ class _Line(asyncio.Lock):
     last: str | None = None
 
 
-class Keeper:
+class ConversationRecorder:
     """Answers messages as part of a store's conversations.
 
     Turns of one conversation run one after another: the second waits for the first, and has its messages. Turns that
@@ -112,7 +124,7 @@ class Keeper:
         self._locks: weakref.WeakValueDictionary[tuple[str, str], _Line] = weakref.WeakValueDictionary()
 
     @property
-    def _about(self) -> Mapping[str, Any]:
+    def _program(self) -> Mapping[str, Any]:
         if self._run_by is None:
             self._run_by = self._make_run_by()
         return self._run_by
@@ -130,9 +142,9 @@ class Keeper:
             owner=self._lease.owner,
             key=key or "",
         )
-        return Journal(self.journal, self._lease, turn, run_by=self._about)
+        return Journal(self.journal, self._lease, turn, run_by=self._program)
 
-    async def take(self, id: str, *, tenant: str) -> tuple[Journal, ChatRequest]:
+    async def acquire(self, id: str, *, tenant: str) -> tuple[Journal, ChatRequest]:
         """Take up an interrupted turn; return its journal, and the request it began with.
 
         Raises:
@@ -140,17 +152,17 @@ class Keeper:
         """
         assert self.journal is not None
         assert self._lease is not None
-        turn = await self.journal.take(id, tenant=tenant, owner=self._lease.owner, lease_s=self._lease.seconds)
+        turn = await self.journal.acquire(id, tenant=tenant, owner=self._lease.owner, lease_s=self._lease.seconds)
         try:
             _, entries = await self.journal.read(turn.id, tenant=tenant)
-            request = read_request(entries[0].data["request"])
+            request = request_from_json(entries[0].data["request"])
         except Exception as error:
             # The turn is ours by now. It is released with the reason, so that no one resumes it unasked.
             await self.journal.release(turn, error=f"its steps cannot be read: {error_name(error)}")
             raise
-        return Journal(self.journal, self._lease, turn, entries, run_by=self._about), request
+        return Journal(self.journal, self._lease, turn, entries, run_by=self._program), request
 
-    async def give_up(self, turn: JournaledTurn, why: str) -> None:
+    async def abandon(self, turn: JournaledTurn, why: str) -> None:
         """Leave an interrupted turn to a person: it no longer counts as one that can continue.
 
         Raises:
@@ -160,7 +172,7 @@ class Keeper:
         assert self._lease is not None
         owner, lease_s = self._lease.owner, self._lease.seconds
         await self.journal.release(
-            await self.journal.take(turn.id, tenant=turn.tenant, owner=owner, lease_s=lease_s), error=why
+            await self.journal.acquire(turn.id, tenant=turn.tenant, owner=owner, lease_s=lease_s), error=why
         )
 
     def close(self) -> None:
@@ -169,9 +181,9 @@ class Keeper:
             self._lease.end()
 
     @contextlib.asynccontextmanager
-    async def place(
+    async def slot(
         self, turn: ActiveTurn, conversation: str, close: Callable[[str], Awaitable[None]]
-    ) -> AsyncIterator[Place]:
+    ) -> AsyncIterator[ConversationSlot]:
         """Hold the place after the conversation's last turn; in this process, no other turn has it meanwhile.
 
         Args:
@@ -186,13 +198,13 @@ class Keeper:
         request, journal, tenant = turn.request, turn.journal, turn.info.tenant
         turns: Sequence[ConversationTurn | HistoryTurn] = ()
 
-        async def keep(done: Turn) -> Turn:
-            kept = conversation_turn(done)
-            append: Any = functools.partial(self.store.append, conversation, kept, tenant=tenant)
+        async def save(done: Turn) -> Turn:
+            record = conversation_turn(done)
+            append: Any = functools.partial(self.store.append, conversation, record, tenant=tenant)
 
             async def append_alone() -> bool:
                 """Append in a store that keeps no journal, which does not see whether it was deleted meanwhile."""
-                if turns and not await self._is_there(conversation, tenant):
+                if turns and not await self._has_turns(conversation, tenant):
                     return False
                 await append()
                 return True
@@ -225,26 +237,26 @@ class Keeper:
 
         # A turn that closes another one holds the place already, and would wait for itself.
         line = self._locks.setdefault((tenant, conversation), _Line())
-        is_in_place = journal is not None and journal.is_in_place
-        has_to_wait = line.locked() and not is_in_place
-        async with contextlib.nullcontext() if is_in_place else line:
+        has_slot = journal is not None and journal.has_slot
+        has_to_wait = line.locked() and not has_slot
+        async with contextlib.nullcontext() if has_slot else line:
             if journal is None or self._lease is None:
                 turns = await self._histories.read(conversation, tenant=tenant)
                 _check_not_deleted(conversation, turns, line.last if has_to_wait else None)
-                yield Place(_continued(request, turns), keep)
+                yield ConversationSlot(_continued(request, turns), save)
                 return
             # Held from before the first step to after the last: a turn whose owner has no lease counts as interrupted.
-            with self._lease.held():
+            with self._lease.hold():
                 # Interrupted turns end first: what they did comes before this message in the conversation. A resumed
                 # turn keeps its own place among them.
-                for id in () if journal.is_resumed else await journal.waiting():
+                for id in () if journal.is_resumed else await journal.list_interrupted():
                     await close(id)
-                found = await self._histories.read(conversation, tenant=tenant)
-                _check_not_deleted(conversation, found, line.last if has_to_wait else None)
+                history = await self._histories.read(conversation, tenant=tenant)
+                _check_not_deleted(conversation, history, line.last if has_to_wait else None)
                 # Turns added while this one was interrupted are left out: the replayed answers did not see them.
-                turns = journal.before(found)
-                journal.begin(request, turns)
-                yield Place(_continued(request, turns), keep)
+                turns = journal.turns_before(history)
+                journal.record_start(request, turns)
+                yield ConversationSlot(_continued(request, turns), save)
             await self._forget()
 
     async def _forget(self) -> None:
@@ -280,7 +292,7 @@ class Keeper:
         records = (record for turn in reversed(turns) for record in turn.tool_calls or ())
         return next((record for record in records if record.call_id == call_id), None)
 
-    async def _is_there(self, conversation: str, tenant: str) -> bool:
+    async def _has_turns(self, conversation: str, tenant: str) -> bool:
         try:
             with contained():
                 return bool(await self.store.turns(conversation, tenant=tenant, last=1))
@@ -302,3 +314,58 @@ def _continued(request: ChatRequest, turns: Sequence[ConversationTurn | HistoryT
     earlier: list[Message] = [message for turn in turns if turn.replay for message in turn.messages]
     topic = request.topic if request.topic is not None or not turns else turns[-1].topic or None
     return attrs.evolve(request, history=(*earlier, *request.history), topic=topic)
+
+
+_TURN_FIELDS = ("id", "citations", "status", "error", "replay", "rule", "rule_name", "phases", "elapsed_ms")
+_RESPONSE_FIELDS = (
+    *("messages", "llm", "model", "usage", "rounds", "tool_calls"),
+    *("max_iterations_reached", "finish_reason", "warnings"),
+)
+
+
+def conversation_turn(turn: Turn) -> ConversationTurn:
+    """Return a turn as its conversation keeps it."""
+    response = turn.response
+    record = ConversationTurn(
+        **_copy(turn, _TURN_FIELDS),
+        **_copy(response, _RESPONSE_FIELDS),
+        topic=turn.profile.topic,
+        intent=turn.profile.intent,
+        at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        parsed=response.data,
+        unknown_effects=_unknown_effects(response.tool_calls or ()),
+    )
+    return record if record.last_said == response.content else attrs.evolve(record, shown=response.content)
+
+
+def turn_from_conversation(record: ConversationTurn, request: ChatRequest) -> Turn:
+    """Return a kept turn as its caller got it, except for the profile's documents, which are not kept.
+
+    Args:
+        request: The same request again.
+    """
+    parsed = record.parsed
+    if parsed is not None and request.response_format is not None:
+        parsed = answer_format(request.response_format).read(json.dumps(parsed))
+    return Turn(
+        **_copy(record, _TURN_FIELDS),
+        profile=Profile(topic=record.topic, intent=record.intent, user_message=request.user_message),
+        response=ChatResponse(
+            **_copy(record, _RESPONSE_FIELDS), content=record.answer, parsed=parsed, data=record.parsed
+        ),
+        conversation=request.conversation,
+    )
+
+
+def _copy(source: Turn | ChatResponse | ConversationTurn, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in names}
+
+
+def _unknown_effects(records: Sequence[ToolCallRecord]) -> Mapping[str, str]:
+    """Return the keys of unknown effects by call id."""
+    effects = {record.call_id: record.facts["effect"] for record in records if "effect" in record.facts}
+    return {
+        id: effect["key"]
+        for id, effect in effects.items()
+        if isinstance(effect, Mapping) and effect.get("state") == "unknown"
+    }
