@@ -237,3 +237,17 @@ async def test_a_gate_that_raises_anything_is_shut(error, kind):
 
     assert result.error == "plugin mine could not decide about this call"
     assert ran == []
+
+
+async def test_arguments_that_are_nested_too_deeply_are_refused_in_plain_text():
+    async def count(items: list) -> int:
+        """Count items."""
+        return len(items)
+
+    nested: list[Any] = []
+    for _ in range(5_000):
+        nested = [nested]
+
+    result = await outcome(count, {"items": nested})
+
+    assert result.error == "Invalid parameters: they are nested too deeply"

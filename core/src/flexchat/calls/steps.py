@@ -149,7 +149,9 @@ class CheckArguments:
             if checked.notes and not checked.findings and not is_encodable(checked.params):
                 # A text that was read as JSON may hold escapes of its own.
                 checked = await _check(checker, _encodable(call, checked.params))
-        except (ToolError, RecursionError) as error:
+        except RecursionError:
+            return ToolResult.failed(call.name, "Invalid parameters: they are nested too deeply")
+        except ToolError as error:
             return self.outcomes.of_trouble(call.name, error)
         # Notes stay on a call that is refused as well: they explain the finding.
         call.notes += checked.notes

@@ -110,7 +110,9 @@ def arguments_digest(tool: str, arguments: Any) -> str:
     """
     try:
         return _sha256(_canonical_json([tool, _same_numbers(arguments)]))
-    except (TypeError, RecursionError) as error:
+    except RecursionError:
+        raise ValueError("the arguments are nested too deeply") from None
+    except TypeError as error:
         raise ValueError(f"the arguments are not JSON data: {error}") from None
 
 
