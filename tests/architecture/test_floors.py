@@ -29,7 +29,7 @@ HOMES = {
     "tomli": ("flexchat/config/",),
     "tomllib": ("flexchat/config/", "flexchat/plugin/packages.py", "flexchat_sdk/prices.py"),
     "dotenv": ("flexchat_cli/env_file.py",),
-    "keyring": ("flexchat/config/keys.py",),
+    "keyring": ("flexchat_cli/stored_keys.py",),
     "genai_prices": ("flexchat/llms/prices.py",),
     "jsonschema": ("flexchat/schema/",),
     "re2": ("flexchat/schema/", "flexchat/config/", "flexchat_builtin/"),

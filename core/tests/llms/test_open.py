@@ -8,7 +8,7 @@ import attrs
 import pytest
 from flexchat import FlexChat
 from flexchat.assembly import installed_plugins
-from flexchat.config.keys import store_key
+from flexchat.config.keys import keys_folder
 from flexchat.config.model import LLMEntry
 from flexchat.domain.keys import secret_key
 from flexchat.llms.open import Configured, open_llm, secret_values, with_usual_key
@@ -73,7 +73,9 @@ def test_a_stored_key_comes_after_the_environment_and_goes_only_to_its_host(monk
     """And is masked from then on."""
     for name in ("ACME_KEY", "ACME_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    store_key("ACME_KEY", "stored-secret", in_file=True)
+    keys_folder().mkdir(parents=True)
+    (keys_folder() / "ACME_KEY").touch(0o600)
+    (keys_folder() / "ACME_KEY").write_text("stored-secret")
 
     assert with_usual_key(Keyed()).key == "stored-secret"
     assert with_usual_key(Keyed(base_url="https://evil.example")).key is None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
-from flexchat.config.keys import MAX_CHARS, StoredKey, delete_key, is_key_name, key_for, store_key, stored_keys
+from flexchat.config.keys import MAX_CHARS, is_key_name, key_for
 from flexchat.config.wording import is_secret_name
 from flexchat.domain.masking import MASK, Mask
 from flexchat.errors import did_you_mean
@@ -17,6 +17,7 @@ from flexchat.errors import did_you_mean
 from .context import CommandContext, UsageError
 from .parameters import argument
 from .standard_input import is_given
+from .stored_keys import StoredKey, delete_key, store_key, stored_keys
 from .terminal import Terminal
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ def set_(ctx: click.Context, name: str, in_file: bool) -> None:
     variable = _variable(name, host)
     stored, why = store_key(variable, _read(variable, terminal), in_file=in_file)
     if context.json:
-        terminal.json({"name": variable, "source": stored.place})
+        terminal.json({"name": variable, "source": stored.source})
         return
-    if stored.place == "keyring":
+    if stored.source == "keyring":
         terminal.say(f"{variable} is stored in the system's keyring", "dim")
     else:
         terminal.say(f"{variable} is stored in {stored.file}, which only you can read ({why})", "dim")
@@ -103,7 +104,7 @@ def delete(context: CommandContext, name: str) -> None:
     if key is None:
         there = ", ".join(key.name for key in stored_keys()) or "none"
         raise UsageError(f"no key is stored as {variable} (stored: {there})")
-    context.show({"name": variable, "source": key.place}, f"{variable} is deleted from the {key.place}")
+    context.show({"name": variable, "source": key.source}, f"{variable} is deleted from the {key.source}")
 
 
 def _read(variable: str, terminal: Terminal) -> str:
@@ -165,7 +166,7 @@ def _config_keys(context: CommandContext) -> Iterator[Mapping[str, Any]]:
 
 def _variable_keys(context: CommandContext, host: PluginHost) -> Iterator[Mapping[str, Any]]:
     """Yield the keys in variables: the usual ones, those of the configuration, and the stored ones."""
-    stored = {key.name: key.place for key in stored_keys()}
+    stored = {key.name: key.source for key in stored_keys()}
     config = context.read_config()
     references = _references(config.written.data) if config is not None else []
     names = [*_provider_variables(host), *(name for name in references if is_secret_name(name)), *stored]

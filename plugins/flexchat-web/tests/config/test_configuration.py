@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 from flexchat.config.document import parse_document
-from flexchat.config.keys import store_key
+from flexchat_cli.stored_keys import store_key
 
 SECRET = "sk-live-abcdefghijkl"
 TOML = f"""\
