@@ -61,7 +61,7 @@ def test_what_is_nested_too_deeply_has_no_digest():
     deep = []
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(ValueError, match="the arguments are not JSON data"):
+    with pytest.raises(ValueError, match="the arguments are nested too deeply"):
         arguments_digest("t", {"a": deep})
 
 
