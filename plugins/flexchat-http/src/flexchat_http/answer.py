@@ -18,6 +18,7 @@ MAX_BEGINNING_CHARS = 200
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SIMPLE_PATH = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9._:-]+)", re.IGNORECASE)
+_TEXTS = ("+xml", "/xml", "/javascript", "/yaml", "+yaml", "ndjson", "/csv", "urlencoded", "/json", "+json")
 _HINTS = {
     401: "the service did not accept the key of this tool: its operator has to set it",
     403: "the key of this tool may not do this",
@@ -41,7 +42,6 @@ def value_of(answer: Fetched, *, reading: str = "auto", is_write: bool = False) 
         FetchError: The response is invalid JSON; a write may nevertheless have taken effect.
     """
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    declared = _CHARSET.search(answer.headers.get("content-type", ""))
     if not answer.body.strip():
         return None
     if reading == "json" or (reading == "auto" and (kind.endswith(("/json", "+json")) or not kind)):
@@ -55,13 +55,12 @@ def value_of(answer: Fetched, *, reading: str = "auto", is_write: bool = False) 
             excerpt = f"it begins with: {begins}" if begins else f"{len(answer.body)} bytes that are no text"
             problem = f"{_host(answer)} answered {answer.status} with JSON that cannot be read; {excerpt}"
             raise FetchError(problem, may_have_arrived=is_write) from None
-    text = _text(answer) if reading == "text" or _is_text(kind) or declared else None
+    text = _text(answer) if reading == "text" or _is_text(kind) or _charset(answer) else None
     if text is None:
         if is_write:  # The status means success, so the write has taken effect.
             return {"content_type": kind, "bytes": len(answer.body)}
-        raise ToolError(
-            f"{_host(answer)} answered with {kind or 'bytes'} ({len(answer.body)} bytes), which is not text"
-        )
+        size = len(answer.body)
+        raise ToolError(f"{_host(answer)} answered with {kind or 'bytes'} ({size} bytes), which is not text")
     return text
 
 
@@ -143,16 +142,12 @@ def _not_json(constant: str) -> Any:
 
 
 def _is_text(kind: str) -> bool:
-    return (
-        kind.startswith("text/")
-        or kind.endswith(("+xml", "/xml", "/javascript", "/yaml", "+yaml", "ndjson", "/csv", "urlencoded"))
-        or kind.endswith(("/json", "+json"))
-    )
+    return kind.startswith("text/") or kind.endswith(_TEXTS)
 
 
 def _json(answer: Fetched) -> Any:
     """Parse a body, in the charset it declares if that is its charset."""
-    text = _decoded(answer) if _CHARSET.search(answer.headers.get("content-type", "")) else None
+    text = _decoded(answer) if _charset(answer) else None
     return json.loads(answer.body if text is None else text.removeprefix("\ufeff"), parse_constant=_not_json)
 
 
@@ -165,11 +160,15 @@ def _text(answer: Fetched) -> str | None:
 
 def _decoded(answer: Fetched) -> str | None:
     """Decode a body by its declared charset, else UTF-8; None if it is not in that charset."""
-    charset = _CHARSET.search(answer.headers.get("content-type", ""))
     try:
-        return answer.body.decode(charset[1] if charset else "utf-8")
+        return answer.body.decode(_charset(answer) or "utf-8")
     except (UnicodeError, LookupError):
         return None
+
+
+def _charset(answer: Fetched) -> str | None:
+    declared = _CHARSET.search(answer.headers.get("content-type", ""))
+    return declared[1] if declared else None
 
 
 def _detail(answer: Fetched, mask: Any) -> str:

@@ -17,6 +17,7 @@ from .settings import Auth
 
 DEFAULT_LIFE_S = 300.0
 """Lifetime of a token if the service does not state one, in seconds."""
+_CHECK_AUTH = "the operator of this tool has to check auth"
 MAX_TOKEN_BYTES = 64 * 2**10
 _BEARER = re.compile(r"(?i)\s*bearer\b")
 _NEEDED = {
@@ -95,14 +96,8 @@ async def _new_token(auth: Auth, fetcher: Fetcher, timeout_s: float) -> tuple[st
         pair = f"{quote(auth.client_id or '', safe='')}:{quote(auth.client_secret or '', safe='')}"
         headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
     # Asking twice for a token changes nothing that matters.
-    request = FetchRequest(
-        method="POST",
-        url=auth.token_url or "",
-        headers=headers,
-        body=urlencode(form).encode(),
-        repeatable=True,
-        confidential=True,
-    )
+    request = FetchRequest(method="POST", url=auth.token_url or "", headers=headers, body=urlencode(form).encode())
+    request = attrs.evolve(request, repeatable=True, confidential=True)
     try:
         answer = await fetcher.fetch(request, timeout_s=timeout_s, max_bytes=MAX_TOKEN_BYTES)
     except FetchError as error:
@@ -114,29 +109,22 @@ async def _new_token(auth: Auth, fetcher: Fetcher, timeout_s: float) -> tuple[st
         if answer.status == 200 and (kind := data.get("token_type")) is not None and str(kind).lower() != "bearer":
             raise FetchError(
                 f"no access token: the service issues tokens of type {kind!s:.40}, and only Bearer is sent",
-                hint="the operator of this tool has to check auth",
+                hint=_CHECK_AUTH,
             )
-        if (
-            answer.status != 200
-            or not isinstance(value, str)
-            or not value.strip()
-            or not value.isprintable()
-            or not value.isascii()
-        ):
+        is_token = isinstance(value, str) and value.strip() and value.isprintable() and value.isascii()
+        if answer.status != 200 or not is_token:
             raise ValueError
         return value, min(max(float(life), 1.0), 86_400.0)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         retryable = answer.status >= 500 or answer.status == 429
         raise FetchError(
             f"no access token: the service at token_url answered {answer.status}",
-            hint="the operator of this tool has to check auth",
+            hint=_CHECK_AUTH,
             retryable=retryable,
         ) from None
 
 
 def _with(request: FetchRequest, name: str, value: str) -> FetchRequest:
     if not (value.isascii() and value.isprintable()):
-        raise ToolError(
-            f"the value for header {name} cannot be sent", hint="the operator of this tool has to check auth"
-        )
+        raise ToolError(f"the value for header {name} cannot be sent", hint=_CHECK_AUTH)
     return attrs.evolve(request, headers=merged(request.headers, {name: value}))

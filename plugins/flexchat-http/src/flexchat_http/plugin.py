@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
 from flexchat.plugin import (
     ImplementationType,
     SourcedTool,
-    ToolContext,
     ToolDefinition,
     ToolHandler,
-    ToolSource,
-    ToolSourceContext,
     ToolSourceType,
     hookimpl,
     run_in_thread,
@@ -27,18 +24,16 @@ from .settings import HttpToolSettings, usual
 FLEXCHAT_API = (0, 1)
 
 
-async def _load(module: str) -> None:
-    """Import a module of this package, in a thread: that takes long."""
-    name = f"{__package__}.{module}"
-    if name not in sys.modules:
-        await run_in_thread(importlib.import_module, name)
+def _late(module: str, name: str) -> Callable[..., Awaitable[Any]]:
+    """Create a coroutine function of this package that is imported with its first call."""
 
+    async def call(*arguments: Any) -> Any:
+        full_name = f"{__package__}.{module}"
+        # In a thread: it takes long.
+        loaded = sys.modules.get(full_name) or await run_in_thread(importlib.import_module, full_name)
+        return await getattr(loaded, name)(*arguments)
 
-async def _run(settings: HttpToolSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
-    await _load("tool")
-    from .tool import run
-
-    return await run(settings, params, context)
+    return call
 
 
 def _check(
@@ -47,19 +42,6 @@ def _check(
     from .tool import check
 
     return check(settings, tool, handlers)
-
-
-async def _open_document(config: OpenApiConfig, context: ToolSourceContext) -> ToolSource:
-    from .openapi.source import open_source
-
-    return await open_source(config, context)
-
-
-async def _call_operation(settings: OperationSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
-    await _load("openapi.calling")
-    from .openapi.calling import run
-
-    return await run(settings, params, context)
 
 
 def _configured(config: OpenApiConfig, accepted: SourcedTool, now: SourcedTool | None) -> SourcedTool:
@@ -77,7 +59,7 @@ def flexchat_register_tool_sources() -> Iterable[ToolSourceType]:
     yield ToolSourceType(
         name="openapi",
         config_class=OpenApiConfig,
-        open=_open_document,
+        open=_late("openapi.source", "open_source"),
         summary="the operations of an OpenAPI document: document, include, exclude, effect, server, auth",
         configured=_configured,
     )
@@ -89,7 +71,7 @@ def flexchat_register_implementation_types() -> Iterable[ImplementationType]:
     yield ImplementationType(
         name="http",
         settings_class=HttpToolSettings,
-        run=_run,
+        run=_late("tool", "run"),
         check=_check,
         defaults=usual,
         summary="sends a request to a service: url with {placeholders}, method, headers, params_mapping, auth, …",
@@ -97,6 +79,6 @@ def flexchat_register_implementation_types() -> Iterable[ImplementationType]:
     yield ImplementationType(
         name="openapi",
         settings_class=OperationSettings,
-        run=_call_operation,
+        run=_late("openapi.calling", "run"),
         summary="calls an operation of an OpenAPI document; made by the tool source openapi",
     )

@@ -92,6 +92,18 @@ def place_of(target: str, method: str) -> tuple[str, str]:
     return ("query" if _asks_by_query(method) else "body"), target
 
 
+def destination_of(settings: HttpToolSettings, name: str) -> tuple[str, str] | None:
+    """Return where an argument is sent, and under which name; None if it is not sent."""
+    in_url = PLACEHOLDER.findall(settings.url)
+    target = settings.params_mapping.get(name)
+    if target is not None:
+        place, their = place_of(target, settings.method)
+        return ("path" if their in in_url and ":" not in target else place), their
+    if name in in_url:
+        return "path", name
+    return None if settings.params_mapping else ("query" if _asks_by_query(settings.method) else "body", name)
+
+
 def _asks_by_query(method: str) -> bool:
     return method in ("GET", "HEAD", "DELETE", "OPTIONS")
 
@@ -99,20 +111,11 @@ def _asks_by_query(method: str) -> bool:
 def _placed(settings: HttpToolSettings, arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Group the arguments by location, under the API's names."""
     placed: dict[str, dict[str, Any]] = {place: {} for place in PLACES}
-    in_url = set(PLACEHOLDER.findall(settings.url))
     for name, value in arguments.items():
-        target = settings.params_mapping.get(name)
-        if target is not None:
-            place, their = place_of(target, settings.method)
-            if their in in_url and ":" not in target:
-                place = "path"
-        elif name in in_url:
-            place, their = "path", name
-        elif settings.params_mapping:
+        if (destination := destination_of(settings, name)) is None:
             continue
-        else:
-            place, their = ("query" if _asks_by_query(settings.method) else "body"), name
-        if place == "body" and target is not None and "." in their:
+        place, their = destination
+        if place == "body" and name in settings.params_mapping and "." in their:
             _set_path(placed["body"], their.split("."), value)
         else:
             placed[place][their] = value
@@ -190,19 +193,30 @@ def _body(settings: HttpToolSettings, values: Mapping[str, Any]) -> tuple[bytes,
         pairs = [pair for name, value in values.items() for pair in _pairs(name, value)]
         return urlencode(pairs).encode(), _CONTENT_TYPES["form"]
     if settings.body == "multipart":
-        return _multipart([pair for name, value in values.items() for pair in _pairs(name, value)])
+        pairs = [pair for name, value in values.items() for pair in _pairs(name, value)]
+        content, boundary = multipart([(name, "", text.encode(), False) for name, text in pairs])
+        return content, f"multipart/form-data; boundary={boundary}"
     if len(values) != 1:
         raise ToolError(f"a body of text takes one argument, not {', '.join(values)}")
     return as_text(next(iter(values.values()))).encode(), "text/plain; charset=utf-8"
 
 
-def _multipart(fields: Sequence[tuple[str, str]]) -> tuple[bytes, str]:
-    """Return a multipart/form-data body (RFC 7578). Its boundary is a digest of it, so equal calls are equal bytes."""
-    digest = hashlib.sha256(repr(fields).encode("utf-8", "surrogatepass")).hexdigest()
-    boundary = f"flexchat-{digest[:40]}"
+def multipart(parts: Sequence[tuple[str, str, bytes, bool]]) -> tuple[bytes, str]:
+    """Encode a multipart/form-data body (RFC 7578).
+
+    Args:
+        parts: Name, media type ("" for none) and content of each, and whether it is a file.
+
+    Returns:
+        The body and its boundary: a digest of the body, so that equal calls are equal bytes. A part cannot contain it.
+    """
+    boundary = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
     pieces = []
-    for name, text in fields:
+    for name, media, content, is_file in parts:
+        # RFC 7578 §4.2 and the HTML standard: quotes and line breaks in names are percent-encoded.
         quoted = name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
-        pieces.append(f'--{boundary}\r\nContent-Disposition: form-data; name="{quoted}"\r\n\r\n{text}\r\n')
-    pieces.append(f"--{boundary}--\r\n")
-    return "".join(pieces).encode(), f"multipart/form-data; boundary={boundary}"
+        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{quoted}"'
+        head += '; filename="file"' if is_file else ""
+        head += f"\r\nContent-Type: {media}" if media else ""
+        pieces += [head.encode("utf-8", "replace"), b"\r\n\r\n", content, b"\r\n"]
+    return b"".join(pieces) + f"--{boundary}--\r\n".encode(), boundary

@@ -13,7 +13,7 @@ from .answer import path_problem, picked, value_of
 from .auth import auth_problem
 from .headers import SECRET_HEADER, headers_problem, name_problem
 from .paging import next_page
-from .request import build_request, place_of
+from .request import build_request, destination_of, place_of
 from .sending import Sending
 from .settings import PLACEHOLDER, PLACES, HttpToolSettings
 
@@ -192,18 +192,10 @@ def _sent(settings: HttpToolSettings, tool: ToolDefinition) -> Iterator[tuple[st
         yield "header", "Authorization", "auth"
     if settings.paging is not None and settings.paging.cursor_param:
         yield "query", settings.paging.cursor_param, "paging.cursor_param"
-    in_url = {*PLACEHOLDER.findall(settings.url)}
-    properties = tool.parameters.get("properties") or {}
-    for name in dict.fromkeys([*settings.params_mapping, *properties]):
-        target = settings.params_mapping.get(name)
-        if target is not None:
-            place, their = place_of(target, settings.method)
-            place = "path" if their in in_url and ":" not in target else place
-            yield place, their, f"params_mapping.{name}"
-        elif name in in_url:
-            yield "path", name, f"the parameter '{name}'"
-        elif not settings.params_mapping:
-            yield place_of(name, settings.method)[0], name, f"the parameter '{name}'"
+    for name in dict.fromkeys([*settings.params_mapping, *(tool.parameters.get("properties") or {})]):
+        if (destination := destination_of(settings, name)) is not None:
+            is_mapped = name in settings.params_mapping
+            yield *destination, f"params_mapping.{name}" if is_mapped else f"the parameter '{name}'"
     places = {place_of(target, settings.method)[0] for target in settings.params_mapping.values()}
     if "cookie" in places:
         yield "header", "Cookie", "params_mapping"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from urllib.parse import parse_qs, urlsplit
 
 import attrs
@@ -64,7 +64,7 @@ class Authority:
             async with asyncio.timeout(ANSWER_S):
                 response = await send(request)
                 try:
-                    body = await _read(response)
+                    body = await read_limited(response.aiter_bytes(), _MAX_BYTES)
                 finally:
                     await response.aclose()
         except TimeoutError:
@@ -138,12 +138,12 @@ _DECIDED = {200, 400, 401}  # other statuses come from whatever stands between
 _UNDECIDED = {"", "server_error", "temporarily_unavailable", "slow_down"}
 
 
-async def _read(response: httpx2.Response) -> bytes | None:
-    """Return the body; None if it is too long."""
+async def read_limited(body: AsyncIterator[bytes], max_bytes: int) -> bytes | None:
+    """Read a body; None if it is too long."""
     pieces, size = [], 0
-    async for piece in response.aiter_bytes():
+    async for piece in body:
         size += len(piece)
-        if size > _MAX_BYTES:
+        if size > max_bytes:
             return None
         pieces.append(piece)
     return b"".join(pieces)

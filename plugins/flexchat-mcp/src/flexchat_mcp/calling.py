@@ -227,13 +227,10 @@ class _PersonBehind:
         """Return the person's answer; see questions.Answer."""
         import mcp_types as types
 
-        schema: Any = None
-        if not isinstance(question, types.ElicitRequestURLParams):
-            schema = question.requested_schema
-            if not isinstance(schema, dict):
-                schema = schema.model_dump(mode="json", by_alias=True, exclude_none=True)
+        from .questions import schema_of
+
         url = question.url if isinstance(question, types.ElicitRequestURLParams) else ""
-        reply = await self._context.ask(question.message, schema, url=url)
+        reply = await self._context.ask(question.message, schema_of(question), url=url)
         if reply.why:
             self._unanswered = f"the tool asked: {question.message[:500]} It got no answer: {reply.why}"
         is_filled_in = reply.action == "accept" and not url

@@ -17,6 +17,7 @@ from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from .authority import read_limited
 from .errors import (
     LOST,
     NO_SESSION,
@@ -216,16 +217,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         # server is limited by its reader.
         if is_confidential or answer.headers.get("content-type", "").startswith("text/event-stream"):
             return httpx2.Response(answer.status, headers=received, stream=_Pieces(opening, answer), request=request)
-        pieces, size = [], 0
         try:
-            async for piece in answer.pieces:
-                size += len(piece)
-                if size > self._max:
-                    raise _TooLargeError
-                pieces.append(piece)
+            content = await read_limited(answer.pieces, self._max)
         finally:
             await opening.__aexit__(None, None, None)
-        return httpx2.Response(answer.status, headers=received, content=b"".join(pieces), request=request)
+        if content is None:
+            raise _TooLargeError
+        return httpx2.Response(answer.status, headers=received, content=content, request=request)
 
 
 # The fetcher has decoded the body, so these no longer describe it.

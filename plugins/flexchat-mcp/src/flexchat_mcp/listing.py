@@ -6,7 +6,7 @@ import fnmatch
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -70,36 +70,42 @@ async def listed(client: Client) -> Listing:
 
     tools: list[Mapping[str, Any]] = []
     left_out: dict[str, str] = {}
+    life_s, next_cursor = DEFAULT_LIFE_S, None
+    has_resources = client.server_capabilities.resources is not None
+    try:
+        async for page in _pages(client.list_tools):
+            repaired = (page.meta or {})[LISTED]
+            usable = {tool.name for tool in page.tools}  # the SDK leaves out those with headers that may not be sent
+            left_out |= {tool["name"]: _HEADERS for tool in repaired["tools"] if tool["name"] not in usable}
+            tools += [tool for tool in repaired["tools"] if tool["name"] in usable]
+            left_out |= repaired["left_out"]
+            if len(tools) > MAX_TOOLS:
+                raise ToolSourceError(f"it lists more than {MAX_TOOLS:,} tools")
+            if "ttl_ms" in page.model_fields_set:
+                life_s = min(life_s, max(page.ttl_ms / 1000, MIN_LIFE_S))
+            next_cursor = page.next_cursor
+    except MCPError as error:
+        # Some servers have tools and do not declare it; only one that refuses the list has none.
+        if error.code != METHOD_NOT_FOUND or client.server_capabilities.tools is not None:
+            raise
+        tools, left_out = [], {}
+    if next_cursor is not None:
+        raise ToolSourceError("its list of tools does not end: a page leads back, or there are too many")
+    return Listing(tools, time.monotonic() + life_s, has_resources=has_resources, left_out=left_out)
+
+
+async def _pages(fetch: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:
+    """Yield the pages of a list, until one is the last or leads back."""
     cursor: str | None = None
     cursors: set[str] = set()
-    lives: list[float] = []
-    has_resources = client.server_capabilities.resources is not None
     for _ in range(MAX_PAGES):
-        try:
-            page = await client.list_tools(cursor=cursor)
-        except MCPError as error:
-            # Some servers have tools and do not declare it; only one that refuses the list has none.
-            if error.code != METHOD_NOT_FOUND or client.server_capabilities.tools is not None:
-                raise
-            return Listing([], time.monotonic() + DEFAULT_LIFE_S, has_resources=has_resources)
-        repaired = (page.meta or {})[LISTED]
-        usable = {tool.name for tool in page.tools}  # the SDK leaves out those with headers that may not be sent
-        left_out |= {tool["name"]: _HEADERS for tool in repaired["tools"] if tool["name"] not in usable}
-        tools += [tool for tool in repaired["tools"] if tool["name"] in usable]
-        left_out |= repaired["left_out"]
-        if len(tools) > MAX_TOOLS:
-            raise ToolSourceError(f"it lists more than {MAX_TOOLS:,} tools")
-        if "ttl_ms" in page.model_fields_set:
-            lives.append(max(page.ttl_ms / 1000, MIN_LIFE_S))
+        page = await fetch(cursor=cursor)
+        yield page
         cursor = page.next_cursor
-        if cursor is None:
-            until = time.monotonic() + min([*lives, DEFAULT_LIFE_S])
-            return Listing(tools, until, has_resources=has_resources, left_out=left_out)
         # A server that repeats a cursor would be asked for ever.
-        if cursor in cursors:
-            break
+        if cursor is None or cursor in cursors:
+            return
         cursors.add(cursor)
-    raise ToolSourceError("its list of tools does not end: a page leads back, or there are too many")
 
 
 async def pages(fetch: Callable[..., Awaitable[Any]], field: str) -> list[dict[str, Any]]:
@@ -110,15 +116,10 @@ async def pages(fetch: Callable[..., Awaitable[Any]], field: str) -> list[dict[s
         field: Where the SDK has a page's entries.
     """
     entries: list[dict[str, Any]] = []
-    cursor: str | None = None
-    cursors: set[str] = set()
-    for _ in range(MAX_PAGES):
-        page = await fetch(cursor=cursor)
+    async for page in _pages(fetch):
         entries += [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in getattr(page, field)]
-        cursor = page.next_cursor
-        if cursor is None or cursor in cursors or len(entries) >= MAX_ENTRIES:
+        if len(entries) >= MAX_ENTRIES:
             break
-        cursors.add(cursor)
     return entries[:MAX_ENTRIES]
 
 
@@ -180,21 +181,23 @@ def sourced(tool: Mapping[str, Any], config: McpConfig) -> SourcedTool:
         implementation="mcp",
         settings=settings,
         effect=effect,
-        honours_key=config.idempotency_meta is not None and effect == "write",
+        honours_key=_honours_key(config, effect),
         timeout_ms=config.call_timeout_ms,
     )
 
 
 def configured(config: McpConfig, accepted: SourcedTool, _: SourcedTool | None) -> SourcedTool:
     """Return an accepted tool with what the configuration decides about it now."""
-    if accepted.settings.get("resources"):
-        changed = attrs.evolve(accepted, timeout_ms=config.call_timeout_ms)
-    else:
+    changed = attrs.evolve(accepted, timeout_ms=config.call_timeout_ms)
+    if not accepted.settings.get("resources"):
         tool = {"name": accepted.settings.get("tool"), "annotations": accepted.settings.get("annotations") or {}}
         effect = effect_of(tool, config.effects)
-        honours_key = config.idempotency_meta is not None and effect == "write"
-        changed = attrs.evolve(accepted, effect=effect, honours_key=honours_key, timeout_ms=config.call_timeout_ms)
+        changed = attrs.evolve(changed, effect=effect, honours_key=_honours_key(config, effect))
     return accepted if changed == accepted else changed
+
+
+def _honours_key(config: McpConfig, effect: str) -> bool:
+    return config.idempotency_meta is not None and effect == "write"
 
 
 def digest(tool: Mapping[str, Any]) -> str:
@@ -205,10 +208,7 @@ def digest(tool: Mapping[str, Any]) -> str:
 
 
 Effect = Literal["read", "idempotent", "write"]
-_HINTS: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
-    "readOnlyHint": lambda hints: hints.get("readOnlyHint") is True,
-    "idempotentHint": lambda hints: hints.get("idempotentHint") is True,
-}
+_HINTS = ("readOnlyHint", "idempotentHint")
 
 
 def effect_of(tool: Mapping[str, Any], effects: Mapping[str, Effect]) -> Effect:
@@ -219,7 +219,4 @@ def effect_of(tool: Mapping[str, Any], effects: Mapping[str, Effect]) -> Effect:
     for pattern, effect in effects.items():
         if pattern not in _HINTS and fnmatch.fnmatchcase(name, pattern):
             return effect
-    for hint, holds in _HINTS.items():
-        if hint in effects and holds(hints):
-            return effects[hint]
-    return "write"
+    return next((effects[hint] for hint in _HINTS if hint in effects and hints.get(hint) is True), "write")

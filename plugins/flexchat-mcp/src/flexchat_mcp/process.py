@@ -96,11 +96,12 @@ class ServerProcess:
         code = self.process.returncode
         if code is None:
             reason = "it closed its stdout"
-        elif code > 128 or code < 0:
-            number = code - 128 if code > 128 else -code
-            reason = f"it was ended by signal {_signal_name(number)}"
-        else:
+        elif 0 <= code <= 128:
             reason = f"it ended with exit code {code}"
+        else:
+            number = code - 128 if code > 128 else -code
+            is_named = number in [*signal.Signals]
+            reason = f"it was ended by signal {signal.Signals(number).name if is_named else number}"
         return f"{reason}; its last words: {self.stderr[-1]}" if self.stderr else reason
 
     async def settled(self) -> None:
@@ -195,10 +196,3 @@ def _program(name: str, path: str | None, cwd: Path) -> str:
     if where is None:
         raise ServerUnusableError(f"there is no program '{name}' on the PATH")
     return where
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)

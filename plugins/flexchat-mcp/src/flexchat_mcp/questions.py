@@ -18,6 +18,16 @@ Answer = Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult]]
 """Asks a person, who may also decline."""
 
 
+def schema_of(question: types.ElicitRequestParams) -> dict[str, Any] | None:
+    """Return the JSON Schema of a question's answer; None for one that sends the person to a page."""
+    if isinstance(question, types.ElicitRequestURLParams):
+        return None
+    schema: Any = question.requested_schema
+    return (
+        schema if isinstance(schema, dict) else dict(schema.model_dump(mode="json", by_alias=True, exclude_none=True))
+    )
+
+
 async def answered(
     required: Mapping[str, Any], answer: Answer | None
 ) -> tuple[types.InputResponses | None, str | None]:

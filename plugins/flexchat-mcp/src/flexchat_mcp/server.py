@@ -177,7 +177,7 @@ class Server:
         # One attempt for all callers: starting a command twice would leave two processes.
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(self._open())
-            self._opening.add_done_callback(self._opened)
+            self._opening.add_done_callback(self._finish_opening)
         opening = self._opening
         try:
             # A caller that times out must not cancel the start, for which others wait.
@@ -345,7 +345,7 @@ class Server:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    def _opened(self, task: asyncio.Task[Any]) -> None:
+    def _finish_opening(self, task: asyncio.Task[Any]) -> None:
         self._opening = None
         if not task.cancelled():
             task.exception()  # its callers have received it

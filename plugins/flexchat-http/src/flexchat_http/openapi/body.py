@@ -6,7 +6,6 @@ Source: OpenAPI 3.1.1 §4.8.13 to §4.8.15 (Request Body, Media Type and Encodin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -74,8 +73,8 @@ def body_of(request_body: Any, base: str, library: Library, schemas: Schemas) ->
         return _whole(body, _as_text(schema, kind, media), about)
     plain = _plain(schema, schemas)
     if kind in ("form", "multipart"):
-        if plain is None:
-            plain = _object_of(schema, schemas)
+        if plain is None and (target := _target(schema, schemas)) is not None and target.get("properties"):
+            plain = target
         if plain is not None:
             _add_encoding(body, entry.get("encoding"), plain.get("properties", {}), schemas)
     if plain is None or (not required and plain.get("required")) or not plain.get("properties"):
@@ -127,11 +126,6 @@ def _plain(schema: Any, schemas: Schemas) -> dict[str, Any] | None:
     return target if properties.keys() >= set(target.get("required", ())) else None
 
 
-def _object_of(schema: Any, schemas: Schemas) -> dict[str, Any] | None:
-    schema = _target(schema, schemas)
-    return schema if schema is not None and schema.get("properties") else None
-
-
 def _target(schema: Any, schemas: Schemas) -> dict[str, Any] | None:
     for _ in range(30):
         if not isinstance(schema, dict) or schema.keys() - {"$ref", "description"} or "$ref" not in schema:
@@ -164,8 +158,7 @@ def _add_encoding(body: Body, rules: Any, properties: dict[str, Any], schemas: S
     if encoding:
         body["encoding"] = encoding
     if body["kind"] == "multipart":
-        is_file: Callable[[Any], bool] = lambda schema: _is_binary(_target(schema, schemas), schemas)  # noqa: E731
-        files = [name for name, schema in properties.items() if is_file(schema)]
+        files = [name for name, schema in properties.items() if _is_binary(_target(schema, schemas), schemas)]
         if files:
             body["files"] = files
 

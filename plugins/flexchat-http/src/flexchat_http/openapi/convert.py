@@ -111,14 +111,13 @@ def convert(
             raise DocumentError(library.root, "paths", text)
         try:
             tools.append(converter.tool(operation))
-        except NoServer as error:
-            left_out.append(LeftOut(name=operation.name, place=operation.place, why=str(error), needs_server=True))
-        except Unusable as error:
-            left_out.append(LeftOut(name=operation.name, place=operation.place, why=str(error)))
         except Exception as error:  # a document may hold anything; the other operations are fine
-            log.debug("%s %s", library.root, operation.place, exc_info=error)
-            why = f"it is malformed ({type(error).__name__}: {str(error)[:100]})"
-            left_out.append(LeftOut(name=operation.name, place=operation.place, why=why))
+            why = str(error)
+            if not isinstance(error, Unusable):
+                log.debug("%s %s", library.root, operation.place, exc_info=error)
+                why = f"it is malformed ({type(error).__name__}: {why[:100]})"
+            needs_server = isinstance(error, NoServer)
+            left_out.append(LeftOut(name=operation.name, place=operation.place, why=why, needs_server=needs_server))
     names = tuple(operation.name for operation in operations)
     return Converted(tools=tuple(tools), left_out=tuple(left_out), unused=tuple(unused), names=names)
 

@@ -147,9 +147,7 @@ class _Reader:
             self._check(address)
             content = await self._content(address)
             data = await run_in_thread(lambda: read_document(content, ""))
-        except Unusable as error:
-            self.missing[address] = str(error)
-        except DocumentError as error:
+        except (Unusable, DocumentError) as error:
             self.missing[address] = str(error)
         else:
             self.files[address] = as_openapi(data) if is_swagger(data) else data

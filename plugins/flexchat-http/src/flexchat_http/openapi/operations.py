@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -75,16 +75,18 @@ def operations_of(library: Library) -> tuple[list[Operation], list[tuple[str, st
                 unusable.append((str(path), str(error)))
             continue
         for method in METHODS:
-            if item.get(method) is not None and not isinstance(item[method], dict):
-                unusable.append((f"{method.upper()} {path}", "it is not an object"))
-        for method, data in _methods(item):
+            data = item.get(method)
+            if not isinstance(data, dict):
+                if data is not None:
+                    unusable.append((f"{method.upper()} {path}", "it is not an object"))
+                continue
             name = data.get("operationId")
             name = name.strip() if isinstance(name, str) else ""
             tags = data.get("tags")
             operations.append(
                 Operation(
-                    name=_free_name(name or f"{method.lower()}_{path.strip('/')}", counts),
-                    method=method,
+                    name=_free_name(name or f"{method}_{path.strip('/')}", counts),
+                    method=method.upper(),
                     path=path,
                     id=name,
                     tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
@@ -108,13 +110,6 @@ def _path_item(library: Library, path: str) -> tuple[dict[str, Any], str]:
     if not isinstance(item, dict):
         raise Unusable("it is not an object")
     return item, base
-
-
-def _methods(item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for method in METHODS:
-        data = item.get(method)
-        if isinstance(data, dict):
-            yield method.upper(), data
 
 
 def _free_name(base: str, counts: dict[str, int]) -> str:
@@ -182,11 +177,7 @@ def check_version(library: Library) -> bool:
     document = library.document
     version = document.get("openapi")
     if "swagger" in document:
-        raise DocumentError(
-            "",
-            "",
-            f"this is Swagger {document['swagger']!s:.9}, and 2.0 or later is needed",
-        )
+        raise DocumentError("", "", f"this is Swagger {document['swagger']!s:.9}, and 2.0 or later is needed")
     if not isinstance(version, (str, float)) or not str(version).startswith("3."):
         problem = f"openapi is {version!r:.40}" if version is not None else "it has no 'openapi: 3.…' at its top"
         raise DocumentError("", "", f"this is not an OpenAPI document of 2.0 or later: {problem}")

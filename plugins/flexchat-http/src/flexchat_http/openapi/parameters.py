@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from ..headers import HEADER_NAME
 from .body import BodyParts
 from .errors import Unusable
 from .library import Library
@@ -20,7 +21,6 @@ from .security import Scheme
 PLACES: tuple[Place, ...] = ("path", "query", "header", "cookie")
 MAX_ARGUMENTS = 3_000
 """More do not fit into a tool's schema."""
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS = re.compile(
     r"accept|content-type|authorization|host|connection|content-length|transfer-encoding|te|trailer|upgrade|cookie|"
     r"expect|keep-alive|proxy-.*|x-forwarded-.*",
@@ -114,7 +114,7 @@ def _read_parameter(item: Any, base: str, library: Library, schemas: Schemas) ->
         return None
     if place == "header" and _OURS.fullmatch(name):
         return None
-    if place in ("header", "cookie") and not _TOKEN.fullmatch(name):
+    if place in ("header", "cookie") and not HEADER_NAME.fullmatch(name):
         raise Unusable(f"its {place} parameter '{name[:80]}' has a name that cannot be sent")
     parameter: Parameter = {"name": name, "place": place}
     schema = _schema(item, base, library, schemas, parameter)

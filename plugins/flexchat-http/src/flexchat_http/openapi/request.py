@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import json
 import re
 import urllib.parse
@@ -19,6 +18,7 @@ from typing import Any
 
 from flexchat.plugin import FetchRequest, ToolError
 
+from ..request import multipart
 from .plan import Body, Encoding, Parameter, Plan
 from .styles import Pairs, as_text, encoded, in_header, in_path, in_query
 
@@ -57,10 +57,8 @@ def build_request(plan: Plan, arguments: Mapping[str, Any]) -> FetchRequest:
     if cookies:
         headers["Cookie"] = "; ".join(cookies)
     content = b""
-    if "body" in plan:
-        body = _body(plan["body"], arguments)
-        if body is not None:
-            content, headers["Content-Type"] = body
+    if "body" in plan and (body := _body(plan["body"], arguments)) is not None:
+        content, headers["Content-Type"] = body
     url = plan["server"] + _filled(path, values) + ("?" + "&".join(query) if query else "")
     return FetchRequest(method=plan["method"], url=url, headers=headers, body=content)
 
@@ -157,19 +155,14 @@ def _form(value: Any, encoding: Mapping[str, Encoding]) -> bytes:
         rule = encoding.get(name, {})
         if each is None:
             continue
-        if not rule.keys() & {"style", "explode", "allow_reserved"} and _is_json(rule, each):
+        is_json = "json" in rule.get("content", "") and not isinstance(each, str)
+        if is_json and not rule.keys() & {"style", "explode", "allow_reserved"}:
             pairs.append((encoded(name), encoded(_as_content(each, "json"))))
             continue
         style = rule.get("style", "form")
         explode = rule.get("explode", style == "form")
         pairs += in_query(name, each, style, explode, allow_reserved=rule.get("allow_reserved", False))
     return "&".join(f"{name}={text}" for name, text in pairs).replace("%20", "+").encode("ascii")
-
-
-def _is_json(rule: Encoding, value: Any) -> bool:
-    if "content" in rule:
-        return "json" in rule["content"] and not isinstance(value, str)
-    return False
 
 
 def _multipart(value: Any, body: Body, media: str) -> tuple[bytes, str]:
@@ -188,19 +181,8 @@ def _multipart(value: Any, body: Body, media: str) -> tuple[bytes, str]:
                 parts.append((name, rule.get("content", "application/json"), content.encode("utf-8", "replace"), False))
             else:
                 parts.append((name, rule.get("content", ""), as_text(item).encode("utf-8", "replace"), False))
-    # From the content, so that the same call is the same request; 128 bits of a hash cannot be written into it.
-    boundary = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    lines = b"".join(_part(boundary, *part) for part in parts)
-    return lines + f"--{boundary}--\r\n".encode(), f"{media.partition(';')[0]}; boundary={boundary}"
-
-
-def _part(boundary: str, name: str, media: str, content: bytes, is_file: bool) -> bytes:
-    # RFC 7578 §4.2 and the HTML standard: quotes and line breaks in names are percent-encoded.
-    quoted = name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
-    head = f'--{boundary}\r\nContent-Disposition: form-data; name="{quoted}"'
-    head += '; filename="file"' if is_file else ""
-    head += f"\r\nContent-Type: {media}" if media else ""
-    return head.encode("utf-8", "replace") + b"\r\n\r\n" + content + b"\r\n"
+    encoded_parts, boundary = multipart(parts)
+    return encoded_parts, f"{media.partition(';')[0]}; boundary={boundary}"
 
 
 def _bytes(value: Any, argument: str) -> bytes:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
 from collections.abc import Sequence
 
 from flexchat.host import did_you_mean
-from flexchat.plugin import (
-    FetchError,
-    FetchRequest,
-    SourcedTool,
-    ToolSourceContext,
-    ToolSourceError,
-    run_in_thread,
-)
+from flexchat.plugin import FetchError, FetchRequest, SourcedTool, ToolSourceContext, ToolSourceError, run_in_thread
 
 from ..headers import headers_problem
 from .convert import VERSION, Converted, OperationTool, convert
@@ -40,12 +34,8 @@ async def open_source(config: OpenApiConfig, context: ToolSourceContext) -> Open
     if problem := headers_problem(config.headers, [config.idempotency_header] if config.idempotency_header else []):
         raise ToolSourceError(problem)
     try:
-        library = await open_library(
-            config.document,
-            folder=context.folder,
-            fetch=fetched_by(context),
-            remote=config.remote_refs,
-        )
+        fetch = fetched_by(context)
+        library = await open_library(config.document, folder=context.folder, fetch=fetch, remote=config.remote_refs)
     except DocumentError as error:
         raise ToolSourceError(str(error)) from None
     return OpenApiSource(config, library, context.name)
@@ -92,17 +82,16 @@ class OpenApiSource:
             ToolSourceError: The document cannot be used, or no operation is wanted.
         """
         try:
-            result: Converted = await run_in_thread(self._convert)
+            wanted = {name: getattr(self._config, name) for name in ("include", "exclude", "effect", "server")}
+            result: Converted = await run_in_thread(functools.partial(convert, self._library, **wanted))
         except DocumentError as error:
             raise ToolSourceError(f"{self._config.document}: {error}") from None
         self._tell(result)
         if not result.tools:
-            why = result.left_out[0] if result.left_out else None
-            raise ToolSourceError(
-                f"{self._config.document}: {why.place}: {why.why}"
-                if why is not None
-                else f"{self._config.document}: no operation is wanted{_nearest(result)}"
-            )
+            why = f"no operation is wanted{_nearest(result)}"
+            if result.left_out:
+                why = f"{result.left_out[0].place}: {result.left_out[0].why}"
+            raise ToolSourceError(f"{self._config.document}: {why}")
         return [sourced(tool, honours_key=self._config.idempotency_header is not None) for tool in result.tools]
 
     async def aclose(self) -> None:
@@ -117,16 +106,6 @@ class OpenApiSource:
             return False
         before, after = accepted.settings.get("plan", {}), now.settings.get("plan", {})
         return all(before.get(key) == after.get(key) for key in ("method", "server", "path"))
-
-    def _convert(self) -> Converted:
-        config = self._config
-        return convert(
-            self._library,
-            include=config.include,
-            exclude=config.exclude,
-            effect=config.effect,
-            server=config.server,
-        )
 
     def _tell(self, result: Converted) -> None:
         lines = [f"'{each}' fits no operation{did_you_mean(each, result.names)}" for each in result.unused]

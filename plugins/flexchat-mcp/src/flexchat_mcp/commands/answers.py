@@ -12,6 +12,7 @@ from flexchat_cli import Questions, Terminal, UsageError, fields_of, one_line, r
 from mcp.client.auth import AuthorizationCodeResult
 
 from ..listing import sourced
+from ..questions import schema_of
 from ..settings import McpConfig
 from .browser import Browser
 
@@ -54,10 +55,7 @@ class Answers:
             if reply is None:
                 self._terminal.say(f"the tool asks: {message} (declined)\n  {one_line(question.url, _MAX_NOTE_CHARS)}")
             return types.ElicitResult(action="decline" if reply is None else reply.action)
-        schema = question.requested_schema
-        schema = (
-            schema if isinstance(schema, dict) else schema.model_dump(mode="json", by_alias=True, exclude_none=True)
-        )
+        schema = schema_of(question) or {}
         if self._words is None:
             return await self._from_person(message, schema)
         try:
