@@ -7,7 +7,7 @@ import pytest
 from flexchat.errors import MAX_RETRY_AFTER_S
 from flexchat_gemini.errors import REFUSALS, is_about_batches, knows_no_json_schema
 from flexchat_sdk import ProviderError
-from flexchat_sdk.http.refusal import refusal_data
+from flexchat_sdk.http.secrets import refusal_data
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -17,7 +17,7 @@ from flexchat_sdk import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat_sdk.http.refusal import refusal_data
+from flexchat_sdk.http.secrets import refusal_data
 
 KEY = "0123456789abcdef.canary"
 

@@ -17,8 +17,7 @@ from flexchat_sdk import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat_sdk.http.refusal import refusal_data
-from flexchat_sdk.http.secrets import key_mask
+from flexchat_sdk.http.secrets import key_mask, refusal_data
 
 Body = dict[str, Any] | list[Any] | str
 

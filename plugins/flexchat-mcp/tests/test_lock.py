@@ -8,13 +8,12 @@ import sys
 
 import pytest
 from flexchat_mcp import tokens
-from flexchat_mcp.lock import take_lock
-from flexchat_mcp.tokens import TokenFile, TokensError
+from flexchat_mcp.tokens import TokenFile, TokensError, take_lock
 
 pytestmark = pytest.mark.anyio
 HOLDER = """
 import asyncio, os, sys
-from flexchat_mcp.lock import take_lock
+from flexchat_mcp.tokens import take_lock
 asyncio.run(take_lock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT), 5))
 print("held", flush=True)
 sys.stdin.read()

@@ -15,7 +15,7 @@ from flexchat import FlexChat
 from flexchat.config.structure import structure_mapping
 from flexchat_cli import Terminal
 from flexchat_cli.main import main
-from flexchat_mcp.commands.browser import browser
+from flexchat_mcp.commands.answers import browser
 from flexchat_mcp.oauth import SignIn
 from flexchat_mcp.settings import McpAuth
 from flexchat_mcp.tokens import TokenFile, TokensError

@@ -38,10 +38,9 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
         ToolError: The server or the tool refused or failed, or the definition is no longer the accepted one.
         EffectUnknownError: The tool changes something, and its answer was lost.
     """
-    person = _PersonBehind(context)
-    call = _Call(settings, params, context, person)
+    call = _Call(settings, params, context)
     try:
-        return await _outcome(call, person, settings, context)
+        return await call.outcome()
     except ToolError as error:
         if not call.is_repeated or context.tool.effect != "write" or isinstance(error, EffectUnknownError):
             raise
@@ -49,74 +48,71 @@ async def run(settings: McpToolSettings, params: Mapping[str, Any], context: Too
         raise EffectUnknownError(text, hint=error.hint or "") from None
 
 
-async def _outcome(call: _Call, person: _PersonBehind, settings: McpToolSettings, context: ToolContext) -> Any:
-    is_write, is_again = context.tool.effect == "write", context.handle is not None
-    if context.source is None:
-        text = "this tool belongs to an MCP server that the configuration no longer has"
-        raise EffectUnknownError(text) if is_again else ToolError(text)
-    name = context.source.name
-    try:
-        opened = cast(McpSource, await context.source.opened())
-        async with opened.of(context.tenant) as source:
-            try:
-                result = await call.fetch_result(source)
-            except TaskGoneError as error:
-                # Without an idempotency key, a repeated write could take effect twice: its outcome stays unknown.
-                may_repeat = not is_write or (context.tool.honours_key and error.is_forgotten)
-                if error.is_left or not may_repeat:
-                    raise
-                call.is_repeated = True
-                result = await call.made_anew(source)  # once: it changes nothing, or acts once per key
-    except (ToolSourceError, ServerUnusableError) as error:
-        text = f"the MCP server '{name}' cannot be used: {error}"
-        raise EffectUnknownError(text) if is_again else ToolError(text, nothing_done=True) from None
-    except asyncio.CancelledError:
-        # The cancellation came after the request was sent: the tool may have acted, so it is not reported as unstarted.
-        if call.was_asked or is_again:
-            raise
-        text = f"the MCP server '{name}' was not ready in time"
-        raise ToolError(text, nothing_done=True) from None  # a turn that was cancelled ignores it
-    except AnswerTooLargeError as error:
-        text = f"the answer of the MCP server '{name}' cannot be read: {error}"
-        if is_write:
-            raise EffectUnknownError(text, hint="it was called, but its answer is too long") from None
-        raise ToolError(text, hint="ask for less at once") from None
-    except AnswerLostError as error:
-        text = f"the MCP server '{name}' did not answer: {error}"
-        if is_write and error.may_have_acted:
-            raise EffectUnknownError(text, retryable=True) from None
-        raise ToolError(text, retryable=True, nothing_done=not error.may_have_acted) from None
-    except TaskGoneError as error:
-        text = f"the MCP server '{name}': {error}"
-        raise EffectUnknownError(text) if is_write else ToolError(text) from None
-    except (ToolError, TimeoutError):
-        raise
-    except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
-        raise _refused(name, error, is_write=is_write, is_task=call.is_task) from None
-    try:
-        return person.annotate(_value(result, settings, is_write=is_write))
-    except ToolError as error:
-        raise person.told_error(error) from None
-
-
 class _Call:
     """A call, and the task the server has made of it.
 
     Attributes:
-        was_asked: Whether the server was asked for it.
-        is_task: Whether it was answered with a task.
         is_repeated: Whether it was made once more, because its task was gone.
     """
 
-    def __init__(
-        self, settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext, person: _PersonBehind
-    ) -> None:
-        self._settings, self._params, self._context, self._person = settings, params, context, person
+    def __init__(self, settings: McpToolSettings, params: Mapping[str, Any], context: ToolContext) -> None:
+        self._settings, self._params, self._context, self._person = settings, params, context, _PersonBehind(context)
         self._whose = context.turn_id or context.call_id
-        self.was_asked, self.is_task = False, context.handle is not None
+        self._was_asked, self._is_task = False, context.handle is not None
         self.is_repeated = False
 
-    async def fetch_result(self, source: McpSource) -> dict[str, Any]:
+    async def outcome(self) -> Any:
+        """Return the tool's value. Raises the same as run."""
+        context = self._context
+        is_write, is_again = context.tool.effect == "write", context.handle is not None
+        if context.source is None:
+            text = "this tool belongs to an MCP server that the configuration no longer has"
+            raise EffectUnknownError(text) if is_again else ToolError(text)
+        name = context.source.name
+        try:
+            opened = cast(McpSource, await context.source.opened())
+            async with opened.of(context.tenant) as source:
+                try:
+                    result = await self._fetch_result(source)
+                except TaskGoneError as error:
+                    # Without an idempotency key, a repeated write could take effect twice: its outcome stays unknown.
+                    may_repeat = not is_write or (context.tool.honours_key and error.is_forgotten)
+                    if error.is_left or not may_repeat:
+                        raise
+                    self.is_repeated = True
+                    result = await self._call_anew(source)  # once: it changes nothing, or acts once per key
+        except (ToolSourceError, ServerUnusableError) as error:
+            text = f"the MCP server '{name}' cannot be used: {error}"
+            raise EffectUnknownError(text) if is_again else ToolError(text, nothing_done=True) from None
+        except asyncio.CancelledError:
+            # Cancelled after the request was sent: the tool may have acted, so it is not reported as unstarted.
+            if self._was_asked or is_again:
+                raise
+            text = f"the MCP server '{name}' was not ready in time"
+            raise ToolError(text, nothing_done=True) from None  # a turn that was cancelled ignores it
+        except AnswerTooLargeError as error:
+            text = f"the answer of the MCP server '{name}' cannot be read: {error}"
+            if is_write:
+                raise EffectUnknownError(text, hint="it was called, but its answer is too long") from None
+            raise ToolError(text, hint="ask for less at once") from None
+        except AnswerLostError as error:
+            text = f"the MCP server '{name}' did not answer: {error}"
+            if is_write and error.may_have_acted:
+                raise EffectUnknownError(text, retryable=True) from None
+            raise ToolError(text, retryable=True, nothing_done=not error.may_have_acted) from None
+        except TaskGoneError as error:
+            text = f"the MCP server '{name}': {error}"
+            raise EffectUnknownError(text) if is_write else ToolError(text) from None
+        except (ToolError, TimeoutError):
+            raise
+        except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
+            raise _refused(name, error, is_write=is_write, is_task=self._is_task) from None
+        try:
+            return self._person.annotate(_value(result, self._settings, is_write=is_write))
+        except ToolError as error:
+            raise self._person.annotate_error(error) from None
+
+    async def _fetch_result(self, source: McpSource) -> dict[str, Any]:
         """Return its result.
 
         Raises:
@@ -124,35 +120,32 @@ class _Call:
             EffectUnknownError: The id of its task cannot be kept.
         """
         handle = self._context.handle
-        if handle is not None:
-            await run_in_thread(importlib.import_module, "flexchat_mcp.tasks")  # the SDK takes 0.7 s to load
-            return await self._asked_again(source, handle)
-        return await self.made_anew(source)
-
-    async def made_anew(self, source: McpSource) -> dict[str, Any]:
-        """Return the result of a new call, whatever is remembered of an earlier one.
-
-        Raises:
-            TaskGoneError, EffectUnknownError: As fetch_result.
-        """
-        answer = await self._called(source)
-        from .tasks import task_of
-
-        task = task_of(answer)
-        if task is None:
-            return answer
-        self.is_task = True
-        return await self._polled(source, task, is_new=True)
-
-    async def _asked_again(self, source: McpSource, handle: Any) -> dict[str, Any]:
+        if handle is None:
+            return await self._call_anew(source)
+        await run_in_thread(importlib.import_module, "flexchat_mcp.tasks")  # the SDK takes 0.7 s to load
         from .tasks import Task
 
         task = Task.of_handle(handle)
         if task is None:
             raise TaskGoneError("what an earlier call remembered is not a server's task")
-        return await self._polled(source, task)
+        return await self._poll(source, task)
 
-    async def _called(self, source: McpSource) -> dict[str, Any]:
+    async def _call_anew(self, source: McpSource) -> dict[str, Any]:
+        """Return the result of a new call, whatever is remembered of an earlier one.
+
+        Raises:
+            TaskGoneError, EffectUnknownError: As _fetch_result.
+        """
+        answer = await self._call(source)
+        from .tasks import task_of
+
+        task = task_of(answer)
+        if task is None:
+            return answer
+        self._is_task = True
+        return await self._poll(source, task, is_new=True)
+
+    async def _call(self, source: McpSource) -> dict[str, Any]:
         tool, context = self._settings.tool, self._context
         definition: Mapping[str, Any] = {}
         if not self._settings.resources:
@@ -168,7 +161,7 @@ class _Call:
             from .tool_call import call_tool
 
             # Set before the request is sent: from here on, a cancellation leaves the outcome unknown.
-            self.was_asked = True
+            self._was_asked = True
             if self._settings.resources:
                 return await source.resources.answer(client, tool, self._params)
             return await call_tool(
@@ -185,7 +178,7 @@ class _Call:
         # A write is never repeated here: the lost answer may belong to a call that took effect.
         return await source.server.ask(request, may_repeat=not is_write, answer=self._person.answer, whose=self._whose)
 
-    async def _polled(self, source: McpSource, task: Task, *, is_new: bool = False) -> dict[str, Any]:
+    async def _poll(self, source: McpSource, task: Task, *, is_new: bool = False) -> dict[str, Any]:
         """Poll a task until it has ended; keep its id first."""
         from .tasks import cancel, outcome
 
@@ -244,7 +237,7 @@ class _PersonBehind:
             return WithMedia(self.annotate(value.value), value.media)
         return {"result": value, "note": self._unanswered}
 
-    def told_error(self, error: ToolError) -> ToolError:
+    def annotate_error(self, error: ToolError) -> ToolError:
         """Return an error, with the question that had no answer as its hint."""
         return ToolError(str(error), hint=self._unanswered) if self._unanswered else error
 

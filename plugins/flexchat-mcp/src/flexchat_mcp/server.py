@@ -67,6 +67,7 @@ class Server:
         self._opening: asyncio.Task[Connection] | None = None
         self._probing: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
+        self._used_at = 0.0
         self._closing: set[asyncio.Task[None]] = set()
         self._telling: set[asyncio.Task[None]] = set()
         self._dropped: set[Connection] = set()
@@ -370,16 +371,20 @@ class Server:
                 self._dropped.discard(connection)
                 self._close(connection, "it was dropped")
             return
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
         # A shared HTTP connection is kept: it costs no process, and reconnecting takes a round trip.
         may_retire = self.config.url is None or self.config.per_tenant
-        if self.config.idle_ms and may_retire and not connection.busy and not self._is_closed:
-            loop = asyncio.get_running_loop()
-            self._idle = loop.call_later(self.config.idle_ms / 1000, self._retire, connection)
+        self._used_at = time.monotonic()
+        # One timer for all calls, moved when it fires: each call would otherwise start one of its own.
+        if self._idle is None and self.config.idle_ms and may_retire and not self._is_closed:
+            self._idle = asyncio.get_running_loop().call_later(self.config.idle_ms / 1000, self._retire)
 
-    def _retire(self, connection: Connection) -> None:
-        if self._connection is connection and not connection.busy:
+    def _retire(self) -> None:
+        self._idle, connection = None, self._connection
+        if connection is None or connection.busy:
+            return  # the end of its last request starts the timer again
+        left_s = self._used_at + self.config.idle_ms / 1000 - time.monotonic()
+        if left_s > 0:
+            self._idle = asyncio.get_running_loop().call_later(left_s, self._retire)
+        else:
             self._connection = None
             self._close(connection, "it was not used")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import json
 import os
 import secrets
 import stat
+import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from flexchat.host import DEFAULT_TENANT
 from flexchat.plugin import FlexChatError
 from flexchat.store import data_folder
-
-from .lock import take_lock
 
 LOCK_S = 40.0
 """How long one waits for whoever renews the tokens: longer than that may take."""
@@ -151,3 +151,48 @@ class TokenFile:
             yield
         except OSError as error:
             raise TokensError(f"{self.path} cannot be used: {error.strerror or error}") from None
+
+
+_LOOK_S = 0.02
+"""A call that waits for the lock in a thread could not be cancelled, so the lock is tried again and again."""
+
+
+async def take_lock(number: int, within_s: float) -> None:
+    """Acquire the lock of an open file; closing the file releases it.
+
+    On a system without file locks, every caller gets it.
+
+    Args:
+        number: The file descriptor; each waiting caller needs one of its own.
+
+    Raises:
+        TimeoutError: Another process still holds the lock.
+    """
+    async with asyncio.timeout(within_s):
+        while not _is_taken(number):  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)  # the release of a file lock sends no notification
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _is_taken(number: int) -> bool:
+        try:
+            msvcrt.locking(number, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        except OSError:
+            return True
+        return True
+
+else:
+    import fcntl
+
+    def _is_taken(number: int) -> bool:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks
+            return True
+        return True

@@ -111,11 +111,11 @@ from .http.answer_shape import (
 from .http.client import HttpAnswer as HttpAnswer, HttpClient as HttpClient, Timeouts as Timeouts
 from .http.deadline import Deadline as Deadline
 from .http.ndjson import NdjsonDecoder as NdjsonDecoder
-from .http.refusal import MAX_CODE_CHARS as MAX_CODE_CHARS, refusal_data as refusal_data, refusal_text as refusal_text
+from .http.secrets import MAX_CODE_CHARS as MAX_CODE_CHARS, refusal_data as refusal_data, refusal_text as refusal_text
 from .http.retry_after import retry_after_s as retry_after_s, should_retry as should_retry
 from .http.settings import HttpSettings as HttpSettings
 from .http.sse import SseDecoder as SseDecoder
-from .http.time_left import TimeLeft as TimeLeft
+from .http.deadline import TimeLeft as TimeLeft
 from .http.wire_json import (
     finite as finite,
     from_bytes as from_bytes,

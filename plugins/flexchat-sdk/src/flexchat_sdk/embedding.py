@@ -10,7 +10,7 @@ from flexchat.domain.chat import Embeddings
 from flexchat.domain.usage import Usage
 from flexchat.errors import ProviderProtocolError
 
-from .http.time_left import TimeLeft
+from .http.deadline import TimeLeft
 from .http.wire_json import utf8
 
 # For an estimate on the high side: English has four letters per token, other scripts up to one token per letter of

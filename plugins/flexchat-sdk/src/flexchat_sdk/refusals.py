@@ -25,8 +25,8 @@ from flexchat.errors import (
     ProviderTimeoutError,
 )
 
-from .http.refusal import MAX_CODE_CHARS, refusal_text
 from .http.retry_after import bounded_wait, retry_after_s, should_retry
+from .http.secrets import MAX_CODE_CHARS, refusal_text
 
 _STATUS = re.compile(r"[45][0-9]{2}")
 # Where the text is in a body without a table for the error.

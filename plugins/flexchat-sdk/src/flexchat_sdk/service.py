@@ -14,9 +14,9 @@ from flexchat.errors import ProviderAuthError, ProviderError
 from .body import Body
 from .http.answer_shape import WrongShape
 from .http.client import HttpAnswer, HttpClient, HttpStream, Timeouts
-from .http.refusal import refusal_data
+from .http.deadline import TimeLeft
+from .http.secrets import refusal_data
 from .http.settings import HttpSettings
-from .http.time_left import TimeLeft
 from .http.wire_json import from_bytes
 from .reading import SSE, Answer, AnswerReader, Framing, Reported
 from .refusals import Refusals
@@ -129,7 +129,9 @@ class Service:
                     if (again := await _next_body(body, refusal)) is not None:
                         sent = again
                         continue
-                    events = reader.refused(refusal.body, self._refused(refusal, came.headers, path, model))
+                    events = reader.refused(
+                        refusal.body, self._failed(refusal.body, refusal.status, came.headers, path, model)
+                    )
                 elif came.headers.get("content-type", "").startswith("text/event-stream"):
                     events = iter([*reader.feed(came.body), *reader.end()])
                 else:
@@ -156,7 +158,9 @@ class Service:
                         if (again := await _next_body(body, refusal)) is not None:
                             sent = again
                             continue
-                        last = reader.refused(refusal.body, self._refused(refusal, came.headers, path, model))
+                        last = reader.refused(
+                            refusal.body, self._failed(refusal.body, refusal.status, came.headers, path, model)
+                        )
                     else:
                         async for piece in came:
                             for event in reader.feed(piece):
@@ -268,9 +272,6 @@ class Service:
             return self._failed(body, None, came.headers, path, model)
 
         return AnswerReader(answer, failed, self.unreadable, self._framing)
-
-    def _refused(self, refusal: Refusal, headers: Mapping[str, str], path: str, model: str) -> ProviderError:
-        return self._failed(refusal.body, refusal.status, headers, path, model)
 
     def _failed(
         self, body: object, status: int | None, headers: Mapping[str, str], path: str, model: str | None

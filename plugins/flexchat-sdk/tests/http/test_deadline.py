@@ -6,16 +6,30 @@ import pytest
 from flexchat_sdk.http.deadline import Deadline
 
 
-async def test_a_task_that_rests_or_moves_its_deadline_lives_on() -> None:
+class Clock:
+    """The time of the running loop, which passes when a test lets it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now)
+
+    async def advance(self, seconds: float) -> None:
+        self.now += seconds
+        for _ in range(3):  # timers that are due run now
+            await asyncio.sleep(0)
+
+
+async def test_a_task_that_rests_or_moves_its_deadline_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a wait that lasts too long is ended."""
+    clock = Clock(monkeypatch)
     deadline = Deadline(10)
     for _ in range(5):
         deadline.wait(0.05)
-        await asyncio.sleep(0.02)
+        await clock.advance(0.02)
     deadline.rest()
-    await asyncio.sleep(0.06)
+    await clock.advance(0.06)
     deadline.wait(10)
-    await asyncio.sleep(0)
+    await clock.advance(0.01)
     deadline.close()
 
     assert not deadline.passed()
@@ -51,13 +65,13 @@ async def test_a_wait_that_is_too_long_is_ended_and_the_task_goes_on() -> None:
     assert task.cancelling() == 0
 
 
-async def test_the_total_can_be_shortened_and_not_lengthened() -> None:
+async def test_the_total_can_be_shortened_and_not_lengthened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Later waits end by then, however often they begin anew."""
+    clock = Clock(monkeypatch)
     deadline = Deadline(10)
-    now = asyncio.get_running_loop().time()
     deadline.shorten(0.5)
     deadline.shorten(5)
     due = deadline.wait(3)
     deadline.close()
 
-    assert due == pytest.approx(now + 0.5, abs=0.2)
+    assert due == clock.now + 0.5

@@ -1,7 +1,6 @@
 """What a service says when it refuses, on its way into an error."""
 
-from flexchat_sdk.http.refusal import refusal_data, refusal_text
-from flexchat_sdk.http.secrets import key_mask
+from flexchat_sdk.http.secrets import key_mask, refusal_data, refusal_text
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,6 +1,6 @@
 """The time that several requests have together."""
 
-from flexchat_sdk.http.time_left import TimeLeft
+from flexchat_sdk.http.deadline import TimeLeft
 
 
 def test_it_runs_down_and_never_out() -> None:

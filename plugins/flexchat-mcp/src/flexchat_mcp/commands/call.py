@@ -20,8 +20,7 @@ from flexchat_cli import FAILED, OK, TEXT, CommandContext, Terminal, UsageError,
 from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from ..listing import sourced
 from ..results import value_of
-from .asking import refusals_in_words
-from .opening import chosen, complete_server, opened, tenant_option
+from .opening import chosen, complete_server, opened, refusals_in_words, tenant_option
 
 
 @click.command

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shlex
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 from flexchat import FlexChat
 from flexchat.host import DEFAULT_TENANT, Mask, did_you_mean, secrets_of_environment
-from flexchat.plugin import ToolSourceContext
+from flexchat.plugin import ToolError, ToolSourceContext
 from flexchat_cli import CommandContext, Terminal, UsageError
 
+from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError, TaskGoneError
 from ..settings import McpConfig
-from ..source import McpSource
+from ..source import McpSource, describe_invalid
 from ..tokens import TokenFile
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 NOT_CONFIGURED = "no MCP servers: the configuration has no [[tools.mcp]] tables, or tools.enabled is false"
 
@@ -79,8 +85,7 @@ async def opened(
     async with contextlib.AsyncExitStack() as stack:
         person = None
         if terminal is not None:
-            from .answers import Answers  # these load the SDK
-            from .browser import WAIT_S, browser
+            from .answers import WAIT_S, Answers, browser
 
             person = Answers(terminal, config, answers)
             if config.auth is not None and config.auth.oauth:
@@ -97,3 +102,44 @@ def spoken_target(config: McpConfig) -> str:
     """Format the command or URL of a server as one line, without secrets."""
     mask = Mask([*config.secrets(), *secrets_of_environment()])
     return mask(config.url if config.url is not None else shlex.join(config.argv))
+
+
+def ask_server(
+    context: CommandContext, server: str, ask: Callable[[Client], Awaitable[Any]], *, tenant: str | None
+) -> Any:
+    """Return what a configured server answers; one that wants a sign-in gets it at a terminal.
+
+    Args:
+        tenant: Whose server it is; None for the default tenant's.
+
+    Raises:
+        UsageError: There is no such server, or it refused.
+        ServerUnusableError, AnswerLostError, AnswerTooLargeError: There is no answer.
+    """
+    chat = context.open_tools()[0]
+    (name,) = chosen(chat, server, tenant)
+
+    async def answer() -> Any:
+        async with chat, opened(chat, name, context.terminal, tenant=tenant) as source:
+            with refusals_in_words(name):
+                return await source.server.ask(ask, is_call=False)
+
+    return asyncio.run(answer())
+
+
+@contextlib.contextmanager
+def refusals_in_words(server: str) -> Iterator[None]:
+    """Say what a server refuses.
+
+    Raises:
+        UsageError: It refused, or what was asked of it failed.
+        ServerUnusableError, AnswerLostError, AnswerTooLargeError: There is no answer.
+    """
+    try:
+        yield
+    except (ServerUnusableError, AnswerLostError, AnswerTooLargeError, UsageError):
+        raise
+    except (ToolError, TaskGoneError) as error:
+        raise UsageError(f"{server}: {error}") from None
+    except Exception as error:  # noqa: BLE001  the SDK's, pydantic's
+        raise UsageError(f"{server} refused: {describe_invalid(error)}") from None

@@ -11,8 +11,7 @@ from flexchat_cli import TEXT, CommandContext, UsageError, argument, one_line
 
 from ..listing import pages
 from ..results import text_of
-from .asking import ask_server
-from .opening import complete_server, tenant_option
+from .opening import ask_server, complete_server, tenant_option
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -10,7 +10,7 @@ from flexchat.domain import ToolDefinition
 from flexchat.tools.wire_names import wire_names
 
 from .rewrite import rewrite
-from .schema_dialect import RewrittenSchema, SchemaDialect, SchemaNote
+from .schema_dialect import SchemaDialect, SchemaNote
 
 Outcome = Literal["accepted", "rewritten", "refused"]
 
@@ -61,16 +61,18 @@ def lint_tools(tools: Iterable[ToolDefinition], dialects: Mapping[str, SchemaDia
     sent = wire_names(tool.name for tool in tools)
     problems = []
     for tool in tools:
-        renamed = _renamed(tool.name, sent[tool.name])
+        renamed = (
+            () if (name := sent[tool.name]) == tool.name else (_note("info", "name", f"is sent under the name {name}"),)
+        )
         for name, dialect in dialects.items():
             rewritten = rewrite(tool.parameters, dialect, renames=True)
             notes = renamed + _too_long(tool, dialect) + rewritten.notes
-            problems.append(ToolFinding(tool=tool.name, dialect=name, outcome=_outcome(rewritten, notes), notes=notes))
+            outcome: Outcome = "refused" if rewritten.schema is None else "rewritten" if notes else "accepted"
+            problems.append(ToolFinding(tool=tool.name, dialect=name, outcome=outcome, notes=notes))
     for name, dialect in dialects.items():
         if dialect.max_tools is not None and len(tools) > dialect.max_tools:
             text = f"there are {len(tools)}, a request accepts {dialect.max_tools}; let each rule allow fewer"
-            note = SchemaNote(severity="warning", pointer="", keyword="", message=text)
-            problems.append(ToolFinding(tool="", dialect=name, outcome="accepted", notes=(note,)))
+            problems.append(ToolFinding(tool="", dialect=name, outcome="accepted", notes=(_note("warning", "", text),)))
     return tuple(problems)
 
 
@@ -86,10 +88,8 @@ def portable_definition(tool: ToolDefinition) -> tuple[ToolDefinition, tuple[Sch
     return attrs.evolve(tool, parameters=rewritten.schema), rewritten.notes
 
 
-def _renamed(name: str, sent: str) -> tuple[SchemaNote, ...]:
-    if name == sent:
-        return ()
-    return (SchemaNote(severity="info", pointer="", keyword="name", message=f"is sent under the name {sent}"),)
+def _note(severity: Literal["info", "warning"], keyword: str, message: str) -> SchemaNote:
+    return SchemaNote(severity=severity, pointer="", keyword=keyword, message=message)
 
 
 def _too_long(tool: ToolDefinition, dialect: SchemaDialect) -> tuple[SchemaNote, ...]:
@@ -97,13 +97,7 @@ def _too_long(tool: ToolDefinition, dialect: SchemaDialect) -> tuple[SchemaNote,
     if most is None or len(tool.description) <= most:
         return ()
     text = f"the tool's description has {len(tool.description)} characters, the service accepts {most}; shorten it"
-    return (SchemaNote(severity="warning", pointer="", keyword="description", message=text),)
-
-
-def _outcome(rewritten: RewrittenSchema, notes: tuple[SchemaNote, ...]) -> Outcome:
-    if rewritten.schema is None:
-        return "refused"
-    return "rewritten" if notes else "accepted"
+    return (_note("warning", "description", text),)
 
 
 PORTABLE = SchemaDialect(

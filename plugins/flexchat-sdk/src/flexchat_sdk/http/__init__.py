@@ -8,8 +8,7 @@ sse.py           bytes to server-sent events
 answer_shape.py  reads fields of an answer: an error for a wrong type, None for a missing value
 ndjson.py        bytes to lines of JSON
 retry_after.py   the headers about retrying
-refusal.py       the body of a refusal, shortened and without keys
-secrets.py       removes keys from texts
+secrets.py       removes keys from texts; shortens the body of a refusal
 fetcher.py       GuardedFetcher: for addresses named by users, models and documents; every failure is a FetchError
 guard.py         the addresses that it may reach
 fetch_trouble.py the meaning of a broken connection there

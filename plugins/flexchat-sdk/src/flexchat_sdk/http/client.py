@@ -124,15 +124,16 @@ class HttpClient:
             ProviderError: No answer, none in time, or one that an API does not send: a redirect, a web page, more
                 than 16 MiB.
         """
-        return await self._whole(HttpStream(self, self._request("POST", path, body), timeout_s, whole=True))
+        return await self.send("POST", path, body, timeout_s=timeout_s)
 
     async def get(self, path: str, *, timeout_s: float | None = None) -> HttpAnswer:
         """GET *path*; otherwise the same as post."""
-        return await self._whole(HttpStream(self, self._request("GET", path, b""), timeout_s, whole=True))
+        return await self.send("GET", path, timeout_s=timeout_s)
 
     async def send(self, method: str, path: str, body: bytes = b"", *, timeout_s: float | None = None) -> HttpAnswer:
         """Send a request with any method: "PUT", "DELETE". Otherwise the same as post."""
-        return await self._whole(HttpStream(self, self._request(method, path, body), timeout_s, whole=True))
+        async with HttpStream(self, self._request(method, path, body), timeout_s, whole=True) as answer:
+            return HttpAnswer(status=answer.status, headers=answer.headers, body=await answer.read())
 
     def stream(self, path: str, body: bytes, *, timeout_s: float | None = None) -> HttpStream:
         """Send body; ``async with`` gives the answer as it arrives. Raises the same errors as post."""
@@ -145,10 +146,6 @@ class HttpClient:
     def unreadable(self, what: str, **rest: Any) -> ProviderProtocolError:
         """Create the error for an unusable answer; *what* is a predicate whose subject is the host."""
         return ProviderProtocolError(f"{self.host} {self.mask(what)}", provider=self.provider, **rest)
-
-    async def _whole(self, stream: HttpStream) -> HttpAnswer:
-        async with stream as answer:
-            return HttpAnswer(status=answer.status, headers=answer.headers, body=await answer.read())
 
     def _request(self, method: str, path: str, body: bytes) -> httpx.Request:
         url = self._urls.get(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import ssl
 from collections.abc import Callable
 
 import httpx
@@ -11,7 +10,7 @@ from flexchat.errors import FetchAnswerError, FetchConnectionError, FetchError, 
 
 from .connections import ForbiddenAddressError
 from .guard import CheckedUrl, refused
-from .trouble import causes
+from .trouble import causes, reason_of, tls_problem
 
 
 def fetch_trouble(
@@ -31,19 +30,12 @@ def fetch_trouble(
         return FetchTimeoutError(f"no connection to {url.host} in time", may_have_arrived=is_connected)
     if isinstance(error, httpx.RemoteProtocolError):
         return FetchAnswerError(f"{url.host} does not answer in HTTP", may_have_arrived=is_connected)
-    why = mask(" ".join(str(error).split())[:200])
+    why = mask(reason_of(error))
     if isinstance(error, httpx.UnsupportedProtocol):
-        return FetchConnectionError(
-            f"{url.host} cannot be asked: {why}", retryable=False, may_have_arrived=is_connected
-        )
-    for cause in chain:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            reason = getattr(cause, "verify_message", "")
-            text = f"the certificate of {url.host} is not trusted: {reason}"
-            return FetchConnectionError(text, retryable=False, may_have_arrived=is_connected)
-    if any(isinstance(cause, ssl.SSLError) for cause in chain):
-        text = f"no TLS connection with {url.host}"
+        text = f"{url.host} cannot be asked: {why}"
         return FetchConnectionError(text, retryable=False, may_have_arrived=is_connected)
+    if (problem := tls_problem(chain, url.host)) is not None:
+        return FetchConnectionError(problem, retryable=False, may_have_arrived=is_connected)
     if is_connected:
         text = f"{url.host} closed the connection before its answer was complete"
     elif isinstance(error, httpx.ProxyError):

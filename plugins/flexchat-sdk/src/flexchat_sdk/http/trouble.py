@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import httpx
 from flexchat.errors import ProviderConnectionError, ProviderError, ProviderProtocolError, ProviderTimeoutError
 
 NO_CONNECTION = "no_connection"
 """The code of a timeout that passed before anything was sent."""
+
+
+_BROKEN: Mapping[type[Exception], str] = {
+    httpx.ProxyError: "the proxy named in the environment does not lead to {host}: {why}",
+    socket.gaierror: "the name {host} cannot be resolved: is base_url right, and is there a network?",
+    ConnectionRefusedError: "nothing listens at {host}: is the server running, and is base_url right?",
+    httpx.ConnectError: "no connection to {host}: {why}",
+}
+"""The first that is in the chain of an error counts."""
 
 
 def connection_trouble(
@@ -25,8 +34,7 @@ def connection_trouble(
         passed_on: Whether the caller has received part of it, so that a retry would repeat text; False for an answer
             read as a whole.
     """
-    chain = list(causes(error))
-    why = " ".join(str(error).split())[:200]
+    why = reason_of(error)
     match error:
         case httpx.ConnectTimeout() | httpx.PoolTimeout():
             text = f"no connection to {host} within {connect_s:g} s (connect_timeout_s)"
@@ -38,29 +46,36 @@ def connection_trouble(
             return ProviderProtocolError(text, retryable=answered and not passed_on)
         case httpx.UnsupportedProtocol():
             return ProviderConnectionError(f"{host} cannot be asked: {why}", retryable=False)
+    chain = list(causes(error))
+    if (problem := tls_problem(chain, host)) is not None:
+        is_untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain)
+        help = (
+            "; SSL_CERT_FILE can name others"
+            if is_untrusted
+            else ": does base_url say https where the server speaks http?"
+        )
+        return ProviderConnectionError(problem + help, retryable=False)
+    for kind, sentence in _BROKEN.items():
+        if any(isinstance(cause, kind) for cause in chain):
+            return ProviderConnectionError(sentence.format(host=host, why=why), retryable=not passed_on)
+    when = "before its answer began" if answered else "without an answer"
+    text = f"{host} closed the connection {'in the middle of its answer' if received else when}"
+    return ProviderConnectionError(text, retryable=not passed_on)
+
+
+def reason_of(error: Exception) -> str:
+    """Return the text of an error in one line of at most 200 characters."""
+    return " ".join(str(error).split())[:200]
+
+
+def tls_problem(chain: Iterable[BaseException], host: str) -> str | None:
+    """Describe why there is no TLS connection; None if that is not the problem."""
     for cause in chain:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            reason = getattr(cause, "verify_message", why)
-            text = f"the certificate of {host} is not trusted: {reason}; SSL_CERT_FILE can name others"
-            return ProviderConnectionError(text, retryable=False)
-    if any(isinstance(c, ssl.SSLError) for c in chain):
-        text = f"no TLS connection with {host}: does base_url say https where the server speaks http?"
-        return ProviderConnectionError(text, retryable=False)
-    if isinstance(error, httpx.ProxyError):
-        text = f"the proxy named in the environment does not lead to {host}: {why}"
-    elif any(isinstance(c, socket.gaierror) for c in chain):
-        text = f"the name {host} cannot be resolved: is base_url right, and is there a network?"
-    elif any(isinstance(c, ConnectionRefusedError) for c in chain):
-        text = f"nothing listens at {host}: is the server running, and is base_url right?"
-    elif isinstance(error, httpx.ConnectError):
-        text = f"no connection to {host}: {why}"
-    elif received:
-        text = f"{host} closed the connection in the middle of its answer"
-    elif answered:
-        text = f"{host} closed the connection before its answer began"
-    else:
-        text = f"{host} closed the connection without an answer"
-    return ProviderConnectionError(text, retryable=not passed_on)
+            return (
+                f"the certificate of {host} is not trusted: {getattr(cause, 'verify_message', '') or reason_of(cause)}"
+            )
+    return f"no TLS connection with {host}" if any(isinstance(cause, ssl.SSLError) for cause in chain) else None
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 from flexchat.domain import DEFAULT_TENANT
@@ -29,6 +29,9 @@ AGAIN_S = 1.0
 
 CLOSING_S = 3.0
 """Seconds a source may take to close."""
+
+
+T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
@@ -113,7 +116,7 @@ class LiveSource:
     def __init__(
         self,
         setup: SourceSetup,
-        accepted_fingerprint: Callable[[], str],
+        accepted_fingerprint: Callable[[str], str],
         when_read: Callable[[LiveSource, list[SourcedTool] | None], Awaitable[None]],
         create_fetcher: Callable[[], ClosableFetcher | None] = lambda: None,
     ) -> None:
@@ -219,15 +222,15 @@ class LiveSource:
         Args:
             others: The names of other tools, by their owner.
         """
-        try:
-            with contained():
-                inspect = getattr(self._source, "warnings", None)
-                warnings = inspect(tools, others) if inspect is not None else {}
-                return {str(name): tuple(map(str, texts)) for name, texts in warnings.items()}
-        except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
-            trouble = f"whether it is suspicious cannot be checked: {error_name(error)}"
-            log.warning("%s: warnings failed: %s", self._called(), error_name(error))
-            return {tool.name: (trouble,) for tool in tools}
+        inspect = getattr(self._source, "warnings", None)
+        if inspect is None:
+            return {}
+        warnings, trouble = self._run(
+            "warnings", lambda: {str(name): tuple(map(str, texts)) for name, texts in inspect(tools, others).items()}
+        )
+        if trouble:
+            return {tool.name: (f"whether it is suspicious cannot be checked: {trouble}",) for tool in tools}
+        return warnings
 
     def changed(self) -> None:
         """Read its tools again soon, after the source's notice of a change. At most once in AGAIN_S."""
@@ -248,25 +251,20 @@ class LiveSource:
 
     def configured(self, accepted: SourcedTool) -> SourcedTool:
         """Return an accepted tool with the configuration's settings for it."""
-        if self.setup.configured is None:
+        configured = self.setup.configured
+        if configured is None:
             return accepted
         now = self.now.get(accepted.name) if self.now is not None else None
-        try:
-            with contained():
-                return self.setup.configured(self.settings, accepted, now)
-        except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
-            log.warning("%s: configured failed: %s", self._called(), error_name(error))
-            return accepted
+        changed, trouble = self._run("configured", lambda: configured(self.settings, accepted, now))
+        return accepted if trouble else changed
 
     def still_callable(self, accepted: SourcedTool, now: SourcedTool | None) -> bool:
         """Return whether calls by the accepted definition still work."""
         check = getattr(self._source, "still_callable", None)
         if check is not None:
-            try:
-                with contained():
-                    return bool(check(accepted, now))
-            except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
-                log.warning("%s: still_callable failed: %s", self._called(), error_name(error))
+            is_callable, trouble = self._run("still_callable", lambda: bool(check(accepted, now)))
+            if not trouble:
+                return is_callable
         return now is not None and now.implementation == accepted.implementation
 
     async def aclose(self) -> None:
@@ -284,6 +282,15 @@ class LiveSource:
             opened.users.discard(self)
             if not opened.users:
                 await opened.aclose()
+
+    def _run(self, name: str, call: Callable[[], T]) -> tuple[T, str]:
+        """Call the plugin; return its result, and why there is none: empty if there is one."""
+        try:
+            with contained():
+                return call(), ""
+        except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
+            log.warning("%s: %s failed: %s", self._called(), name, error_name(error))
+            return None, error_name(error)  # type: ignore[return-value]
 
     async def _open(self) -> ToolSource:
         # Calls and readings may open the source at the same time: later ones wait for the first, and share its result.
@@ -352,7 +359,7 @@ class LiveSource:
                 async with self._reading():
                     with contained():
                         fingerprint = source.fingerprint
-                        same = bool(fingerprint) and fingerprint == self._accepted_fingerprint()
+                        same = bool(fingerprint) and fingerprint == self._accepted_fingerprint(self.name)
                         tools = None if same else [*await source.tools()]
                         left_out = getattr(source, "left_out", None) or {}
                         self.left_out = {str(name): str(reason) for name, reason in left_out.items()}

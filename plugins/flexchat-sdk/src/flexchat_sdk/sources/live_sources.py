@@ -60,12 +60,10 @@ class LiveSources(ToolSources):
         self._warnings: dict[str, dict[str, tuple[str, ...]]] = {}  # by the digest of a tool
         self._in_memory: dict[str, KeptSource] = {}
         self._told: dict[str, str] = {}
-        self._live = {setup.name: self._create(setup) for setup in setups}
-
-    def _create(self, setup: SourceSetup) -> LiveSource:
-        return LiveSource(
-            setup, lambda: self._accepted_fingerprint(setup.name), self._read, lambda: self._chat.create_fetcher()
-        )
+        self._live = {
+            setup.name: LiveSource(setup, self._accepted_fingerprint, self._read, lambda: self._chat.create_fetcher())
+            for setup in setups
+        }
 
     @property
     def by_name(self) -> Mapping[str, LiveSource]:
