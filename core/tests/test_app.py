@@ -7,11 +7,11 @@ import sys
 
 import pytest
 from flexchat import ConfigError, FlexChat, SyncFlexChat, ToolContext, tool
-from flexchat.assembly import check_config
 from flexchat.errors import ChatRequestError, ToolDefinitionError
 from flexchat.installing import how_to_install
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost, _Source
+from flexchat_cli import check_config
 from flexchat_testing import ScriptedProvider, calls, says
 
 RULE = {"llm": "bot", "model": "m"}

@@ -4,7 +4,6 @@ import attrs
 import flexchat
 import pytest
 from flexchat import ConfigError, FlexChat, Problem
-from flexchat.assembly import check_config
 from flexchat.config.model import Config, own_keys
 from flexchat.errors import ToolDefinitionError
 from flexchat.plugin import (
@@ -20,6 +19,7 @@ from flexchat.plugin import (
 from flexchat.plugin.host import CORE_TABLES, PluginHost
 from flexchat.store import ConversationStoreType, DocumentStoreType, RerankerType
 from flexchat_builtin import plugin as builtin
+from flexchat_cli import check_config
 from flexchat_internal import plugin as internal
 from flexchat_mock import plugin as mock
 from flexchat_sdk import ProviderType

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from flexchat.assembly import check_config, installed_plugins
+from flexchat.assembly import installed_plugins
+from flexchat_cli import check_config
 
 ROOT = Path(__file__).resolve().parents[2]
 README, TOUR = ROOT / "README.md", ROOT / "docs" / "index.md"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from flexchat.assembly import check_config
+from flexchat_cli import check_config
 from flexchat_validation import cases
 from flexchat_validation.statistics import interval, verdict
 

@@ -1,7 +1,7 @@
 """What services will make of the tools is said when a config is loaded, not when a request fails."""
 
 from flexchat import FlexChat
-from flexchat.assembly import check_config
+from flexchat_cli import check_config
 
 TREE = {
     "type": "object",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from chroma_wrapper import running
 from flexchat import Document, FlexChat
-from flexchat.assembly import check_config
 from flexchat.store import Collection
+from flexchat_cli import check_config
 from flexchat_testing.scripted import ScriptedProvider, calls
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples" / "node").glob("*.json"))

@@ -6,7 +6,6 @@ import functools
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -32,7 +31,6 @@ from .tools.registry import verify_trouble
 from .tools.sources import ToolSources, settings_of, source_tables
 
 if TYPE_CHECKING:
-    from .config.document import ConfigDocument
     from .config.reading import ReadConfig
 
 log = logging.getLogger(__name__)
@@ -111,7 +109,7 @@ def assemble(
     tools = [*tools]
     names = {tool.name for tool in map(as_definition, (tool for tool in tools if not isinstance(tool, str)))}
     read = read_tool_settings(reading, host, has_sources=bool(sources.by_name), given=names)
-    _read_tables(reading, host)
+    read_tables(reading, host)
     run_checks(reading, host, at_start=True)
     given_llms = Llms.from_providers(providers, reading.config.llms if reading.config is not None else {})
     opened = open_llms(reading, {name: entry for name, entry in entries.items() if name not in given_llms})
@@ -148,7 +146,7 @@ def assemble(
     reading.finish()
     _note_retries(reading, config, manager)
     _log_rules_with_all_tools(config, manager)
-    _run_reviews(reading, host, Reviewed(config=config, tools=manager, llms=llms, plugins=host))
+    run_reviews(reading, host, Reviewed(config=config, tools=manager, llms=llms, plugins=host))
     manager.start_sources(functools.partial(create_fetcher, host, config, mask))
     return Parts(
         config=config,
@@ -324,44 +322,6 @@ def require_gates(host: PluginHost) -> None:
         raise ConfigError(closed)
 
 
-def check_config(
-    source: str | Path | ConfigDocument | ReadConfig | Mapping[str, Any], plugins: PluginHost | None = None
-) -> tuple[list[Problem], list[Problem]]:
-    """Return a configuration's problems, and things only worth noting; opens no connection."""
-    from .config.reading import read_config
-
-    try:
-        reading = read_config(source)
-    except ConfigError as error:
-        return list(error.problems), []
-    host = plugins or plugins_for(reading)
-    problems: tuple[Problem, ...] = ()
-    try:
-        parts = assemble(reading, host, [], {})
-    except ConfigError as error:
-        problems = error.problems
-    else:
-        from .calls.tool_notes import clashes, tool_notes
-
-        for path, text in clashes(parts.config, parts.tools):
-            reading.problem(path, text)
-        for path, text in tool_notes(parts.config, parts.tools, parts.llms):
-            reading.note(path, text)
-        if parts.config.tools.sources:  # a start does not read the accepted tools; once they are loaded, they count
-            parts.tools.get_registry().names()
-            _run_reviews(reading, host, Reviewed(config=parts.config, tools=parts.tools, llms=parts.llms, plugins=host))
-    run_checks(reading, as_configured(host, reading), at_start=False)
-    return [*dict.fromkeys([*problems, *reading.problems])], [*dict.fromkeys(reading.notes)]
-
-
-def find_check_problems(reading: ReadConfig, host: PluginHost) -> list[Problem]:
-    """Return the problems of a usable configuration found only by checks that do not run at start."""
-    host = as_configured(host, reading)
-    _read_tables(reading, host)
-    run_checks(reading, host, at_start=False)
-    return reading.problems
-
-
 def run_checks(reading: ReadConfig, host: PluginHost, *, at_start: bool) -> None:
     """Run plugins' checks, which report what they find to the configuration.
 
@@ -389,7 +349,8 @@ class Reviewed:
     plugins: PluginHost
 
 
-def _run_reviews(reading: ReadConfig, host: PluginHost, parts: Reviewed) -> None:
+def run_reviews(reading: ReadConfig, host: PluginHost, parts: Reviewed) -> None:
+    """Run plugins' reviews of a chat's parts; a failed one becomes a note."""
     for plugin, check in host.config_checks.by_plugin():
         if check.review is not None:
             try:
@@ -427,7 +388,7 @@ def _check_plugins(reading: ReadConfig, host: PluginHost) -> None:
                 (reading.problem if hint else reading.note)(("plugins", key, index), text)
 
 
-def _read_tables(reading: ReadConfig, host: PluginHost) -> None:
+def read_tables(reading: ReadConfig, host: PluginHost) -> None:
     """Read plugins' tables, and report why one is not read; an unexplained key is left to the reading."""
     kinds = host.config_tables
     tables = kinds.by_name

@@ -2,15 +2,12 @@
 
 from .assembly import (
     as_configured as as_configured,
-    check_config as check_config,
-    find_check_problems as find_check_problems,
     installed_plugins as installed_plugins,
     run_checks as run_checks,
 )
 from .calls.claim import STORED_RESULT as STORED_RESULT
 from .calls.manager import ToolLike as ToolLike, ToolManager as ToolManager
 from .calls.questions import reply_problem as reply_problem
-from .calls.tool_notes import rule_cost as rule_cost
 from .config.document import (
     ConfigDocument as ConfigDocument,
     MAX_BYTES as MAX_BYTES,
@@ -84,7 +81,6 @@ from .schema.patterns import NOT_BLANK as NOT_BLANK
 from .schema.size import not_finite as not_finite, size_problems as size_problems
 from .schema.value_problem import value_problem as value_problem
 from .schema.wording import label as label, sentence as sentence
-from .tools.cost import BYTES_PER_TOKEN as BYTES_PER_TOKEN, tokens_of as tokens_of
 from .tools.sources import ToolSources as ToolSources
 from .tools.python_function import with_stand_in as with_stand_in
 from .tools.results import as_json as as_json, for_the_model as for_the_model

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 from flexchat import EffectUnknownError, FlexChat, Implementation, ToolContext, ToolDefinition, ToolRetry, tool
-from flexchat.assembly import check_config
 from flexchat.calls.calls import ToolParts
 from flexchat.calls.effects import Effects
 from flexchat.calls.manager import ToolManager
 from flexchat.conversations.memory_ledger import MemoryLedger
 from flexchat.errors import ToolDefinitionError, ToolError
 from flexchat.plugin.call import Call
+from flexchat_cli import check_config
 from hypothesis import given
 from hypothesis import strategies as st
 

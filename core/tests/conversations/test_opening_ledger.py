@@ -6,10 +6,10 @@ import sys
 
 import pytest
 from flexchat import ConfigError, FlexChat, SyncFlexChat, ToolDefinitionError, tool
-from flexchat.assembly import check_config
 from flexchat.conversations.memory_ledger import MemoryLedger
 from flexchat.domain import ConversationTurn, TurnInfo, UserMessage
 from flexchat.plugin.call import Call
+from flexchat_cli import check_config
 from flexchat_sqlite.conversations import SqliteConversations
 from flexchat_sqlite.ledger import SqliteLedger
 

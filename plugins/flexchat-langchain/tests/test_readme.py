@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from flexchat.assembly import check_config
+from flexchat_cli import check_config
 
 TEXT = (Path(__file__).resolve().parents[1] / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)

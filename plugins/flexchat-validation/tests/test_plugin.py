@@ -3,9 +3,9 @@
 import importlib.metadata
 
 from flexchat import FlexChat
-from flexchat.assembly import check_config, installed_plugins
+from flexchat.assembly import installed_plugins
 from flexchat.installing import how_to_install
-from flexchat_cli import config_schema
+from flexchat_cli import check_config, config_schema
 from flexchat_validation import cases, plugin
 from flexchat_validation.cases import table_of
 

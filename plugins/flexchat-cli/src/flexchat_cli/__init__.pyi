@@ -8,6 +8,8 @@ from .conversations_store import (
     short_id as short_id,
     tenant_option as tenant_option,
 )
+from .checking import check_config as check_config, find_check_problems as find_check_problems
+from .tool_costs import BYTES_PER_TOKEN as BYTES_PER_TOKEN, rule_cost as rule_cost, tokens_of as tokens_of
 from .editor_schema import config_schema as config_schema
 from .finding import find_config as find_config
 from .journal_cost import cost_of_steps as cost_of_steps, rounds_of as rounds_of

@@ -34,7 +34,6 @@ from flexchat.errors import (
 )
 from flexchat.files import data_folder
 from flexchat.request import RequestOptions, read_request
-from flexchat.tools.cost import tokens_of
 from flexchat.turn.matching import needs_of, topic_model
 from flexchat.turn.recording import new_conversation_id
 
@@ -45,6 +44,7 @@ from .context import FAILED, OK, CommandContext, UsageError, demo_option, report
 from .conversations_store import open_store, tenant_option
 from .parameters import argument
 from .prompts import variables_option
+from .tool_costs import tokens_of
 
 KEYS = (
     "message",

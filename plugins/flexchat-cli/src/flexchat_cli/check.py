@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from flexchat.assembly import check_config
 from flexchat.domain.text import counted
 from flexchat.errors import ConfigError, Problem, did_you_mean
 
+from .checking import check_config
 from .context import OK, UNUSABLE, CommandContext, UsageError
 from .parameters import FILE_NAME, argument
 

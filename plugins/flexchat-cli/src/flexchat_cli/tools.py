@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
-from flexchat.calls.tool_notes import rule_cost
 from flexchat.domain import ToolDefinition
 from flexchat.domain.prices import Cost
 from flexchat.domain.sourced import ToolChange
 from flexchat.domain.text import counted
 from flexchat.errors import ToolSourceError, did_you_mean
-from flexchat.tools.cost import BYTES_PER_TOKEN, ToolsCost
 from flexchat.tools.sources import SourceState
 from flexchat_sdk.sources.differences import MISSING, Difference, differences
 
@@ -24,6 +22,7 @@ from .parameters import TEXT, argument, run_async
 from .questions import Questions
 from .terminal import Style, Terminal
 from .tool_arguments import read_arguments, signature
+from .tool_costs import BYTES_PER_TOKEN, ToolsCost, rule_cost
 
 if TYPE_CHECKING:
     from flexchat.app import FlexChat

@@ -5,8 +5,8 @@ import json
 
 import pytest
 from flexchat import FlexChat, StuckTurnError, ToolClashError
-from flexchat.host import check_config
 from flexchat.plugin import ToolSourceContext, ToolSourceError
+from flexchat_cli import check_config
 from flexchat_http.openapi.settings import OpenApiConfig
 from flexchat_http.openapi.source import open_source
 from flexchat_sqlite.conversations import SqliteConversations

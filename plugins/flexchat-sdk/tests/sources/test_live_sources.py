@@ -7,12 +7,12 @@ import time
 
 import pytest
 from flexchat import ConfigError, FlexChat, LostTurnError, SyncFlexChat, ToolDefinition, ToolDefinitionError
-from flexchat.assembly import check_config
 from flexchat.config.model import ResponseRule, RuleTools
 from flexchat.errors import ToolClashError, ToolsLockError, ToolSourceError, UnknownToolSourceError
 from flexchat.plugin import ToolContext, hookimpl
 from flexchat.plugin.contracts import ImplementationType
 from flexchat.plugin.host import PluginHost
+from flexchat_cli import check_config
 from flexchat_sdk.sources import live_source, live_sources
 from flexchat_sdk.sources.lock import ToolsLock
 from flexchat_sqlite.conversations import SqliteConversations

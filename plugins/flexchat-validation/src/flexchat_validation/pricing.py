@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from flexchat import Cost, FlexChat, ToolDefinition, Usage
-from flexchat.host import BYTES_PER_TOKEN, tokens_of
+from flexchat_cli import BYTES_PER_TOKEN, tokens_of
 
 from .attempts import Attempt
 from .cases import Case, CaseTool, Price, ValidationTable

@@ -11,9 +11,8 @@ from typing import Any
 
 import attrs
 import click
-from flexchat.host import BYTES_PER_TOKEN, tokens_of
 from flexchat.plugin import ToolSourceContext
-from flexchat_cli import FILE_NAME, CommandContext, Terminal, UsageError, argument
+from flexchat_cli import BYTES_PER_TOKEN, FILE_NAME, CommandContext, Terminal, UsageError, argument, tokens_of
 from flexchat_sdk import clean_text, find_hidden, remove_hidden
 
 from ..openapi.convert import Converted, OperationTool, convert

@@ -6,7 +6,8 @@ from typing import Any
 
 import attrs
 from flexchat import ToolDefinition
-from flexchat.host import BYTES_PER_TOKEN, STORED_RESULT, rule_cost
+from flexchat.host import STORED_RESULT
+from flexchat_cli import BYTES_PER_TOKEN, rule_cost
 from flexchat_sdk import lint_tools
 
 from ..operations import Call, Json, Operations, Reply

@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 from flexchat import ConfigError, FlexChat, PluginError, Problem
-from flexchat.host import ConfigDocument, copied, document_of, find_check_problems, read_config
-from flexchat_cli import config_schema
+from flexchat.host import ConfigDocument, copied, document_of, read_config
+from flexchat_cli import config_schema, find_check_problems
 
 from ..apart import Apart
 from ..api.shapes import COUNT, SWITCH, TEXT, TEXTS, body_schema, listed, record

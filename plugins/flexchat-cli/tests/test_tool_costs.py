@@ -2,8 +2,8 @@
 
 from flexchat import Implementation, ToolDefinition
 from flexchat.errors import ProviderRequestError
-from flexchat.tools.cost import cost_of, tokens_of
 from flexchat.tools.registry import ToolRegistry
+from flexchat_cli.tool_costs import cost_of, tokens_of
 
 MOCK = Implementation(type="mock")
 

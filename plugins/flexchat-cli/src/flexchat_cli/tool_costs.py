@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .registry import ToolRegistry
+if TYPE_CHECKING:
+    from flexchat.calls.manager import ToolManager
+    from flexchat.config.model import ResponseRule
+    from flexchat.llms.llm import Llms
+    from flexchat.tools.registry import ToolRegistry
 
 BYTES_PER_TOKEN = 3.5
 """Of JSON as it is sent, in most models' tokenizers. Services count tools in their own ways: this is an estimate."""
@@ -49,3 +53,15 @@ def cost_of(registry: ToolRegistry, names: tuple[str, ...], tool_format: str) ->
         by_tool=dict(sorted(each.items(), key=lambda found: (-found[1], found[0]))),
         unsendable=tuple(dropped),
     )
+
+
+def rule_cost(rule: ResponseRule, manager: ToolManager, llms: Llms) -> tuple[str, ToolsCost]:
+    """Return the tool format a rule's model is sent, and the price of the rule's tools in it. Opens no source.
+
+    Raises:
+        UnknownLLMError: The rule names an LLM that is not configured.
+        UnknownToolFormatError: No installed plugin offers the format.
+    """
+    llm, model = llms.resolve(rule.llm, rule.model)
+    tool_format = llm.provider.tool_format(model)
+    return tool_format, cost_of(manager.get_registry(), manager.offered_to(rule), tool_format)
