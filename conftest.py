@@ -15,7 +15,7 @@ from hypothesis import settings
 
 # No deadline: a loaded machine is slow. The examples are the same in every run, so that a change is judged by what it
 # changed; ./dev test --hypothesis-profile explore … looks for new ones.
-settings.register_profile("few", deadline=None, derandomize=True, max_examples=15)
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=10)
 settings.register_profile("many", deadline=None, derandomize=True, max_examples=100)  # ./dev test --all
 settings.register_profile("explore", deadline=None, max_examples=2_000)
 settings.load_profile("few")
@@ -32,8 +32,15 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before slow tests are left out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give limits of time and real browsers another try: machines stand still at times. A promise gets none."""
+    """Give limits of time and real browsers another try: machines stand still at times. A promise gets none.
+
+    That a module is light costs a process for each plugin; one quick test loads all of them.
+    """
+    for item in items:
+        if getattr(item, "originalname", item.name) == "test_its_module_is_light":
+            item.add_marker(pytest.mark.slow)
     if config.pluginmanager.has_plugin("rerunfailures"):
         for item in items:
             if item.get_closest_marker("timed") or {"browser", "cpu_growth"} & set(getattr(item, "fixturenames", ())):
@@ -49,6 +56,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """From here on, garbage is looked for only in what tests make, not in hundreds of imported modules."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000)  # ten times as seldom as by default
     gc.enable()
 
 

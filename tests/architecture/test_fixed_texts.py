@@ -21,15 +21,12 @@ NEVER_SHOWN = (
 
 def fixed_texts(source: str) -> Iterator[str]:
     """Yield the strings of a module, VALUE in place of what is formatted into them, but no docstrings."""
-    tree = ast.parse(source)
-    seen = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and isinstance(node.body[0] if node.body else None, ast.Expr)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
+    seen = set()
+    for node in ast.walk(ast.parse(source)):  # what holds a string comes before it
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if node.body and isinstance(node.body[0], ast.Expr):
+                seen.add(id(node.body[0].value))
+        elif isinstance(node, ast.JoinedStr):
             seen.update(map(id, node.values))
             yield "".join(str(part.value) if isinstance(part, ast.Constant) else VALUE for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in seen:

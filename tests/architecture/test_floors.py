@@ -2,6 +2,7 @@
 
 import ast
 import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,13 +93,21 @@ def modules(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.py"))
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements below a node, which ast.walk would reach through every expression."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for node in getattr(tree, name, ()) if isinstance(getattr(tree, name, ()), list) else ():
+            yield node
+            yield from statements(node)
+
+
 @functools.cache
 def imported(path: Path, package: str) -> list[str]:
     """Absolute names of everything a module imports, relative imports resolved."""
     names = []
     below = path.parent.relative_to(path.parents[len(path.parts) - 1 - path.parts.index("src")])
     here = [package, *below.parts[below.parts.index(package) + 1 :]] if package in below.parts else [package]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

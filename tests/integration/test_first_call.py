@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import asyncio, sys, threading
 from typing import Annotated
@@ -95,6 +97,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_the_first_price_imports_nothing_on_the_event_loop():
     """genai-prices takes a quarter of a second to import, with all its data."""
     done = subprocess.run([sys.executable, "-c", PRICED], capture_output=True, text=True, timeout=60)

@@ -21,7 +21,7 @@ def test_no_wrong_type_in_recorded_answers_loses_text_or_calls(form):
     answers = fuzzer.recorded(form)
     if not answers:
         pytest.skip(f"no recordings at {fuzzer.RECORDINGS}: set FLEXCHAT_SHARED to the folder that holds them")
-    report = fuzzer.fuzz(form, sorted(answers, key=lambda answer: len(str(answer.values)))[3:40:6], most=3)
+    report = fuzzer.fuzz(form, sorted(answers, key=lambda answer: len(str(answer.values)))[3:40:12], most=3)
 
     assert report.answers
     assert report.cases == []

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 from flexchat.plugin.host import PluginHost
 from flexchat_internal import plugin
 
@@ -19,6 +20,7 @@ def test_the_plugin_registers_all_the_readme_promises():
     }
 
 
+@pytest.mark.slow
 def test_loading_the_plugin_imports_nothing_heavy():
     """plugin.py stays light."""
     heavy = "('httpx', 'aiohttp', 'numpy', 'jsonschema', 'cattrs', 're2')"

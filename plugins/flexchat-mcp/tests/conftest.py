@@ -20,6 +20,8 @@ from installed import installed
 __all__ = ["installed"]
 SERVER = Path(__file__).resolve().parents[3] / "tests" / "servers" / "mcp_program.py"
 ERAS = ("modern", "handshake")
+MODERN_FIRST = ("modern", pytest.param("handshake", marks=pytest.mark.slow))
+"""Both eras, the old one only with the slow tests: what starts servers costs most of these tests' time."""
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ import pytest
 from flexchat import Reply, ToolProgress
 from flexchat_mcp.tool_call import call_tool
 
-from .conftest import ERAS, gone, until
+from .conftest import ERAS, MODERN_FIRST, gone, until
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ async def test_a_tool_is_called(chat_of, folder, era):
     assert (state.status, state.version) == ("running", {"modern": "2026-07-28", "handshake": "2025-11-25"}[era])
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_half_a_character_ends_no_connection(chat_of, folder, era):
     """Another call under way gets its answer, and the tool gets text that can be sent."""
     folder.tools({"name": "count", "inputSchema": {"type": "object"}})
@@ -109,7 +109,7 @@ async def test_a_server_that_takes_keys_gets_the_same_one_again(chat_of, folder)
     assert len({meta["example.com/key"] for meta in metas}) == 1
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 @pytest.mark.parametrize("fault", ["die", "half"])
 async def test_a_keyed_call_whose_answer_was_lost_is_made_again(chat_of, folder, era, fault):
     """Without being configured so: the key makes that safe."""
@@ -249,7 +249,7 @@ async def test_an_answer_that_is_too_large_is_said(chat_of, folder, tool, unknow
     assert len(folder.lines("starts")) == 1
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 @pytest.mark.parametrize(("tool", "unknown"), [("add", False), ("count", True)])
 async def test_so_is_one_of_too_many_parts(chat_of, folder, era, tool, unknown):
     chat = chat_of(era, max_bytes=10**6, effects={"add": "read"})
@@ -301,7 +301,7 @@ async def test_prints_on_stdout_are_borne(chat_of, folder, caplog):
     ]
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -362,7 +362,7 @@ async def test_a_question_without_an_answer_is_declined_and_the_model_reads_why(
     assert why in found.result["note"]
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_who_says_no_is_not_explained(chat_of, folder, era):
     chat = chat_of(era)
     folder.fault("ask")
@@ -396,7 +396,7 @@ async def test_a_server_that_does_not_say_which_call_asks_gets_no_answer_of_anot
     assert asked == []
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_a_call_that_is_stopped_asks_nobody_any_more(chat_of, folder, era):
     chat, asked, stopped = chat_of(era), asyncio.Event(), []
 
@@ -486,7 +486,7 @@ async def test_one_broken_server_does_not_touch_another(chat_of, folder, tmp_pat
     assert "hunter2" not in missing
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_how_far_a_server_is_reaches_who_watches_the_turn(chat_of, folder, era):
     chat = chat_of(era, effects={"add": "read"})
     folder.fault("progress")
@@ -499,7 +499,7 @@ async def test_how_far_a_server_is_reaches_who_watches_the_turn(chat_of, folder,
     assert told == [("add", 1, 2, "adding")]
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_a_trace_goes_on_in_the_server(chat_of, folder, era):
     """W3C trace context in _meta, where OpenTelemetry has a span."""
     from opentelemetry import trace
@@ -523,7 +523,7 @@ def answers(*blocks, **rest):
     return json.dumps({"content": [*blocks], **rest})
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_an_image_is_part_of_the_result(chat_of, folder, era):
     chat = chat_of(era)
     picture = {"type": "image", "data": IMAGE, "mimeType": "image/png"}

@@ -10,7 +10,7 @@ from flexchat_mcp.resources import LIST, MAX_LISTED, READ, resource_tools
 from flexchat_mcp.settings import McpConfig
 from flexchat_testing import ScriptedProvider, calls, says
 
-from .conftest import ERAS
+from .conftest import MODERN_FIRST
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ def tools_of(chat):
     return {tool.name: tool.effect for tool in chat.tools.sources.state("fake").tools}
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_what_a_server_has_is_listed_and_read(readable, era):
     chat = readable(era, prefix="f_")
 
@@ -68,7 +68,7 @@ async def test_several_contents_and_bytes_are_told_apart(readable, uri, result, 
     assert (read.result, read.media, read.left_out) == (result, (), left_out)
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_what_the_server_does_not_know_is_said_with_the_nearest_it_listed(readable, era):
     chat = readable(era)
     unlisted = await chat.call_tool(READ, {"uri": "missing:///x"})
@@ -80,7 +80,7 @@ async def test_what_the_server_does_not_know_is_said_with_the_nearest_it_listed(
     assert found.error.endswith("(did you mean 'note:///1'?)")
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_other_refusals_and_lost_answers_are_those_of_every_call(readable, folder, era):
     """Reading is asked again, once."""
     chat = readable(era)
@@ -143,7 +143,7 @@ async def test_a_long_list_comes_in_parts_and_can_be_searched(readable, folder):
     assert (await chat.call_tool(LIST, {"start": 5_000})).result == {"resources": [], "templates": [], "total": 120}
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_a_list_without_end_ends(readable, era):
     found = (await readable(era, "endless resources").call_tool(LIST, {})).result
 

@@ -9,7 +9,7 @@ from flexchat.plugin import ToolSourceError
 from flexchat_mcp.eras import OldServer
 from flexchat_mcp.errors import ServerUnusableError
 
-from .conftest import ERAS, gone, until
+from .conftest import ERAS, MODERN_FIRST, gone, until
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ async def test_a_server_that_died_says_why_even_after_it_was_started_again(chat_
     assert (now.status, now.trouble, now.ends) == ("running", died.trouble, 1)
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_a_restart_starts_it_at_once_and_compares_its_list(chat_of, folder, era):
     chat = chat_of(era)
     await chat.tools.sources.look("fake")

@@ -9,7 +9,7 @@ from flexchat.plugin import ToolSourceError
 from flexchat_mcp.errors import AnswerLostError
 from flexchat_mcp.listing import listed
 
-from .conftest import ERAS, gone, until
+from .conftest import MODERN_FIRST, gone, until
 
 pytestmark = pytest.mark.anyio
 
@@ -127,7 +127,7 @@ async def test_its_stderr_is_kept_without_secrets(source_of, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_chaos(source_of, folder, era):
     """Kills, halves, prints, floods, in any order: no hanging call, no orphan, and the next call works."""
     source = source_of(era, restarts=1_000, max_bytes=200_000)

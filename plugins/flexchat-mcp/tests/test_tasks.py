@@ -12,7 +12,7 @@ from flexchat_mcp.errors import TaskGoneError
 from flexchat_mcp.tasks import Task, task_of
 from flexchat_sqlite.conversations import SqliteConversations
 
-from .conftest import ERAS, until
+from .conftest import ERAS, MODERN_FIRST, until
 
 pytestmark = pytest.mark.anyio
 
@@ -100,7 +100,7 @@ async def test_a_server_that_dies_is_asked_again_not_called_again(folder, long_o
     assert (len(folder.lines("starts")), len(folder.lines("effects"))) == (2, 1)
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_so_is_one_that_does_not_say_what_a_task_does(folder, long_of, era, monkeypatch):
     monkeypatch.setattr(tasks, "POLL_S", 0.2)
     chat = long_of(era)
@@ -108,7 +108,7 @@ async def test_so_is_one_that_does_not_say_what_a_task_does(folder, long_of, era
     assert (len(folder.lines("starts")), len(folder.lines("effects"))) == (2, 1)
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_one_that_works_on_a_call_of_another_is_not_ended_for_that(folder, long_of, era, monkeypatch):
     """Many servers do one thing at a time: they say nothing of a task meanwhile, and end it if they are ended."""
     monkeypatch.setattr(tasks, "POLL_S", 0.2)
@@ -141,7 +141,7 @@ async def _when_called(chat, folder, plan, number):
     return await called(chat, folder, plan)
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_but_not_for_ever(folder, long_of, era, monkeypatch):
     """What it may have done is unknown, and can be asked for later."""
     monkeypatch.setattr(tasks, "MAX_TROUBLES", 3)
@@ -168,12 +168,12 @@ async def test_a_turn_that_is_to_go_on_leaves_its_task_running(folder, long_of):
     assert (folder.lines("cancels"), len(folder.lines("effects")), await state(chat)) == ([], 1, "done")
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_errors_of_polls_are_borne_for_a_while(folder, long_of, era):
     assert (await called(long_of(era), folder, {"broken": 3, "after": 5})).result == "count done"
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_what_a_task_asks_a_person_answers(folder, long_of, era):
     asked = []
 
@@ -187,7 +187,7 @@ async def test_what_a_task_asks_a_person_answers(folder, long_of, era):
     assert len(folder.lines("updates")) == (era == "modern")
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_and_where_nobody_can_be_asked_it_is_declined(folder, long_of, era):
     result = await called(long_of(era), folder, {"ask": True})
     assert result.result["result"] == 'count done, {"action": "decline"}'
@@ -224,7 +224,7 @@ async def test_one_that_does_not_stop_asking_is_given_up(folder, long_of):
     await until(lambda: folder.lines("cancels"))
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 @pytest.mark.parametrize(
     ("plan", "said", "state_of_effect"),
     [
@@ -266,7 +266,7 @@ async def test_a_task_that_ends_badly(folder, long_of, era, plan, said, state_of
     assert len(folder.lines("effects")) == 1
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_a_task_that_is_forgotten_is_made_again_if_it_only_reads(folder, long_of, era):
     chat = long_of(era)
     folder.fault('always task {"forget": true}')
@@ -291,7 +291,7 @@ async def test_a_task_that_is_forgotten_is_made_again_with_its_key(folder, long_
     assert len({*keys_of(folder)} - {None}) == 1
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_what_fails_when_it_is_made_again_stays_unknown(folder, long_of, era):
     chat = long_of(era, idempotency_meta="example.com/key")
     folder.fault('always task {"forget": true}')
@@ -306,7 +306,7 @@ async def test_what_fails_when_it_is_made_again_stays_unknown(folder, long_of, e
     assert len({*keys_of(folder)}) == 1
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 @pytest.mark.parametrize("interval", [0, -5, 1e300, "soon", None, True, 31_536_000_000])
 async def test_a_task_that_never_ends_ends_with_the_calls_time(folder, long_of, era, interval):
     """Whatever it says of polling; and it is cancelled."""
@@ -362,7 +362,7 @@ async def test_a_status_that_is_told_is_looked_at_at_once(folder, long_of, monke
     assert len(waited) == 2
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_what_a_task_says_of_itself_is_reported(folder, long_of, era):
     chat = long_of(era)
     folder.fault('task {"after": 2}')
@@ -380,7 +380,7 @@ def test_an_answer_is_a_task_or_a_result():
         assert Task.of_handle(handle) is None
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 def test_a_call_for_a_try_waits_for_its_task(folder, capfd, era):
     folder.tools(*LONG)
     path = folder.path / "chat.json"

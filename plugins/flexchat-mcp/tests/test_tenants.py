@@ -21,7 +21,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from .conftest import ERAS, Folder, gone, lives, until
+from .conftest import MODERN_FIRST, Folder, gone, lives, until
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ def tools_of(folder, **tools):
 # ---- whose it is
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_each_tenant_has_a_process_that_knows_whose_it_is(chat_for, folder, era):
     chat = chat_for(era)
     first = [await whose(chat, tenant, n=n) for n, tenant in enumerate(["default", "acme", "globex"])]
@@ -170,7 +170,7 @@ def test_a_tenant_is_named_in_commands_so_that_they_can_be_copied(tenant, words)
 # ---- one breaks, another does not notice
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_a_server_that_is_killed_is_nobody_elses_matter(chat_for, folder, era):
     chat = chat_for(era)
     mine, theirs = await whose(chat, "acme"), await whose(chat, "globex")

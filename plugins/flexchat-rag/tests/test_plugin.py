@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.slow
 def test_loading_the_commands_loads_nothing_heavy():
     """Every command line loads every plugin."""
     heavy = "numpy pypdf docx lxml selectolax charset_normalizer tqdm sqlite3 argparse"

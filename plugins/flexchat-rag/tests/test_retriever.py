@@ -302,6 +302,7 @@ async def test_an_unknown_collection_is_named_with_the_nearest(opened):
         await ids(store, "fox", collection="animal")
 
 
+@pytest.mark.slow
 def test_the_store_is_light_until_it_is_used():
     """Making a store loads no NumPy."""
     script = (

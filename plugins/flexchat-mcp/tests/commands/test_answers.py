@@ -108,6 +108,7 @@ def test_a_question_without_values_is_yes_or_no(keyboard, text, action):
 
 
 @needs_pty
+@pytest.mark.slow
 def test_ctrl_c_at_a_question_ends_the_command(config, folder):
     """Nothing is left that reads from the terminal: Python aborts at its end if a thread does."""
     path = config({"name": "fake", "command": folder.command("modern")})

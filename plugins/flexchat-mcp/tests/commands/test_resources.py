@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from ..conftest import ERAS
+from ..conftest import MODERN_FIRST
 
 
-@pytest.fixture(params=ERAS)
+@pytest.fixture(params=MODERN_FIRST)
 def readable(request, config, folder):
     config({"name": "fake", "command": folder.command(request.param, "readable")})
 
