@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import asyncio
 import functools
 import gc
 import importlib.metadata
@@ -7,7 +8,7 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,27 @@ def cpu_growth() -> Callable[[Callable[[int], object], int, int], float]:
         return min(seconds(work, large) for _ in range(3)) / max(min(seconds(work, small) for _ in range(3)), 0.001)
 
     return growth
+
+
+@pytest.fixture
+async def virtual_time() -> AsyncIterator[None]:
+    """Time passes only while nothing can run, and then at once: waits take none, and no stalled machine ends one.
+
+    For tests on one event loop: what a thread or another process does is not waited for.
+    """
+    selector, now = asyncio.get_running_loop()._selector, time.monotonic()
+    select = selector.select
+
+    def advance(timeout: float | None = None) -> list:
+        nonlocal now
+        if timeout is None or timeout <= 0:
+            return select(timeout)
+        events = select(0)
+        now += 0 if events else timeout
+        return events
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: now)
+        patch.setattr(time, "perf_counter", lambda: now)
+        patch.setattr(selector, "select", advance)
+        yield

@@ -4,7 +4,7 @@ The first question of each test is the same: does the turn end with an answer, a
 """
 
 import json
-import time
+import threading
 
 import pytest
 from flexchat import FlexChat, TurnFinished, tool
@@ -18,6 +18,7 @@ class Probe:
     def __init__(self, server, streamed: bool) -> None:
         self.server, self.streamed = server, streamed
         self.ran: list = []
+        others = threading.Barrier(3)
 
         @tool
         def get_weather(location: str, days: int = 1) -> str:
@@ -33,8 +34,8 @@ class Probe:
 
         @tool
         def slow(name: str) -> str:
-            """Take a second."""
-            time.sleep(0.4)
+            """Wait for two others."""
+            others.wait(60)
             self.ran.append(("slow", name))
             return name
 
@@ -127,15 +128,12 @@ async def test_fault_06_a_tool_raises_with_a_secret_in_its_text(probe, wire_call
     assert PASSWORD not in json.dumps(probe.server.requests) + repr(response)
 
 
-@pytest.mark.timed
 async def test_fault_07_three_slow_calls_run_side_by_side(probe, wire_call):
     """Blocking tools too; the results come in the order of the calls (TC-133)."""
     asked = asks(*[wire_call("slow", {"name": n}, f"call_{n}") for n in "abc"])
-    started = time.perf_counter()
 
     response = await probe.ask(asked, DONE)
 
-    assert time.perf_counter() - started < 1.1
     assert [r.result.result for r in response.tool_calls] == ["a", "b", "c"]
     assert [json.loads(t)["result"] for t in probe.told()] == ["a", "b", "c"]
 

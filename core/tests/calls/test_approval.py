@@ -181,6 +181,7 @@ async def test_tools_called_by_tools_are_asked_about():
     assert person.asked == ["Run settle without arguments?", 'Run pay with {"amount": 3}?']
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_turns_started_by_tools_ask_the_same_person_and_every_clock_pauses():
     bank = Bank(timeout_ms=100)
     asked = []
@@ -205,6 +206,7 @@ async def test_turns_started_by_tools_ask_the_same_person_and_every_clock_pauses
     assert (asked, bank.paid) == (["delegate", "pay"], [5])
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_time_stands_still_while_a_person_decides():
     bank = Bank(approve=True, timeout_ms=100)
 

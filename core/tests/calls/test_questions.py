@@ -143,6 +143,7 @@ async def test_a_reply_that_cannot_be_checked_is_refused(content, why):
     assert why in result_of(turn)["why"]
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_time_stands_still_while_a_person_thinks():
     """Neither the tool's limit nor the turn's runs out, though the person takes longer than both."""
 
@@ -156,6 +157,7 @@ async def test_time_stands_still_while_a_person_thinks():
     assert result_of(turn)["action"] == "accept"
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_after_the_reply_time_runs_again():
     @tool(name="book", effect="read", timeout_ms=50)
     async def book(context: ToolContext) -> str:
@@ -170,6 +172,7 @@ async def test_after_the_reply_time_runs_again():
     assert "timed out after 50ms" in turn.tool_calls[0].result.error
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_two_questions_at_once_each_stop_the_time():
     first = asyncio.Event()
 
@@ -279,6 +282,7 @@ async def test_a_call_by_hand_asks_too():
     assert nobody.result["why"] == "nobody can be asked here"
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_a_tool_called_by_a_tool_asks_the_same_person():
     """And stops the time of the tool around it."""
 

@@ -55,11 +55,11 @@ def test_what_is_no_pattern_is_an_error(pattern):
 def test_a_catastrophic_pattern_is_answered_in_a_tenth_of_a_second(pattern, text, found):
     """RE2 decides where it can; else the search is given up, which is neither yes nor no."""
     compiled = compile_pattern(pattern)
-    started = time.process_time()
+    started = time.thread_time()
 
     assert compiled.found_in(text) is found
 
-    assert time.process_time() - started < 0.1
+    assert time.thread_time() - started < 0.1
 
 
 @given(st.text(max_size=200))
@@ -82,14 +82,14 @@ def test_only_look_around_and_back_references_are_not_linear():
 )
 def test_a_hostile_pattern_is_answered_soon(pattern):
     """Refused or compiled, whatever its length and depth."""
-    started = time.process_time()
+    started = time.thread_time()
 
     try:
         compile_pattern(pattern)
     except PatternError as error:
         assert len(str(error)) < 200  # noqa: PT017
 
-    assert time.process_time() - started < 1
+    assert time.thread_time() - started < 1
 
 
 def test_without_the_engine_the_error_says_what_to_install(monkeypatch):

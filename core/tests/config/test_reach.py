@@ -193,13 +193,13 @@ def test_a_thousand_rules_are_checked_in_a_few_seconds(kinds):
     count = 1000 // len(kinds)
     matches = [{k: v.replace("{}", str(i)) for k, v in kind.items()} for kind in kinds for i in range(count)]
     rules = EarlierRules()
-    started = time.process_time()
+    started = time.thread_time()
 
     for match in matches:
         assert rules.taking(match) is None
         rules.add(match)
 
-    assert time.process_time() - started < 8
+    assert time.thread_time() - started < 8
 
 
 TWO = {"docs": {"provider": "memory"}, "web": {"provider": "memory", "collection": "faq"}}

@@ -56,9 +56,9 @@ def test_a_long_text_is_masked_in_linear_time(piece):
     def seconds(times: int) -> float:
         text, best, mask = piece * times, 9.0, Mask()
         for _ in range(3):
-            started = time.process_time()
+            started = time.thread_time()
             mask(text)
-            best = min(best, time.process_time() - started)
+            best = min(best, time.thread_time() - started)
         return best
 
     assert seconds(20_000) < 40 * seconds(2_000) + 0.05
@@ -189,11 +189,11 @@ def test_secrets_added_later_are_masked_and_the_oldest_forgotten():
 @pytest.mark.timed
 @pytest.mark.parametrize("secret", ["\\" * 20, '"\\"\\"\\"', "a\\\\b\\\\c", "//////", "......", " " * 8])
 def test_no_text_makes_the_search_slow(secret):
-    mask, started = Mask([secret]), time.process_time()
+    mask, started = Mask([secret]), time.thread_time()
     for char in {*secret, "\\"}:
         mask.mask_given(char * 20_000 + secret[:-1] + "x" + "\\" * 20_000)
 
-    assert time.process_time() - started < 3
+    assert time.thread_time() - started < 3
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,7 @@ async def test_a_phase_that_takes_too_long_ends_its_request():
     assert events[-1].turn.response.warnings
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_a_slow_reader_takes_nothing_of_a_phases_time():
     config = {**TOPIC, "limits": {"phase_timeout_ms": 30}}
     chat, _ = chat_of(says("ok"), other=[says('{"topic": "tea", "status": "new_topic"}')], config=config)

@@ -139,11 +139,11 @@ def test_patterns_that_are_slow_on_a_message_share_their_time():
     quick = rule(user_message_regexp="(?=abd)ab")
     profile = Profile(topic="x", user_message="ab" * 60 + "d")
     match_response_rule(Profile(topic="x", user_message="x"), [*slow, quick, rule()])  # compiles them
-    started = time.process_time()
+    started = time.thread_time()
 
     index, _, passed_over = match_response_rule(profile, [*slow, quick])
 
-    assert time.process_time() - started < 0.3  # 50 ms, and one more for each; alone they would take a second
+    assert time.thread_time() - started < 0.3  # 50 ms, and one more for each; alone they would take a second
     assert index == 20
     assert all(failed.endswith(", and the pattern took too long on it") for failed in passed_over)
 
@@ -152,11 +152,11 @@ def test_patterns_that_are_slow_on_a_message_share_their_time():
 def test_a_long_message_and_many_rules_are_no_trouble():
     """What is told of a rule is cut before it is made readable."""
     profile = Profile(topic="x", user_message="word " * 20_000)
-    started = time.process_time()
+    started = time.thread_time()
 
     _, _, passed_over = match_response_rule(profile, [*[rule(user_message=str(n)) for n in range(1000)], rule()])
 
-    assert time.process_time() - started < 0.2
+    assert time.thread_time() - started < 0.2
     assert passed_over[0] == f'user_message = "0": user_message is "{("word " * 12)[:59]}…"'
 
 

@@ -242,6 +242,7 @@ def test_a_conversation_that_is_kept_nowhere_is_refused_at_the_call():
         chat_of(says("ok")).stream("x", conversation="c")
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_the_time_of_a_stream_begins_with_its_first_event():
     events = chat_of(says("ok"), limits={"turn_timeout_ms": 40}).stream("x")
     await asyncio.sleep(0.07)
@@ -395,7 +396,7 @@ async def test_a_hook_that_begins_a_turn_in_the_conversation_that_just_ended_doe
     assert "still runs in it" in eager.told
 
 
-@pytest.mark.timed
+@pytest.mark.usefixtures("virtual_time")
 async def test_a_turn_ends_no_later_than_the_one_around_it():
     wait, _ = waiting()
     inner = chat_of(calls(("wait", {})), tools=[wait])
@@ -409,6 +410,7 @@ async def test_a_turn_ends_no_later_than_the_one_around_it():
     assert time.monotonic() - began < 2
 
 
+@pytest.mark.usefixtures("virtual_time")
 @pytest.mark.parametrize("begins", ["explain", "respond"])
 async def test_work_a_turn_has_left_behind_may_begin_turns_later(begins):
     """A task a plugin started keeps the variables of the turn it was started in, and that turn is over."""

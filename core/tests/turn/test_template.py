@@ -83,9 +83,9 @@ def test_hostile_templates_take_linear_time(piece):
     def seconds(times: int) -> float:
         text, best = piece * times, 9.0
         for _ in range(3):
-            started = time.process_time()
+            started = time.thread_time()
             substitute_variables(text, Profile(topic="t"))
-            best = min(best, time.process_time() - started)
+            best = min(best, time.thread_time() - started)
         return best
 
     assert seconds(100_000) < 40 * seconds(10_000) + 0.05

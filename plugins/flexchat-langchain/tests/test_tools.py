@@ -5,7 +5,6 @@ import base64
 import json
 import logging
 import threading
-import time
 from typing import Annotated
 
 import pytest
@@ -369,22 +368,19 @@ def test_a_langchain_tools_failures_are_failures(chat_of):
     ]
 
 
-@pytest.mark.timed
 def test_a_blocking_tool_runs_in_a_thread_and_has_its_time(chat_of):
     freed = threading.Event()
 
     @lc_tool
     def block() -> str:
         """Block."""
-        freed.wait(5)
+        freed.wait(60)
         return "late"
 
-    started = time.monotonic()
     result = run(chat_of(flexchat_tool(block, timeout_ms=20)), "block", {})
     freed.set()
     assert result.error == "Tool execution timed out after 20ms"
     assert result.hint.startswith("it may still be running; it is unknown whether 'block' took effect")
-    assert time.monotonic() - started < 3
 
 
 async def test_an_async_tool_runs_on_the_loop(plugins):

@@ -88,14 +88,14 @@ def lives(pid):
         return False
 
 
-async def until(condition, within_s=5.0):
+async def until(condition, within_s=60.0):
     end = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < end, "it did not come to that"
         await asyncio.sleep(0.01)
 
 
-def gone(pids, within_s=3.0):
+def gone(pids, within_s=30.0):
     """Whether all these processes are gone in time."""
     until = time.monotonic() + within_s
     while any(map(lives, pids)):

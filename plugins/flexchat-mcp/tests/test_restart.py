@@ -224,4 +224,4 @@ async def test_more_than_can_be_looked_through_is_said(chat_of, folder):
 
     told = [change.warnings for change in state.changes]
     assert sum("there is too much to search here: flexchat mcp inspect fake" in texts for texts in told) == 25
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60

@@ -24,10 +24,10 @@ def read(path):
 def refused(path, content=None):
     if content is not None:
         path.write_bytes(content)
-    begun = time.monotonic()
+    begun = time.thread_time()
     with pytest.raises(UnreadableFileError) as caught:
         read(path)
-    assert time.monotonic() - begun < 5
+    assert time.thread_time() - begun < 5
     return str(caught.value)
 
 
@@ -173,10 +173,10 @@ def test_nested_elements_are_refused_or_read_in_short_time(tmp_path):
     assert "nests more than" in refused(tmp_path / "a.html", b"<div>" * 100_000)
     path = tmp_path / "b.html"
     path.write_bytes(b"<div>" * 4_000 + b"deep" + b"</div>" * 4_000 + b"<p>unclosed" * 20_000)
-    begun = time.monotonic()
+    begun = time.thread_time()
     (section, *_) = read(path)
     assert section.text.startswith("deep")
-    assert time.monotonic() - begun < 5
+    assert time.thread_time() - begun < 5
 
 
 def test_a_heading_of_a_megabyte_is_cut(tmp_path):

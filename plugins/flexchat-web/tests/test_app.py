@@ -346,8 +346,8 @@ async def test_a_client_that_goes_ends_the_work_at_once(config_file, plugins, ki
         await asyncio.sleep(0)
     assert not ended.is_set()
     incoming.put_nowait({"type": "http.disconnect"})
-    await asyncio.wait_for(ended.wait(), 2)
-    await asyncio.wait_for(task, 2)
+    await asyncio.wait_for(ended.wait(), 60)
+    await asyncio.wait_for(task, 60)
     await app.aclose()
 
 
@@ -381,7 +381,7 @@ async def test_a_reader_that_does_not_read_is_given_up(config_file, plugins, mon
 
     asked = []
     scope = {"type": "http", "method": "POST", "path": "/try", "headers": [(b"host", b"localhost")]}
-    await asyncio.wait_for(app(scope, receive, send), 2)
+    await asyncio.wait_for(app(scope, receive, send), 60)
     assert closed.is_set()
     assert not caplog.records
     await app.aclose()
@@ -394,7 +394,7 @@ async def test_a_body_that_does_not_come_is_408(config_file, plugins):
     incoming, sent, task = raw_request(app)
     incoming.get_nowait()
     incoming.put_nowait({"type": "http.request", "body": b'{"pro', "more_body": True})
-    await asyncio.wait_for(task, 2)
+    await asyncio.wait_for(task, 60)
     assert sent[0]["status"] == 408
     await app.aclose()
 

@@ -201,11 +201,11 @@ def test_too_many_operations_are_refused_unless_chosen():
 @pytest.mark.slow
 def test_a_million_operations_are_refused_in_seconds():
     data = document({f"/{n}": {"get": {}} for n in range(1_000_000)})
-    started = time.process_time()
+    started = time.thread_time()
     with pytest.raises(DocumentError, match="1,000,000 operations are wanted"):
         converted(data)
 
-    assert time.process_time() - started < 60
+    assert time.thread_time() - started < 60
 
 
 ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)

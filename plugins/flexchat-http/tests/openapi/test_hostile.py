@@ -89,11 +89,11 @@ EXPENSIVE = {
 def test_no_document_takes_long(attack):
     """Each of its operations is a tool with a valid schema, or left out with a reason."""
     data = EXPENSIVE[attack]()
-    started = time.process_time()
+    started = time.thread_time()
 
     done = converted(data)
 
-    assert time.process_time() - started < 15
+    assert time.thread_time() - started < 15
     assert len(done.tools) + len(done.left_out) == len(data["paths"])
     assert len({tool.name.lower() for tool in done.tools}) == len(done.tools)
     assert max((len(tool.name) for tool in done.tools), default=0) <= 64

@@ -93,8 +93,8 @@ def test_any_question_of_any_text_has_an_answer(question, text):
     ],
 )
 def test_hostile_prompts_take_no_time(prompt):
-    begun = time.process_time()
+    begun = time.thread_time()
 
     from_passages("word", read_passages(prompt))
 
-    assert time.process_time() - begun < 2
+    assert time.thread_time() - begun < 2

@@ -85,8 +85,8 @@ def test_what_is_not_a_schema_is_a_tool_without_parameters():
     ],
 )
 def test_hostile_messages_take_no_time(message):
-    begun = time.process_time()
+    begun = time.thread_time()
 
     plan(message, TOOLS * 5)
 
-    assert time.process_time() - begun < 5
+    assert time.thread_time() - begun < 5

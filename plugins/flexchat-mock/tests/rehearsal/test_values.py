@@ -50,8 +50,8 @@ def test_every_value_lies_in_the_text_and_none_overlap(text):
 )
 def test_hostile_texts_take_no_time(piece):
     """2,000 characters, which is all that is read of a message."""
-    begun = time.process_time()
+    begun = time.thread_time()
 
     values_of((piece * 2000)[:2000])
 
-    assert time.process_time() - begun < 1
+    assert time.thread_time() - begun < 1

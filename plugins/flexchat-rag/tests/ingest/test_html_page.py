@@ -87,6 +87,6 @@ def test_pages_in_pages_end_somewhere(write, text_of):
 def test_labels_within_labels_cost_no_more_than_their_size(write, text_of):
     """Whether an element says anything is known when it ends, without looking into it again."""
     page = "<div aria-label=x>" * 4_000 + "deep" + "</div>" * 4_000
-    begun = time.process_time()
+    begun = time.thread_time()
     assert text_of(write("a.html", page))[0] == "deep"
-    assert time.process_time() - begun < 2
+    assert time.thread_time() - begun < 2

@@ -68,9 +68,9 @@ def test_short_rows_and_a_header_of_numbers_are_said(write, read):
 async def test_a_row_of_20000_columns_costs_what_it_holds(write):
     """Each of its passages has some of the fields as metadata, not all; that is said."""
     path = write("a.csv", ",".join(f"c{n}" for n in range(20_000)) + "\n" + ",".join(f"v{n}" for n in range(20_000)))
-    store, begun = Kept(), time.process_time()
+    store, begun = Kept(), time.thread_time()
     report = await add_files(store, [str(path)], collection="c")
-    assert time.process_time() - begun < 5
+    assert time.thread_time() - begun < 5
     stored = sum(len(d.text) + len(json.dumps(d.metadata)) for d in store.documents)
     assert stored < 12 * path.stat().st_size
     assert report.notes == [f"{path} holds what is not read: 19,900 fields as metadata, being too long or too many"]

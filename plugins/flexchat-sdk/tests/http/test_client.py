@@ -317,7 +317,7 @@ async def test_an_errors_status_counts_where_its_body_breaks_off(answering: Answ
     assert answer.body in (b"bad gate", b"")  # a reset may take away what had come
 
 
-@pytest.mark.timed
+@pytest.mark.usefixtures("virtual_time")
 @pytest.mark.parametrize(
     ("pieces", "timeouts", "text", "retryable"),
     [
@@ -344,7 +344,7 @@ async def test_each_deadline_says_which_it_was(
     assert task.cancelling() == 0
 
 
-@pytest.mark.timed
+@pytest.mark.usefixtures("virtual_time")
 async def test_headers_do_not_buy_time(serve: Callable[[Any], Awaitable[str]]) -> None:
     """The first-byte deadline runs from the request to the answer's first byte, headers or not."""
 
@@ -371,6 +371,7 @@ async def test_an_answer_that_comes_whole_has_only_the_total(answering: Answerin
         await posted(url, Timeouts(first_byte_s=0.01, total_s=0.1))
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_a_drip_is_ended_by_the_total() -> None:
     """Pieces that keep coming in time move the idle deadline, never the total."""
 
@@ -453,7 +454,7 @@ async def test_a_stream_that_does_not_end_is_left_after_a_moment(answering: Answ
     await client.aclose()
 
 
-@pytest.mark.timed
+@pytest.mark.usefixtures("virtual_time")
 async def test_what_drips_on_behind_the_end_is_left_after_a_moment_too() -> None:
     """finish takes a fifth of a second in all, however many pieces still come."""
 
