@@ -776,7 +776,7 @@ class FlexChat:
 
     def _keyed_turns(self, about: str = "") -> KeyedTurns:
         return KeyedTurns(
-            self._engine,
+            engine=self._engine,
             start=self._handle,
             resume=self.start_resumed,
             running=lambda id: next((handle for handle in self._started if handle.id == id), None),

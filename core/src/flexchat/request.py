@@ -128,7 +128,7 @@ def read_request(
     return ChatRequest(
         user_message=_message(request.user_message, message_chars),
         history=read_history((*entries_of(request.history), *entries_of(history))),
-        topic=_topic(values.get("topic", request.topic)),
+        topic=None if (topic := _name("topic", values.get("topic", request.topic))) is None else scrub(topic),
         collections=_collections(values.get("collections", request.collections), stores),
         continuation=followed,
         variables={**variables, **_variables(request.variables), **_variables(values.get("variables"))},
@@ -157,12 +157,6 @@ def _message(message: Any, most: int) -> str:
             "shorten it, raise the limit, or search it as documents (stores)"
         )
     return scrub(message)
-
-
-def _topic(topic: Any) -> str | None:
-    if topic is not None and not isinstance(topic, str):
-        raise ChatRequestError(f"a topic is a text, not {type(topic).__name__}")
-    return None if topic is None else scrub(topic)
 
 
 def _name(what: str, name: Any) -> str | None:

@@ -4,7 +4,7 @@ import pytest
 from flexchat import tool
 from flexchat.calls.calls import ToolParts
 from flexchat.calls.manager import ToolManager
-from flexchat.config.model import ToolEntry
+from flexchat.config.model import ToolEntry, ToolsTable
 from flexchat.domain import Implementation, ToolDefinition
 from flexchat.host import installed_plugins
 
@@ -21,9 +21,11 @@ OFFERED = ToolDefinition(
 @pytest.mark.parametrize(("said", "holds"), [(None, True), (True, True), (False, False)])
 def test_what_a_configuration_says_of_a_ready_made_tool_counts_also_where_it_says_no(said, holds):
     """Only what it does not say is the tool's own."""
-    manager = ToolManager(parts=ToolParts(offered={"poll": OFFERED}))
+    entry = ToolEntry(name="poll", exclusive=said, repeatable=said)
+    manager = ToolManager(ToolsTable(registry=(entry,)), ToolParts(offered={"poll": OFFERED}))
+    manager.load_tools()
 
-    known = manager._enabled_tool(ToolEntry(name="poll", exclusive=said, repeatable=said))
+    known = manager.get_registry().get("poll")
 
     assert (known.exclusive, known.repeatable) == (holds, holds)
 

@@ -203,35 +203,27 @@ class ToolManager:
         return default_timeout_ms(self.table)
 
     def _wants_tools(self, rule: ResponseRule) -> bool:
-        is_enabled = rule.tools.enabled if rule.tools is not None else self.table.apply_globally
-        return is_enabled and self.is_enabled()
+        return self.is_enabled() and (self.table.apply_globally if rule.tools is None else rule.tools.enabled)
 
     def _definition(self, entry: ToolEntry, structured: Implementation | None) -> ToolDefinition:
-        if entry.implementation is None:
-            return self._enabled_tool(entry)
-        implementation = structured or Implementation(
-            type=entry.implementation.type, settings=entry.implementation.settings
-        )
+        table = entry.implementation
+        if table is None:
+            return _apply_entry(entry, self._offered_tool(entry.name))
+        implementation = structured or Implementation(type=table.type, settings=table.settings)
         defaults = self._defaults(implementation)
         effect = entry.effect or defaults.get("effect", "write")
-        honours_key = defaults.get("honours_key", False) if entry.honours_key is None else entry.honours_key
-        timeouts_ms = (entry.timeout_ms, entry.implementation.timeout_ms, defaults.get("timeout_ms"))
-        return ToolDefinition(
+        tool = ToolDefinition(
             name=entry.name,
             description=entry.description or "",
             parameters=entry.parameters or {},
             implementation=implementation,
             handler=entry.handler,
-            timeout_ms=next((limit for limit in timeouts_ms if limit is not None), None),
-            exclusive=bool(entry.exclusive),
-            repeatable=bool(entry.repeatable),
+            timeout_ms=defaults.get("timeout_ms") if table.timeout_ms is None else table.timeout_ms,
             effect=effect,
-            honours_key=honours_key and (effect == "write" or entry.honours_key is not None),
-            verify=entry.verify,
-            approve=bool(entry.approve),
-            strict=entry.strict,
-            retry=entry.implementation.retry if entry.retry is None else entry.retry,
+            honours_key=defaults.get("honours_key", False) and effect == "write",
+            retry=table.retry,
         )
+        return _apply_entry(entry, tool)
 
     def _defaults(self, implementation: Implementation) -> Mapping[str, Any]:
         """Return the implementation type's defaults for a tool, which its entry overrides."""
@@ -247,33 +239,25 @@ class ToolManager:
             raise ToolDefinitionError(f"no plugin offers a tool called {name}{hint}")
         return self._parts.offered[name]
 
-    def _enabled_tool(self, entry: ToolEntry) -> ToolDefinition:
-        return _apply_entry(entry, self._offered_tool(entry.name))
-
     def _adjust(self, tool: ToolDefinition) -> ToolDefinition:
         """Apply the entry in tools.registry, if any, to a tool of a source or given in code."""
         entry = self._adjusting.get(tool.name)
         return tool if entry is None else _apply_entry(entry, tool)
 
 
+_CHANGEABLE = (
+    *("description", "parameters", "timeout_ms", "exclusive", "repeatable", "effect"),
+    *("honours_key", "verify", "approve", "strict", "retry"),
+)
+"""What an entry of tools.registry overrides, if it sets it."""
+
+
 def _apply_entry(entry: ToolEntry, tool: ToolDefinition) -> ToolDefinition:
     """Apply an entry of tools.registry to a ready-made tool."""
-    changes: dict[str, Any] = {
-        "description": entry.description,
-        "parameters": entry.parameters,
-        "timeout_ms": entry.timeout_ms,
-        "exclusive": entry.exclusive,
-        "repeatable": entry.repeatable,
-        "effect": entry.effect,
-        "honours_key": entry.honours_key,
-        "verify": entry.verify,
-        "approve": entry.approve,
-        "strict": entry.strict,
-        "retry": entry.retry,
-    }
-    if entry.effect in ("read", "idempotent") and entry.honours_key is None:
-        changes["honours_key"] = False
-    return attrs.evolve(tool, **{key: value for key, value in changes.items() if value is not None})
+    changes = {name: value for name in _CHANGEABLE if (value := getattr(entry, name)) is not None}
+    if entry.effect in ("read", "idempotent"):
+        changes.setdefault("honours_key", False)
+    return attrs.evolve(tool, **changes)
 
 
 def as_definition(item: ToolDefinition | FunctionTool | Callable[..., Any]) -> ToolDefinition:

@@ -308,7 +308,7 @@ class Run:
         call.has_reported_failure = call.has_returned = False
         changing: Call | None = call if tool.effect == "write" else None
         while changing is not None:  # the calls of the tools that call this one, which may end before it does
-            changing.begun_effect, changing = call.key, changing.parent
+            changing.begun_effect, changing = call.claimed, changing.parent
         call.deadline = deadline
         token = current_call.set(call)
         try:

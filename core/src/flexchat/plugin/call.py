@@ -193,7 +193,7 @@ class Call:
         facts: What steps add to the record, by step: JSON data. See ToolCallRecord.facts.
         is_new: Whether this very call cannot have been made before: its place has just been made up.
         has_started: Whether the tool itself has been started.
-        begun_effect: The key of the effect that its tool, or one which that called, has begun last; None without one.
+        begun_effect: The effect that its tool, or one which that called, has begun last; None without one.
         may_have_acted: Whether an attempt has ended such that the tool may have taken effect.
         attempts: How often it has been started.
         deadline: The time limit of the attempt that runs; None while none does.
@@ -239,7 +239,7 @@ class Call:
     facts: dict[str, Any] = attrs.field(factory=dict)
     is_new: bool = False
     has_started: bool = False
-    begun_effect: str | None = attrs.field(default=None, init=False, repr=False)
+    begun_effect: Claimed | None = attrs.field(default=None, init=False, repr=False)
     may_have_acted: bool = attrs.field(default=False, init=False, repr=False)
     attempts: int = 0
     runner: Runner | None = attrs.field(default=None, init=False, repr=False)

@@ -83,7 +83,7 @@ class CallRound:
         result = ToolResult.failed(name, _INTERRUPTED if call.has_started else NOT_STARTED)
         facts = json_facts(call.facts, name)
         if call.begun_effect is not None:
-            facts.setdefault("effect", {"key": call.begun_effect, "state": "unknown"})
+            facts.setdefault("effect", {"key": call.begun_effect.key, "state": "unknown"})
         return record_of(requested, name, result, self.iteration, facts)
 
 
@@ -238,6 +238,22 @@ class ActiveTurn:
     def _was_shown(self, call_id: str) -> bool:
         earlier = self.messages[: self.earlier_count]
         return any(isinstance(message, ToolMessage) and message.tool_call_id == call_id for message in earlier)
+
+    def to_response(
+        self, content: str, messages: tuple[Message, ...], records: Sequence[ToolCallRecord] | None, **rest: Any
+    ) -> ChatResponse:
+        """Return a response of the turn's model with these messages and records of calls."""
+        assert self.target is not None
+        return ChatResponse(
+            content=content,
+            llm=self.target.llm,
+            model=self.target.model or "",
+            tool_calls=None if records is None else tuple(records),
+            messages=messages,
+            usage=self.usage,
+            rounds=tuple(self.rounds),
+            **rest,
+        )
 
     def to_turn(self, response: ChatResponse, **rest: Any) -> Turn:
         """Return the turn in its final form."""

@@ -192,19 +192,14 @@ async def _finish(turn: ActiveTurn, options: ChatOptions, *, max_iterations_reac
 def _response(
     turn: ActiveTurn, content: str, message: AssistantMessage, *, max_iterations_reached: bool = False
 ) -> ChatResponse:
-    assert turn.target is not None
     message = without_calls(message)
     own = turn.messages[turn.earlier_count :]
-    return ChatResponse(
-        content=content,
-        llm=turn.target.llm,
-        model=turn.target.model or "",
-        tool_calls=None if turn.records is None else tuple(turn.records),
+    return turn.to_response(
+        content,
+        (*own, message) if message.parts else own,
+        turn.records,
         max_iterations_reached=max_iterations_reached,
         finish_reason=turn.result.finish_reason if turn.result else None,
-        messages=(*own, message) if message.parts else own,
-        usage=turn.usage,
-        rounds=tuple(turn.rounds),
         warnings=tuple(turn.warnings),
     )
 

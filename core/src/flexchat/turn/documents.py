@@ -28,28 +28,21 @@ others.
 Source: the original's documentation."""
 
 
+@attrs.frozen
 class DocumentCollector:
     """Queries the document stores.
 
     Args:
         stores: By name in ``stores``, in config order.
         entries: Their entries.
-        usual: Thresholds (match, partial) that suit an embedder, by its name.
+        thresholds: Thresholds (match, partial) that suit an embedder, by its name.
         timeout_s: Seconds all stores together may take.
     """
 
-    def __init__(
-        self,
-        stores: Mapping[str, Retriever],
-        entries: Mapping[str, StoreEntry],
-        usual: Mapping[str, tuple[float, float]] | None = None,
-        *,
-        timeout_s: float,
-    ) -> None:
-        self._stores = stores
-        self._entries = entries
-        self._usual = usual or {}
-        self._timeout_s = timeout_s
+    _stores: Mapping[str, Retriever]
+    _entries: Mapping[str, StoreEntry]
+    _thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
+    _timeout_s: float = attrs.field(kw_only=True)
 
     async def collect(self, request: ChatRequest, topic: Topic, notes: PhaseNotes) -> RagResults:
         """Query all chosen collections at once: the nearest match wins; without one, all partial matches count.
@@ -107,7 +100,7 @@ class DocumentCollector:
         try:
             query = self._stores[choice.store].query(question, collection=choice.collection, top_k=entry.top_k)
             hits = await wait_in_time(until - time.perf_counter(), query)
-            return classify_hits(hits, choice, entry, self._usual.get(hits.embedding or "", DEFAULT_THRESHOLDS))
+            return classify_hits(hits, choice, entry, self._thresholds.get(hits.embedding or "", DEFAULT_THRESHOLDS))
         except Exception as error:  # noqa: BLE001  a plugin's fault must not end the turn
             self._failed(_describe(choice), error, notes)
             return None

@@ -87,11 +87,7 @@ async def exchange(
             raise turn.clock.timeout_error()
         if is_answer:
             turn.clock.activity = "the model's answer"
-        request_options = _build_options(turn, llm, target.model, options, offered, answer_format, left_s)
-        shown_messages = _with_accepted_media(messages, llm, target.model) if turn.has_media else messages
-        request = ModelRequest(
-            info=turn.info, llm=llm.name, model=target.model, messages=shown_messages, options=request_options
-        )
+        request = _build_request(turn, llm, target.model, messages, options, offered, answer_format, left_s)
         if turn.parts.hooks.gates_requests:
             request = await turn.parts.hooks.before_model_request(request)
             target.model = request.model
@@ -102,7 +98,11 @@ async def exchange(
             # Survives this process from here on: a call of its answer must not exist without the steps that led to it.
             await turn.journal.flush()
         if turn.sink.has_receiver(ModelRequestStarted):
-            await turn.sink.announce(_started(request))
+            sent, model = request.messages, request.model
+            event = ModelRequestStarted(
+                info=turn.info, llm=llm.name, model=model, messages=sent, options=request.options
+            )
+            await turn.sink.announce(event)
         started, attempts = time.perf_counter(), llm.attempts(left_s, request.model)
         request_answer = _request_answer if llm.slots is None else _request_in_slot
         work = request_answer(turn, llm, attempts, request, is_answer=is_answer, is_quiet=answer_format is not None)
@@ -178,9 +178,8 @@ def request_to(
         UnknownLLMError: There is no such entry in llms.
     """
     llm, model = turn.parts.llms.resolve(target.llm, target.model)
-    request_options = _build_options(turn, llm, model, options, offered, answer_format, turn.clock.remaining_s())
-    shown_messages = _with_accepted_media(messages, llm, model) if turn.has_media else messages
-    return ModelRequest(info=turn.info, llm=llm.name, model=model, messages=shown_messages, options=request_options)
+    left_s = turn.clock.remaining_s()
+    return _build_request(turn, llm, model, messages, options, offered, answer_format, left_s)
 
 
 async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
@@ -188,21 +187,16 @@ async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
         return await work
 
 
-def _started(request: ModelRequest) -> ModelRequestStarted:
-    return ModelRequestStarted(
-        info=request.info, llm=request.llm, model=request.model, messages=request.messages, options=request.options
-    )
-
-
-def _build_options(
+def _build_request(
     turn: ActiveTurn,
     llm: LLM,
     model: str,
+    messages: tuple[Message, ...],
     options: ChatOptions,
     offered: tuple[str, ...],
     answer_format: AnswerFormat | None,
     left_s: float,
-) -> ChatOptions:
+) -> ModelRequest:
     changes: dict[str, Any] = {"timeout_s": left_s}
     if offered:
         registry, tools, tool_format = turn.parts.tools.get_registry(), turn.tools, llm.provider.tool_format(model)
@@ -222,7 +216,10 @@ def _build_options(
         turn.requested_format = not offered or combines is None or combines(model)
         if turn.requested_format:
             changes["response_format"] = answer_format.format
-    return attrs.evolve(options, **changes)
+    if turn.has_media:
+        messages = _with_accepted_media(messages, llm, model)
+    options = attrs.evolve(options, **changes)
+    return ModelRequest(info=turn.info, llm=llm.name, model=model, messages=messages, options=options)
 
 
 def _with_accepted_media(messages: tuple[Message, ...], llm: LLM, model: str) -> tuple[Message, ...]:
@@ -326,26 +323,14 @@ def _passed_pieces(turn: ActiveTurn, is_quiet: bool) -> list[ChatEvent]:
     return [piece for piece in turn.pieces if not (is_quiet and type(piece) is TextDelta)]
 
 
-async def _report_finished(
-    turn: ActiveTurn,
-    request: ModelRequest,
-    started: float,
-    *,
-    result: ChatResult | None = None,
-    error: Exception | None = None,
-) -> float:
+async def _report_finished(turn: ActiveTurn, request: ModelRequest, started: float, **outcome: Any) -> float:
+    """Report the result or the error of a request; return the milliseconds that it took."""
     elapsed_ms = (time.perf_counter() - started) * 1000
     if turn.sink.has_receiver(ModelRequestFinished):
-        await turn.sink.emit(
-            ModelRequestFinished(
-                info=turn.info,
-                llm=request.llm,
-                model=request.model,
-                elapsed_ms=elapsed_ms,
-                result=result,
-                error=error,
-            )
+        event = ModelRequestFinished(
+            info=turn.info, llm=request.llm, model=request.model, elapsed_ms=elapsed_ms, **outcome
         )
+        await turn.sink.emit(event)
     return elapsed_ms
 
 

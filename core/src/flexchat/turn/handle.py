@@ -9,9 +9,6 @@ from typing import Any
 from ..domain import (
     StreamEvent,
     TextDelta,
-    ToolCall,
-    ToolFinished,
-    ToolStarted,
     Turn,
     TurnFailed,
     TurnInfo,
@@ -20,6 +17,7 @@ from ..domain import (
 from ..domain.journal import JournaledEvent
 from ..events.log import EventLog
 from .active import ActiveTurn
+from .journal import call_events
 from .run import End, end_event, unfinished
 
 
@@ -185,10 +183,7 @@ def _replayed(end: End) -> Iterator[StreamEvent]:
     info, turn = end.info, end.turn
     yield TurnStarted(info=info, user_message=turn.profile.user_message)
     for record in turn.response.tool_calls or ():
-        read = record.params if record.raw_arguments is None else None
-        call = ToolCall(id=record.call_id, name=record.tool, arguments=read, raw_arguments=record.raw_arguments)
-        yield ToolStarted(info=info, call=call)
-        yield ToolFinished(info=info, record=record)
+        yield from call_events(info, record)
     if turn.content:
         yield TextDelta(0, turn.content)
     yield end

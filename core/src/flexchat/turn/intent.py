@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import attrs
+
 from ..config.model import ModelChoice
 from ..domain import CollectionHits, RagResults
 from ..errors import FlexChatError
@@ -20,6 +22,7 @@ _LABEL = re.compile(r"^\W*(?:the\s+)?(?:intent|category|answer)(?:\s+is\s*:?|\s*
 _AROUND = " \t\r\n\"'`*.,;:!()[]{}<>-"
 
 
+@attrs.frozen
 class IntentDetector:
     """Detects intents.
 
@@ -28,10 +31,9 @@ class IntentDetector:
         categories: Names and descriptions, as configured.
     """
 
-    def __init__(self, choice: ModelChoice | None, categories: Mapping[str, str], max_tokens: int) -> None:
-        self._choice = choice
-        self._categories = dict(categories)
-        self._max_tokens = max_tokens
+    _choice: ModelChoice | None
+    _categories: Mapping[str, str]
+    _max_tokens: int
 
     async def detect(
         self, message: str, topic: Topic, rag: RagResults, prompter: Prompter, notes: PhaseNotes

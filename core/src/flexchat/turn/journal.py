@@ -65,6 +65,7 @@ class Journal:
 
     Attributes:
         turn: The turn's row in the store.
+        rule: The entry of the rule that was chosen; None if none was.
         live_sink: Reports events once something new happens; None from then on, and in a turn that was not resumed.
         is_closed: Whether nothing new may happen: the turn is only to be recorded as far as it got.
         has_slot: Whether the place after the conversation's last turn is lent to the turn that ends this one.
@@ -89,7 +90,7 @@ class Journal:
         self._unwritten: list[JournalEntry] = []
         self._phases = {entry.data["record"]["phase"]: entry.data for entry in recorded if entry.kind == "phase"}
         self._started = recorded[0].data if recorded else None
-        self._rule = next((entry.data for entry in recorded if entry.kind == "rule"), None)
+        self.rule = next((entry.data for entry in recorded if entry.kind == "rule"), None)
         self._answers = deque(entry.data for entry in recorded if entry.kind == "answer")
         self._calls = {
             (entry.data["iteration"], entry.data["index"]): entry.data for entry in recorded if entry.kind == "tool"
@@ -203,11 +204,7 @@ class Journal:
                         yield TextDelta(index, part.text)
                 yield AnswerEnd(result)
             elif entry.kind == "tool":
-                record = value_from_dict(ToolCallRecord, entry.data["record"])
-                read = record.params if record.raw_arguments is None else None
-                call = ToolCall(id=record.call_id, name=record.tool, arguments=read, raw_arguments=record.raw_arguments)
-                yield ToolStarted(info=info, call=call)
-                yield ToolFinished(info=info, record=record)
+                yield from call_events(info, value_from_dict(ToolCallRecord, entry.data["record"]))
 
     async def list_interrupted(self) -> Sequence[str]:
         """Return the ids of the interrupted turns of this turn's conversation.
@@ -274,23 +271,26 @@ class Journal:
     @property
     def offered(self) -> tuple[str, ...]:
         """Names of the tools that the model was offered; empty if no rule was chosen yet."""
-        return tuple(self._rule["tools"]) if self._rule is not None else ()
+        return tuple(self.rule["tools"]) if self.rule is not None else ()
 
     @property
     def is_undecided_elsewhere(self) -> bool:
         """Whether it began with another configuration, and no rule had been chosen by then."""
         began_with = None if self._started is None else self._started.get("config")
-        return self._rule is None and began_with not in (None, self._run_by.get("config"))
+        return self.rule is None and began_with not in (None, self._run_by.get("config"))
 
     @property
     def is_resumed(self) -> bool:
         """Whether the turn has been interrupted and goes on."""
         return self.turn.fence > 1
 
-    @property
-    def rule(self) -> Mapping[str, Any] | None:
-        """The entry of the rule that was chosen; None if none was."""
-        return self._rule
+
+def call_events(info: TurnInfo, record: ToolCallRecord) -> Iterator[StreamEvent]:
+    """Yield the events of a call that has ended before."""
+    arguments = record.params if record.raw_arguments is None else None
+    call = ToolCall(id=record.call_id, name=record.tool, arguments=arguments, raw_arguments=record.raw_arguments)
+    yield ToolStarted(info=info, call=call)
+    yield ToolFinished(info=info, record=record)
 
 
 def _place_of(place: str, digest: str, question: Question) -> tuple[str, ...]:

@@ -148,6 +148,7 @@ class KeyMemory:
         self._answers.pop(owner_key, None)
 
 
+@attrs.frozen(kw_only=True)
 class KeyedTurns:
     """Starts the turns of a chat that have keys, each once.
 
@@ -159,18 +160,12 @@ class KeyedTurns:
         about: What else makes a request another one, besides itself.
     """
 
-    def __init__(
-        self,
-        engine: TurnEngine,
-        *,
-        start: Callable[[ActiveTurn, EventLog[StreamEvent]], TurnHandle],
-        resume: Callable[..., Awaitable[TurnHandle]],
-        running: Callable[[str], TurnHandle | None],
-        variables: Mapping[str, Any],
-        about: str = "",
-    ) -> None:
-        self.engine, self.start, self.resume, self.running = engine, start, resume, running
-        self._variables, self._about = variables, about
+    engine: TurnEngine
+    start: Callable[[ActiveTurn, EventLog[StreamEvent]], TurnHandle]
+    resume: Callable[..., Awaitable[TurnHandle]]
+    running: Callable[[str], TurnHandle | None]
+    variables: Mapping[str, Any]
+    about: str = ""
 
     async def join(self, request: ChatRequest, memory: KeyMemory) -> JoinedTurn:
         """Return the turn that a request's key stands for: a new one, or that of an earlier request.
@@ -193,11 +188,11 @@ class KeyedTurns:
     def _digest(self, request: ChatRequest) -> str:
         # Variables with the config's values do not count: a repetition after a change of the config is the same
         # request.
-        own = {name: value for name, value in request.variables.items() if self._variables.get(name) != value}
+        own = {name: value for name, value in request.variables.items() if self.variables.get(name) != value}
         history, continuation = _with_same_ids(request.history, request.continuation)
         plain = attrs.evolve(request, idempotency_key=None, variables=own, history=history, continuation=continuation)
         try:
-            return arguments_digest(self._about, request_to_json(plain))
+            return arguments_digest(self.about, request_to_json(plain))
         except ValueError as error:
             raise ChatRequestError(f"a request with a key must be JSON data: {error}") from None
 

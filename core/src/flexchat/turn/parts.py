@@ -38,7 +38,6 @@ class TurnParts:
     Attributes:
         llms: The models that can be called.
         tools: The tools' registry, executor and limits.
-        phase_timeout_s: Seconds each of phases 1 to 3 may take.
         stored: Where the conversations are stored; None if none are.
         has_ceiling: Whether limits.turn_cost or limits.turn_tokens is set.
         spent: What the turns that have ended cost, by tenant.
@@ -57,11 +56,6 @@ class TurnParts:
     @has_ceiling.default
     def _has_ceiling(self) -> bool:
         return self.limits.turn_cost is not None or self.limits.turn_tokens is not None
-
-    @property
-    def phase_timeout_s(self) -> float:
-        """See TurnParts."""
-        return self.limits.phase_timeout_ms / 1000
 
     def offered_to(self, rule: ResponseRule, offer: ToolRegistry | None = None) -> tuple[str, ...]:
         """Return the names of the tools offered to this rule's model; none means the standard flow (RG-8, RG-12)."""

@@ -8,6 +8,8 @@ import re
 from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
+import attrs
+
 from ..config.model import ModelChoice
 from ..domain import ChatOptions, UserMessage
 from ..plugin.foreign import contained
@@ -26,6 +28,7 @@ _THOUGHTS_BEFORE = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
+@attrs.frozen
 class Prompter:
     """Asks models short questions in one phase of a turn.
 
@@ -33,9 +36,8 @@ class Prompter:
         notes: Where the tokens used are recorded.
     """
 
-    def __init__(self, turn: ActiveTurn, notes: PhaseNotes) -> None:
-        self._turn = turn
-        self._notes = notes
+    _turn: ActiveTurn
+    _notes: PhaseNotes
 
     def refusal(self, choice: ModelChoice) -> str:
         """Return the reason why a service must not be asked; empty if it may."""
@@ -51,7 +53,7 @@ class Prompter:
             FlexChatError: As for exchange.
             TimeoutError: It took longer than limits.phase_timeout_ms.
         """
-        seconds = max(self._notes.seconds(self._turn.parts.phase_timeout_s), 0)
+        seconds = max(self._notes.seconds(self._turn.parts.limits.phase_timeout_ms / 1000), 0)
         options = ChatOptions(max_tokens=max_tokens, temperature=TEMPERATURE)
         target = ModelTarget(llm=choice.llm, model=choice.model)
         messages = (UserMessage(content=prompt),)

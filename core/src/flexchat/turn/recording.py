@@ -144,36 +144,36 @@ class ConversationRecorder:
         )
         return Journal(self.journal, self._lease, turn, run_by=self._program)
 
+    async def _acquire(self, id: str, tenant: str) -> tuple[TurnJournal, Lease, JournaledTurn]:
+        assert self.journal is not None
+        assert self._lease is not None
+        owner, lease_s = self._lease.owner, self._lease.seconds
+        return self.journal, self._lease, await self.journal.acquire(id, tenant=tenant, owner=owner, lease_s=lease_s)
+
     async def acquire(self, id: str, *, tenant: str) -> tuple[Journal, ChatRequest]:
         """Take up an interrupted turn; return its journal, and the request it began with.
 
         Raises:
             UnknownTurnError, TurnNotWaitingError, StorageError: It cannot be resumed.
         """
-        assert self.journal is not None
-        assert self._lease is not None
-        turn = await self.journal.acquire(id, tenant=tenant, owner=self._lease.owner, lease_s=self._lease.seconds)
+        store, lease, turn = await self._acquire(id, tenant)
         try:
-            _, entries = await self.journal.read(turn.id, tenant=tenant)
+            _, entries = await store.read(turn.id, tenant=tenant)
             request = request_from_json(entries[0].data["request"])
         except Exception as error:
             # The turn is ours by now. It is released with the reason, so that no one resumes it unasked.
-            await self.journal.release(turn, error=f"its steps cannot be read: {error_name(error)}")
+            await store.release(turn, error=f"its steps cannot be read: {error_name(error)}")
             raise
-        return Journal(self.journal, self._lease, turn, entries, run_by=self._program), request
+        return Journal(store, lease, turn, entries, run_by=self._program), request
 
     async def abandon(self, turn: JournaledTurn, why: str) -> None:
         """Leave an interrupted turn to a person: it no longer counts as one that can continue.
 
         Raises:
-            UnknownTurnError, TurnNotWaitingError, StorageError: As take.
+            UnknownTurnError, TurnNotWaitingError, StorageError: As acquire.
         """
-        assert self.journal is not None
-        assert self._lease is not None
-        owner, lease_s = self._lease.owner, self._lease.seconds
-        await self.journal.release(
-            await self.journal.acquire(turn.id, tenant=turn.tenant, owner=owner, lease_s=lease_s), error=why
-        )
+        store, _, acquired = await self._acquire(turn.id, turn.tenant)
+        await store.release(acquired, error=why)
 
     def close(self) -> None:
         """Renew the lease no more."""
@@ -240,22 +240,18 @@ class ConversationRecorder:
         has_slot = journal is not None and journal.has_slot
         has_to_wait = line.locked() and not has_slot
         async with contextlib.nullcontext() if has_slot else line:
-            if journal is None or self._lease is None:
-                turns = await self._histories.read(conversation, tenant=tenant)
-                _check_not_deleted(conversation, turns, line.last if has_to_wait else None)
-                yield ConversationSlot(_continued(request, turns), save)
-                return
             # Held from before the first step to after the last: a turn whose owner has no lease counts as interrupted.
-            with self._lease.hold():
+            with contextlib.nullcontext() if journal is None or self._lease is None else self._lease.hold():
                 # Interrupted turns end first: what they did comes before this message in the conversation. A resumed
                 # turn keeps its own place among them.
-                for id in () if journal.is_resumed else await journal.list_interrupted():
+                for id in () if journal is None or journal.is_resumed else await journal.list_interrupted():
                     await close(id)
-                history = await self._histories.read(conversation, tenant=tenant)
-                _check_not_deleted(conversation, history, line.last if has_to_wait else None)
-                # Turns added while this one was interrupted are left out: the replayed answers did not see them.
-                turns = journal.turns_before(history)
-                journal.record_start(request, turns)
+                turns = await self._histories.read(conversation, tenant=tenant)
+                _check_not_deleted(conversation, turns, line.last if has_to_wait else None)
+                if journal is not None:
+                    # Turns added while this one was interrupted are left out: the replayed answers did not see them.
+                    turns = journal.turns_before(turns)
+                    journal.record_start(request, turns)
                 yield ConversationSlot(_continued(request, turns), save)
             await self._forget()
 

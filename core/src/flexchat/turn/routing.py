@@ -42,7 +42,7 @@ class Router:
         self._needs = needs_of(config, stores)
         timeout_s = config.limits.phase_timeout_ms / 1000
         self._topics = TopicDetector(topic_model(config), config.topic.prompt, config.topic.max_tokens)
-        self._documents = DocumentCollector(stores, config.stores, usual_thresholds, timeout_s=timeout_s)
+        self._documents = DocumentCollector(stores, config.stores, usual_thresholds or {}, timeout_s=timeout_s)
         self._intents = IntentDetector(config.intent.choice, config.intent.detection, config.intent.max_tokens)
 
     async def route(self, turn: ActiveTurn) -> None:
@@ -65,17 +65,15 @@ class Router:
                 turn.tools = turn.parts.tools.offer_to(turn.rule[1])
             await turn.phase_log.end(turn.sink, "response matching", turn.rule, chosen["outcome"])
             return
-        await self.match(turn)
-        assert turn.rule is not None
-        turn.warnings += await turn.parts.tools.ready_for(turn.rule[1])
-        turn.tools = turn.parts.tools.offer_to(turn.rule[1])
+        index, rule, passed_over = match_response_rule(turn.profile, self.rules)
+        await self.choose(turn, index, passed_over)
+        turn.warnings += await turn.parts.tools.ready_for(rule)
+        turn.tools = turn.parts.tools.offer_to(rule)
         if turn.journal is not None:
             offered, outcome = turn.tools.list(), turn.phase_log.records[-1].outcome
-            names, sources = (
-                [tool.name for tool in offered],
-                {tool.name: tool.source for tool in offered if tool.source},
-            )
-            turn.journal.add("rule", index=turn.rule[0], outcome=outcome, tools=names, sources=sources)
+            sources = {tool.name: tool.source for tool in offered if tool.source}
+            names = [tool.name for tool in offered]
+            turn.journal.add("rule", index=index, outcome=outcome, tools=names, sources=sources)
 
     async def profile(self, turn: ActiveTurn) -> None:
         """Run phases 1 to 4. Failures become warnings in the phase's record.
@@ -87,17 +85,10 @@ class Router:
         turn.rag = await self._rag(turn, topic)
         intent = await self._intent(turn, topic)
         turn.clock.check()
-        turn.profile = _build_profile(turn.request, topic, turn.rag, intent)
-        await turn.phase_log.end(turn.sink, "profile building", turn.profile, _profile(turn.profile))
-
-    async def match(self, turn: ActiveTurn) -> None:
-        """Run phase 5.
-
-        Raises:
-            NoMatchingRuleError: No rule fits.
-        """
-        index, _, passed_over = match_response_rule(turn.profile, self.rules)
-        await self.choose(turn, index, passed_over)
+        profile = turn.profile = _build_profile(turn.request, topic, turn.rag, intent)
+        names = "rag_results", "intent", "service", "collection"
+        printable = {**{name: getattr(profile, name) for name in names}, "documents": len(profile.documents)}
+        await turn.phase_log.end(turn.sink, "profile building", profile, printable)
 
     async def choose(self, turn: ActiveTurn, index: int, passed_over: Sequence[str]) -> None:
         """End phase 5 with a rule.
@@ -217,11 +208,7 @@ def _build_profile(request: ChatRequest, topic: Topic, rag: RagResults, intent: 
 
     Source: the original's profile building; requirement C21.
     """
-    if not rag.hits:
-        return Profile(topic=topic.text, user_message=request.user_message, intent=intent)
-    hit = next((hit for hit in rag.hits if hit.category == intent), None)
-    if rag.result == "match":
-        hit = rag.hits[0]
+    hit = next((hit for hit in rag.hits if hit.category == intent or rag.result == "match"), None)
     return Profile(
         topic=topic.text,
         user_message=request.user_message,
@@ -231,16 +218,6 @@ def _build_profile(request: ChatRequest, topic: Topic, rag: RagResults, intent: 
         collection=hit.collection if hit else None,
         documents=tuple(document for hit in rag.hits for document in hit.documents),
     )
-
-
-def _profile(profile: Profile) -> Mapping[str, Any]:
-    return {
-        "rag_results": profile.rag_results,
-        "intent": profile.intent,
-        "service": profile.service,
-        "collection": profile.collection,
-        "documents": len(profile.documents),
-    }
 
 
 def _name_entry(rule: ResponseRule) -> dict[str, str]:

@@ -15,7 +15,6 @@ import attrs
 from ..domain import (
     ChatRequest,
     ChatResponse,
-    Citation,
     PhaseRecord,
     Profile,
     StreamEvent,
@@ -151,7 +150,10 @@ async def _run_phases(engine: TurnEngine, turn: ActiveTurn, save: Save | None) -
             # A turn replayed to its end is reported from here: its end is new.
             await end_replay(turn)
             await turn.sink.seam()  # a turn its reader has not seen to the end is not done
-            turn.done = turn.to_turn(response, citations=_citations(turn, response))
+            assert turn.rule is not None
+            in_prompt = bool(turn.rag.hits) and shows_documents(turn.rule[1].prompt)
+            citations = citations_of(response.content, turn.rag, in_prompt, turn.cited)
+            turn.done = turn.to_turn(response, citations=citations)
             if save is not None:
                 turn.done = await save(turn.done)
         except asyncio.CancelledError as error:
@@ -187,12 +189,6 @@ async def _generate_response(turn: ActiveTurn) -> ChatResponse:
     }
     await log_.end(turn.sink, phase, response, printable, usage=response.usage)
     return response
-
-
-def _citations(turn: ActiveTurn, response: ChatResponse) -> tuple[Citation, ...]:
-    assert turn.rule is not None
-    in_prompt = bool(turn.rag.hits) and shows_documents(turn.rule[1].prompt)
-    return citations_of(response.content, turn.rag, in_prompt, turn.cited)
 
 
 class in_turn:

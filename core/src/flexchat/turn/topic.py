@@ -47,7 +47,7 @@ VARIABLES = (
     *("currentTopic", "conversationContext", "userMessage"),
     *("current_topic", "conversation_context", "user_message"),
 )
-"""All that a topic's prompt can show."""
+"""All that a topic's prompt can show: topic so far, conversation and message, in two spellings."""
 
 _NOTHING = ("none", "general", "conversation")
 _SUMMARY = ("topic_summary", "topic", "summary")
@@ -72,18 +72,18 @@ class Topic:
     status: Literal["continuation", "new_topic"]
 
 
+@attrs.frozen
 class TopicDetector:
     """Detects topics.
 
     Args:
         choice: Who is asked; if None, the message itself is the topic.
-        prompt: Template; see PROMPT.
+        prompt: Template; None for PROMPT.
     """
 
-    def __init__(self, choice: ModelChoice | None, prompt: str | None, max_tokens: int) -> None:
-        self._choice = choice
-        self._prompt = prompt or PROMPT
-        self._max_tokens = max_tokens
+    _choice: ModelChoice | None
+    _prompt: str | None
+    _max_tokens: int
 
     async def detect(self, request: ChatRequest, prompter: Prompter, notes: PhaseNotes) -> Topic:
         """Return the topic. If the model does not answer, it is the message itself, with a warning."""
@@ -95,13 +95,8 @@ class TopicDetector:
             return Topic(message, "new_topic")
         context = "\n".join(_context_lines(request.history, current)) or "(it begins with this message)"
         notes.input = {"topic": current or None, "message": message, "llm": self._choice.llm}
-        values = {"currentTopic": current or "none", "conversationContext": context, "userMessage": message}
-        values |= {
-            "current_topic": values["currentTopic"],
-            "conversation_context": context,
-            "user_message": message,
-        }
-        prompt = fill_known(self._prompt, values)
+        values = dict(zip(VARIABLES, 2 * (current or "none", context, message), strict=True))
+        prompt = fill_known(self._prompt or PROMPT, values)
         try:
             answer = await prompter.ask(self._choice, prompt, max_tokens=self._max_tokens)
         except (FlexChatError, TimeoutError) as error:

@@ -41,16 +41,8 @@ def unfinished_response(turn: ActiveTurn) -> ChatResponse:
         messages, records = (*messages, turn.unsent_answer, *answers), [*(records or ()), *records_at_end]
     elif message is not None and (message := without_calls(message)).parts:
         messages = (*messages, message)
-    return ChatResponse(
-        content=turn.paused_text + ((message.content if message is not None else None) or ""),
-        llm=turn.target.llm,
-        model=turn.target.model or "",
-        tool_calls=None if records is None else tuple(records),
-        messages=messages,
-        usage=turn.usage,
-        rounds=tuple(turn.rounds),
-        warnings=(*turn.phase_log.warnings, *turn.warnings),
-    )
+    content = turn.paused_text + ((message.content if message is not None else None) or "")
+    return turn.to_response(content, messages, records, warnings=(*turn.phase_log.warnings, *turn.warnings))
 
 
 def message_so_far(pieces: Iterable[ChatEvent]) -> AssistantMessage:
