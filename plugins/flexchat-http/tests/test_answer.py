@@ -5,7 +5,7 @@ import json
 
 import pytest
 from flexchat.plugin import Fetched, FetchError, ToolError
-from flexchat_http.answer import check_status, path_problem, picked, value_of
+from flexchat_http.answer import check_status, path_problem, pick, value_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -171,7 +171,7 @@ DATA = {"a": {"b": [1, 2], "c": None, "d-e": 3}, "list": [{"x": 1}, {"x": 2}]}
 def test_a_part_is_picked(path, value):
     """TC-56: one hit is the value, several are a list, none is null."""
     assert path_problem(path) is None
-    assert picked(DATA, path) == value
+    assert pick(DATA, path) == value
 
 
 @pytest.mark.parametrize("path", ["a", "$.", "$[", "$.a b", "", "$[?@.a =~ /x/]"])
@@ -192,7 +192,7 @@ def test_simple_paths_mean_what_the_library_says(data, steps):
     """They are read without it, because it takes long to load."""
     dotted, bracketed = "$" + "".join(f".{s}" for s in steps), "$" + "".join(f"['{s}']" for s in steps)
 
-    assert picked(data, dotted) == picked(data, bracketed) or (not steps and bracketed == "$")
+    assert pick(data, dotted) == pick(data, bracketed) or (not steps and bracketed == "$")
 
 
 @given(

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 from flexchat.plugin import FetchRequest, ToolError
-from flexchat_http.request import build_request, merged, with_query
+from flexchat_http.request import build_request, merge_headers, with_query
 from flexchat_http.settings import HttpToolSettings
 from flexchat_sdk.http.guard import checked_url
 from hypothesis import given
@@ -144,7 +144,7 @@ def test_the_operators_headers_win():
     )
 
     assert request.headers == {"content-type": "application/vnd.api+json", "X-Tenant": "ours"}
-    assert merged({"A": "1"}, {"a": "2"}) == {"a": "2"}
+    assert merge_headers({"A": "1"}, {"a": "2"}) == {"a": "2"}
 
 
 def test_a_parameter_is_added_to_a_query():

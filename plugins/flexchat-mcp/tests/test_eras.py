@@ -5,13 +5,13 @@ import time
 
 import pytest
 from flexchat_mcp.eras import FOR_S, OldServer
-from flexchat_mcp.listing import listed
+from flexchat_mcp.listing import list_tools
 
 pytestmark = pytest.mark.anyio
 
 
 async def alive(source):
-    return len((await source.server.ask(listed)).tools)
+    return len((await source.server.ask(list_tools)).tools)
 
 
 async def test_an_old_server_that_dies_of_a_new_message_is_asked_once(source_of, folder):

@@ -69,7 +69,7 @@ def test_more_and_more_without_an_answer_is_a_flood():
     piece = b"x" * 2**20 + b"\n"
     for _ in range(30):
         list(reading.feed(piece[: 2**19]))
-        reading.answered()
+        reading.note_answer()
     for _ in range(15):
         list(reading.feed(piece))
     now = 11.0
@@ -81,11 +81,11 @@ def test_more_and_more_without_an_answer_is_a_flood():
 
 def test_nonsense_is_borne_up_to_a_point():
     reading = Lines(1_024)
-    reading.nonsense(NONSENSE_BYTES)
-    reading.understood()
-    reading.nonsense(NONSENSE_BYTES)
+    reading.note_nonsense(NONSENSE_BYTES)
+    reading.note_message()
+    reading.note_nonsense(NONSENSE_BYTES)
     with pytest.raises(FloodError, match="no messages"):
-        reading.nonsense(1)
+        reading.note_nonsense(1)
 
 
 def test_many_short_messages_are_a_flood():
@@ -94,11 +94,11 @@ def test_many_short_messages_are_a_flood():
     reading = Lines(1_024, clock=lambda: now)
     for number in range(3 * MAX_MESSAGES):
         if number % MAX_MESSAGES == 0:
-            reading.answered()
-        reading.understood()
+            reading.note_answer()
+        reading.note_message()
     now = 11.0
     list(reading.feed(b"x"))
     for _ in range(MAX_MESSAGES):
-        reading.understood()
+        reading.note_message()
     with pytest.raises(FloodError, match="20,000 messages"):
-        reading.understood()
+        reading.note_message()

@@ -5,7 +5,7 @@ import copy
 import attrs
 import pytest
 from flexchat.domain.sourced import SourcedTool
-from flexchat_mcp.listing import digest, effect_of, select_tools, sourced, unused
+from flexchat_mcp.listing import digest, effect_of, select_tools, to_sourced_tool, unused_patterns
 from flexchat_mcp.settings import McpConfig
 
 CONFIG = McpConfig(command="x")
@@ -21,7 +21,7 @@ TOOL = {
 
 
 def test_a_tool_is_plain_json_that_can_be_called():
-    tool = sourced(TOOL, CONFIG)
+    tool = to_sourced_tool(TOOL, CONFIG)
 
     assert SourcedTool.from_dict(tool.to_dict()) == tool
     assert tool.definition("fake", "w_").name == "w_get.weather"
@@ -44,7 +44,7 @@ def test_a_tool_is_plain_json_that_can_be_called():
     ],
 )
 def test_a_description_is_never_empty(given, description):
-    assert sourced({**TOOL, **given}, CONFIG).description == description
+    assert to_sourced_tool({**TOOL, **given}, CONFIG).description == description
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_effect_is_what_the_config_says(effects, effect):
 def test_the_hash_notices_every_change(change):
     """Also of what is cleaned away."""
     assert digest({**TOOL, **change}) != digest(TOOL)
-    assert sourced({**TOOL, **change}, CONFIG).digest != sourced(TOOL, CONFIG).digest
+    assert to_sourced_tool({**TOOL, **change}, CONFIG).digest != to_sourced_tool(TOOL, CONFIG).digest
 
 
 def test_the_hash_does_not_follow_order_or_bookkeeping():
@@ -96,11 +96,11 @@ def test_include_and_exclude_choose():
 
     assert [tool["name"] for tool in select_tools(tools, config)] == ["read_a"]
     assert [tool["name"] for tool in select_tools(tools, CONFIG)] == ["read_a", "read_b", "write_a"]
-    assert unused(tools, config) == ["nothing", "raed_a"]
+    assert unused_patterns(tools, config) == ["nothing", "raed_a"]
 
 
 def test_a_key_is_only_for_what_writes():
     config = attrs.evolve(CONFIG, idempotency_meta="example.com/key")
 
-    assert sourced(TOOL, config).honours_key
-    assert not sourced(TOOL, attrs.evolve(config, effects={"*": "read"})).honours_key
+    assert to_sourced_tool(TOOL, config).honours_key
+    assert not to_sourced_tool(TOOL, attrs.evolve(config, effects={"*": "read"})).honours_key

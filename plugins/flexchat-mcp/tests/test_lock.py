@@ -40,7 +40,7 @@ async def test_one_at_a_time_is_in(tmp_path):
 
     async def enter():
         nonlocal inside, most
-        async with file.alone():
+        async with file.locked():
             inside += 1
             most = max(most, inside)
             await asyncio.sleep(0)
@@ -90,7 +90,7 @@ async def test_a_program_that_is_killed_holds_it_no_longer(tmp_path, opened):
 async def test_a_program_that_does_not_end_is_said(monkeypatch):
     monkeypatch.setattr(tokens, "LOCK_S", 0.05)
     file = TokenFile("https://a.example/mcp")
-    async with file.alone():
+    async with file.locked():
         with pytest.raises(TokensError, match="another program has been renewing the tokens"):
             await file.forget()
 

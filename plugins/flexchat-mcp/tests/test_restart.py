@@ -148,7 +148,7 @@ async def test_a_restart_just_after_the_era_was_learned_leaves_no_process(source
 
     monkeypatch.setattr(OldServer, "remember", remember)
     source = source_of("handshake")
-    waiting = asyncio.ensure_future(source.server.connected())
+    waiting = asyncio.ensure_future(source.server.connect())
     await until(writing.is_set)
     await source.restart("default")
     may_go_on.set()

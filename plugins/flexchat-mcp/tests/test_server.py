@@ -7,7 +7,7 @@ import time
 import pytest
 from flexchat.plugin import ToolSourceError
 from flexchat_mcp.errors import AnswerLostError
-from flexchat_mcp.listing import listed
+from flexchat_mcp.listing import list_tools
 
 from .conftest import MODERN_FIRST, gone, until
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def alive(source):
-    return len((await source.server.ask(listed)).tools)
+    return len((await source.server.ask(list_tools)).tools)
 
 
 @pytest.mark.parametrize(("era", "version"), [("modern", "2026-07-28"), ("handshake", "2025-11-25")])

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from flexchat.plugin import ToolSourceError
-from flexchat_mcp.listing import listed
+from flexchat_mcp.listing import list_tools
 
 from .conftest import ERAS, until
 
@@ -202,12 +202,12 @@ async def test_a_list_that_changed_while_it_arrived_is_asked_for_again(source_of
     source = source_of("modern", "tell")
 
     async def list_slowly(client):
-        listing = await listed(client)
+        listing = await list_tools(client)
         if not source.told:
             await until(lambda: source.told or folder.tools(ADD, {**ADD, "name": "more"}))
         return listing
 
-    monkeypatch.setattr("flexchat_mcp.source.listed", list_slowly)
+    monkeypatch.setattr("flexchat_mcp.source.list_tools", list_slowly)
     first, second = await source.listing(), await source.listing()
 
     assert [tool["name"] for tool in first.tools] == ["add"]

@@ -1,7 +1,7 @@
 """What counts as parts of a message, however they are nested."""
 
 import pytest
-from flexchat_mcp.streams import MAX_PARTS, is_swollen
+from flexchat_mcp.streams import MAX_PARTS, has_too_many_parts
 
 MANY = [0] * MAX_PARTS
 
@@ -20,4 +20,4 @@ MANY = [0] * MAX_PARTS
     ],
 )
 def test_parts_are_counted(message, is_it):
-    assert is_swollen(message) is is_it
+    assert has_too_many_parts(message) is is_it

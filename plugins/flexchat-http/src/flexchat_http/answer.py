@@ -100,7 +100,7 @@ def check_status(answer: Fetched, mask: Any, *, key_sent: bool = False) -> None:
     )
 
 
-def picked(value: Any, path: str | None) -> Any:
+def pick(value: Any, path: str | None) -> Any:
     """Return the part of a value that a JSONPath picks: one hit is the value, several are a list, none is None.
 
     Source: requirement TC-56; RFC 9535.
@@ -113,7 +113,7 @@ def picked(value: Any, path: str | None) -> Any:
                 return None
             value = value[step]
         return value
-    hits = _compiled(path).findall(value) if isinstance(value, (dict, list)) else []
+    hits = _compile(path).findall(value) if isinstance(value, (dict, list)) else []
     return hits[0] if len(hits) == 1 else hits or None
 
 
@@ -124,14 +124,14 @@ def path_problem(path: str) -> str | None:
     from jsonpath import JSONPathError
 
     try:
-        _compiled(path)
+        _compile(path)
     except JSONPathError as error:
         return str(error.args[0]) if error.args else "it cannot be read"
     return None
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(path: str) -> Any:
+def _compile(path: str) -> Any:
     import jsonpath  # takes long to load, and most paths are simple
 
     return jsonpath.compile(path, strict=True)
@@ -147,18 +147,18 @@ def _is_text(kind: str) -> bool:
 
 def _json(answer: Fetched) -> Any:
     """Parse a body, in the charset it declares if that is its charset."""
-    text = _decoded(answer) if _charset(answer) else None
+    text = _decode(answer) if _charset(answer) else None
     return json.loads(answer.body if text is None else text.removeprefix("\ufeff"), parse_constant=_not_json)
 
 
 def _text(answer: Fetched) -> str | None:
-    text = _decoded(answer)
+    text = _decode(answer)
     if text is not None:
         return text
     return None if b"\x00" in answer.body[:1000] else answer.body.decode("utf-8", "replace")
 
 
-def _decoded(answer: Fetched) -> str | None:
+def _decode(answer: Fetched) -> str | None:
     """Decode a body by its declared charset, else UTF-8; None if it is not in that charset."""
     try:
         return answer.body.decode(_charset(answer) or "utf-8")
@@ -189,7 +189,7 @@ def _detail(answer: Fetched, mask: Any) -> str:
     elif data is not None:
         text = data
     elif "html" not in answer.headers.get("content-type", ""):
-        text = _decoded(answer) or answer.body[: 4 * MAX_DETAIL_CHARS].decode("utf-8", "replace")
+        text = _decode(answer) or answer.body[: 4 * MAX_DETAIL_CHARS].decode("utf-8", "replace")
     if text is None or text == "":
         return ""
     detail = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)

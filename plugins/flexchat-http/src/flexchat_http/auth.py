@@ -12,7 +12,7 @@ import attrs
 from flexchat.plugin import Fetcher, FetchError, FetchRequest, ToolError
 
 from .headers import name_problem
-from .request import merged, with_query
+from .request import merge_headers, with_query
 from .settings import Auth
 
 DEFAULT_LIFE_S = 300.0
@@ -28,7 +28,7 @@ _NEEDED = {
 }
 
 
-async def authorized(request: FetchRequest, auth: Auth | None, fetcher: Fetcher, timeout_s: float) -> FetchRequest:
+async def authorize(request: FetchRequest, auth: Auth | None, fetcher: Fetcher, timeout_s: float) -> FetchRequest:
     """Return a request with the service's key.
 
     Raises:
@@ -127,4 +127,4 @@ async def _new_token(auth: Auth, fetcher: Fetcher, timeout_s: float) -> tuple[st
 def _with(request: FetchRequest, name: str, value: str) -> FetchRequest:
     if not (value.isascii() and value.isprintable()):
         raise ToolError(f"the value for header {name} cannot be sent", hint=_CHECK_AUTH)
-    return attrs.evolve(request, headers=merged(request.headers, {name: value}))
+    return attrs.evolve(request, headers=merge_headers(request.headers, {name: value}))

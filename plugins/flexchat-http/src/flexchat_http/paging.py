@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit, urlunsp
 import attrs
 from flexchat.plugin import Fetched, FetchRequest, ToolError
 
-from .answer import picked
+from .answer import pick
 from .settings import Paging
 
 _LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[^\s;,=]+(?:\s*=\s*(?:\"[^\"]*\"|[^\s;,\"]*))?)*)")
@@ -23,7 +23,7 @@ def next_page(paging: Paging, request: FetchRequest, answer: Fetched, data: Any)
         ToolError: The next page is at another origin, which must not get the key.
     """
     if paging.type == "cursor":
-        cursor = picked(data, paging.cursor_path)
+        cursor = pick(data, paging.cursor_path)
         if cursor is None or cursor in ("", False, []) or not isinstance(cursor, (str, int)):
             return None
         return attrs.evolve(request, url=_with_parameter(request.url, paging.cursor_param or "cursor", str(cursor)))

@@ -29,8 +29,8 @@ def build_request(settings: HttpToolSettings, arguments: Mapping[str, Any]) -> F
 
     Source: requirements TC-50 to TC-52.
     """
-    placed = _placed(settings, arguments)
-    url = _filled(settings.url, placed["path"])
+    placed = _group(settings, arguments)
+    url = _fill_url(settings.url, placed["path"])
     query = [pair for name, value in placed["query"].items() for pair in _pairs(name, value)]
     if query:
         url += ("&" if urlsplit(url).query else "?") + urlencode(query, quote_via=quote)
@@ -42,13 +42,13 @@ def build_request(settings: HttpToolSettings, arguments: Mapping[str, Any]) -> F
     return FetchRequest(
         method=settings.method,
         url=url,
-        headers=merged({"Content-Type": content_type} if content_type else {}, headers, settings.headers),
+        headers=merge_headers({"Content-Type": content_type} if content_type else {}, headers, settings.headers),
         body=body,
         domains=settings.domains,
     )
 
 
-def merged(*several: Mapping[str, str]) -> dict[str, str]:
+def merge_headers(*several: Mapping[str, str]) -> dict[str, str]:
     """Return headers of several sources; of one name in any case, the last one counts: the operator's."""
     by_name: dict[str, tuple[str, str]] = {}
     for headers in several:
@@ -89,7 +89,7 @@ def place_of(target: str, method: str) -> tuple[str, str]:
     place, mark, name = target.partition(":")
     if mark and place in PLACES:
         return place, name
-    return ("query" if _asks_by_query(method) else "body"), target
+    return ("query" if _is_query_method(method) else "body"), target
 
 
 def destination_of(settings: HttpToolSettings, name: str) -> tuple[str, str] | None:
@@ -101,14 +101,14 @@ def destination_of(settings: HttpToolSettings, name: str) -> tuple[str, str] | N
         return ("path" if their in in_url and ":" not in target else place), their
     if name in in_url:
         return "path", name
-    return None if settings.params_mapping else ("query" if _asks_by_query(settings.method) else "body", name)
+    return None if settings.params_mapping else ("query" if _is_query_method(settings.method) else "body", name)
 
 
-def _asks_by_query(method: str) -> bool:
+def _is_query_method(method: str) -> bool:
     return method in ("GET", "HEAD", "DELETE", "OPTIONS")
 
 
-def _placed(settings: HttpToolSettings, arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _group(settings: HttpToolSettings, arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Group the arguments by location, under the API's names."""
     placed: dict[str, dict[str, Any]] = {place: {} for place in PLACES}
     for name, value in arguments.items():
@@ -131,7 +131,7 @@ def _set_path(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
     body[path[-1]] = value
 
 
-def _filled(url: str, values: Mapping[str, Any]) -> str:
+def _fill_url(url: str, values: Mapping[str, Any]) -> str:
     """Fill the URL's placeholders, encoding each value for its part of the URL."""
     parts = urlsplit(url)
 
@@ -185,7 +185,7 @@ def _cookie(name: str, value: Any) -> str:
 
 def _body(settings: HttpToolSettings, values: Mapping[str, Any]) -> tuple[bytes, str]:
     """Return the body and its content type; both empty for none."""
-    if not values and (_asks_by_query(settings.method) or settings.body != "json"):
+    if not values and (_is_query_method(settings.method) or settings.body != "json"):
         return b"", ""
     if settings.body == "json":
         return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode(), _CONTENT_TYPES["json"]

@@ -11,8 +11,8 @@ from flexchat.plugin import Fetched, FetchRequest, ToolContext
 from flexchat_sdk import TimeLeft
 
 from .answer import check_status
-from .auth import authorized, secrets_of
-from .request import merged
+from .auth import authorize, secrets_of
+from .request import merge_headers
 from .settings import TIMEOUT_MS, Auth
 
 _MARGIN = 0.95
@@ -41,25 +41,25 @@ class Sending:
             FetchError: There was no answer, or the service refused or failed.
         """
         time_left = TimeLeft((context.tool.timeout_ms or TIMEOUT_MS) / 1000 * _MARGIN)
-        request, key_sent = self._addressed(request, context)
+        request, key_sent = self._add_headers(request, context)
         with context.preparing():
-            ready = await authorized(request, self.auth, context.fetcher, time_left() or 0.0)
-        answer = await self._fetched(ready, context, time_left)
+            ready = await authorize(request, self.auth, context.fetcher, time_left() or 0.0)
+        answer = await self._fetch(ready, context, time_left)
         if answer.status == 401 and self.auth is not None and self.auth.type == "oauth2":
             self.auth.issued.value = ""  # withdrawn before its time; a request refused for its key has done nothing
             with context.preparing():
-                ready = await authorized(request, self.auth, context.fetcher, time_left() or 0.0)
-            answer = await self._fetched(ready, context, time_left)
+                ready = await authorize(request, self.auth, context.fetcher, time_left() or 0.0)
+            answer = await self._fetch(ready, context, time_left)
         check_status(answer, Mask([*self.secrets, *secrets_of(self.auth)]), key_sent=key_sent)
         return answer
 
-    async def _fetched(self, ready: FetchRequest, context: ToolContext, time_left: TimeLeft) -> Fetched:
+    async def _fetch(self, ready: FetchRequest, context: ToolContext, time_left: TimeLeft) -> Fetched:
         ready = attrs.evolve(ready, secrets=(*self.secrets, *secrets_of(self.auth)))
         return await context.fetcher.fetch(
             ready, timeout_s=time_left() or 0.0, max_bytes=self.max_bytes, is_repeat=context.attempt > 1
         )
 
-    def _addressed(self, request: FetchRequest, context: ToolContext) -> tuple[FetchRequest, bool]:
+    def _add_headers(self, request: FetchRequest, context: ToolContext) -> tuple[FetchRequest, bool]:
         added: dict[str, str] = {}
         key = context.key if self.key_header is not None else None
         if self.key_header is not None and key is not None:
@@ -67,7 +67,7 @@ class Sending:
         if self.traceparent:
             added["traceparent"] = _traceparent(context)
         repeatable = request.is_safe or context.tool.effect != "write" or key is not None
-        headers: Mapping[str, str] = merged(request.headers, added) if added else request.headers
+        headers: Mapping[str, str] = merge_headers(request.headers, added) if added else request.headers
         return attrs.evolve(request, headers=headers, repeatable=repeatable), key is not None
 
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 from flexchat.host import SchemaEngine, UncheckedError, limited_work, schema_problems, sentence
 from flexchat.plugin import FetchError, ToolContext, ToolDefinition, ToolHandler
 
-from .answer import path_problem, picked, value_of
+from .answer import path_problem, pick, value_of
 from .auth import auth_problem
 from .headers import SECRET_HEADER, headers_problem, name_problem
 from .paging import next_page
@@ -38,7 +38,7 @@ async def run(settings: HttpToolSettings, params: Mapping[str, Any], context: To
     answer = await sending.send(request, context)
     is_write = context.tool.effect == "write"
     return _fitting(
-        settings, picked(value_of(answer, reading=settings.result, is_write=is_write), settings.response_path), context
+        settings, pick(value_of(answer, reading=settings.result, is_write=is_write), settings.response_path), context
     )
 
 
@@ -51,7 +51,7 @@ async def _all_pages(settings: HttpToolSettings, request: Any, sending: Sending,
         answer = await sending.send(page, context)
         size += len(answer.body)
         data = value_of(answer, reading=settings.result)
-        picked_items = picked(data, settings.response_path)
+        picked_items = pick(data, settings.response_path)
         items += picked_items if isinstance(picked_items, list) else [] if picked_items is None else [picked_items]
         following = next_page(settings.paging, request, answer, data)
         if following is None:
@@ -161,7 +161,7 @@ def _mapping_problem(settings: HttpToolSettings, tool: ToolDefinition) -> str | 
 def _collision(settings: HttpToolSettings, tool: ToolDefinition) -> str | None:
     """Return which two values would be sent under one name, so that one of them would be lost."""
     owners: dict[tuple[str, str], str] = {}
-    for place, name, source in _sent(settings, tool):
+    for place, name, source in _destinations(settings, tool):
         key = (place, name.lower() if place == "header" else name)
         if key in owners:
             where = "part of the path" if place == "path" else f"{place} value" if place != "header" else "header"
@@ -175,7 +175,7 @@ def _collision(settings: HttpToolSettings, tool: ToolDefinition) -> str | None:
     return None
 
 
-def _sent(settings: HttpToolSettings, tool: ToolDefinition) -> Iterator[tuple[str, str, str]]:
+def _destinations(settings: HttpToolSettings, tool: ToolDefinition) -> Iterator[tuple[str, str, str]]:
     """Yield location, name and source of each value of a request."""
     for name in settings.headers:
         yield "header", name, f"headers.{name}"

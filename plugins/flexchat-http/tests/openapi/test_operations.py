@@ -4,7 +4,7 @@ import re
 
 import pytest
 from flexchat_http.openapi.errors import DocumentError
-from flexchat_http.openapi.operations import check_version, fits, operations_of, selected
+from flexchat_http.openapi.operations import check_version, fits, operations_of, select_operations
 from hypothesis import given
 from hypothesis import strategies as st
 from openapi_documents import document, library
@@ -58,7 +58,7 @@ def test_selectors_choose_by_id_tag_method_path_and_prefix(selector, chosen):
 
 
 def test_exclude_wins_and_selectors_that_fit_nothing_are_told():
-    chosen, unused = selected(operations_of(library(PETS))[0], ["GET", "nobody"], ["/store/*", "tag:none"])
+    chosen, unused = select_operations(operations_of(library(PETS))[0], ["GET", "nobody"], ["/store/*", "tag:none"])
 
     assert [each.name for each in chosen] == ["listPets", "get_pets_id"]
     assert unused == ["nobody", "tag:none"]

@@ -186,7 +186,7 @@ class _Call:
 
         def give_up() -> None:
             """Cancel it at the server, unless another process has taken the call over: the task is that one's."""
-            source.server.tell(lambda client: cancel(client, task), after=lambda: context.remember(task.handle))
+            source.server.notify(lambda client: cancel(client, task), after=lambda: context.remember(task.handle))
 
         try:
             # The handle is stored before the first poll: after a kill, the task is found, and not called again.

@@ -40,7 +40,7 @@ from .grant import Person
 from .process import IS_POSIX, ServerProcess
 from .questions import Answer
 from .settings import MODERN, TENANT_VARIABLE, McpConfig
-from .streams import repaired
+from .streams import repair_streams
 from .tasks import RELATED_TASK, Task, TasksExtension
 
 log = logging.getLogger(__name__)
@@ -136,10 +136,10 @@ class Connection:
         # task owns the client from its start to its end, and this caller only waits for a future.
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Not in the turn that happens to need it: it belongs to all of them.
-        self._owner = asyncio.get_running_loop().create_task(self._own(era, opened), context=contextvars.Context())
+        self._owner = asyncio.get_running_loop().create_task(self._run(era, opened), context=contextvars.Context())
         limit_s = self._config.start_ms / 1000
         try:
-            # The shield keeps the future usable: _own must still be able to resolve it after this caller has left.
+            # The shield keeps the future usable: _run must still be able to resolve it after this caller has left.
             async with asyncio.timeout(limit_s):
                 await asyncio.shield(opened)
         except TimeoutError:
@@ -239,11 +239,11 @@ class Connection:
         is_unusable = error.code == REFUSED and self._client is None
         return ServerUnusableError(error.message) if is_unusable else error
 
-    async def _own(self, era: str, opened: asyncio.Future[None]) -> None:
+    async def _run(self, era: str, opened: asyncio.Future[None]) -> None:
         is_refusal, status = False, None
         try:
             async with contextlib.AsyncExitStack() as stack:
-                transport = repaired(await self._transport(stack), lambda: self.version)
+                transport = repair_streams(await self._transport(stack), lambda: self.version)
                 client = Client(
                     transport,
                     mode=era,
@@ -267,7 +267,7 @@ class Connection:
         except BaseException as error:  # noqa: BLE001  the SDK raises groups of anything
             if self.process is not None:
                 # Exit code and last words arrive a moment after the end of stdout, and belong into the reason.
-                await self.process.settled()
+                await self.process.wait_settled()
             self._end(self._describe_error(error))
             is_refusal, status = "exit code" in self.why or _is_refusal(error), _status(error)
         finally:
@@ -326,7 +326,7 @@ class Connection:
     def _task_changed(self, id: str) -> None:
         for call in self._calls:
             if call.task is not None and call.task.id == id:
-                call.task.stir()
+                call.task.poll_soon()
 
     async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -352,9 +352,9 @@ class Connection:
         if isinstance(error, ValidationError):
             return "it answered something that is not MCP"
         if self._config.url is not None:
-            from .http import answered
+            from .http import describe_status
 
-            if text := answered(error):
+            if text := describe_status(error):
                 return self._mask(text)
         return self._mask(f"{type(error).__name__}: {error}")
 

@@ -65,7 +65,7 @@ class Grant(OAuthClientProvider):
         self._authority = Authority(url)
         self._seen: tuple[int, ...] | None = None
         self._renewing: asyncio.Task[None] | None = None
-        self._came_back: AuthorizationCodeResult | None = None
+        self._redirect: AuthorizationCodeResult | None = None
         metadata = _ClientMetadata(
             client_name="FlexChat",
             software_id="flexchat",
@@ -74,8 +74,8 @@ class Grant(OAuthClientProvider):
         )
         metadata.always(auth.scope)
         super().__init__(url, metadata, _Storage(self), client_metadata_url=auth.client_metadata_url)
-        self.context.redirect_handler = self._go
-        self.context.callback_handler = self._return
+        self.context.redirect_handler = self._open_page
+        self.context.callback_handler = self._take_redirect
 
     @property
     def access_token(self) -> str | None:
@@ -89,7 +89,7 @@ class Grant(OAuthClientProvider):
         Raises:
             AuthorityError: As renew.
         """
-        await self._look_at_file()
+        await self._reload()
         tokens = self.context.current_tokens
         if tokens is not None and self.access_token is None:
             await self.renew(tokens.access_token, send)
@@ -133,7 +133,7 @@ class Grant(OAuthClientProvider):
         context.token_expiry_time = None  # else the SDK renews it, alone or not
         scopes, client = set((extract_scope_from_www_auth(refused) or "").split()), context.client_info
         if client is not None and client.scope is not None and not scopes <= set(client.scope.split()):
-            context.client_info = self._registered()  # it may only ask for what it was registered with
+            context.client_info = self._configured_client()  # it may only ask for what it was registered with
         # The SDK's flow is driven by hand: its requests to the authorization server go through the guard, and the
         # refused request is not sent by it.
         async with contextlib.aclosing(self.async_auth_flow(request)) as flow:
@@ -149,15 +149,15 @@ class Grant(OAuthClientProvider):
 
     async def _renew(self, stale: str, send: Send) -> None:
         # The lock excludes other programs; the file is read again inside it, since another may have renewed the token.
-        async with self._file.alone():
-            await self._look_at_file()
+        async with self._file.locked():
+            await self._reload()
             context = self.context
             if self.access_token not in (None, stale) or not context.can_refresh_token():
                 return
             response = await self._authority.ask(await self._refresh_token(), send)
             refusal = Refusal.of(response)
             if response.status_code == 200 and not refusal.code:
-                await self._keep(token_in(response))
+                await self._store(token_in(response))
                 return
             is_unknown_client = refusal.code == "invalid_client"
             # Tokens are discarded only after a final refusal: an outage must not sign the user out.
@@ -166,9 +166,9 @@ class Grant(OAuthClientProvider):
             context.clear_tokens()
             if is_unknown_client:
                 context.client_info = None  # it registers again
-            await self._keep(None)
+            await self._store(None)
 
-    async def _look_at_file(self) -> None:
+    async def _reload(self) -> None:
         """Take over what another program has written meanwhile."""
         state = self._file.state
         if state == self._seen:
@@ -183,12 +183,12 @@ class Grant(OAuthClientProvider):
         expires_at, issuer = data.get("expires_at"), data.get("issuer")
         context.token_expiry_time = expires_at if isinstance(expires_at, (int, float)) else None
         context.auth_server_url = issuer if isinstance(issuer, str) else None
-        if (registered := self._registered()) is not None:
+        if (registered := self._configured_client()) is not None:
             if context.client_info is not None and context.client_info.client_id != registered.client_id:
                 context.clear_tokens()  # they were given to another client
             context.client_info = registered
 
-    async def _keep(self, token: OAuthToken | None) -> None:
+    async def _store(self, token: OAuthToken | None) -> None:
         """Write down what is known, with a token that has just come."""
         context, before = self.context, self.context.current_tokens
         if token is not None:
@@ -211,7 +211,7 @@ class Grant(OAuthClientProvider):
         self._seen = self._file.state
 
     async def _initialize(self) -> None:
-        self._initialized = True  # _look_at_file has done it
+        self._initialized = True  # _reload has done it
 
     async def _perform_authorization(self) -> httpx2.Request:
         server = self.context.oauth_metadata
@@ -226,10 +226,10 @@ class Grant(OAuthClientProvider):
         token = token_in(response)
         token.scope = token.scope or self.context.client_metadata.scope
         self.context.clear_tokens()
-        async with self._file.alone():
-            await self._keep(token)
+        async with self._file.locked():
+            await self._store(token)
 
-    async def _go(self, url: str) -> None:
+    async def _open_page(self, url: str) -> None:
         if self._person is None:
             raise OAuthFlowError("nobody can sign in here")
         server = self.context.oauth_metadata
@@ -237,13 +237,13 @@ class Grant(OAuthClientProvider):
         if "?" in page:  # RFC 6749, section 3.1: what is there stays there
             url = f"{page}&{url.removeprefix(f'{page}?')}"
         self._authority.check_address(url)
-        self._came_back = await self._person.sign_in(url)
+        self._redirect = await self._person.sign_in(url)
 
-    async def _return(self) -> AuthorizationCodeResult:
-        assert self._came_back is not None, "_go comes first"
-        return self._came_back
+    async def _take_redirect(self) -> AuthorizationCodeResult:
+        assert self._redirect is not None, "_open_page comes first"
+        return self._redirect
 
-    def _registered(self) -> OAuthClientInformationFull | None:
+    def _configured_client(self) -> OAuthClientInformationFull | None:
         """Return the client that the config names, which was registered by hand."""
         auth = self._auth
         if auth.client_id is None:

@@ -93,7 +93,7 @@ async def _streamable(url: str, client: httpx2.AsyncClient, max_bytes: int) -> A
         yield streams
 
 
-def answered(error: BaseException) -> str:
+def describe_status(error: BaseException) -> str:
     """Return the text of an answer that the SDK takes for the end of a connection; empty for another error."""
     if not isinstance(error, httpx2.HTTPStatusError):
         return ""
@@ -158,7 +158,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                     raise ServerUnusableError(_WRONG_TOKEN if "authorization" in request.headers else _NO_TOKEN)
             if response.status_code == 404 and request.method == "POST" and "mcp-session-id" in request.headers:
                 await response.aclose()
-                return _failed(request, NO_SESSION, SessionGoneError("it no longer knows the session"))
+                return _error_response(request, NO_SESSION, SessionGoneError("it no longer knows the session"))
             # A broken server may have done what a call asked: see below.
             is_call = _request_message(request).get("method") == "tools/call"
             is_clear = response.status_code < 500 or not is_call
@@ -169,13 +169,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 raise _UnclearError(f"it answered with HTTP {response.status_code} ({_kind(response) or 'no type'})")
             return response
         except FetchError as error:
-            return _failed(request, LOST if error.may_have_arrived else NOT_SENT, error)
+            return _error_response(request, LOST if error.may_have_arrived else NOT_SENT, error)
         except (ServerUnusableError, TokensError) as error:
-            return _failed(request, UNUSABLE, error)
+            return _error_response(request, UNUSABLE, error)
         except _TooLargeError as error:
-            return _failed(request, TOO_LARGE, error)
+            return _error_response(request, TOO_LARGE, error)
         except _UnclearError as error:
-            return _failed(request, UNCLEAR, error)
+            return _error_response(request, UNCLEAR, error)
 
     async def _refused(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Answer with status, address and remedy, of which the SDK keeps none."""
@@ -191,7 +191,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         where = str(request.url.copy_with(query=None, fragment=None, username="", password=""))
         parts = [f"{where} answered HTTP {status} {response.reason_phrase}".rstrip(), clean_text(body), remedy]
         error = ServerUnusableError("; ".join(part for part in parts if part))
-        return _failed(request, REFUSED, error, status)
+        return _error_response(request, REFUSED, error, status)
 
     async def aclose(self) -> None:
         """Wait for a token that is just being renewed."""
@@ -281,7 +281,7 @@ def _request_message(request: httpx2.Request) -> Mapping[str, Any]:
     return message if isinstance(message, dict) else {}
 
 
-def _failed(request: httpx2.Request, code: int, error: Exception, status: int = 502) -> httpx2.Response:
+def _error_response(request: httpx2.Request, code: int, error: Exception, status: int = 502) -> httpx2.Response:
     """Create the answer that the SDK passes on to the caller."""
     # With the request's id, the SDK routes it to one caller. A raised error would end its task group, and with it the
     # requests of all other callers.

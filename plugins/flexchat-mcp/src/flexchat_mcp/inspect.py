@@ -101,7 +101,7 @@ def findings(tools: Iterable[Mapping[str, Any]], *, others: Mapping[str, Iterabl
         if look in looks and looks[look] != name:
             results.append(Finding(tool=name, place="name", what=f"looks like '{looks[look]}' of the same server"))
         looks.setdefault(look, name)
-        results += [Finding(tool=name, place="name", what=what) for what in _imitated(name, look, foreign)]
+        results += [Finding(tool=name, place="name", what=what) for what in _find_imitated(name, look, foreign)]
     return results
 
 
@@ -149,7 +149,7 @@ def _of_text(place: str, text: str) -> Iterator[str]:
     plain = " ".join(unicodedata.normalize("NFKC", remove_hidden(text)).split())[:_MAX_READ]
     look = plain.translate(_LOOK_ALIKES)
     for pattern, why in _ORDERS:
-        match = _ordered(pattern, plain, why) or _ordered(pattern, look, why)
+        match = _find_order(pattern, plain, why) or _find_order(pattern, look, why)
         if match is not None:
             yield f"{why}: “{_short(match[0])}”"
     if _LONG_CODE.search(plain):
@@ -162,7 +162,7 @@ def _of_text(place: str, text: str) -> Iterator[str]:
         yield f"is {len(text):,} characters long"
 
 
-def _ordered(pattern: re.Pattern[str], text: str, why: str) -> re.Match[str] | None:
+def _find_order(pattern: re.Pattern[str], text: str, why: str) -> re.Match[str] | None:
     """Return the first match that is no prohibition: "do not include API keys" asks for none."""
     match = pattern.search(text)
     if why in _MAY_BE_FORBIDDEN:
@@ -171,7 +171,7 @@ def _ordered(pattern: re.Pattern[str], text: str, why: str) -> re.Match[str] | N
     return match
 
 
-def _imitated(name: str, look: str, others: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+def _find_imitated(name: str, look: str, others: Iterable[tuple[str, str, str]]) -> Iterator[str]:
     for owner, other, others_look in others:
         if other == name:
             yield f"is also the name of a tool of '{owner}': give the server a prefix"

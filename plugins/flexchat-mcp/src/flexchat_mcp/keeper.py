@@ -30,7 +30,7 @@ def main(alive: int, command: list[str]) -> int:
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     for caught in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(caught, lambda *_: None)  # not SIG_IGN, which the command would inherit
-    child = started(command)
+    child = start_command(command)
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)  # so that the pipes end with the command
@@ -41,7 +41,7 @@ def main(alive: int, command: list[str]) -> int:
         # Before the socket: if both are ready, the exit code of a command that ended by itself is reported.
         if wake in ready:
             os.read(wake, 512)
-            code = reaped(child)
+            code = reap(child)
         if alive in ready and code is None:
             break
     # Also after the command's own end: what it has started may go on without it.
@@ -55,7 +55,7 @@ def prepare() -> None:
     prctl(1, signal.SIGCONT)  # PR_SET_PDEATHSIG: this process may be stopped (SIGSTOP)
 
 
-def started(command: list[str]) -> int:
+def start_command(command: list[str]) -> int:
     """Start the command, and return its id. On Linux it dies with the keeper, even if the starter is killed as well.
 
     If it cannot be started, its exit code is 127, and its stderr gives the reason.
@@ -86,7 +86,7 @@ def prctl(option: int, value: int) -> None:
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def reaped(child: int) -> int | None:
+def reap(child: int) -> int | None:
     """Collect processes that have ended; return the command's exit code if it is among them."""
     exit_code = None
     with contextlib.suppress(ChildProcessError):
@@ -108,7 +108,7 @@ def end_all() -> None:
         send(pid, signal.SIGTERM)
     until = time.monotonic() + TERM_S
     while time.monotonic() < until:
-        reaped(0)
+        reap(0)
         if not children():
             return
         time.sleep(0.01)
@@ -116,7 +116,7 @@ def end_all() -> None:
         for pid in remaining:
             send(pid, signal.SIGKILL)
         time.sleep(0.005)
-        reaped(0)
+        reap(0)
     if sys.platform != "linux":
         os.killpg(0, signal.SIGKILL)
 

@@ -72,11 +72,11 @@ class Lines:
                 yield message
         self._keep(rest)
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Note that an answer was among it."""
         self._nonsense, self._unasked, self._messages, self._since = 0, 0, 0, self._clock()
 
-    def understood(self) -> None:
+    def note_message(self) -> None:
         """Note that a line was a message.
 
         Raises:
@@ -87,7 +87,7 @@ class Lines:
         if self._messages > MAX_MESSAGES:
             raise FloodError(f"it sent more than {MAX_MESSAGES:,} messages in {WINDOW_S:g} s without an answer")
 
-    def nonsense(self, size: int) -> None:
+    def note_nonsense(self, size: int) -> None:
         """Note that a line was none.
 
         Raises:

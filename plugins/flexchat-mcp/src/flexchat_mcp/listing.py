@@ -57,7 +57,7 @@ class Listing:
         return {tool["name"]: digest(tool) for tool in self.tools}
 
 
-async def listed(client: Client) -> Listing:
+async def list_tools(client: Client) -> Listing:
     """Ask for all pages.
 
     Raises:
@@ -139,7 +139,9 @@ def select_tools(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[
 def remarks(listing: Listing, config: McpConfig) -> list[str]:
     """List the settings without effect, given the tools that a server lists, one sentence each."""
     names = [tool["name"] for tool in listing.tools]
-    notes = [f"'{pattern}' fits no tool{did_you_mean(pattern, names)}" for pattern in unused(listing.tools, config)]
+    notes = [
+        f"'{pattern}' fits no tool{did_you_mean(pattern, names)}" for pattern in unused_patterns(listing.tools, config)
+    ]
     if config.resources and not listing.has_resources:
         notes.append("resources = true has no effect: it has no resources")
     for tool in listing.tools:
@@ -156,14 +158,14 @@ def _output_problem(tool: Mapping[str, Any]) -> str | None:
     return problems[0] if problems else None
 
 
-def unused(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[str]:
+def unused_patterns(tools: Sequence[Mapping[str, Any]], config: McpConfig) -> list[str]:
     """Return the patterns of the config that fit no tool."""
     names = [tool["name"] for tool in tools]
     patterns = dict.fromkeys([*config.include, *config.exclude, *(key for key in config.effects if key not in _HINTS)])
     return [pattern for pattern in patterns if not fnmatch.filter(names, pattern)]
 
 
-def sourced(tool: Mapping[str, Any], config: McpConfig) -> SourcedTool:
+def to_sourced_tool(tool: Mapping[str, Any], config: McpConfig) -> SourcedTool:
     """Convert a listed tool for its source; core removes invisible characters from description and parameters."""
     title = tool.get("title") or tool.get("annotations", {}).get("title")
     settings: dict[str, Any] = {"tool": tool["name"], "hash": digest(tool)}

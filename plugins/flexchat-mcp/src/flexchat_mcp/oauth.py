@@ -51,7 +51,7 @@ class SignIn:
         grant = self._grant
         with self._renewing():
             used = await grant.token(send)
-        response = await _sent(request, used, send)
+        response = await _send_signed(request, used, send)
         # A 401 for a token means that it was revoked or has expired early. The person is asked only when a renewed one
         # is refused as well.
         for _ in range(_RENEWALS):
@@ -62,7 +62,7 @@ class SignIn:
                     break
             await response.aclose()
             used = grant.access_token
-            response = await _sent(request, used, send)
+            response = await _send_signed(request, used, send)
         granted: list[str] = []
         while wish := _wish(response):
             await response.aclose()
@@ -78,7 +78,7 @@ class SignIn:
                 if grant.access_token == used:  # otherwise another request has just signed in
                     await self._sign_in(request, response, send)
             used = grant.access_token
-            response = await _sent(request, used, send)
+            response = await _send_signed(request, used, send)
         return response
 
     async def aclose(self) -> None:
@@ -114,7 +114,7 @@ def _reason(error: Exception) -> str:
     return str(error).partition("\n")[0][:_MAX_REASON_CHARS] or type(error).__name__
 
 
-async def _sent(request: httpx2.Request, token: str | None, send: Send) -> httpx2.Response:
+async def _send_signed(request: httpx2.Request, token: str | None, send: Send) -> httpx2.Response:
     if token is not None:
         request.headers["Authorization"] = f"Bearer {token}"
     return await send(request)

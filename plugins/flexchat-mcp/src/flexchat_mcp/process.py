@@ -104,7 +104,7 @@ class ServerProcess:
             reason = f"it was ended by signal {signal.Signals(number).name if is_named else number}"
         return f"{reason}; its last words: {self.stderr[-1]}" if self.stderr else reason
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Wait until it has ended and its stderr was read, for a moment."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.5):
@@ -124,13 +124,13 @@ class ServerProcess:
         if process.stdin is not None:
             # First the polite way: a stdio server is expected to exit when its stdin closes.
             process.stdin.close()
-        await self._ended_within(STDIN_S)
-        self._let_go()
-        await self._ended_within(KEEPER_S)
+        await self._wait_for_end(STDIN_S)
+        self._release()
+        await self._wait_for_end(KEEPER_S)
         if process.returncode is None or self._reading.done() is False:
             with contextlib.suppress(OSError):  # usually no process is left
                 os.killpg(process.pid, signal.SIGKILL)
-        await self._ended_within(0.3)
+        await self._wait_for_end(0.3)
         self._reading.cancel()
         transport = getattr(process, "_transport", None)  # otherwise its pipes warn when they are collected
         if transport is not None:
@@ -138,11 +138,11 @@ class ServerProcess:
 
     def _keeper_has_ended(self) -> None:
         # Usually the command ended first. If the keeper was killed, its command would go on without this.
-        self._let_go()
+        self._release()
         with contextlib.suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Tell the keeper to end everything, if it is there."""
         if self._alive.fileno() >= 0:
             with contextlib.suppress(OSError):
@@ -150,7 +150,7 @@ class ServerProcess:
             asyncio.get_running_loop().remove_reader(self._alive)
             self._alive.close()
 
-    async def _ended_within(self, seconds: float) -> None:
+    async def _wait_for_end(self, seconds: float) -> None:
         # Not process.wait() alone: it also waits for pipes that a survivor may hold.
         until = asyncio.get_running_loop().time() + seconds
         while self.process.returncode is None and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110

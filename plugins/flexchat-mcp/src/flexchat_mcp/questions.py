@@ -28,7 +28,7 @@ def schema_of(question: types.ElicitRequestParams) -> dict[str, Any] | None:
     )
 
 
-async def answered(
+async def answer_questions(
     required: Mapping[str, Any], answer: Answer | None
 ) -> tuple[types.InputResponses | None, str | None]:
     """Ask the person a result's questions; return the answers and the state with which the call is repeated.

@@ -33,7 +33,7 @@ def _value(result: Mapping[str, Any], texts: Sequence[str], output: Mapping[str,
     if "structuredContent" not in result:
         return "\n".join(texts)
     structured = result["structuredContent"]
-    plain = _unwrapped(structured, output)
+    plain = _unwrap(structured, output)
     more = _beyond(texts, structured, plain)
     return {"text": "\n".join(more), "structured": plain} if more else plain
 
@@ -87,7 +87,7 @@ def _read(block: Mapping[str, Any]) -> str | MediaPart | None:
     return json.dumps(block, ensure_ascii=False)
 
 
-def _unwrapped(structured: Any, output: Mapping[str, Any] | None) -> Any:
+def _unwrap(structured: Any, output: Mapping[str, Any] | None) -> Any:
     """Unwrap a value that an SDK's server has put into {"result": …}, because only objects were allowed."""
     properties = (output or {}).get("properties")
     if not isinstance(structured, Mapping) or not isinstance(properties, Mapping):

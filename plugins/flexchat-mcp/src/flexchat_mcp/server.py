@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Kind = TypeVar("Kind")
-_TELLING_S = 2.0
+_BACKGROUND_S = 2.0
 WINDOW_S = 60.0
 """How long an end of the server counts against its restarts."""
 _OF_OLD_SERVERS = (400, 404, 405)
@@ -69,7 +69,7 @@ class Server:
         self._idle: asyncio.TimerHandle | None = None
         self._used_at = 0.0
         self._closing: set[asyncio.Task[None]] = set()
-        self._telling: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._dropped: set[Connection] = set()
         self._ends: collections.deque[float] = collections.deque(maxlen=1_000)
         self._version = self._since = self._trouble = ""
@@ -119,7 +119,7 @@ class Server:
         """
         is_again = False
         while True:
-            connection = await self.connected()
+            connection = await self.connect()
             try:
                 return await connection.ask(request, is_call=is_call, answer=answer, whose=whose, task=task)
             except AnswerLostError as lost:
@@ -131,12 +131,12 @@ class Server:
                 is_again = True
             except asyncio.CancelledError:
                 # A timeout cancels the request. The probe runs in the background: it must not delay this.
-                self._doubt(connection)
+                self._start_probe(connection)
                 raise
             finally:
-                self._rest(connection)
+                self._schedule_retirement(connection)
 
-    def tell(
+    def notify(
         self, request: Callable[[Client], Awaitable[Any]], *, after: Callable[[], Awaitable[Any]] | None = None
     ) -> None:
         """Send a request in the background, once, and discard its answer.
@@ -145,9 +145,9 @@ class Server:
             after: Awaited first; if it fails, nothing is sent.
         """
 
-        async def send_in_background() -> None:
+        async def send() -> None:
             try:
-                async with asyncio.timeout(_TELLING_S):
+                async with asyncio.timeout(_BACKGROUND_S):
                     if after is not None:
                         await after()
                     await self.ask(request, is_call=False)
@@ -155,11 +155,11 @@ class Server:
                 log.info("MCP server '%s': %s", self.name, self.mask(str(error)))
 
         # The set holds the only strong reference: asyncio itself keeps tasks weakly, and they could be collected.
-        task = asyncio.get_running_loop().create_task(send_in_background())
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        task = asyncio.get_running_loop().create_task(send())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
-    async def connected(self) -> Connection:
+    async def connect(self) -> Connection:
         """Return the open connection, opening one if there is none.
 
         Raises:
@@ -211,8 +211,8 @@ class Server:
     async def aclose(self) -> None:
         """End it permanently, with all processes it has started, once pending notifications are sent."""
         # Before the flag: cancellations of tasks at the server would otherwise be refused as "it is closed".
-        if self._telling:
-            await asyncio.wait(self._telling, timeout=_TELLING_S)
+        if self._background:
+            await asyncio.wait(self._background, timeout=_BACKGROUND_S)
         self._is_closed = True
         if self._idle is not None:
             self._idle.cancel()
@@ -245,7 +245,7 @@ class Server:
         self.connections += 1
         if self.connections > 1:
             self._context.changed()  # it may be another version of itself
-        self._rest(connection)
+        self._schedule_retirement(connection)
         return connection
 
     async def _try_eras(self) -> Connection:
@@ -351,7 +351,7 @@ class Server:
         if not task.cancelled():
             task.exception()  # its callers have received it
 
-    def _doubt(self, connection: Connection) -> None:
+    def _start_probe(self, connection: Connection) -> None:
         """Check whether a server that did not answer in time is alive, unless it still serves another call."""
         if connection.working or connection.has_ended or self._probing is not None or self.config.url is not None:
             return
@@ -364,7 +364,7 @@ class Server:
         finally:
             self._probing = None
 
-    def _rest(self, connection: Connection) -> None:
+    def _schedule_retirement(self, connection: Connection) -> None:
         """Keep an unused connection for idle_ms; close a dropped one once no caller waits for it."""
         if connection is not self._connection:
             if not connection.busy and connection in self._dropped:

@@ -17,7 +17,7 @@ from flexchat.plugin import SourcedTool, SourceServer, ToolError, ToolSourceCont
 
 from .errors import MAX_ERRORS, REFUSED, UNCLEAR, AnswerLostError, AnswerTooLargeError, ServerUnusableError
 from .inspect import findings
-from .listing import Listing, listed, remarks, select_tools, sourced
+from .listing import Listing, list_tools, remarks, select_tools, to_sourced_tool
 from .resources import Resources, resource_tools
 from .server import Server
 from .settings import McpConfig
@@ -95,7 +95,7 @@ class McpSource:
         """
         listing = await self.listing(fresh=True)
         self._chosen, self.left_out = select_tools(listing.tools, self.config), listing.left_out
-        tools = [sourced(tool, self.config) for tool in self._chosen]
+        tools = [to_sourced_tool(tool, self.config) for tool in self._chosen]
         if self.config.resources and listing.has_resources:
             tools += resource_tools(self.name, self.config)
         if lines := remarks(listing, self.config):
@@ -215,7 +215,7 @@ class McpSource:
 
     async def _list(self, client: Client) -> Listing:
         connection, changes = self.server.connections, self._changes
-        listing = await listed(client)
+        listing = await list_tools(client)
         # A change announced while the pages arrive may concern one of them: that list is used once, and not kept. Core
         # reads the default tenant's anew after the announcement, but no other tenant's.
         until = listing.until if changes == self._changes else 0.0

@@ -59,21 +59,21 @@ async def stdio_transport(
                             if not has_warned:
                                 log.warning("MCP server '%s' prints on its stdout, which is for messages", name)
                             has_warned = True
-                            lines.nonsense(len(line))
+                            lines.note_nonsense(len(line))
                             continue
-                        lines.understood()
+                        lines.note_message()
                         if line == before and isinstance(message, JSONRPCNotification):
                             continue  # a storm of one message, of which we have acted on none yet
                         before = line
                         if isinstance(message, JSONRPCResponse | JSONRPCError):
-                            lines.answered()
+                            lines.note_answer()
                         await to_session.send(SessionMessage(message))
             except FloodError as error:
                 why = str(error)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                 pass
             if not why:
-                await process.settled()
+                await process.wait_settled()
             ended(why or process.how_it_ended)
 
     async def write() -> None:

@@ -28,7 +28,7 @@ MAX_PARTS = 100_000
 """Values in a message, except those passed on unchanged. The SDK checks each: 1 MB of wrong ones takes 2 s and 1 GB."""
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
-_HANDED_ON = {"structuredContent", "inputSchema", "outputSchema", "_meta"}
+_PASSED_ON = {"structuredContent", "inputSchema", "outputSchema", "_meta"}
 
 _REPAIRS: Mapping[str, Callable[[dict[str, Any], str], dict[str, Any]]] = {
     "tools/list": repair_list,
@@ -38,7 +38,7 @@ _REPAIRS: Mapping[str, Callable[[dict[str, Any], str], dict[str, Any]]] = {
 
 
 @contextlib.asynccontextmanager
-async def repaired(
+async def repair_streams(
     transport: AbstractAsyncContextManager[TransportStreams], version: Callable[[], str]
 ) -> AsyncIterator[TransportStreams]:
     """Give a transport's streams: what is sent has a UTF-8 form, what arrives is repaired.
@@ -109,7 +109,7 @@ class _Read(_Wrapper):
             case JSONRPCResponse():
                 # An answer does not name its method, so the request's is looked up by the id.
                 method = self._waiting.pop(message.id, "")
-                if is_swollen(message.result):
+                if has_too_many_parts(message.result):
                     error = ErrorData(code=TOO_LARGE, message=f"its answer has more than {MAX_PARTS:,} parts")
                     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
                 if method:
@@ -118,7 +118,7 @@ class _Read(_Wrapper):
             case JSONRPCError():
                 self._waiting.pop(message.id, None)  # type: ignore[arg-type]  # an error may have no id
                 return item
-        return None if is_swollen(message.params or {}) else item
+        return None if has_too_many_parts(message.params or {}) else item
 
 
 class _Write(_Wrapper):
@@ -141,7 +141,7 @@ class _Write(_Wrapper):
         await self._stream.send(item)
 
 
-def is_swollen(message: Any) -> bool:
+def has_too_many_parts(message: Any) -> bool:
     """Whether a message has more than MAX_PARTS."""
     budget, waiting = MAX_PARTS, [message]
     while waiting:
@@ -150,7 +150,7 @@ def is_swollen(message: Any) -> bool:
         if budget < 0:
             return True
         if isinstance(part, dict):
-            waiting += [each for name, each in part.items() if name not in _HANDED_ON and isinstance(each, dict | list)]
+            waiting += [each for name, each in part.items() if name not in _PASSED_ON and isinstance(each, dict | list)]
         else:
             waiting += [each for each in part if isinstance(each, dict | list)]
     return False

@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
 from .errors import MAX_ERRORS, AnswerLostError, ServerUnusableError, TaskGoneError
-from .questions import MAX_ROUNDS, Answer, answered
+from .questions import MAX_ROUNDS, Answer, answer_questions
 from .repair import repair_call
 from .settings import MODERN
 
@@ -60,9 +60,9 @@ class Task:
         self.id, self.status = id, ""
         self._seen = state
         self._pause_s = DEFAULT_PAUSE_S
-        self._heard_at = time.monotonic()
-        self._stirred = asyncio.Event()
-        self._said, self._reports = "", 0
+        self._answered_at = time.monotonic()
+        self._is_due = asyncio.Event()
+        self._last_message, self._reports = "", 0
         self._replies: dict[str, Any] = {}
         self._sent: set[str] = set()
         self._rounds = 0
@@ -79,9 +79,9 @@ class Task:
         id = handle.get("task") if isinstance(handle, dict) else None
         return cls(id) if _is_id(id) else None
 
-    def stir(self) -> None:
+    def poll_soon(self) -> None:
         """Poll it soon: the server has announced a change."""
-        self._stirred.set()
+        self._is_due.set()
 
     async def result(self, client: Client, answer: Answer | None, report: Report | None) -> dict[str, Any]:
         """Poll it to its end, and return the call's result.
@@ -128,7 +128,7 @@ class Task:
         except TimeoutError:
             raise AnswerLostError(f"it did not say within {POLL_S:g} s how its task is doing") from None
 
-    async def trouble(self, error: Exception) -> None:
+    async def back_off(self, error: Exception) -> None:
         """Wait a while before the next poll.
 
         Raises:
@@ -136,29 +136,29 @@ class Task:
         """
         self._troubles += 1
         # Limited by time and number: a server that accepts connections but never answers would be polled for ever.
-        if time.monotonic() - self._heard_at > PATIENCE_S or self._troubles > MAX_TROUBLES:
+        if time.monotonic() - self._answered_at > PATIENCE_S or self._troubles > MAX_TROUBLES:
             raise TaskGoneError(f"it cannot be asked about its task: {error}")
         # Exponential, so that a server that restarts is not flooded by the polls of all its tasks.
         await asyncio.sleep(min(MIN_PAUSE_S * 2.0**self._troubles, _MAX_TROUBLE_S))
 
     async def _note(self, state: Mapping[str, Any], report: Report | None) -> None:
-        self._heard_at = time.monotonic()
+        self._answered_at = time.monotonic()
         wish_ms = state.get("pollIntervalMs", state.get("pollInterval"))
         if isinstance(wish_ms, int | float) and not isinstance(wish_ms, bool) and math.isfinite(wish_ms):
             self._pause_s = min(max(wish_ms / 1000, MIN_PAUSE_S), MAX_PAUSE_S)
         text = state.get("statusMessage")
         # Only changes are reported: servers repeat their message in every poll.
-        if report is not None and isinstance(text, str) and text and text != self._said:
-            self._said, self._reports = text, self._reports + 1
+        if report is not None and isinstance(text, str) and text and text != self._last_message:
+            self._last_message, self._reports = text, self._reports + 1
             await report(self._reports, None, text)
 
     async def _pause(self) -> None:
         await asyncio.sleep(MIN_PAUSE_S)  # however often it announces changes
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._pause_s - MIN_PAUSE_S):
-                await self._stirred.wait()
+                await self._is_due.wait()
         # After the wait: an announcement that arrives during a poll ends the next pause at once, instead of being lost.
-        self._stirred.clear()
+        self._is_due.clear()
 
     async def _reply(self, client: Client, state: Mapping[str, Any], answer: Answer | None) -> None:
         """Ask a person what the task asks, each question once, and send the replies."""
@@ -172,7 +172,7 @@ class Task:
             if self._rounds > MAX_ROUNDS:
                 raise TaskGoneError(f"its task asked {MAX_ROUNDS} times without coming to a result", is_left=True)
             try:
-                replies, _ = await answered({"resultType": "input_required", "inputRequests": new}, answer)
+                replies, _ = await answer_questions({"resultType": "input_required", "inputRequests": new}, answer)
             except (ToolError, ValidationError):
                 raise TaskGoneError(_UNANSWERABLE, is_left=True) from None
             for name, reply in (replies or {}).items():
@@ -234,7 +234,7 @@ async def outcome(
                 text = f"it no longer has the task's result: {error.message} ({error.code})"
                 raise TaskGoneError(text, is_forgotten=True) from None
             trouble = error
-        await task.trouble(trouble)
+        await task.back_off(trouble)
 
 
 async def cancel(client: Client, task: Task) -> None:
@@ -258,7 +258,7 @@ def task_metadata(client: Client, tool: Mapping[str, Any], *, is_write: bool) ->
     return types.TaskMetadata(ttl=_TTL_MS) if takes_tasks else None
 
 
-def made_of(error: ValidationError) -> dict[str, Any] | None:
+def task_in_error(error: ValidationError) -> dict[str, Any] | None:
     """Return the answer of the older era that the SDK takes for a broken result, because it is a task."""
     if error.error_count() > MAX_ERRORS:
         return None  # a task lacks little

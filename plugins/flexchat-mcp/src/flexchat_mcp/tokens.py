@@ -50,7 +50,7 @@ class TokenFile:
         Raises:
             TokensError: It may be read by others, or cannot be read.
         """
-        with self._in_words():
+        with self._converting_errors():
             try:
                 # No symbolic links, which may lead to another user's file, and no blocking on a FIFO.
                 number = os.open(self.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
@@ -73,7 +73,7 @@ class TokenFile:
             TokensError: It cannot be written.
         """
         part = self.path.with_name(f".{secrets.token_hex(8)}")
-        with self._in_words():
+        with self._converting_errors():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
                 # A new file, private from its creation, then renamed: readers see the old tokens or the new.
@@ -92,7 +92,7 @@ class TokenFile:
         Raises:
             TokensError: The file cannot be deleted.
         """
-        with self._in_words():
+        with self._converting_errors():
             try:
                 self.path.unlink()
             except FileNotFoundError:
@@ -100,13 +100,13 @@ class TokenFile:
             return True
 
     @contextlib.asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
+    async def locked(self) -> AsyncIterator[None]:
         """Be the only one, of all programs and tasks, who renews or forgets what is kept.
 
         Raises:
             TokensError: Somebody else takes too long.
         """
-        with self._in_words():
+        with self._converting_errors():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
             # A lock file of its own: the file of the tokens is replaced by each write, and a lock on it would be lost.
@@ -127,7 +127,7 @@ class TokenFile:
         Raises:
             TokensError: As delete and alone.
         """
-        async with self.alone():
+        async with self.locked():
             return self.delete()
 
     @property
@@ -146,7 +146,7 @@ class TokenFile:
             raise TokensError(f"{self.path} may be read by others: remove it and sign in again")
 
     @contextlib.contextmanager
-    def _in_words(self) -> Iterator[None]:
+    def _converting_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

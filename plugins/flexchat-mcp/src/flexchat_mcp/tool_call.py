@@ -14,8 +14,8 @@ from mcp import Client
 from mcp.shared.dispatcher import ProgressFnT
 from pydantic import TypeAdapter, ValidationError
 
-from .questions import MAX_ROUNDS, Answer, answered
-from .tasks import made_of, task_metadata
+from .questions import MAX_ROUNDS, Answer, answer_questions
+from .tasks import task_in_error, task_metadata
 
 _RAW: Any = TypeAdapter(dict[str, Any])
 
@@ -62,7 +62,7 @@ async def call_tool(
         try:
             result: dict[str, Any] = await client.session.send_request(request, _RAW, progress_callback=progress)
         except ValidationError as error:
-            if (task_answer := made_of(error)) is None:
+            if (task_answer := task_in_error(error)) is None:
                 raise
             return task_answer
         if result.get("resultType") == "task":
@@ -70,5 +70,5 @@ async def call_tool(
         if result.get("resultType") != "input_required":
             types.CallToolResult.model_validate(result, by_name=False)
             return result
-        responses, state = await answered(result, answer)
+        responses, state = await answer_questions(result, answer)
     raise ToolError(f"the tool asked {MAX_ROUNDS} times without coming to a result")

@@ -239,7 +239,7 @@ class PerTools(Generic[T]):
 
     def __init__(self, make: Callable[..., T]) -> None:
         self._make = make
-        self._made: dict[tuple[Hashable, ...], tuple[Sequence[Mapping[str, Any]], T]] = {}
+        self._cache: dict[tuple[Hashable, ...], tuple[Sequence[Mapping[str, Any]], T]] = {}
 
     def of(self, tools: Sequence[Mapping[str, Any]], *more: Hashable) -> T:
         """Return the cached value for these tools, computing it on first use.
@@ -251,13 +251,13 @@ class PerTools(Generic[T]):
             ProviderRequestError: The tools cannot be expressed in the service's format.
         """
         key = (id(tools), *more)
-        entry = self._made.get(key)
+        entry = self._cache.get(key)
         if entry is None or entry[0] is not tools:
-            if len(self._made) >= 16:
-                self._made.clear()
+            if len(self._cache) >= 16:
+                self._cache.clear()
             try:
                 # The tuple is held so that its id cannot be reused for another.
-                entry = self._made[key] = (tools, self._make(tools, *more))
+                entry = self._cache[key] = (tools, self._make(tools, *more))
             except (TypeError, ValueError, RecursionError) as error:
                 raise not_json(error) from error
         return entry[1]

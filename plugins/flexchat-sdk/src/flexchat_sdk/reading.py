@@ -160,15 +160,15 @@ class AnswerReader:
         Raises:
             ProviderError: The server reports one, or what it sent cannot be read.
         """
-        return self._passed(self._fed(piece))
+        return self._convert_errors(self._feed(piece))
 
     def end(self) -> Iterator[ChatEvent]:
         """Yield what is left; the last event is AnswerEnd. Raises the same as feed."""
-        return self._passed(self._remaining_events())
+        return self._convert_errors(self._remaining_events())
 
     def whole(self, body: bytes) -> Iterator[ChatEvent]:
         """Yield the events of an answer that came whole; the last one is AnswerEnd. Raises the same as feed."""
-        return self._passed(self._at_once(body))
+        return self._convert_errors(self._read_whole(body))
 
     def refused(self, body: object, error: ProviderError) -> Iterator[ChatEvent]:
         """Yield the end of the answer if the error is really one, or raise the error."""
@@ -179,7 +179,7 @@ class AnswerReader:
         self._is_refused = self._answer.is_over = True
         yield from end
 
-    def _passed(self, events: Iterable[ChatEvent]) -> Iterator[ChatEvent]:
+    def _convert_errors(self, events: Iterable[ChatEvent]) -> Iterator[ChatEvent]:
         try:
             yield from self._characters.joined(events)
         except Reported as report:
@@ -196,7 +196,7 @@ class AnswerReader:
             error.retryable = True
         return error
 
-    def _fed(self, piece: bytes) -> Iterator[ChatEvent]:
+    def _feed(self, piece: bytes) -> Iterator[ChatEvent]:
         if self._is_first and (start := piece.lstrip(b"\xef\xbb\xbf \r\n\t")):
             self._is_first = False
             if start.startswith((b"{", b"[")):
@@ -210,21 +210,21 @@ class AnswerReader:
             raise Unreadable(f"sent a stream that cannot be read: {error}") from error
         answer = self._answer
         for data, name in frames:
-            if not answer.is_over and (value := self._decoded(data)) is not None:
+            if not answer.is_over and (value := self._decode(data)) is not None:
                 yield from answer.take(value, name)
 
     def _remaining_events(self) -> Iterator[ChatEvent]:
         if self._pieces is not None:
-            yield from self._at_once(b"".join(self._pieces))
+            yield from self._read_whole(b"".join(self._pieces))
             return
         answer = self._answer
         for data, name in self._decoder.close():
-            if not answer.is_over and (value := self._decoded(data)) is not None:
+            if not answer.is_over and (value := self._decode(data)) is not None:
                 yield from answer.take(value, name)
         if not self._is_refused:
             yield from answer.end()
 
-    def _at_once(self, body: bytes) -> Iterator[ChatEvent]:
+    def _read_whole(self, body: bytes) -> Iterator[ChatEvent]:
         more_follows = self._framing.more_follows
         try:
             value = from_bytes(body)
@@ -238,10 +238,10 @@ class AnswerReader:
             if not is_line or not more_follows(value):  # type: ignore[misc]  # a line has it
                 yield from self._answer.whole(value)
                 return
-        yield from self._fed(body)  # a server that streams unasked
+        yield from self._feed(body)  # a server that streams unasked
         yield from self._remaining_events()
 
-    def _decoded(self, data: bytes) -> Any:
+    def _decode(self, data: bytes) -> Any:
         """Return a frame's JSON; None for the frame that ends the stream, or one without data."""
         if not data.strip():
             return None

@@ -170,10 +170,10 @@ class Row:
             and (self.is_json is None or report.is_json == self.is_json)
             and path.startswith(self.path)
             and (self.param is None or report.param == self.param)
-            and self._is_said(report)
+            and self._matches_text(report)
         )
 
-    def _is_said(self, report: Report) -> bool:
+    def _matches_text(self, report: Report) -> bool:
         if not (self.codes or self.says or self.matches):
             return True
         if report.names(*self.codes) or report.says(*self.says):

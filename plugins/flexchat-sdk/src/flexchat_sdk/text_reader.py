@@ -48,7 +48,7 @@ class TextReader:
 
     def feed(self, piece: str) -> list[TextPiece]:
         """Add a piece; return the non-empty thoughts and texts that are certain now."""
-        return self._pass_on(self._split(piece))
+        return self._hold_back(self._split(piece))
 
     def release(self) -> list[TextPiece]:
         """Return the text held back as text and read no calls from here on.
@@ -56,13 +56,13 @@ class TextReader:
         For the first call that the server itself reports: a server that reads the model's calls has read all of them.
         """
         pieces = [] if self._state == "inside" else self._end_thought()
-        pieces = self._pass_on(pieces) + self._flush()
+        pieces = self._hold_back(pieces) + self._flush()
         self._reads_calls = False
         return pieces
 
     def end(self) -> tuple[list[TextPiece], tuple[TextCall, ...]]:
         """Return the rest of the thoughts and texts, and the calls in the text that was held back."""
-        pieces = self._pass_on(self._end_thought())
+        pieces = self._hold_back(self._end_thought())
         calls: tuple[TextCall, ...] = ()
         if self._held and self._tools:
             calls, rest = read_text_calls(self._last + "".join(self._held), self._tools, len(self._last))
@@ -141,7 +141,7 @@ class TextReader:
         self._state, self._start, self._unopened = "over", "", []
         return [(kind, rest)] if rest else []
 
-    def _pass_on(self, pieces: list[TextPiece]) -> list[TextPiece]:
+    def _hold_back(self, pieces: list[TextPiece]) -> list[TextPiece]:
         """Hold back the text from where a call may begin."""
         if not self._reads_calls or not self._tools:
             return pieces

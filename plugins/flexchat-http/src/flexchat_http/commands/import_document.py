@@ -18,7 +18,7 @@ from flexchat_sdk import clean_text, find_hidden, remove_hidden
 from ..openapi.convert import Converted, OperationTool, convert
 from ..openapi.errors import DocumentError
 from ..openapi.library import open_library
-from ..openapi.source import fetched_by
+from ..openapi.source import url_reader
 
 _MAX_ROWS = 100
 _MAX_LINE_CHARS = 110
@@ -117,7 +117,7 @@ async def _read(
     chat = context.open_tools()[0] if "://" in document else None
     fetching = ToolSourceContext(name="import", fetcher=chat.tools.fetcher if chat is not None else None)
     try:
-        library = await open_library(document, folder=Path.cwd(), fetch=fetched_by(fetching), remote=False)
+        library = await open_library(document, folder=Path.cwd(), fetch=url_reader(fetching), remote=False)
         converted = convert(library, include=[*include], exclude=[*exclude], server=server)
         needs_server = any(each.needs_server for each in converted.left_out)
         if needs_server:

@@ -58,7 +58,7 @@ def body_of(request_body: Any, base: str, library: Library, schemas: Schemas) ->
     if not isinstance(request_body, dict):
         return None
     required = request_body.get("required") is True
-    chosen = _chosen(request_body.get("content"))
+    chosen = _choose_media(request_body.get("content"))
     if chosen is None:
         if required:
             raise Unusable("its body has no media type")
@@ -85,7 +85,7 @@ def body_of(request_body: Any, base: str, library: Library, schemas: Schemas) ->
     return BodyParts(body=body, schemas=properties, required=needed)
 
 
-def _chosen(content: Any) -> tuple[str, Any] | None:
+def _choose_media(content: Any) -> tuple[str, Any] | None:
     names = [name for name in content if isinstance(name, str)] if isinstance(content, dict) else []
     names = [name for name in names if _MEDIA.fullmatch(name)]
     for pattern, kind in _KINDS:

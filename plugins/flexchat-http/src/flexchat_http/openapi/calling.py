@@ -9,8 +9,8 @@ import attrs
 from flexchat.plugin import ToolContext, ToolError
 
 from ..answer import value_of
-from ..auth import authorized
-from ..request import merged
+from ..auth import authorize
+from ..request import merge_headers
 from ..sending import Sending
 from ..settings import TIMEOUT_MS, Auth
 from .plan import Plan
@@ -32,10 +32,10 @@ async def run(settings: OperationSettings, params: Mapping[str, Any], context: T
     auths = credentials(plan, config, source.name if source is not None else "")
     request = build_request(plan, params)
     accept = {} if plan["method"] == "HEAD" else {"Accept": "application/json, text/*;q=0.8, */*;q=0.5"}
-    request = attrs.evolve(request, headers=merged(accept, request.headers, config.headers))
+    request = attrs.evolve(request, headers=merge_headers(accept, request.headers, config.headers))
     timeout_s = (context.tool.timeout_ms or TIMEOUT_MS) / 1000
     for auth in auths[:-1]:  # several at once: a key for the application, and one for the user
-        request = await authorized(request, auth, context.fetcher, timeout_s)
+        request = await authorize(request, auth, context.fetcher, timeout_s)
     sending = Sending(
         auth=auths[-1] if auths else None,
         key_header=config.idempotency_header,

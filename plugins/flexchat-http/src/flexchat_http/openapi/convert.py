@@ -13,12 +13,12 @@ from .body import body_of
 from .errors import DocumentError, NoServer, Unusable
 from .fitting import Fitting
 from .library import Library
-from .operations import READS, Effect, Operation, check_version, fits, operations_of, selected
+from .operations import READS, Effect, Operation, check_version, fits, operations_of, select_operations
 from .parameters import arguments_of
 from .plan import Plan
-from .schemas import Schemas, shortened
-from .security import schemes_of, security_of, with_demanded
-from .servers import checked_server, server_of
+from .schemas import Schemas, shorten
+from .security import combine_demanded, schemes_of, security_of
+from .servers import check_server, server_of
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def convert(
     """
     converter = _Converter(library, effect or {}, server)
     operations, unusable = operations_of(library)
-    chosen, unused = selected(operations, include, exclude)
+    chosen, unused = select_operations(operations, include, exclude)
     unused += [each for each in effect or () if not any(fits(each, operation) for operation in operations)]
     if len(chosen) > MAX_TOOLS:
         text = f"{len(chosen):,} operations are wanted; at most {MAX_TOOLS:,} can be: choose some with include"
@@ -128,7 +128,7 @@ class _Converter:
         self._schemas = Schemas(library, is_30=check_version(library))
         self._fitting = Fitting(self._schemas.definitions, self._schemas.broken)
         try:
-            self._server = checked_server(server) if server is not None else None
+            self._server = check_server(server) if server is not None else None
         except Unusable as error:
             raise DocumentError("", "server", str(error)) from None
 
@@ -155,11 +155,11 @@ class _Converter:
         if arguments.body is not None:
             plan["body"] = arguments.body
         if security:
-            plan["security"] = with_demanded(security, arguments.demanded)
+            plan["security"] = combine_demanded(security, arguments.demanded)
         return OperationTool(
             name=operation.name,
-            description=shortened(operation.about, MAX_DESCRIPTION) or operation.place,
-            parameters=self._fitting.fitted(arguments.schema),
+            description=shorten(operation.about, MAX_DESCRIPTION) or operation.place,
+            parameters=self._fitting.fit(arguments.schema),
             effect=self._effect_of(operation),
             plan=plan,
         )

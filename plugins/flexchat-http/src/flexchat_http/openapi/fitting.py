@@ -41,13 +41,13 @@ class Fitting:
         self._definitions, self._broken = definitions, problems
         self._parts: dict[str, _Part] = {}
 
-    def fitted(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def fit(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return a tool's parameters with the definitions they need, which are all translated by now.
 
         Raises:
             Unusable: It needs a broken one, or even its required parts are too much.
         """
-        needed = self._needed(schema)
+        needed = self._find_needed(schema)
         for name in needed:
             if name in self._broken:
                 raise Unusable(self._broken[name])
@@ -68,9 +68,9 @@ class Fitting:
             yield {**schema, "$defs": needed}
         for depth in _DEPTHS:
             with contextlib.suppress(_TooManyError):
-                yield _Pruning(self._definitions, depth).pruned(schema, 0)
+                yield _Pruning(self._definitions, depth).prune(schema, 0)
 
-    def _needed(self, schema: Any) -> dict[str, Any]:
+    def _find_needed(self, schema: Any) -> dict[str, Any]:
         """Return the definitions a schema refers to, directly or through others, in order of their first use."""
         needed: dict[str, Any] = {}
         waiting = deque(_references(schema))
@@ -139,9 +139,9 @@ def _with_definitions(schema: dict[str, Any], needed: dict[str, Any]) -> dict[st
         for name, definition in needed.items()
         if name not in circular and (uses[name] == 1 or _is_short(definition))
     }
-    result = _written_out(schema, needed, written_out)
+    result = _write_out(schema, needed, written_out)
     definitions_left = {
-        name: _written_out(definition, needed, written_out)
+        name: _write_out(definition, needed, written_out)
         for name, definition in needed.items()
         if name not in written_out
     }
@@ -156,13 +156,13 @@ def _circular(needed: dict[str, Any]) -> Set[str]:
     """Return the names of definitions that lead back to themselves."""
     follows = {name: set(_references(definition)) for name, definition in needed.items()}
     # What neither leads on nor is led to is taken away, until only circles (and what lies between them) are left.
-    return _without_ends(_turned(_without_ends(follows))).keys()
+    return _without_ends(_invert(_without_ends(follows))).keys()
 
 
 def _without_ends(follows: Mapping[str, set[str]]) -> dict[str, set[str]]:
     """Take away what leads nowhere, until everything leads on; in time proportional to what there is."""
     remaining = {name: set(others) for name, others in follows.items()}
-    before = _turned(remaining)
+    before = _invert(remaining)
     ends = [name for name, others in remaining.items() if not others]
     while ends:
         end = ends.pop()
@@ -174,7 +174,7 @@ def _without_ends(follows: Mapping[str, set[str]]) -> dict[str, set[str]]:
     return remaining
 
 
-def _turned(follows: Mapping[str, set[str]]) -> dict[str, set[str]]:
+def _invert(follows: Mapping[str, set[str]]) -> dict[str, set[str]]:
     """Invert a reference graph."""
     reversed_edges: dict[str, set[str]] = {name: set() for name in follows}
     for name, others in follows.items():
@@ -183,18 +183,18 @@ def _turned(follows: Mapping[str, set[str]]) -> dict[str, set[str]]:
     return reversed_edges
 
 
-def _written_out(schema: Any, needed: Mapping[str, Any], which: set[str]) -> Any:
+def _write_out(schema: Any, needed: Mapping[str, Any], which: set[str]) -> Any:
     """Return a schema in which references to these definitions are replaced by what they stand for."""
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
         name = schema["$ref"].removeprefix(_PREFIX)
         if name in which:
-            return _merged(schema, _written_out(needed[name], needed, which))
-    return _copied(schema, lambda inner: _written_out(inner, needed, which))
+            return _merge_beside(schema, _write_out(needed[name], needed, which))
+    return _map_inner(schema, lambda inner: _write_out(inner, needed, which))
 
 
-def _merged(schema: dict[str, Any], target: Any) -> Any:
+def _merge_beside(schema: dict[str, Any], target: Any) -> Any:
     """Merge the target of a reference with the keywords beside it."""
     beside = {key: value for key, value in schema.items() if key != "$ref"}
     if not beside or not isinstance(target, dict):
@@ -204,7 +204,7 @@ def _merged(schema: dict[str, Any], target: Any) -> Any:
     return {"allOf": [target], **beside}
 
 
-def _copied(schema: dict[str, Any], change: Any) -> dict[str, Any]:
+def _map_inner(schema: dict[str, Any], change: Any) -> dict[str, Any]:
     copy = dict(schema)
     for key in _HOLDERS:
         if key in copy:
@@ -228,7 +228,7 @@ class _Pruning:
     def __init__(self, definitions: Mapping[str, Any], most: int) -> None:
         self._definitions, self._most, self._parts = definitions, most, 0
 
-    def pruned(self, schema: Any, depth: int) -> Any:
+    def prune(self, schema: Any, depth: int) -> Any:
         """Prune a schema at the given depth.
 
         Raises:
@@ -242,12 +242,12 @@ class _Pruning:
         if depth > self._most + 6:
             return {}
         if "$ref" in schema:
-            target = self.pruned(self._definitions[schema["$ref"].removeprefix(_PREFIX)], depth + 1)
-            return _merged({key: value for key, value in schema.items() if key in _BESIDE}, target)
+            target = self.prune(self._definitions[schema["$ref"].removeprefix(_PREFIX)], depth + 1)
+            return _merge_beside({key: value for key, value in schema.items() if key in _BESIDE}, target)
         copy = dict(schema)
         if depth >= self._most:
             copy.pop("description", None)
             if "properties" in copy:
                 required = copy.get("required", ())
                 copy["properties"] = {name: each for name, each in copy["properties"].items() if name in required}
-        return _copied(copy, lambda inner: self.pruned(inner, depth + 1))
+        return _map_inner(copy, lambda inner: self.prune(inner, depth + 1))

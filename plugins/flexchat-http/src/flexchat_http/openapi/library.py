@@ -66,7 +66,7 @@ class Library:
 
     def _target(self, reference: str, base: str) -> tuple[Any, str, str]:
         file, _, fragment = reference.partition("#")
-        where = _joined(base, file) if file else base
+        where = _join(base, file) if file else base
         if where not in self.files:
             why = self.missing.get(where) or "it was not read"
             raise Unusable(f"$ref '{reference[:200]}' leads to {where[:200]}: {why}")
@@ -105,7 +105,7 @@ async def open_library(document: str, *, folder: Path | None = None, fetch: Fetc
     waiting = [root]
     while waiting:
         base = waiting.pop()
-        for address in sorted({_joined(base, name) for name in _named_files(reader.files[base])}):
+        for address in sorted({_join(base, name) for name in _file_references(reader.files[base])}):
             if address not in reader.files and address not in reader.missing:
                 await reader.read(address)
                 if address in reader.files:
@@ -202,14 +202,14 @@ def _path(address: str) -> Path:
     return Path(urllib.parse.unquote(urllib.parse.urlsplit(address).path))
 
 
-def _joined(base: str, file: str) -> str:
+def _join(base: str, file: str) -> str:
     try:
         return urllib.parse.urljoin(base, file)
     except ValueError:
         return file
 
 
-def _named_files(data: dict[str, Any]) -> Iterator[str]:
+def _file_references(data: dict[str, Any]) -> Iterator[str]:
     """Yield the file part of each reference that has one."""
     waiting: list[Any] = [data]
     while waiting:

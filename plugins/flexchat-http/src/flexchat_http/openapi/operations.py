@@ -126,7 +126,7 @@ def _free_name(base: str, counts: dict[str, int]) -> str:
     return candidate
 
 
-def selected(
+def select_operations(
     operations: Sequence[Operation], include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[list[Operation], list[str]]:
     """Return the wanted operations, and the selectors that fit none.

@@ -15,7 +15,7 @@ from .body import BodyParts
 from .errors import Unusable
 from .library import Library
 from .plan import Body, Parameter, Place
-from .schemas import MAX_DESCRIPTION, Schemas, shortened
+from .schemas import MAX_DESCRIPTION, Schemas, shorten
 from .security import Scheme
 
 PLACES: tuple[Place, ...] = ("path", "query", "header", "cookie")
@@ -120,7 +120,7 @@ def _read_parameter(item: Any, base: str, library: Library, schemas: Schemas) ->
     schema = _schema(item, base, library, schemas, parameter)
     about = item.get("description")
     if isinstance(about, str) and about.strip():
-        schema = {**schema, "description": shortened(about, MAX_DESCRIPTION)}
+        schema = {**schema, "description": shorten(about, MAX_DESCRIPTION)}
     required = item.get("required") is True or place == "path"
     if required:
         schema = schemas.not_empty(schema, texts=place == "path")
@@ -162,14 +162,14 @@ def _name_arguments(sources: list[_Wanted], parts: BodyParts | None, demanded: s
             required.append(name)
         if source.parameter is not None:
             parameters.append({"argument": name, **source.parameter})
-    body = _named_body(parts, properties, required) if parts is not None else None
+    body = _name_body(parts, properties, required) if parts is not None else None
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
     return Arguments(schema=schema, parameters=parameters, body=body, demanded=demanded)
 
 
-def _named_body(parts: BodyParts, properties: dict[str, Any], required: list[str]) -> Body:
+def _name_body(parts: BodyParts, properties: dict[str, Any], required: list[str]) -> Body:
     body = parts.body
     names: dict[str, str] = {}
     for inner, schema in parts.schemas.items():

@@ -20,7 +20,7 @@ from flexchat.plugin import FetchRequest, ToolError
 
 from ..request import multipart
 from .plan import Body, Encoding, Parameter, Plan
-from .styles import Pairs, as_text, encoded, in_header, in_path, in_query
+from .styles import Pairs, as_text, encode, in_header, in_path, in_query
 
 _DEFAULT_STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
 
@@ -59,7 +59,7 @@ def build_request(plan: Plan, arguments: Mapping[str, Any]) -> FetchRequest:
     content = b""
     if "body" in plan and (body := _body(plan["body"], arguments)) is not None:
         content, headers["Content-Type"] = body
-    url = plan["server"] + _filled(path, values) + ("?" + "&".join(query) if query else "")
+    url = plan["server"] + _fill_path(path, values) + ("?" + "&".join(query) if query else "")
     return FetchRequest(method=plan["method"], url=url, headers=headers, body=content)
 
 
@@ -70,7 +70,7 @@ def _style(parameter: Parameter) -> tuple[str, bool]:
 
 def _path_value(parameter: Parameter, value: Any) -> str:
     if "content" in parameter:
-        return encoded(_as_content(value, parameter["content"]))
+        return encode(_as_content(value, parameter["content"]))
     style, explode = _style(parameter)
     text = in_path(parameter["name"], value, style, explode)
     if not text:
@@ -80,7 +80,7 @@ def _path_value(parameter: Parameter, value: Any) -> str:
 
 def _query_pairs(parameter: Parameter, value: Any) -> Pairs:
     if "content" in parameter:
-        return [(encoded(parameter["name"]), encoded(_as_content(value, parameter["content"])))]
+        return [(encode(parameter["name"]), encode(_as_content(value, parameter["content"])))]
     style, explode = _style(parameter)
     return in_query(parameter["name"], value, style, explode, allow_reserved=parameter.get("allow_reserved", False))
 
@@ -100,7 +100,7 @@ def _as_content(value: Any, media: str) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _filled(path: str, values: Mapping[str, str]) -> str:
+def _fill_path(path: str, values: Mapping[str, str]) -> str:
     """Return the path with its placeholders filled in, encoded.
 
     Raises:
@@ -157,7 +157,7 @@ def _form(value: Any, encoding: Mapping[str, Encoding]) -> bytes:
             continue
         is_json = "json" in rule.get("content", "") and not isinstance(each, str)
         if is_json and not rule.keys() & {"style", "explode", "allow_reserved"}:
-            pairs.append((encoded(name), encoded(_as_content(each, "json"))))
+            pairs.append((encode(name), encode(_as_content(each, "json"))))
             continue
         style = rule.get("style", "form")
         explode = rule.get("explode", style == "form")

@@ -60,16 +60,16 @@ class Schemas:
         Raises:
             Unusable: A reference directly in it leads nowhere.
         """
-        result = self._translated(schema, base)
+        result = self._translate(schema, base)
         while self._waiting:
             name, target, where = self._waiting.pop()
             try:
-                self.definitions[name] = self._translated(target, where)
+                self.definitions[name] = self._translate(target, where)
             except Unusable as error:
                 self.broken[name] = str(error)
         return result
 
-    def _translated(self, schema: Any, base: str) -> Any:
+    def _translate(self, schema: Any, base: str) -> Any:
         if isinstance(schema, bool):
             return {} if self._is_30 else schema
         if not isinstance(schema, dict):
@@ -85,12 +85,12 @@ class Schemas:
         for keyword in _MANY:
             inner = schema.get(keyword)
             if isinstance(inner, list) and inner and self._has(keyword):
-                result[keyword] = [self._translated(each, base) for each in inner]
+                result[keyword] = [self._translate(each, base) for each in inner]
         for keyword in _NAMED:
             inner = schema.get(keyword)
             if isinstance(inner, dict) and self._has(keyword):
                 result[keyword] = {
-                    name: self._translated(each, base)
+                    name: self._translate(each, base)
                     for name, each in inner.items()
                     if keyword != "patternProperties" or pattern_works(name)
                 }
@@ -111,7 +111,7 @@ class Schemas:
         rest = {
             key: each for key, each in schema.items() if key == "description" or (key != "$ref" and not self._is_30)
         }
-        beside = self._translated(rest, base) if rest else None
+        beside = self._translate(rest, base) if rest else None
         return result | beside if isinstance(beside, dict) else result
 
     def not_empty(self, schema: dict[str, Any], *, texts: bool) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class Schemas:
             result["type"] = types[0] if len(types) == 1 else types
         description = schema.get("description") or schema.get("title")
         if isinstance(description, str) and description.strip():
-            result["description"] = shortened(description, MAX_DESCRIPTION)
+            result["description"] = shorten(description, MAX_DESCRIPTION)
         if isinstance(schema.get("format"), str):
             result["format"] = schema["format"]
         for keyword in _COUNTS:
@@ -160,7 +160,7 @@ class Schemas:
         if schema.get("uniqueItems") is True and result.get("maxItems", math.inf) <= MAX_UNIQUE:
             result["uniqueItems"] = True
         if isinstance(pattern := schema.get("pattern"), str):
-            checked = pattern if pattern_works(pattern) else weakened(pattern)
+            checked = pattern if pattern_works(pattern) else weaken(pattern)
             if checked:
                 result["pattern"] = checked
             if checked != pattern and len(pattern) <= 200:
@@ -198,7 +198,7 @@ class Schemas:
     def _values(self, schema: dict[str, Any], result: dict[str, Any]) -> None:
         values = schema.get("enum")
         if isinstance(values, list) and 0 < len(values) <= MAX_ENUM:
-            result["enum"] = _different(values)
+            result["enum"] = _unique(values)
         elif isinstance(values, list) and values:
             some = ", ".join(str(value) for value in values[:20])
             result["description"] = (
@@ -214,7 +214,7 @@ class Schemas:
         properties = schema.get("properties")
         properties = properties if isinstance(properties, dict) else {}
         hidden = {name for name, inner in properties.items() if self._is_read_only(inner, base)}
-        visible = {name: self._translated(each, base) for name, each in properties.items() if name not in hidden}
+        visible = {name: self._translate(each, base) for name, each in properties.items() if name not in hidden}
         if visible:
             result["properties"] = visible
         required = schema.get("required")
@@ -238,15 +238,15 @@ class Schemas:
     def _one(self, keyword: str, inner: Any, base: str, result: dict[str, Any]) -> None:
         if keyword == "items" and isinstance(inner, list):
             if inner:  # a tuple of an older draft
-                result["prefixItems"] = [self._translated(each, base) for each in inner]
+                result["prefixItems"] = [self._translate(each, base) for each in inner]
         elif keyword == "additionalProperties" and isinstance(inner, bool):
             if not inner:
                 result[keyword] = False
         elif isinstance(inner, (dict, bool)):
-            result[keyword] = self._translated(inner, base)
+            result[keyword] = self._translate(inner, base)
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """Return a text in at most so many characters, cut between words."""
     text = text.strip()
     if len(text) <= most:
@@ -266,7 +266,7 @@ def pattern_works(pattern: str) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def weakened(pattern: str) -> str:
+def weaken(pattern: str) -> str:
     """Return a pattern that works and matches what this one does, and more; empty if there is none.
 
     It is without look-around, and without limits of repetitions that RE2 does not take (more than 1,000).
@@ -295,7 +295,7 @@ def _texts(names: Any) -> list[str]:
     return [*dict.fromkeys(name for name in names if isinstance(name, str))]
 
 
-def _different(values: list[Any]) -> list[Any]:
+def _unique(values: list[Any]) -> list[Any]:
     """Return the values without repetitions; 1 and true are different, 1 and 1.0 are not."""
     unique: dict[Any, Any] = {}
     for value in values:

@@ -53,7 +53,7 @@ def security_of(requirements: Any, schemes: Any, resolve: Callable[[Any], Any], 
     return usable or alternatives
 
 
-def with_demanded(alternatives: list[list[Scheme]], demanded: set[tuple[str, str]]) -> list[list[Scheme]]:
+def combine_demanded(alternatives: list[list[Scheme]], demanded: set[tuple[str, str]]) -> list[list[Scheme]]:
     """Return each alternative combined with the keys that are required parameters, followed by the plain alternatives.
 
     Some documents (Trello's) list keys as alternatives that the service requires together; others declare a key as a

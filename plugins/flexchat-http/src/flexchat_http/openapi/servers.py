@@ -30,7 +30,7 @@ def server_of(levels: list[Any], address: str) -> str:
     variables = server.get("variables")
     url = str(server.get("url", "/")).strip()
     url = _VARIABLE.sub(lambda match: _default(variables, match.group(1)), url)
-    return checked_server(url if "://" in url else _absolute(url, address))
+    return check_server(url if "://" in url else _absolute(url, address))
 
 
 def _default(variables: Any, name: str) -> str:
@@ -49,7 +49,7 @@ def _absolute(url: str, address: str) -> str:
     return urllib.parse.urljoin(address.replace("file:", "https:"), url)
 
 
-def checked_server(url: str) -> str:
+def check_server(url: str) -> str:
     """Return a server's URL as plans have it.
 
     Raises:

@@ -34,14 +34,14 @@ async def open_source(config: OpenApiConfig, context: ToolSourceContext) -> Open
     if problem := headers_problem(config.headers, [config.idempotency_header] if config.idempotency_header else []):
         raise ToolSourceError(problem)
     try:
-        fetch = fetched_by(context)
+        fetch = url_reader(context)
         library = await open_library(config.document, folder=context.folder, fetch=fetch, remote=config.remote_refs)
     except DocumentError as error:
         raise ToolSourceError(str(error)) from None
     return OpenApiSource(config, library, context.name)
 
 
-def fetched_by(context: ToolSourceContext) -> Fetch | None:
+def url_reader(context: ToolSourceContext) -> Fetch | None:
     """Build a URL reader over the guarded client; None if the context has none."""
     fetcher = context.fetcher
     if fetcher is None:
@@ -86,13 +86,13 @@ class OpenApiSource:
             result: Converted = await run_in_thread(functools.partial(convert, self._library, **wanted))
         except DocumentError as error:
             raise ToolSourceError(f"{self._config.document}: {error}") from None
-        self._tell(result)
+        self._log_warnings(result)
         if not result.tools:
             why = f"no operation is wanted{_nearest(result)}"
             if result.left_out:
                 why = f"{result.left_out[0].place}: {result.left_out[0].why}"
             raise ToolSourceError(f"{self._config.document}: {why}")
-        return [sourced(tool, honours_key=self._config.idempotency_header is not None) for tool in result.tools]
+        return [to_sourced_tool(tool, honours_key=self._config.idempotency_header is not None) for tool in result.tools]
 
     async def aclose(self) -> None:
         """There is nothing to release."""
@@ -107,7 +107,7 @@ class OpenApiSource:
         before, after = accepted.settings.get("plan", {}), now.settings.get("plan", {})
         return all(before.get(key) == after.get(key) for key in ("method", "server", "path"))
 
-    def _tell(self, result: Converted) -> None:
+    def _log_warnings(self, result: Converted) -> None:
         lines = [f"'{each}' fits no operation{did_you_mean(each, result.names)}" for each in result.unused]
         schemes = schemes_of(self._library.document)
         lines += [
@@ -125,7 +125,7 @@ def _nearest(result: Converted) -> str:
     return next((f": '{each}' fits none{did_you_mean(each, result.names)}" for each in result.unused), "")
 
 
-def sourced(tool: OperationTool, *, honours_key: bool = False) -> SourcedTool:
+def to_sourced_tool(tool: OperationTool, *, honours_key: bool = False) -> SourcedTool:
     """Return an operation's tool as its source gives it."""
     return SourcedTool(
         name=tool.name,

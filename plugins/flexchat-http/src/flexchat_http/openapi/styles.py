@@ -28,7 +28,7 @@ def as_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def encoded(value: Any, *, allow_reserved: bool = False) -> str:
+def encode(value: Any, *, allow_reserved: bool = False) -> str:
     """Return a single value percent-encoded: nothing in it can end a part of a URL."""
     text = as_text(value)
     if not allow_reserved:
@@ -44,20 +44,20 @@ def encoded(value: Any, *, allow_reserved: bool = False) -> str:
 def in_path(name: str, value: Any, style: str, explode: bool) -> str:
     """Return a path parameter's text: style simple, label or matrix."""
     mark = {"label": ".", "matrix": ";"}.get(style, "")
-    key = encoded(name)
+    key = encode(name)
     if isinstance(value, Mapping):
-        pairs = [(encoded(inner), encoded(each)) for inner, each in value.items()]
+        pairs = [(encode(inner), encode(each)) for inner, each in value.items()]
         if explode:
             delimiter = mark or ","
             return mark + delimiter.join(f"{inner}={each}" for inner, each in pairs)
         flat = ",".join(part for pair in pairs for part in pair)
         return f";{key}={flat}" if style == "matrix" else mark + flat
     if isinstance(value, (list, tuple)):
-        items = [encoded(each) for each in value]
+        items = [encode(each) for each in value]
         if style == "matrix":
             return "".join(f";{key}={each}" for each in items) if explode else f";{key}={','.join(items)}"
         return mark + ("." if style == "label" and explode else ",").join(items)
-    text = encoded(value)
+    text = encode(value)
     if style == "matrix":
         return f";{key}={text}" if text else f";{key}"
     return mark + text
@@ -65,16 +65,16 @@ def in_path(name: str, value: Any, style: str, explode: bool) -> str:
 
 def in_query(name: str, value: Any, style: str, explode: bool, *, allow_reserved: bool = False) -> Pairs:
     """Return the pairs of a query parameter or of a form's property, encoded."""
-    key = encoded(name)
+    key = encode(name)
 
     def text(each: Any) -> str:
-        return encoded(each, allow_reserved=allow_reserved)
+        return encode(each, allow_reserved=allow_reserved)
 
     if style == "deepObject" and isinstance(value, Mapping):
         return [pair for inner, each in value.items() for pair in _deep(f"{name}[{inner}]", each, allow_reserved)]
     delimiter = _DELIMITERS.get(style, ",")
     if isinstance(value, Mapping):
-        pairs = [(encoded(inner), text(each)) for inner, each in value.items() if each is not None]
+        pairs = [(encode(inner), text(each)) for inner, each in value.items() if each is not None]
         return pairs if explode else [(key, delimiter.join(part for pair in pairs for part in pair))]
     if isinstance(value, (list, tuple)):
         items = [text(each) for each in value]
@@ -87,8 +87,8 @@ def _deep(name: str, value: Any, allow_reserved: bool) -> Pairs:
     if isinstance(value, Mapping):
         return [pair for inner, each in value.items() for pair in _deep(f"{name}[{inner}]", each, allow_reserved)]
     if isinstance(value, (list, tuple)):
-        return [(encoded(name), encoded(each, allow_reserved=allow_reserved)) for each in value]
-    return [(encoded(name), encoded(value, allow_reserved=allow_reserved))]
+        return [(encode(name), encode(each, allow_reserved=allow_reserved)) for each in value]
+    return [(encode(name), encode(value, allow_reserved=allow_reserved))]
 
 
 def in_header(value: Any, explode: bool) -> str:

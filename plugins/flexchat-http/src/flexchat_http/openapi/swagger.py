@@ -56,12 +56,12 @@ def _servers(document: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _path_item(document: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
-    shared = [_resolved(document, each) for each in _list(item.get("parameters"))]
+    shared = [_resolve(document, each) for each in _list(item.get("parameters"))]
     converted = {key: value for key, value in item.items() if key != "parameters"}
     for method in _METHODS:
         operation = item.get(method)
         if isinstance(operation, dict):
-            own = [_resolved(document, each) for each in _list(operation.get("parameters"))]
+            own = [_resolve(document, each) for each in _list(operation.get("parameters"))]
             names = [_place(each) for each in own]
             every = [*(each for each in shared if _place(each) not in names), *own]
             converted[method] = _operation(document, operation, every)
@@ -142,7 +142,7 @@ def _scheme(item: Any) -> Any:
     return item
 
 
-def _resolved(document: Mapping[str, Any], item: Any) -> Any:
+def _resolve(document: Mapping[str, Any], item: Any) -> Any:
     """Resolve a reference to a parameter in the same document; other values are returned unchanged."""
     reference = item.get("$ref") if isinstance(item, dict) else None
     if not isinstance(reference, str) or not reference.startswith("#/parameters/"):

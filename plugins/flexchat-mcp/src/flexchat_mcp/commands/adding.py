@@ -70,12 +70,12 @@ def _show(context: CommandContext, entry: Entry) -> None:
     secrets = [*in_runs, *(value for value in secret.values() if value and "${" not in value)]
     what = "reaches" if "url" in entry.table else "runs on this machine, with your rights"
     terminal.out(f"{entry.name} {what}:", "bold")
-    terminal.out(f"  {escaped(hidden(entry.runs, secrets))}")
+    terminal.out(f"  {escape(hidden(entry.runs, secrets))}")
     for name in values:
         value = "***" if name in secret and "${" not in secret[name] else hidden(values[name], secrets)
-        terminal.out(f"  {escaped(name)} = {escaped(value)}")
+        terminal.out(f"  {escape(name)} = {escape(value)}")
     for note in entry.notes:
-        terminal.out(f"  {one_line(escaped(note), _MAX_NOTE_CHARS)}")
+        terminal.out(f"  {one_line(escape(note), _MAX_NOTE_CHARS)}")
     if in_runs:
         terminal.out("  *** will stand in the config; ${NAME} takes it from the environment")
     literal = [name for name, value in secret.items() if "${" not in value]
@@ -83,11 +83,11 @@ def _show(context: CommandContext, entry: Entry) -> None:
         owner = f"{entry.name}_" if "url" in entry.table else ""  # as flexchat check proposes it
         variable = re.sub(r"\W+", "_", owner + literal[0]).strip("_").upper()
         terminal.out(
-            f"  {escaped(', '.join(literal))} will stand in the config; ${{{variable}}} takes it from the environment"
+            f"  {escape(', '.join(literal))} will stand in the config; ${{{variable}}} takes it from the environment"
         )
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return a text of a server's table on one line, with each character that nobody sees as its escape.
 
     A person agrees to what is shown, so nothing of it may be left out.

@@ -17,7 +17,7 @@ from flexchat.plugin import run_in_thread
 from flexchat_cli import Questions, Terminal, UsageError, fields_of, one_line, read_arguments
 from mcp.client.auth import AuthorizationCodeResult, OAuthFlowError
 
-from ..listing import sourced
+from ..listing import to_sourced_tool
 from ..questions import schema_of
 from ..settings import McpConfig
 from ..tokens import TokenFile
@@ -92,7 +92,7 @@ class Answers:
             name = words[0].partition("=")[0]
             names = ", ".join(properties) or "nothing"
             raise UsageError(f"--answer {name}: not asked for{did_you_mean(name, properties)}; asked for: {names}")
-        return read_arguments(mine, sourced(tool, self._config).definition("any"))
+        return read_arguments(mine, to_sourced_tool(tool, self._config).definition("any"))
 
 
 WAIT_S = 600.0
@@ -133,13 +133,13 @@ class Browser:
         with contextlib.suppress(OSError, TimeoutError, *nonsense), contextlib.closing(writer):
             async with asyncio.timeout(_READ_S):
                 head = await reader.readuntil(b"\r\n\r\n")
-            status, text = self._came(head.split(b" ")[1].decode("ascii"))
+            status, text = self._handle(head.split(b" ")[1].decode("ascii"))
             page = f"<!doctype html><meta charset=utf-8><title>FlexChat</title><p>{html.escape(text)}</p>".encode()
             start = f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(page)}\r\n"
             writer.write(f"{start}Connection: close\r\nReferrer-Policy: no-referrer\r\n\r\n".encode() + page)
             await writer.drain()
 
-    def _came(self, target: str) -> tuple[str, str]:
+    def _handle(self, target: str) -> tuple[str, str]:
         """Take what the browser brings; return the status and the text of the page."""
         parts = urlsplit(target)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}

@@ -18,9 +18,9 @@ from flexchat.plugin import MediaPart, ToolSourceError, WithMedia
 from flexchat_cli import FAILED, OK, TEXT, CommandContext, Terminal, UsageError, argument, read_arguments
 
 from ..errors import AnswerLostError, AnswerTooLargeError, ServerUnusableError
-from ..listing import sourced
+from ..listing import to_sourced_tool
 from ..results import value_of
-from .opening import chosen, complete_server, opened, refusals_in_words, tenant_option
+from .opening import choose_servers, complete_server, converting_refusals, open_server, tenant_option
 
 
 @click.command
@@ -54,12 +54,12 @@ def call(
     makes a call as a model would.
     """
     terminal, chat = context.terminal, context.open_tools()[0]
-    (name,) = chosen(chat, server, tenant)
+    (name,) = choose_servers(chat, server, tenant)
     if save is not None:
         _make(Path(save))  # before the call, which may change something
     said_before = answers if answers or defaults else None
     try:
-        result, output = asyncio.run(_called(chat, name, tool, arguments, terminal, said_before, tenant))
+        result, output = asyncio.run(_call_tool(chat, name, tool, arguments, terminal, said_before, tenant))
     except (ServerUnusableError, ToolSourceError, AnswerLostError, AnswerTooLargeError) as error:
         raise UsageError(f"{name}: {error}") from None
     if context.json:
@@ -71,7 +71,7 @@ def call(
         if value != "" or not came:
             terminal.out(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2))
         for number, part in enumerate(media, 1):
-            terminal.out(in_brief(part) if save is None else f"{in_brief(part)} {_saved(part, Path(save), number)}")
+            terminal.out(in_brief(part) if save is None else f"{in_brief(part)} {_save(part, Path(save), number)}")
         for each in left_out:
             terminal.out(f"[{each}]")
         if media and save is None:
@@ -86,7 +86,7 @@ def _make(folder: Path) -> None:
         raise UsageError(f"--save {folder}: this folder cannot be made: {error.strerror or error}") from None
 
 
-def _saved(part: MediaPart, folder: Path, number: int) -> str:
+def _save(part: MediaPart, folder: Path, number: int) -> str:
     """Write a part to a new file, and return a sentence that names it."""
     ending = mimetypes.guess_extension(part.mime_type) or ".bin"
     path = folder / f"{number}{ending}"
@@ -101,7 +101,7 @@ def _saved(part: MediaPart, folder: Path, number: int) -> str:
     return f"written to {path}"
 
 
-async def _called(
+async def _call_tool(
     chat: FlexChat,
     name: str,
     tool: str,
@@ -111,18 +111,18 @@ async def _called(
     tenant: str | None,
 ) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
     """Return the result, and the schema that the tool names for it."""
-    async with chat, opened(chat, name, terminal, answers, tenant=tenant) as source:
+    async with chat, open_server(chat, name, terminal, answers, tenant=tenant) as source:
         tools = {each["name"]: each for each in (await source.listing()).tools}
         if tool not in tools:
             names = ", ".join(tools) or "none"
             raise UsageError(f"{name} has no tool '{tool}'{did_you_mean(tool, tools)}; it has: {names}")
-        arguments = read_arguments(words, sourced(tools[tool], source.config).definition(name))
+        arguments = read_arguments(words, to_sourced_tool(tools[tool], source.config).definition(name))
         from ..tasks import cancel, outcome, task_of
         from ..tool_call import call_tool
 
         assert source.person is not None, "there is a terminal"
         answer = source.person.answer
-        with refusals_in_words(name):
+        with converting_refusals(name):
             result = await source.server.ask(
                 lambda client: call_tool(client, tool, arguments, answer=answer, definition=tools[tool]), answer=answer
             )
@@ -130,7 +130,7 @@ async def _called(
                 try:
                     result = await outcome(source.server.ask, task, answer=answer)
                 except asyncio.CancelledError:
-                    source.server.tell(lambda client: cancel(client, task))
+                    source.server.notify(lambda client: cancel(client, task))
                     raise
         if problem := source.person.problem:
             raise UsageError(problem)

@@ -12,7 +12,7 @@ from flexchat.plugin import ToolSourceError
 from flexchat_cli import FAILED, OK, CommandContext, Terminal, argument
 
 from ..listing import remarks
-from .opening import chosen, complete_server, opened, spoken_target, tenant_option
+from .opening import choose_servers, complete_server, open_server, target_of, tenant_option
 
 _LAST_LINES = 5
 
@@ -29,7 +29,7 @@ def doctor(context: CommandContext, server: str | None, tenant: str | None) -> i
     No tool is called. The exit status is 1 if something does not work.
     """
     terminal, chat = context.terminal, context.open_tools()[0]
-    reports = asyncio.run(_examined(chat, chosen(chat, server, tenant), tenant))
+    reports = asyncio.run(_examine_all(chat, choose_servers(chat, server, tenant), tenant))
     if context.json:
         terminal.json(reports)
     else:
@@ -38,14 +38,14 @@ def doctor(context: CommandContext, server: str | None, tenant: str | None) -> i
     return FAILED if any(each["trouble"] for each in reports) else OK
 
 
-async def _examined(chat: FlexChat, names: list[str], tenant: str | None) -> list[dict[str, Any]]:
+async def _examine_all(chat: FlexChat, names: list[str], tenant: str | None) -> list[dict[str, Any]]:
     async with chat:
         return await asyncio.gather(*(_examine(chat, name, tenant) for name in names))
 
 
 async def _examine(chat: FlexChat, name: str, tenant: str | None) -> dict[str, Any]:
     live = chat.tools.sources.by_name[name]
-    async with opened(chat, name, tenant=tenant) as source:
+    async with open_server(chat, name, tenant=tenant) as source:
         started, trouble, tools, notes = time.monotonic(), "", 0, []
         try:
             listing = await source.listing()
@@ -59,7 +59,7 @@ async def _examine(chat: FlexChat, name: str, tenant: str | None) -> dict[str, A
         state = source.server.state
         return {
             "server": name,
-            "runs": spoken_target(source.config),
+            "runs": target_of(source.config),
             "trouble": trouble,
             "version": state.version,
             "tools": tools,

@@ -12,11 +12,11 @@ from flexchat.plugin import ToolSourceError
 from flexchat_cli import FAILED, OK, CommandContext, Terminal
 
 from ..inspect import findings
-from ..listing import select_tools, sourced
+from ..listing import select_tools, to_sourced_tool
 from ..settings import McpConfig
 from ..source import McpSource
 from .inspect_ import show
-from .opening import opened, servers
+from .opening import open_server, servers
 
 
 def accept_first(context: CommandContext, names: Sequence[str]) -> int:
@@ -30,7 +30,7 @@ def accept_first(context: CommandContext, names: Sequence[str]) -> int:
     if not {*names} <= {*servers(chat)}:
         terminal.say("tools.enabled is false, so nothing was started", "dim")
         return OK
-    works = asyncio.run(_all_accepted(chat, names, terminal))
+    works = asyncio.run(_accept_all(chat, names, terminal))
     offered = {name for rule in chat.config.responses for name in chat.tools.offered_to(rule)}
     tools = [tool for tool in chat.tools.get_registry().list() if tool.source in names]
     if tools and not any(tool.name in offered for tool in tools):
@@ -39,12 +39,12 @@ def accept_first(context: CommandContext, names: Sequence[str]) -> int:
     return OK if works else FAILED
 
 
-async def _all_accepted(chat: FlexChat, names: Sequence[str], terminal: Terminal) -> bool:
+async def _accept_all(chat: FlexChat, names: Sequence[str], terminal: Terminal) -> bool:
     works = True
     async with chat:
         for name in names:
             try:
-                works = await _accepted(chat, name, terminal) and works
+                works = await _accept(chat, name, terminal) and works
             except (ToolSourceError, ToolChangedError) as error:
                 terminal.error(f"{name}: {error}")
                 terminal.say(f"it is in the config all the same; flexchat mcp doctor {name} tries it again", "dim")
@@ -52,7 +52,7 @@ async def _all_accepted(chat: FlexChat, names: Sequence[str], terminal: Terminal
     return works
 
 
-async def _accepted(chat: FlexChat, name: str, terminal: Terminal) -> bool:
+async def _accept(chat: FlexChat, name: str, terminal: Terminal) -> bool:
     """Accept what a server lists; return False, and leave it, if something in it is suspicious.
 
     Raises:
@@ -61,13 +61,13 @@ async def _accepted(chat: FlexChat, name: str, terminal: Terminal) -> bool:
     """
     sources = chat.tools.sources
     config: McpConfig = sources.by_name[name].settings
-    tools = await _listed(chat, name, terminal)
+    tools = await _list_tools(chat, name, terminal)
     suspicious = findings(tools, others=sources.others(name))
     show(terminal, name, tools, config, suspicious)
     if suspicious:
         terminal.say(f"none of its tools were accepted; if they are as they should be: flexchat tools accept {name}")
         return False
-    digests = {tool["name"]: sourced(tool, config).digest for tool in tools}
+    digests = {tool["name"]: to_sourced_tool(tool, config).digest for tool in tools}
     state = await sources.look(name, accept_first=False)
     now = {change.name: change.now.digest for change in state.changes if change.now is not None}
     if any(digests.get(tool) != digest for tool, digest in now.items()):
@@ -79,11 +79,11 @@ async def _accepted(chat: FlexChat, name: str, terminal: Terminal) -> bool:
     return True
 
 
-async def _listed(chat: FlexChat, name: str, terminal: Terminal) -> Sequence[Mapping[str, Any]]:
+async def _list_tools(chat: FlexChat, name: str, terminal: Terminal) -> Sequence[Mapping[str, Any]]:
     live = chat.tools.sources.by_name[name]
     config: McpConfig = live.settings
     if config.auth is not None and config.auth.oauth and terminal.interactive():
-        async with opened(chat, name, terminal) as signed_in:
+        async with open_server(chat, name, terminal) as signed_in:
             return select_tools((await signed_in.listing()).tools, config)
     source = cast(McpSource, await live.opened())  # the one that is looked at afterwards: it is started once
     return select_tools((await source.listing()).tools, config)

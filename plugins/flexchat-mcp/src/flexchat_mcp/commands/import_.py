@@ -8,7 +8,7 @@ import click
 from flexchat.host import read_file
 from flexchat_cli import FILE_NAME, CommandContext, UsageError, argument
 
-from .adding import add, escaped
+from .adding import add, escape
 from .entries import EntriesError, read_entries
 
 _MAX_BYTES = 4 * 2**20
@@ -36,7 +36,7 @@ def import_(context: CommandContext, file: str, only: tuple[str, ...], yes: bool
     except EntriesError as error:
         raise UsageError(f"{file}: {error}") from None
     for reason in left_out:
-        context.terminal.say(escaped(reason))
+        context.terminal.say(escape(reason))
     unknown = [name for name in only if name not in {entry.name for entry in entries}]
     if unknown:
         raise UsageError(f"{file} has no server '{unknown[0]}'; it has: {', '.join(e.name for e in entries) or 'none'}")

@@ -15,7 +15,7 @@ from flexchat_sdk import clean_text
 from ..inspect import Finding, findings
 from ..listing import effect_of, select_tools
 from ..settings import McpConfig
-from .opening import chosen, complete_server, opened, tenant_option
+from .opening import choose_servers, complete_server, open_server, tenant_option
 
 _MAX_NOTE_CHARS = 110
 
@@ -33,7 +33,7 @@ def inspect_(context: CommandContext, server: str | None, tenant: str | None) ->
     The exit status is 1 if something was found.
     """
     terminal, chat = context.terminal, context.open_tools()[0]
-    names = chosen(chat, server, tenant)
+    names = choose_servers(chat, server, tenant)
     inspected = asyncio.run(_look_all(chat, names, tenant))
     data, failed = [], False
     for name in names:
@@ -59,7 +59,7 @@ Looked = Mapping[str, "Sequence[Mapping[str, Any]] | FlexChatError"]
 
 async def _look_all(chat: FlexChat, names: Sequence[str], tenant: str | None) -> Looked:
     async def look(name: str) -> Sequence[Mapping[str, Any]] | FlexChatError:
-        async with opened(chat, name, tenant=tenant) as source:
+        async with open_server(chat, name, tenant=tenant) as source:
             try:
                 return select_tools((await source.listing()).tools, source.config)
             except ToolSourceError as error:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from flexchat_cli import CommandContext
 
-from .opening import chosen, spoken_target
+from .opening import choose_servers, target_of
 
 
 @click.command
@@ -19,12 +19,12 @@ def list_(context: CommandContext) -> None:
     """
     terminal, chat = context.terminal, context.open_tools()[0]
     rows: list[dict[str, Any]] = []
-    for name in chosen(chat, None):
+    for name in choose_servers(chat, None):
         state, live = chat.tools.sources.state(name), chat.tools.sources.by_name[name]
         rows.append(
             {
                 "name": name,
-                "runs": spoken_target(live.settings),
+                "runs": target_of(live.settings),
                 "accepted": state.accepted,
                 "tools": {tool.name: tool.effect for tool in state.tools},
                 "left_out": dict(state.left_out),

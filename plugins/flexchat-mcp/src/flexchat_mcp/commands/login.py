@@ -12,7 +12,7 @@ from flexchat_cli import CommandContext, Terminal, UsageError, argument
 
 from ..settings import McpConfig
 from ..tokens import TokenFile
-from .opening import chosen, complete_server, opened, tenant_option
+from .opening import choose_servers, complete_server, open_server, tenant_option
 
 
 @click.command
@@ -26,10 +26,10 @@ def login(context: CommandContext, server: str, tenant: str | None) -> None:
     can read; turns use and renew them.
     """
     chat = context.open_tools()[0]
-    (name,) = chosen(chat, server, tenant)
+    (name,) = choose_servers(chat, server, tenant)
     file = _file_of(chat, name, tenant)
     try:
-        count = asyncio.run(_signed_in(chat, name, file, context.terminal, tenant))
+        count = asyncio.run(_sign_in_anew(chat, name, file, context.terminal, tenant))
     except ToolSourceError as error:
         raise UsageError(f"{name}: {error}") from None
     tools = "1 tool" if count == 1 else f"{count} tools"
@@ -49,7 +49,7 @@ def login(context: CommandContext, server: str, tenant: str | None) -> None:
 def logout(context: CommandContext, server: str, tenant: str | None) -> None:
     """Forget the tokens of an MCP server."""
     chat = context.open_tools()[0]
-    (name,) = chosen(chat, server, tenant)
+    (name,) = choose_servers(chat, server, tenant)
     was_there = asyncio.run(_file_of(chat, name, tenant).forget())
     if context.json:
         context.terminal.json({"server": name, "was_signed_in": was_there})
@@ -64,7 +64,7 @@ def _file_of(chat: FlexChat, name: str, tenant: str | None) -> TokenFile:
     return TokenFile(config.url, tenant or DEFAULT_TENANT)
 
 
-async def _signed_in(chat: FlexChat, name: str, file: TokenFile, terminal: Terminal, tenant: str | None) -> int:
+async def _sign_in_anew(chat: FlexChat, name: str, file: TokenFile, terminal: Terminal, tenant: str | None) -> int:
     await file.forget()
-    async with chat, opened(chat, name, terminal, tenant=tenant) as source:
+    async with chat, open_server(chat, name, terminal, tenant=tenant) as source:
         return len((await source.listing(fresh=True)).tools)

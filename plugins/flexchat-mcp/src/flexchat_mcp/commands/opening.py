@@ -35,7 +35,7 @@ tenant_option = click.option("--tenant", metavar="NAME", help="whose server to u
 """The option that says whose server is meant."""
 
 
-def chosen(chat: FlexChat, name: str | None, tenant: str | None = None) -> list[str]:
+def choose_servers(chat: FlexChat, name: str | None, tenant: str | None = None) -> list[str]:
     """Return the servers a command is about: one, or all; for a tenant, those with per_tenant.
 
     Raises:
@@ -63,7 +63,7 @@ def complete_server(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 @contextlib.asynccontextmanager
-async def opened(
+async def open_server(
     chat: FlexChat,
     name: str,
     terminal: Terminal | None = None,
@@ -98,7 +98,7 @@ async def opened(
         yield source
 
 
-def spoken_target(config: McpConfig) -> str:
+def target_of(config: McpConfig) -> str:
     """Format the command or URL of a server as one line, without secrets."""
     mask = Mask([*config.secrets(), *secrets_of_environment()])
     return mask(config.url if config.url is not None else shlex.join(config.argv))
@@ -117,18 +117,18 @@ def ask_server(
         ServerUnusableError, AnswerLostError, AnswerTooLargeError: There is no answer.
     """
     chat = context.open_tools()[0]
-    (name,) = chosen(chat, server, tenant)
+    (name,) = choose_servers(chat, server, tenant)
 
     async def answer() -> Any:
-        async with chat, opened(chat, name, context.terminal, tenant=tenant) as source:
-            with refusals_in_words(name):
+        async with chat, open_server(chat, name, context.terminal, tenant=tenant) as source:
+            with converting_refusals(name):
                 return await source.server.ask(ask, is_call=False)
 
     return asyncio.run(answer())
 
 
 @contextlib.contextmanager
-def refusals_in_words(server: str) -> Iterator[None]:
+def converting_refusals(server: str) -> Iterator[None]:
     """Say what a server refuses.
 
     Raises:

@@ -232,7 +232,7 @@ class HttpStream:
     async def __anext__(self) -> bytes:
         """Return the next bytes in the pieces in which they arrive, compressed ones unpacked in steps."""
         if self._unpacker is not None and (step := self._next_step()) is not None:
-            return self._counted(step)
+            return self._count(step)
         deadline = self._deadline
         try:
             deadline.wait(self._patience_s)
@@ -258,9 +258,9 @@ class HttpStream:
         if self._unpacker is not None:
             self._steps = self._unpacker.steps(piece)
             piece = self._next_step() or b""
-        return self._counted(piece)
+        return self._count(piece)
 
-    def _counted(self, piece: bytes) -> bytes:
+    def _count(self, piece: bytes) -> bytes:
         self._size += len(piece)
         if self._size > self._cap and self.status < 400:
             raise self._client.unreadable(f"sent more than {self._cap // 2**20} MiB in one answer", status=self.status)

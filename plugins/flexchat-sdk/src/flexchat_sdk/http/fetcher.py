@@ -114,19 +114,19 @@ class GuardedFetcher:
         Raises:
             FetchError: No usable answer; ``may_have_arrived`` is whether the service may have acted.
         """
-        url = self._checked(request)
+        url = self._check(request)
         self._transport(keeps=request.may_repeat)  # imports the client, which must not count against the timeout
         until = time.monotonic() + timeout_s
         hops = 0
         while True:
-            answer = await self._sent(request, url, until, timeout_s, max_bytes, is_repeat)
+            answer = await self._send(request, url, until, timeout_s, max_bytes, is_repeat)
             target = answer.headers.get("location")
             if answer.status not in _REDIRECTS or not target or not request.is_safe:
                 return answer
             hops += 1
             if hops > max_redirects:
                 raise FetchAnswerError(f"{url.host} redirects more than {max_redirects} times", may_have_arrived=True)
-            before, url = url, self._redirected(url, target, request.domains)
+            before, url = url, self._redirect(url, target, request.domains)
             if url.origin != before.origin:
                 # Chosen by what is harmless, not by what is secret: any header of a user may be a credential.
                 headers = {name: text for name, text in request.headers.items() if name.lower() in _SENT_ANYWHERE}
@@ -142,7 +142,7 @@ class GuardedFetcher:
         Raises:
             FetchError: As for fetch; also raised while reading the pieces.
         """
-        url = self._checked(request)
+        url = self._check(request)
         transport = self._transport(keeps=request.may_repeat)
         hop = _Hop(url)
         with self._watched(hop):
@@ -163,7 +163,7 @@ class GuardedFetcher:
         for transport in transports.values():
             await transport.aclose()
 
-    def _checked(self, request: FetchRequest) -> CheckedUrl:
+    def _check(self, request: FetchRequest) -> CheckedUrl:
         """Check that a request may be sent, and return its URL.
 
         Raises:
@@ -176,7 +176,7 @@ class GuardedFetcher:
             raise AddressRefusedError(f"the request cannot be sent: {problem}")
         return url
 
-    def _redirected(self, url: CheckedUrl, target: str, domains: tuple[str, ...] | None) -> CheckedUrl:
+    def _redirect(self, url: CheckedUrl, target: str, domains: tuple[str, ...] | None) -> CheckedUrl:
         try:
             redirected = checked_url(urljoin(url.text, target))
             self._rule.check(redirected, domains)
@@ -186,7 +186,7 @@ class GuardedFetcher:
             raise AddressRefusedError(text, hint=hint, may_have_arrived=True) from None
         return redirected
 
-    async def _sent(
+    async def _send(
         self, request: FetchRequest, url: CheckedUrl, until: float, timeout_s: float, max_bytes: int, is_repeat: bool
     ) -> Fetched:
         hop, started = _Hop(url), time.monotonic()

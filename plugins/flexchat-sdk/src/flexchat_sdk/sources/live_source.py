@@ -137,7 +137,7 @@ class LiveSource:
         self._is_stale = True
         self._not_before = 0.0
         self._changed_at = -AGAIN_S
-        self._again: asyncio.TimerHandle | None = None
+        self._next_look: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     @property
@@ -156,7 +156,7 @@ class LiveSource:
             async with asyncio.timeout(self.setup.timeout_s):
                 return await self._open()
         except TimeoutError:
-            raise ToolSourceError(f"{self._called()} did not open within {self.setup.timeout_s:g} s") from None
+            raise ToolSourceError(f"{self._label()} did not open within {self.setup.timeout_s:g} s") from None
 
     def take_over(self, old: LiveSource) -> None:
         """Share another chat's open source, if its table is the same and a server runs behind it.
@@ -185,7 +185,7 @@ class LiveSource:
             self._is_stale, self._not_before = True, 0.0
         if self._is_closed or not self._is_stale or time.monotonic() < self._not_before:
             return None
-        if self._again is not None and not at_once:
+        if self._next_look is not None and not at_once:
             return None  # a list is due soon
         # Not in the turn that happens to need it first: it belongs to all of them.
         self._looking = asyncio.get_running_loop().create_task(self._look(), context=contextvars.Context())
@@ -237,13 +237,13 @@ class LiveSource:
         self._is_stale = True
         if self.trouble:
             self._not_before = 0.0
-        if self._looking is not None or self._again is not None or not self.is_known or self._is_closed:
+        if self._looking is not None or self._next_look is not None or not self.is_known or self._is_closed:
             return
         wait_s = self._changed_at + AGAIN_S - time.monotonic()
         if wait_s <= 0:
-            self._look_again()
+            self._look_when_due()
         else:  # a source that reports a change with every list would be listed without pause
-            self._again = asyncio.get_running_loop().call_later(wait_s, self._look_again)
+            self._next_look = asyncio.get_running_loop().call_later(wait_s, self._look_when_due)
 
     def forget(self) -> None:
         """Read its tools again when they are needed next."""
@@ -270,8 +270,8 @@ class LiveSource:
     async def aclose(self) -> None:
         """Close it."""
         self._is_closed = True
-        if self._again is not None:
-            self._again.cancel()
+        if self._next_look is not None:
+            self._next_look.cancel()
         opened, self._opened = self._opened, None
         tasks = [*self._restarting.values(), *([self._looking] if self._looking is not None else [])]
         for task in tasks:
@@ -289,14 +289,14 @@ class LiveSource:
             with contained():
                 return call(), ""
         except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
-            log.warning("%s: %s failed: %s", self._called(), name, error_name(error))
+            log.warning("%s: %s failed: %s", self._label(), name, error_name(error))
             return None, error_name(error)  # type: ignore[return-value]
 
     async def _open(self) -> ToolSource:
         # Calls and readings may open the source at the same time: later ones wait for the first, and share its result.
         async with self._opening:
             if self._is_closed:
-                raise ToolSourceError(f"{self._called()} is closed")
+                raise ToolSourceError(f"{self._label()} is closed")
             source = self._source
             if source is None:
                 opened = _Opened(None, {self})
@@ -322,7 +322,7 @@ class LiveSource:
         except (ToolSourceError, TimeoutError):
             raise
         except Exception as error:
-            raise ToolSourceError(f"{self._called()} cannot be opened: {error_name(error)}") from error
+            raise ToolSourceError(f"{self._label()} cannot be opened: {error_name(error)}") from error
         return source
 
     async def _restart(self, tenant: str) -> str:
@@ -378,7 +378,7 @@ class LiveSource:
 
     def _failed(self, trouble: str) -> None:
         if trouble != self.trouble:
-            log.warning("%s: %s", self._called(), trouble)
+            log.warning("%s: %s", self._label(), trouble)
         self.trouble, self._is_stale, self._not_before = trouble, True, time.monotonic() + RETRY_S
 
     def _finish_look(self, task: asyncio.Task[None]) -> None:
@@ -386,11 +386,11 @@ class LiveSource:
         if self._is_stale and not self.trouble and not task.cancelled():
             self.changed()
 
-    def _look_again(self) -> None:
-        self._again, self._changed_at = None, time.monotonic()
+    def _look_when_due(self) -> None:
+        self._next_look, self._changed_at = None, time.monotonic()
         self.look()
 
-    def _called(self) -> str:
+    def _label(self) -> str:
         return f"tool source '{self.name}'"
 
 

@@ -53,13 +53,13 @@ class LiveSources(ToolSources):
     def __init__(self, setups: Iterable[SourceSetup], lock_path: Callable[[ToolsTable], Path]) -> None:
         self._find_lock = lock_path
         self._unreadable = self._unwritable = ""
-        self._made: dict[tuple[str, str], tuple[tuple[str, str], ToolDefinition]] = {}
+        self._definitions: dict[tuple[str, str], tuple[tuple[str, str], ToolDefinition]] = {}
         self._states: dict[str, SourceState] = {}
         self._broken: dict[str, dict[str, str]] = {}
         self._hidden: dict[str, dict[str, str]] = {}
         self._warnings: dict[str, dict[str, tuple[str, ...]]] = {}  # by the digest of a tool
         self._in_memory: dict[str, KeptSource] = {}
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
         self._live = {
             setup.name: LiveSource(setup, self._accepted_fingerprint, self._read, lambda: self._chat.create_fetcher())
             for setup in setups
@@ -121,8 +121,8 @@ class LiveSources(ToolSources):
         needed = self._needed(allowed) if self.by_name else []
         failed = [source for source in needed if source.trouble]
         records = self._records() if failed else {}
-        reasons = [self._mask(_told_of(each.name, each.trouble)) for each in failed if each.name not in records]
-        return reasons + [text for each in needed if (text := _held_back(self._states.get(each.name)))]
+        reasons = [self._mask(_failure_text(each.name, each.trouble)) for each in failed if each.name not in records]
+        return reasons + [text for each in needed if (text := _describe_held_back(self._states.get(each.name)))]
 
     async def look(self, name: str, *, tenant: str = DEFAULT_TENANT, accept_first: bool = True) -> SourceState:
         """Open a source, and read its tools."""
@@ -133,7 +133,7 @@ class LiveSources(ToolSources):
             await asyncio.wait([task], timeout=source.setup.timeout_s + WAIT_S)
         if accept_first:
             await self._accept_first([source])
-        return await self._looked_at(source, tenant)
+        return await self._require_readable(source, tenant)
 
     async def restart(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
         """Restart the server behind a source, and read its tools."""
@@ -143,8 +143,8 @@ class LiveSources(ToolSources):
         # Not awaited directly: a caller that is cancelled must not cancel the restart that others wait for.
         await asyncio.wait([restarting])
         if not restarting.cancelled() and (trouble := restarting.result()):
-            raise ToolSourceError(_told_of(source.name, trouble))
-        return await self._looked_at(source, tenant)
+            raise ToolSourceError(_failure_text(source.name, trouble))
+        return await self._require_readable(source, tenant)
 
     def state(self, name: str, *, tenant: str = DEFAULT_TENANT) -> SourceState:
         """Return the state of a source."""
@@ -225,7 +225,7 @@ class LiveSources(ToolSources):
         fingerprint = source.fingerprint if len(chosen) == len(changes) else ""
 
         def change(records: dict[str, KeptSource]) -> None:
-            records[name] = _with(records.get(name) or KeptSource(type=source.setup.type), chosen, fingerprint)
+            records[name] = _accept(records.get(name) or KeptSource(type=source.setup.type), chosen, fingerprint)
 
         await asyncio.to_thread(self.lock.update, change)
         self._in_memory.pop(name, None)
@@ -266,7 +266,7 @@ class LiveSources(ToolSources):
             self._publish()
             return
         name = source.name
-        usable, problems = await asyncio.to_thread(self._checked, tools, source.setup)
+        usable, problems = await asyncio.to_thread(self._check_tools, tools, source.setup)
         self._hidden[name] = await asyncio.to_thread(_hidden_texts, tools)
         self._broken[name] = {**source.left_out, **problems}
         source.now = usable
@@ -280,12 +280,12 @@ class LiveSources(ToolSources):
         if self._unreadable:
             return
         for source, tools in first:
-            await self._keep_first(source, tools)
+            await self._store_first(source, tools)
         # Who comes while another call keeps them finds them in the file, and not yet in the registry.
         if first or not all(self._states[source.name].accepted for source, _ in readings):
             self._publish()
 
-    async def _keep_first(self, source: LiveSource, tools: Mapping[str, SourcedTool]) -> None:
+    async def _store_first(self, source: LiveSource, tools: Mapping[str, SourcedTool]) -> None:
         """Accept a source's first tools; if they cannot be kept, only for this process."""
         name = source.name
         first = KeptSource(type=source.setup.type, fingerprint=source.fingerprint, tools=tools)
@@ -304,7 +304,7 @@ class LiveSources(ToolSources):
             log.warning("%s", self._unwritable)
             self._in_memory[name] = first
 
-    def _checked(
+    def _check_tools(
         self, tools: Iterable[SourcedTool], setup: SourceSetup
     ) -> tuple[dict[str, SourcedTool], dict[str, str]]:
         """Return the usable tools by name, and why others are not."""
@@ -346,16 +346,16 @@ class LiveSources(ToolSources):
         unclear = {name for name in self._chat.adjusted if holders[name] > 1}
         offered: list[ToolDefinition] = []
         for name, state in states.items():
-            state = _without(state, unclear)
+            state = _leave_out(state, unclear)
             offered += state.tools
             self._states[name] = state
-            self._tell(state)
+            self._log_changes(state)
         self._registry.set_sourced(offered)
 
     def _state(self, source: LiveSource, record: KeptSource | None) -> SourceState:
         setup, kept_tools = source.setup, record.tools if record is not None else {}
         accepted = {name: _clean(source.configured(tool)) for name, tool in kept_tools.items()}
-        changes, going = _compared(source, accepted)
+        changes, going = _compare(source, accepted)
         left_out = dict(self._broken.get(source.name, {}))
         for name in record.edited if record is not None else ():
             left_out[name] = f"it was edited in {self.lock.path.name}: its hash does not fit; restore or accept it"
@@ -378,13 +378,13 @@ class LiveSources(ToolSources):
     def _definition(self, source: LiveSource, tool: SourcedTool) -> ToolDefinition:
         """Return a tool's definition, always the same object for the same tool: its prepared data stay valid."""
         key, version = (source.name, tool.name), (tool.digest, tool.effect)
-        cached = self._made.get(key)
+        cached = self._definitions.get(key)
         if cached is None or cached[0] != version:
             definition = self._chat.adjust(tool.definition(source.name, source.setup.prefix))
-            cached = self._made[key] = (version, definition)
+            cached = self._definitions[key] = (version, definition)
         return cached[1]
 
-    def _tell(self, state: SourceState) -> None:
+    def _log_changes(self, state: SourceState) -> None:
         """Log the warnings for people, each once."""
         parts = [f"{len(reason)} {kind}" for kind in ("new", "changed", "gone") if (reason := _of(state, kind))]
         lines = []
@@ -393,9 +393,9 @@ class LiveSources(ToolSources):
         lines += [f"{name} is left out: {why}" for name, why in state.left_out.items()]
         lines += [f"{name}: {reason}" for name, reason in self._hidden.get(state.name, {}).items()]
         text = "; ".join(lines[:5])
-        if text and self._told.get(state.name) != text:
+        if text and self._logged.get(state.name) != text:
             log.warning("tool source '%s': %s", state.name, text)
-        self._told[state.name] = text
+        self._logged[state.name] = text
 
     # ---- names
 
@@ -421,9 +421,9 @@ class LiveSources(ToolSources):
             self.refuse(name)
         return self.by_name[name]
 
-    async def _looked_at(self, source: LiveSource, tenant: str) -> SourceState:
+    async def _require_readable(self, source: LiveSource, tenant: str) -> SourceState:
         if source.trouble or not source.is_known:
-            raise ToolSourceError(_told_of(source.name, source.trouble or "it does not answer"))
+            raise ToolSourceError(_failure_text(source.name, source.trouble or "it does not answer"))
         return await self.review(source.name, tenant=tenant)
 
     def _server(self, source: LiveSource, tenant: str) -> SourceServer | None:
@@ -471,7 +471,7 @@ def _hidden_texts(tools: Iterable[SourcedTool]) -> dict[str, str]:
     return texts
 
 
-def _without(state: SourceState, unclear: Collection[str]) -> SourceState:
+def _leave_out(state: SourceState, unclear: Collection[str]) -> SourceState:
     """Return the state without tools for which the entry in tools.registry may be meant, or another source's tool."""
     names = [tool.name.removeprefix(state.prefix) for tool in state.tools if tool.name in unclear]
     if not names:
@@ -481,12 +481,12 @@ def _without(state: SourceState, unclear: Collection[str]) -> SourceState:
     return attrs.evolve(state, tools=tools, left_out={**state.left_out, **dict.fromkeys(names, why)})
 
 
-def _told_of(name: str, trouble: str) -> str:
+def _failure_text(name: str, trouble: str) -> str:
     called = f"tool source '{name}'"
     return trouble if trouble.startswith(called) else f"{called}: {trouble}"
 
 
-def _held_back(state: SourceState | None) -> str:
+def _describe_held_back(state: SourceState | None) -> str:
     """Return a sentence on the tools held back until their changes are accepted; empty for none."""
     changes = state.changes if state is not None else ()
     names = [change.name for change in changes if change.kind == "changed" and not change.offered]
@@ -497,7 +497,7 @@ def _held_back(state: SourceState | None) -> str:
     return f"tool source '{state.name}': {listing} {what} left out: flexchat tools diff {state.name}"
 
 
-def _with(record: KeptSource, changes: Iterable[ToolChange], fingerprint: str) -> KeptSource:
+def _accept(record: KeptSource, changes: Iterable[ToolChange], fingerprint: str) -> KeptSource:
     """Return the record to store once these changes are accepted."""
     tools, edited = dict(record.tools), dict(record.edited)
     for change in changes:
@@ -516,7 +516,7 @@ def _digest(tools: Mapping[str, SourcedTool], name: str) -> str | None:
     return tools[name].digest if name in tools else None
 
 
-def _compared(source: LiveSource, accepted: Mapping[str, SourcedTool]) -> tuple[list[ToolChange], list[SourcedTool]]:
+def _compare(source: LiveSource, accepted: Mapping[str, SourcedTool]) -> tuple[list[ToolChange], list[SourcedTool]]:
     """Compare a source's tools with the accepted ones; return the differences and the tools to offer."""
     if source.now is None:
         return [], [*accepted.values()]
@@ -532,11 +532,11 @@ def _compared(source: LiveSource, accepted: Mapping[str, SourcedTool]) -> tuple[
             kind: Literal["changed", "gone"] = "gone" if now is None else "changed"
             changes.append(ToolChange(name=name, kind=kind, accepted=before, now=now, offered=offered))
             if offered:
-                going.append(before if now is None else _careful(before, now))
+                going.append(before if now is None else _with_stricter_effect(before, now))
     return changes, going
 
 
-def _careful(accepted: SourcedTool, now: SourcedTool) -> SourcedTool:
+def _with_stricter_effect(accepted: SourcedTool, now: SourcedTool) -> SourcedTool:
     """Return the accepted tool with the stricter effect of both: a new write must not be repeated like a read."""
     if _STRICTER.index(now.effect) <= _STRICTER.index(accepted.effect):
         return accepted

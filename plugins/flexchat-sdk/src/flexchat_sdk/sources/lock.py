@@ -50,14 +50,14 @@ class ToolsLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen: tuple[int, ...] | None = None
-        self._kept: Mapping[str, KeptSource] = {}
+        self._last_signature: tuple[int, ...] | None = None
+        self._records: Mapping[str, KeptSource] = {}
         self._trouble: str | None = None
 
     @property
     def has_changed(self) -> bool:
         """Whether the file was read, and is another one now: one look at its date."""
-        return self._seen is not None and self._signature() != self._seen
+        return self._last_signature is not None and self._signature() != self._last_signature
 
     def read(self) -> Mapping[str, KeptSource]:
         """Return the stored sources by name.
@@ -66,15 +66,15 @@ class ToolsLock:
             ToolsLockError: The file is damaged or cannot be read.
         """
         signature = self._signature()
-        if signature != self._seen:
+        if signature != self._last_signature:
             try:
-                self._kept, self._trouble = self._fresh(), None
+                self._records, self._trouble = self._load(), None
             except ToolsLockError as error:
-                self._kept, self._trouble = {}, str(error)
-            self._seen = signature
+                self._records, self._trouble = {}, str(error)
+            self._last_signature = signature
         if self._trouble is not None:
             raise ToolsLockError(self._trouble)
-        return self._kept
+        return self._records
 
     def update(self, change: Callable[[dict[str, KeptSource]], None]) -> None:
         """Change the records; the file is replaced as a whole, and no other process changes it meanwhile. Blocks.
@@ -84,9 +84,9 @@ class ToolsLock:
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with _alone(self.path.parent):
+            with _locked(self.path.parent):
                 # Read inside the lock, not from memory: the file may hold what another process has just accepted.
-                sources = dict(self._fresh())
+                sources = dict(self._load())
                 change(sources)
                 with replacing(self.path) as file:
                     file.write(_text(sources))
@@ -100,7 +100,7 @@ class ToolsLock:
             return ()
         return status.st_ino, status.st_size, status.st_mtime_ns
 
-    def _fresh(self) -> Mapping[str, KeptSource]:
+    def _load(self) -> Mapping[str, KeptSource]:
         if not path_exists(self.path):
             return {}
         try:
@@ -108,24 +108,24 @@ class ToolsLock:
         except OSError as error:
             raise ToolsLockError(f"{self.path} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise self._damaged("it is not UTF-8") from None
+            raise self._damage_error("it is not UTF-8") from None
         except json.JSONDecodeError as error:
             merging = "; it has the marks of a merge conflict" if "<<<<<<<" in error.doc else ""
-            raise self._damaged(f"line {error.lineno} is not JSON: {json_error_message(error)}{merging}") from None
+            raise self._damage_error(f"line {error.lineno} is not JSON: {json_error_message(error)}{merging}") from None
         except (RecursionError, ValueError):
-            raise self._damaged("it is nested too deeply, or has too long a number") from None
+            raise self._damage_error("it is nested too deeply, or has too long a number") from None
         version = data.get("version") if isinstance(data, dict) else None
         if isinstance(version, int) and version > VERSION:
             raise ToolsLockError(f"{self.path} was written by a later FlexChat (version {version}): update this one")
         sources = data.get("sources") if isinstance(data, dict) else None
         if version != VERSION or not isinstance(sources, dict):
-            raise self._damaged("it is not what FlexChat writes there")
+            raise self._damage_error("it is not what FlexChat writes there")
         return {name: self._source(name, entry) for name, entry in sources.items()}
 
     def _source(self, name: str, entry: Any) -> KeptSource:
         tools = entry.get("tools") if isinstance(entry, dict) else None
         if not isinstance(tools, dict) or not all(isinstance(entry.get(key), str) for key in ("type", "fingerprint")):
-            raise self._damaged(f"its source '{name}' is not what FlexChat writes there")
+            raise self._damage_error(f"its source '{name}' is not what FlexChat writes there")
         accepted: dict[str, SourcedTool] = {}
         edited: dict[str, Any] = {}
         for tool, data in tools.items():
@@ -140,7 +140,7 @@ class ToolsLock:
                 edited[tool] = data
         return KeptSource(type=entry["type"], fingerprint=entry["fingerprint"], tools=accepted, edited=edited)
 
-    def _damaged(self, why: str) -> ToolsLockError:
+    def _damage_error(self, why: str) -> ToolsLockError:
         return ToolsLockError(f"{self.path} is damaged, so no tool of a source is offered: {why}; {_RESTORE}")
 
 
@@ -167,7 +167,7 @@ def _as_data(tool: SourcedTool) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     """Let only one process at a time in; where the system cannot do that, the last one wins."""
     try:
         import fcntl
