@@ -21,7 +21,7 @@ import attrs
 from .assembly import Held, Parts, assemble, assemble_rule, installed_plugins, plugins_for, split_model
 from .calls.manager import ToolLike, as_definition
 from .calls.questions import QuestionBroker
-from .config.model import IntentTable, LimitsTable, ReasoningTable, ResponseRule, RuleTools, TopicTable
+from .config.model import IntentTable, LimitsTable, ResponseRule, RuleTools, TopicTable
 from .conversations.view import Conversations
 from .domain import (
     DEFAULT_TENANT,
@@ -31,6 +31,7 @@ from .domain import (
     Effort,
     Embeddings,
     ModelInfo,
+    Reasoning,
     StreamEvent,
     ToolResult,
     Turn,
@@ -218,7 +219,7 @@ class FlexChat:
             prompt=prompt,
             max_tokens=max_tokens,
             temperature=temperature,
-            reasoning=ReasoningTable(effort=reasoning) if reasoning else None,
+            reasoning=Reasoning(effort=reasoning) if reasoning else None,
             tools=RuleTools(max_iterations=max_iterations),
         )
         return cls(assemble_rule(rule, settings, host, tools, limits or LimitsTable(), hooks, prices))

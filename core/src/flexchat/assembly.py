@@ -498,7 +498,7 @@ def _check_forms(reading: ReadConfig, config: Config) -> None:
     from .schema.answer_format import format_problem
 
     for index, rule in enumerate(config.responses):
-        problem = rule.response_format and format_problem(rule.response_format.to_domain())
+        problem = rule.response_format and format_problem(rule.response_format)
         if problem:
             reading.problem(("responses", index, "response_format"), problem)
 

@@ -23,7 +23,6 @@ from .config.model import (
     ConversationsTable as ConversationsTable,
     LLMEntry as LLMEntry,
     LimitsTable as LimitsTable,
-    ReasoningTable as ReasoningTable,
     ResponseRule as ResponseRule,
     RuleTools as RuleTools,
     StoreEntry as StoreEntry,

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import attrs
 
-from ..domain import Effort, Reasoning, ResponseFormat, ToolChoice, ToolRetry
+from ..domain import Reasoning, ResponseFormat, ToolChoice, ToolRetry
 from ..domain.keys import key
 from ..domain.media import DEFAULT_MAX_BYTES
 
@@ -284,33 +284,6 @@ class RuleTools:
 
 
 @attrs.frozen(kw_only=True)
-class ReasoningTable:
-    """[responses.reasoning]: how much the model thinks before it answers."""
-
-    effort: Effort | None = key("In words; none switches it off. Models differ in the words they accept.", default=None)
-    budget_tokens: int | None = key("In tokens, where the service counts them.", min=0, default=None)
-    summary: bool | None = key("Whether the thoughts come with the answer.", default=None)
-
-    def to_domain(self) -> Reasoning:
-        """Return it as passed to providers."""
-        return Reasoning(effort=self.effort, budget_tokens=self.budget_tokens, summary=self.summary)
-
-
-@attrs.frozen(kw_only=True)
-class ResponseFormatTable:
-    """[responses.response_format]: the form of the answer."""
-
-    type: Literal["json_object", "json_schema"] = key("json_object: any JSON object.", default="json_schema")
-    name: str = key("Name of the format, shown to the model.", default="response")
-    schema: Mapping[str, Any] | None = key("JSON Schema of the answer; its root is an object.", default=None)
-    strict: bool | None = key("Whether the service must enforce the schema.", default=None)
-
-    def to_domain(self) -> ResponseFormat:
-        """Return it as passed to providers."""
-        return ResponseFormat(type=self.type, name=self.name, schema=self.schema, strict=self.strict)
-
-
-@attrs.frozen(kw_only=True)
 class ResponseRule:
     """One [[responses]] table. The first whose match fits the profile answers."""
 
@@ -325,8 +298,8 @@ class ResponseRule:
     top_p: float | None = key("Nucleus sampling, 0 to 1.", min=0, max=1, default=None)
     stop: tuple[str, ...] = key("Texts at which the answer ends.", default=())
     seed: int | None = key("Seed for repeatable answers, as far as the service supports it.", default=None)
-    reasoning: ReasoningTable | None = key("How much the model thinks first.", default=None)
-    response_format: ResponseFormatTable | None = key("The format of the answer.", default=None)
+    reasoning: Reasoning | None = key("How much the model thinks first.", default=None)
+    response_format: ResponseFormat | None = key("The format of the answer.", default=None)
     extra_body: Mapping[str, Any] = key("Merged into every request of this rule, unchecked.", factory=dict)
     fallback: tuple[str, ...] = key(
         "Names of entries in llms that answer, with their default_model, when llm fails.", default=()

@@ -1,5 +1,6 @@
 """One exchange with a model, and the response a user gets."""
 
+# ruff: noqa: RUF009  (key is attrs.field with a description)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import attrs
 
+from .keys import key
 from .messages import STORED, AssistantMessage, Message, ToolCall
 from .prices import Cost, Price, unknown_cost
 from .tools import ToolCallRecord
@@ -15,19 +17,18 @@ from .usage import Usage
 
 @attrs.frozen(kw_only=True)
 class ResponseFormat:
-    """The form an answer must have.
+    """The form an answer must have; [responses.response_format] in a configuration.
 
     Attributes:
-        type: "json_object" is any JSON object, "json_schema" one that fits schema.
-        name: The form's name, for services that require one: 1 to 64 of A-Z a-z 0-9 _ -.
-        schema: JSON Schema of the answer; its root is an object. None for "json_object".
-        strict: Whether the service must enforce the schema. None: if the schema can be sent unchanged for that.
+        name: 1 to 64 of A-Z a-z 0-9 _ -, for services that require one.
+        schema: None for "json_object".
+        strict: None: if the schema can be sent unchanged for that.
     """
 
-    type: Literal["json_object", "json_schema"] = "json_schema"
-    name: str = "response"
-    schema: Mapping[str, Any] | None = None
-    strict: bool | None = None
+    type: Literal["json_object", "json_schema"] = key("json_object: any JSON object.", default="json_schema")
+    name: str = key("Name of the format, shown to the model.", default="response")
+    schema: Mapping[str, Any] | None = key("JSON Schema of the answer; its root is an object.", default=None)
+    strict: bool | None = key("Whether the service must enforce the schema.", default=None)
 
 
 ToolChoice = Literal["auto", "none", "required"]
@@ -38,17 +39,11 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 @attrs.frozen(kw_only=True)
 class Reasoning:
-    """How much a model thinks before it answers.
+    """How much a model thinks before it answers; [responses.reasoning] in a configuration."""
 
-    Attributes:
-        effort: A named level; "none" switches thinking off. Each model accepts its own set of levels.
-        budget_tokens: In tokens, for services that count them (Gemini 2.5, Anthropic).
-        summary: Whether the thoughts, or a summary of them, come with the answer.
-    """
-
-    effort: Effort | None = None
-    budget_tokens: int | None = None
-    summary: bool | None = None
+    effort: Effort | None = key("In words; none switches it off. Models differ in the words they accept.", default=None)
+    budget_tokens: int | None = key("In tokens, where the service counts them.", min=0, default=None)
+    summary: bool | None = key("Whether the thoughts, or a summary of them, come with the answer.", default=None)
 
 
 @attrs.frozen(kw_only=True)

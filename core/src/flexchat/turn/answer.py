@@ -209,7 +209,7 @@ _DEFAULT_TOOLS = RuleTools()
 
 def _options(rule: ResponseRule, request: ChatRequest) -> ChatOptions:
     """Return the rule's options, those of the request in their place where it has some."""
-    reasoning = request.reasoning or (None if rule.reasoning is None else rule.reasoning.to_domain())
+    reasoning = request.reasoning or rule.reasoning
     assert not isinstance(reasoning, str)  # since the request was read
     return ChatOptions(
         max_tokens=rule.max_tokens if request.max_tokens is None else request.max_tokens,

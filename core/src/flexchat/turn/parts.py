@@ -8,8 +8,8 @@ from typing import Protocol
 import attrs
 
 from ..calls.manager import ToolManager
-from ..config.model import LimitsTable, ResponseFormatTable, ResponseRule
-from ..domain import ToolCallRecord
+from ..config.model import LimitsTable, ResponseRule
+from ..domain import ResponseFormat, ToolCallRecord
 from ..domain.masking import Mask
 from ..domain.prices import Cost
 from ..llms.llm import Llms
@@ -51,7 +51,7 @@ class TurnParts:
     stored: StoredRecords | None = None
     spent: dict[str, Cost] = attrs.field(factory=dict)
     has_ceiling: bool = attrs.field(init=False)
-    _formats: dict[int, tuple[ResponseFormatTable, AnswerFormat]] = attrs.field(factory=dict, init=False)
+    _formats: dict[int, tuple[ResponseFormat, AnswerFormat]] = attrs.field(factory=dict, init=False)
 
     @has_ceiling.default
     def _has_ceiling(self) -> bool:
@@ -71,5 +71,5 @@ class TurnParts:
             return None
         entry = self._formats.get(id(table))
         if entry is None:
-            entry = self._formats[id(table)] = (table, answer_format(table.to_domain()))
+            entry = self._formats[id(table)] = (table, answer_format(table))
         return entry[1]

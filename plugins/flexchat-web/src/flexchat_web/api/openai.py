@@ -13,7 +13,8 @@ from typing import Any
 
 import attrs
 from flexchat import FlexChat, StreamEvent, TurnCancelled, TurnFailed
-from flexchat.host import ReasoningTable, ResponseRule, RuleTools, did_you_mean
+from flexchat.host import ResponseRule, RuleTools, did_you_mean
+from flexchat_sdk import Reasoning
 
 from ..operations import Call, Event, Json, Operations, Reply, Stream
 from ..pace import turn_reply
@@ -257,7 +258,7 @@ def _rule(serving: Serving, chat: FlexChat, body: Mapping[str, Any]) -> Response
         top_p=body.get("top_p"),
         stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
         seed=None if seed is None else int(seed),
-        reasoning=ReasoningTable(effort=effort) if effort else None,
+        reasoning=Reasoning(effort=effort) if effort else None,
         tools=RuleTools(
             enabled=body.get("tool_choice") != "none",
             choice="required" if body.get("tool_choice") == "required" else "auto",
